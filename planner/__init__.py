@@ -1,0 +1,43 @@
+"""Plan the serving of large language models on mixed GPU fleets.
+
+>>> import planner
+>>> plan = planner.plan(inventory={"H200": 64, "H20": 128}, workload="azure-code-2023", model="deepseek-v3", seed=0)
+
+Names load on first use, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planner.api import PlannedDeployment, load_plan, plan, plan_scenario
+    from planner.errors import InfeasibleError, InputError, PlannerError
+
+_HOMES = {
+    "PlannedDeployment": "planner.api",
+    "load_plan": "planner.api",
+    "plan": "planner.api",
+    "plan_scenario": "planner.api",
+    "InfeasibleError": "planner.errors",
+    "InputError": "planner.errors",
+    "PlannerError": "planner.errors",
+}
+_PACKAGES = ("cost", "domain", "export", "files", "report", "search", "workload", "assignment")
+
+__all__ = [
+    "InfeasibleError",
+    "InputError",
+    "PlannedDeployment",
+    "PlannerError",
+    "load_plan",
+    "plan",
+    "plan_scenario",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"planner.{name}")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'planner' has no attribute {name!r}")

@@ -1,0 +1,120 @@
+"""The planner in a notebook: plans with data frames, figures and manifests."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner import export, files, pipeline, publication, report
+from planner.domain import Plan, ReportProgress, Scenario, no_progress
+from planner.workload import summarize
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+class PlannedDeployment:
+    """A plan at hand: `record` is the frozen plan, the properties show it."""
+
+    def __init__(self, record: Plan) -> None:
+        self.record = record
+
+    @property
+    def throughput_rps(self) -> float:
+        """Requests/s at which the whole mix is served."""
+        return self.record.throughput_rps
+
+    @property
+    def price_usd_per_hour(self) -> float:
+        """Rent of the inventory."""
+        return self.record.price_usd_per_hour
+
+    @cached_property
+    def islands(self) -> "pd.DataFrame":
+        """One row an island."""
+        return report.islands_frame(self.record)
+
+    @cached_property
+    def routing(self) -> "pd.DataFrame":
+        """One row a phase, range and island."""
+        return report.routing_frame(self.record)
+
+    @cached_property
+    def history(self) -> "pd.DataFrame":
+        """One row a layout that the search tried."""
+        return report.trials_frame(self.record)
+
+    def summary(self) -> str:
+        """The plan in Markdown."""
+        return report.summary(self.record)
+
+    def figure(self, name: str) -> "Figure":
+        """A figure of the report: one of `planner.report.FIGURES`."""
+        return report.figure(self.record, name)
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the whole run folder; refuses to replace one unless `force`."""
+        files.write_run(Path(path), publication.publish(self.record), force=force)
+        return Path(path)
+
+    def export(self, path: str | Path, target: str = "lws", *, engine: str = "vllm", force: bool = False) -> Path:
+        """Write manifests for `target` into the folder `path`."""
+        manifests = export.render(self.record, target=target, engine=engine)
+        files.write_folder(Path(path), {k: v.encode() for k, v in manifests.items()}, force=force)
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return (
+            f"<plan {self.record.scenario.name}: {self.throughput_rps:.1f} requests/s, "
+            f"{len(self.record.islands)} islands, {self.price_usd_per_hour:g} USD/hour>"
+        )
+
+    def _repr_markdown_(self) -> str:
+        return self.summary()
+
+
+def plan(
+    *,
+    inventory: Mapping[str, int],
+    workload: str | Path,
+    model: str | Path = "deepseek-v3",
+    seed: int | None = None,
+    name: str = "plan",
+    progress: ReportProgress = no_progress,
+    **sections: Any,
+) -> PlannedDeployment:
+    """Plan from keyword arguments.
+
+    `inventory`: GPUs per type; `workload`: a shipped name, a workload file or a trace CSV; `model`: a shipped name or a
+    config.json. `sections` are a scenario's other keys (`prices_usd_per_gpu_hour`, `ranges`, `cost`, `assignment`,
+    `search`), as in a scenario file; `seed` overrides `search.seed`. Raises InputError and InfeasibleError.
+    """
+    search = dict(sections.pop("search", None) or {})
+    if seed is not None:
+        search["seed"] = seed
+    document = {
+        "name": name,
+        "model": str(model),
+        "workload": str(workload),
+        "inventory": dict(inventory),
+        "search": search,
+        **sections,
+    }
+    scenario = files.scenario_from_document(document, origin="planner.plan(...)", base=Path.cwd(), summarize=summarize)
+    return PlannedDeployment(pipeline.plan(scenario, progress))
+
+
+def plan_scenario(
+    path: str | Path,
+    *,
+    progress: ReportProgress = no_progress,
+    change: Callable[[Scenario], Scenario] = lambda scenario: scenario,
+) -> PlannedDeployment:
+    """Plan a scenario file; `change` may alter the scenario after reading."""
+    return PlannedDeployment(pipeline.plan(change(files.load_scenario(Path(path), summarize)), progress))
+
+
+def load_plan(path: str | Path) -> PlannedDeployment:
+    """A plan that was saved: a run folder or its plan.json."""
+    return PlannedDeployment(files.load_run(Path(path)))

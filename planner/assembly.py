@@ -1,0 +1,123 @@
+"""Plan records from a solved assignment: islands with names, and the routing table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from planner.domain import (
+    Assignment,
+    ClassPerformance,
+    Duty,
+    Inventory,
+    IslandClass,
+    Layout,
+    LengthRange,
+    PerformanceTable,
+    Phase,
+    PlannedIsland,
+    Route,
+)
+
+LEAST_SHARE = 1e-6
+SPARE = "spare: the plan's rate needs no more of this class"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Named:
+    """One island of a duty, with its name."""
+
+    id: str
+    duty: Duty
+    row: ClassPerformance
+
+
+def assemble(
+    inventory: Inventory, layout: Layout, table: PerformanceTable, assignment: Assignment
+) -> tuple[tuple[PlannedIsland, ...], tuple[Route, ...]]:
+    """Islands (every one of `layout`, idle ones too) and routes at the assignment's throughput."""
+    named = [
+        _Named(id=name, duty=duty, row=table.row(duty.island)) for duty in assignment.duties for name in _names(duty)
+    ]
+    routes = tuple(
+        route
+        for phase in Phase
+        for j, span in enumerate(table.ranges)
+        for route in _range_routes(named, phase, j, span, assignment.throughput_rps)
+    )
+    islands = [_island(inventory, one, routes) for one in named]
+    return (*islands, *_unassigned(inventory, layout, table, assignment)), routes
+
+
+def _names(duty: Duty) -> Iterator[str]:
+    stem = f"{duty.island.gpu.lower()}-{duty.island.size}g-{duty.phase}"
+    return (f"{stem}-{k}" for k in range(1, duty.count + 1))
+
+
+def _range_routes(
+    named: list[_Named], phase: Phase, j: int, span: LengthRange, throughput_rps: float
+) -> Iterator[Route]:
+    """Rows of one range and phase; shares follow what each island would serve, slivers left out."""
+    served = {
+        one.id: one.duty.time_shares[j] * one.row.phase(phase).rates_rps[j] for one in named if one.duty.phase is phase
+    }
+    total = sum(served.values())
+    kept = {name: rate for name, rate in served.items() if rate > LEAST_SHARE * total}
+    whole = sum(kept.values())
+    for one in named:
+        if one.id in kept:
+            performance, share = one.row.phase(phase), kept[one.id] / whole
+            yield Route(
+                phase=phase,
+                range_start=span.start,
+                range_end=span.end,
+                probability=span.probability,
+                island=one.id,
+                share=share,
+                rate_rps=share * span.probability * throughput_rps,
+                capacity_rps=performance.rates_rps[j],
+                batch_size=performance.batch_sizes[j],
+                step_ms=performance.step_ms[j],
+            )
+
+
+def _island(inventory: Inventory, one: _Named, routes: tuple[Route, ...]) -> PlannedIsland:
+    mine = [route for route in routes if route.island == one.id]
+    price = inventory.item(one.duty.island.gpu).price_usd_per_gpu_hour * one.duty.island.size
+    return PlannedIsland(
+        id=one.id,
+        gpu=one.duty.island.gpu,
+        size=one.duty.island.size,
+        phase=one.duty.phase if mine else None,
+        parallel=one.row.phase(one.duty.phase).parallel if mine else None,
+        batch_size=max((route.batch_size for route in mine), default=0),
+        longest_prompt=max((route.range_end - 1 for route in mine), default=0),
+        rate_rps=sum(route.rate_rps for route in mine),
+        utilisation=sum(route.rate_rps / route.capacity_rps for route in mine),
+        price_usd_per_hour=price,
+        note="" if mine else SPARE,
+    )
+
+
+def _unassigned(
+    inventory: Inventory, layout: Layout, table: PerformanceTable, assignment: Assignment
+) -> Iterator[PlannedIsland]:
+    """Islands of classes that can do neither phase, with the cost stage's reason."""
+    for island, count in layout.counts:
+        missing = count - sum(duty.count for duty in assignment.duties if duty.island == island)
+        for k in range(1, missing + 1):
+            yield _idle(inventory, island, f"{island.gpu.lower()}-{island.size}g-idle-{k}", table.row(island))
+
+
+def _idle(inventory: Inventory, island: IslandClass, name: str, row: ClassPerformance) -> PlannedIsland:
+    return PlannedIsland(
+        id=name,
+        gpu=island.gpu,
+        size=island.size,
+        phase=None,
+        parallel=None,
+        batch_size=0,
+        longest_prompt=0,
+        rate_rps=0.0,
+        utilisation=0.0,
+        price_usd_per_hour=inventory.item(island.gpu).price_usd_per_gpu_hour * island.size,
+        note=row.decode.reason or row.prefill.reason,
+    )

@@ -1,0 +1,154 @@
+"""Door of the stage: who serves which range."""
+
+import pulp
+
+from planner.assignment.deviation import maximise_throughput_less_deviation
+from planner.assignment.max_rate import maximise_rate
+from planner.assignment.solver import solve
+from planner.assignment.variables import PHASES, Problem, open_problem
+from planner.domain import (
+    Assignment,
+    AssignmentSettings,
+    Duty,
+    Formulation,
+    Layout,
+    PerformanceTable,
+    Phase,
+)
+from planner.errors import InfeasibleError
+
+NEGLIGIBLE = 1e-9
+
+
+def assign(table: PerformanceTable, layout: Layout, settings: AssignmentSettings) -> Assignment:
+    """Assign phases and ranges to the islands of `layout`.
+
+    Raises InfeasibleError where a range cannot be served in a phase by any island, SolverError where the solver fails.
+    """
+    problem = open_problem(table, layout)
+    _require_service(table, problem)
+    if settings.formulation is Formulation.MAX_RATE:
+        return _by_rate(problem, settings)
+    return _by_deviation(problem, settings)
+
+
+def _require_service(table: PerformanceTable, problem: Problem) -> None:
+    for phase in PHASES:
+        for j, span in enumerate(table.ranges):
+            if not any((c, phase, j) in problem.time for c in range(len(problem.rows))):
+                raise InfeasibleError(
+                    f"layout: no island can {phase} prompts of {span.label} tokens.",
+                    hint="Larger islands, or GPUs with more memory, are needed.",
+                )
+
+
+def _by_rate(problem: Problem, settings: AssignmentSettings) -> Assignment:
+    """Max-rate: the integer programme fixes the phases, then each phase is loaded to its own limit."""
+    maximise_rate(problem)
+    optimal, solver = solve(problem.model, settings)
+    prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
+    times = {phase: _fill_phase(problem, phase, prefill, settings) for phase in PHASES}
+    return _assignment(problem, prefill, {**times[Phase.PREFILL], **times[Phase.DECODE]}, optimal, solver)
+
+
+def _fill_phase(
+    problem: Problem, phase: Phase, prefill: list[int], settings: AssignmentSettings
+) -> dict[tuple[int, Phase, int], float]:
+    """With the phases fixed the two halves are independent linear programmes; returns times of one (islands)."""
+    counts = _islands(problem, phase, prefill)
+    model = pulp.LpProblem(f"fill_{phase}", pulp.LpMaximize)
+    rate = pulp.LpVariable("rate", lowBound=0)
+    model.setObjective(1 * rate)
+    half = Problem(
+        model=model,
+        rows=problem.rows,
+        counts=problem.counts,
+        probabilities=problem.probabilities,
+        prefill_islands=problem.prefill_islands,
+        time={
+            cell: pulp.LpVariable(f"time_{cell[0]}_{cell[2]}", lowBound=0)
+            for cell in problem.time
+            if cell[1] is phase and counts[cell[0]]
+        },
+    )
+    for j, p in enumerate(problem.probabilities):
+        model += half.rate(phase, j) * (1 / p) - rate >= 0, f"serve_{j}"
+    for index, count in enumerate(counts):
+        if count:
+            model += half.busy(index, phase) <= count, f"capacity_{index}"
+    solve(model, settings)
+    return {cell: variable.varValue or 0.0 for cell, variable in half.time.items()}
+
+
+def _islands(problem: Problem, phase: Phase, prefill: list[int]) -> list[int]:
+    if phase is Phase.PREFILL:
+        return prefill
+    return [n - k for n, k in zip(problem.counts, prefill, strict=True)]
+
+
+def _by_deviation(problem: Problem, settings: AssignmentSettings) -> Assignment:
+    maximise_throughput_less_deviation(problem, settings)
+    optimal, solver = solve(problem.model, settings)
+    prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
+    times = {cell: variable.varValue or 0.0 for cell, variable in problem.time.items()}
+    return _assignment(problem, prefill, times, optimal, solver)
+
+
+def _assignment(
+    problem: Problem,
+    prefill: list[int],
+    times: dict[tuple[int, Phase, int], float],
+    optimal: bool,
+    solver: str,
+) -> Assignment:
+    duties = tuple(
+        _duty(problem, index, phase, count, times)
+        for phase in PHASES
+        for index, count in enumerate(_islands(problem, phase, prefill))
+        if count
+    )
+    rates = {phase: served_rates(problem, duties, phase) for phase in PHASES}
+    mix = {phase: min(r / p for r, p in zip(rates[phase], problem.probabilities, strict=True)) for phase in PHASES}
+    return Assignment(
+        duties=duties,
+        throughput_rps=min(mix.values()),
+        prefill_rps=mix[Phase.PREFILL],
+        decode_rps=mix[Phase.DECODE],
+        objective_rps=min(sum(r) for r in rates.values()),
+        deviation_rps=_deviation(problem, rates),
+        optimal=optimal,
+        solver=solver,
+    )
+
+
+def _duty(problem: Problem, index: int, phase: Phase, count: int, times: dict[tuple[int, Phase, int], float]) -> Duty:
+    """A class's time, shared out evenly; solver noise removed and no island ever above 100 %."""
+    raw = [max(0.0, times.get((index, phase, j), 0.0)) / count for j in range(len(problem.probabilities))]
+    clean = [share if share > NEGLIGIBLE else 0.0 for share in raw]
+    excess = max(1.0, sum(clean))
+    return Duty(
+        island=problem.rows[index].island,
+        phase=phase,
+        count=count,
+        time_shares=tuple(share / excess for share in clean),
+    )
+
+
+def served_rates(problem: Problem, duties: tuple[Duty, ...], phase: Phase) -> list[float]:
+    """Requests/s per range that `duties` reach, recomputed from times and rates."""
+    rates = {row.island: row.phase(phase).rates_rps for row in problem.rows}
+    mine = [duty for duty in duties if duty.phase is phase]
+    return [
+        sum(duty.count * duty.time_shares[j] * rates[duty.island][j] for duty in mine)
+        for j in range(len(problem.probabilities))
+    ]
+
+
+def _deviation(problem: Problem, rates: dict[Phase, list[float]]) -> float:
+    """The paper's D_total of what is served (requests/s)."""
+    own = sum(
+        abs(r - p * sum(rates[phase]))
+        for phase in PHASES
+        for r, p in zip(rates[phase], problem.probabilities, strict=True)
+    )
+    return own + sum(abs(a - b) for a, b in zip(rates[Phase.PREFILL], rates[Phase.DECODE], strict=True))

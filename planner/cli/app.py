@@ -1,0 +1,69 @@
+"""The `planner` program: commands, and what an exception becomes."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+
+import typer
+
+from planner.cli import screen
+from planner.errors import EXIT_FAILURE, PlannerError
+
+INTERRUPTED = 130
+COMMANDS = ("plan", "check", "export", "report", "gpus", "models", "workloads")
+DEBUG = "PLANNER_DEBUG"
+
+
+def build() -> typer.Typer:
+    """The program with all its commands."""
+    app = typer.Typer(
+        name="planner",
+        help="Plan the serving of large language models on mixed GPU fleets.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback(invoke_without_command=True)(_version)
+    for name in COMMANDS:
+        command: Callable[..., None] = import_module(f"planner.cli.{name}").command
+        app.command(name)(command)
+    app.add_typer(import_module("planner.cli.workload").group, name="workload")
+    return app
+
+
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version and leave.", is_eager=True),
+) -> None:
+    if version:
+        from planner.provenance import planner_version
+
+        screen.show_text(f"planner {planner_version()}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the program. Exit status: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 1 anything else."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # small matrices: more threads only wait for each other
+    try:
+        build()()
+    except PlannerError as error:
+        screen.show_error(error)
+        sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILURE)
+    except Exception as error:  # noqa: BLE001  (the last resort: a defect of ours, told in one line)
+        if os.environ.get(DEBUG):
+            traceback.print_exc()
+        screen.show_error(
+            PlannerError(
+                f"internal error: {type(error).__name__}: {error}.",
+                hint=f"This is a defect of the planner; set {DEBUG}=1 to see where.",
+            )
+        )
+        sys.exit(EXIT_FAILURE)

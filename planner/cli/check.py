@@ -1,0 +1,38 @@
+"""`planner check`: is this scenario sound, and what would a plan start from?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.cli import screen
+
+
+def command(
+    scenario: Annotated[Path, typer.Argument(help="A scenario file.")],
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Read a scenario, resolve every name, and check that the model fits, without searching."""
+    from planner import files, pipeline
+    from planner.workload import summarize
+
+    read = files.load_scenario(scenario, summarize)
+    workload = pipeline.check(read)
+    facts = {
+        "scenario": read.name,
+        "model": read.model.name,
+        "weights_gb": round(read.model.weights_gb, 1),
+        "workload": workload.name,
+        "ranges": len(workload.ranges),
+        "longest_prompt": workload.longest_prompt,
+        "mean_input_tokens": round(workload.mean_input_tokens, 1),
+        "mean_output_tokens": round(workload.mean_output_tokens, 1),
+        "inventory": {item.gpu.name: item.count for item in read.inventory.items},
+        "price_usd_per_hour": read.inventory.price_usd_per_hour,
+        "cost_mode": read.cost.mode.value,
+        "search": f"{read.search.method.value}, {read.search.iterations} x {read.search.batch_size}",
+    }
+    if json:
+        screen.show_json(facts)
+    else:
+        screen.show_table(f"{scenario}: sound", ("what", "value"), [(k, str(v)) for k, v in facts.items()])

@@ -1,0 +1,39 @@
+"""The answer of the inner problem."""
+
+from dataclasses import dataclass
+
+from planner.domain.layout import IslandClass, Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """What `count` islands of one class do: one phase, and `time_shares[j]` of each island's time on range j."""
+
+    island: IslandClass
+    phase: Phase
+    count: int
+    time_shares: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Duties, and the rates they reach.
+
+    `prefill_rps` and `decode_rps` are the request rates at which each phase alone could serve the whole mix;
+    `throughput_rps` is their minimum. `objective_rps` is what the chosen formulation reports for itself (the same
+    for max_rate; min(R_prefill, R_decode) for deviation), `deviation_rps` its total deviation from the mix.
+    `optimal` is False where the solver stopped at its time limit.
+    """
+
+    duties: tuple[Duty, ...]
+    throughput_rps: float
+    prefill_rps: float
+    decode_rps: float
+    objective_rps: float
+    deviation_rps: float = 0.0
+    optimal: bool = True
+    solver: str = ""
+
+    def phase_rps(self, phase: Phase) -> float:
+        """The rate at which `phase` alone could serve the whole mix."""
+        return self.prefill_rps if phase is Phase.PREFILL else self.decode_rps

@@ -1,0 +1,54 @@
+"""GPU types: data-sheet figures, kept apart from efficiency factors (`cost`) and from prices."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where one figure comes from. `figure` is the field's name, `unit` as in the file, `source` free text."""
+
+    figure: str
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What one GPU costs to rent, with the day and the source of the figure."""
+
+    usd_per_hour: float
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSpec:
+    """One GPU type. Rates are dense (no sparsity); bandwidths are per GPU and one direction.
+
+    `fp8_tflops` and `fp4_tflops` are 0 where the device does not support the format.
+    `sms_for_communication` are the streaming multiprocessors that prefill sets aside for all-to-all kernels.
+    `gpus_per_nvlink_domain` GPUs reach each other at `nvlink_gb_s`; `gpus_per_host` share one operating system.
+    `reference_memory_gb_s` is the memory bandwidth that Shallowsim lists (facts: it differs for the H800).
+    `expert_efficiency` names the curve of `cost.efficiency` that the device follows.
+    """
+
+    name: str
+    vendor: str
+    sms: int
+    sms_for_communication: int
+    fp16_tflops: float
+    fp8_tflops: float
+    fp4_tflops: float
+    memory_gb: float
+    memory_gb_s: float
+    reference_memory_gb_s: float
+    nvlink_gb_s: float
+    nic_gb_s: float
+    gpus_per_nvlink_domain: int
+    gpus_per_host: int
+    idle_w: float
+    max_w: float
+    expert_efficiency: str = "general"
+    node_selector: tuple[tuple[str, str], ...] = ()
+    price: Price | None = None
+    sources: tuple[Source, ...] = ()

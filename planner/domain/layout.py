@@ -1,0 +1,90 @@
+"""Inventory, islands and layouts."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from planner.domain.gpu import GpuSpec
+
+
+class Phase(StrEnum):
+    """The two halves of a request's life on GPUs."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventoryItem:
+    """`count` GPUs of one type at one price."""
+
+    gpu: GpuSpec
+    count: int
+    price_usd_per_gpu_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """The GPUs at hand, one item a type."""
+
+    items: tuple[InventoryItem, ...]
+
+    def item(self, gpu: str) -> InventoryItem:
+        """The item of the type `gpu`."""
+        return next(i for i in self.items if i.gpu.name == gpu)
+
+    @property
+    def price_usd_per_hour(self) -> float:
+        """The whole inventory's rent."""
+        return sum(i.count * i.price_usd_per_gpu_hour for i in self.items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class IslandClass:
+    """Islands that cannot be told apart: `size` GPUs of the type `gpu`."""
+
+    gpu: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A multiset of islands: each class once, ascending, with its count."""
+
+    counts: tuple[tuple[IslandClass, int], ...]
+
+    @classmethod
+    def of(cls, islands: Iterable[IslandClass]) -> "Layout":
+        """The layout of a list of islands, in canonical order, so that equal layouts compare equal."""
+        return cls(counts=tuple(sorted(Counter(islands).items())))
+
+    @property
+    def label(self) -> str:
+        """The layout in words: `H20 16x2 8x1, H200 32x2` (size x count)."""
+        by_gpu: dict[str, list[str]] = {}
+        for island, count in self.counts:
+            by_gpu.setdefault(island.gpu, []).append(f"{island.size}x{count}")
+        return ", ".join(f"{gpu} {' '.join(sizes)}" for gpu, sizes in by_gpu.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelConfig:
+    """How one island runs the model: `replicas` copies, each of `dp` attention groups of `tp` GPUs.
+
+    `replicas * dp * tp` is the island's size; a replica spreads the experts over its `dp * tp` GPUs.
+    """
+
+    tp: int
+    dp: int
+    replicas: int = 1
+
+    @property
+    def devices(self) -> int:
+        """GPUs of one replica."""
+        return self.tp * self.dp
+
+    @property
+    def size(self) -> int:
+        """GPUs of the island."""
+        return self.replicas * self.devices

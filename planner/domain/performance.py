@@ -1,0 +1,52 @@
+"""The performance table: what each island class can do, as the cost stage saw it."""
+
+from dataclasses import dataclass
+
+from planner.domain.layout import IslandClass, ParallelConfig, Phase
+from planner.domain.workload import LengthRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhasePerformance:
+    """One island class in one phase. All tuples run over the table's ranges.
+
+    `rates_rps[j]`: requests/s if the island did nothing but range j (0: cannot). `batch_sizes[j]`: prompts per rank
+    and step (prefill) or sequences per attention group (decode). `step_ms[j]`: one prefill step, or one output token.
+    `parallel` is None, and `reason` says why, where the class cannot serve the phase at all.
+    """
+
+    parallel: ParallelConfig | None
+    rates_rps: tuple[float, ...]
+    batch_sizes: tuple[int, ...]
+    step_ms: tuple[float, ...]
+    reason: str = ""
+
+    @property
+    def serves(self) -> bool:
+        """Whether any range can be served."""
+        return any(rate > 0 for rate in self.rates_rps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassPerformance:
+    """One island class in both phases."""
+
+    island: IslandClass
+    prefill: PhasePerformance
+    decode: PhasePerformance
+
+    def phase(self, phase: Phase) -> PhasePerformance:
+        """The half of `phase`."""
+        return self.prefill if phase is Phase.PREFILL else self.decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerformanceTable:
+    """Rates per (island class, phase, range): the assignment's input."""
+
+    ranges: tuple[LengthRange, ...]
+    classes: tuple[ClassPerformance, ...]
+
+    def row(self, island: IslandClass) -> ClassPerformance:
+        """The row of one class."""
+        return next(c for c in self.classes if c.island == island)

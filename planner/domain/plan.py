@@ -1,0 +1,127 @@
+"""The plan: islands with their duties, the routing table, and how it was found."""
+
+from dataclasses import dataclass
+
+from planner.domain.layout import Layout, ParallelConfig, Phase
+from planner.domain.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedIsland:
+    """One island of the plan. `batch_size` is the largest batch of the ranges it serves (0: idle).
+
+    `utilisation` is the busy share of its time at the plan's throughput; `rate_rps` the requests it then serves.
+    `phase` is None for an island that serves nothing; `note` says why.
+    """
+
+    id: str
+    gpu: str
+    size: int
+    phase: Phase | None
+    parallel: ParallelConfig | None
+    batch_size: int
+    longest_prompt: int
+    rate_rps: float
+    utilisation: float
+    price_usd_per_hour: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One cell of the routing table: `share` of the requests of a range go to an island in a phase.
+
+    `capacity_rps` is what the island would serve if it did nothing else; `rate_rps / capacity_rps` of its time goes
+    here at the plan's throughput.
+    """
+
+    phase: Phase
+    range_start: int
+    range_end: int
+    probability: float
+    island: str
+    share: float
+    rate_rps: float
+    capacity_rps: float
+    batch_size: int
+    step_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One evaluated layout. `seconds` are CPU-seconds of evaluation; `error` is empty where it succeeded."""
+
+    index: int
+    iteration: int
+    parameters: tuple[tuple[str, float], ...]
+    layout: Layout
+    throughput_rps: float
+    generator: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRecord:
+    """The search's history. CPU-seconds per round are kept out of the plan's bytes: they differ between runs."""
+
+    trials: tuple[Trial, ...]
+    best_trial: int
+
+    def best_by_iteration(self) -> tuple[float, ...]:
+        """Best throughput so far after each round (requests/s)."""
+        best, rows = 0.0, []
+        for iteration in range(1 + max(t.iteration for t in self.trials)):
+            best = max([best, *(t.throughput_rps for t in self.trials if t.iteration == iteration)])
+            rows.append(best)
+        return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """What made the plan: versions, mode, seed, inputs."""
+
+    planner_version: str
+    python_version: str
+    libraries: tuple[tuple[str, str], ...]
+    solver: str
+    seed: int
+    cost_mode: str
+    input_hashes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The planner's answer to one scenario."""
+
+    scenario: Scenario
+    throughput_rps: float
+    prefill_rps: float
+    decode_rps: float
+    objective_rps: float
+    deviation_rps: float
+    optimal: bool
+    islands: tuple[PlannedIsland, ...]
+    routing: tuple[Route, ...]
+    search: SearchRecord
+    provenance: Provenance
+
+    @property
+    def price_usd_per_hour(self) -> float:
+        """Rent of every GPU of the inventory, used or not: the fleet is paid for as it stands."""
+        return self.scenario.inventory.price_usd_per_hour
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Input and output tokens per second at the plan's throughput."""
+        workload = self.scenario.workload
+        return self.throughput_rps * (workload.mean_input_tokens + workload.mean_output_tokens)
+
+    @property
+    def output_tokens_per_s(self) -> float:
+        """Output tokens per second at the plan's throughput."""
+        return self.throughput_rps * self.scenario.workload.mean_output_tokens
+
+    @property
+    def price_usd_per_million_tokens(self) -> float:
+        """Rent divided by input and output tokens served (USD per 10^6 tokens)."""
+        return self.price_usd_per_hour / (self.tokens_per_s * 3600.0) * 1e6

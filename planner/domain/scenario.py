@@ -1,0 +1,103 @@
+"""A planning question, with every name already resolved to a record."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from planner.domain.layout import Inventory
+from planner.domain.model import ModelSpec
+from planner.domain.workload import LengthProfile
+
+
+class CostMode(StrEnum):
+    """`default`: physical rates, memory checked, defects mended. `reference`: Shallowsim and the paper, to the digit."""
+
+    DEFAULT = "default"
+    REFERENCE = "reference"
+
+
+class Formulation(StrEnum):
+    """Inner problem: the rate of the whole mix, or the paper's throughput less weighted deviation."""
+
+    MAX_RATE = "max_rate"
+    DEVIATION = "deviation"
+
+
+class SearchMethod(StrEnum):
+    """How the outer loop proposes layouts."""
+
+    DIVIDER = "divider"
+    DIRECT = "direct"
+    RANDOM = "random"
+
+
+class Surrogate(StrEnum):
+    """Model behind Bayesian optimisation: a Gaussian process, or a fully Bayesian sparse one (NUTS)."""
+
+    GP = "gp"
+    SAASBO = "saasbo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeSettings:
+    """`width`: tokens per length range."""
+
+    width: int = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostSettings:
+    """`kv_cache_rate`: share of a prompt found in the prefix cache. `max_tokens_per_step`: prefill budget of a rank."""
+
+    mode: CostMode = CostMode.DEFAULT
+    kv_cache_rate: float = 0.0
+    max_tokens_per_step: int = 16384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentSettings:
+    """Inner problem and solver. `tau` and `deviation_weight` (M) belong to the deviation formulation alone."""
+
+    formulation: Formulation = Formulation.MAX_RATE
+    solver: str = "highs"
+    time_limit_s: float = 20.0
+    gap: float = 1e-4
+    tau: float = 0.5
+    deviation_weight: float = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """Outer search; the defaults are the paper's. `slots` (K per type) belongs to the direct encoding alone."""
+
+    method: SearchMethod = SearchMethod.DIVIDER
+    surrogate: Surrogate = Surrogate.GP
+    iterations: int = 15
+    batch_size: int = 16
+    min_island_size: int = 2
+    skew: float = 5.0
+    slots: int = 8
+    seed: int = 0
+    processes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputHash:
+    """A file that the scenario was read from, by name and SHA-256."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Model, workload, inventory and settings. `workload` keeps exact lengths; the pipeline cuts the ranges."""
+
+    name: str
+    model: ModelSpec
+    workload: LengthProfile
+    inventory: Inventory
+    ranges: RangeSettings = field(default_factory=RangeSettings)
+    cost: CostSettings = field(default_factory=CostSettings)
+    assignment: AssignmentSettings = field(default_factory=AssignmentSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    inputs: tuple[InputHash, ...] = ()

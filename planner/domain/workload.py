@@ -1,0 +1,72 @@
+"""Workloads: what requests look like, first per exact length, then cut into ranges."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestTrace:
+    """Requests as they arrived. Three columns of one length: seconds from the first arrival, tokens in, tokens out."""
+
+    name: str
+    arrival_s: tuple[float, ...]
+    input_tokens: tuple[int, ...]
+    output_tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthProfile:
+    """A probability mass over exact input lengths, and what is known of the answers.
+
+    `input_tokens` ascend; `probabilities` sum to 1; `output_tokens[i]` is the mean answer to a prompt of
+    `input_tokens[i]` tokens, empty where unknown. `arrival_rps` and `burstiness` (coefficient of variation of the
+    gaps between arrivals) are None for a workload without a clock.
+    """
+
+    name: str
+    input_tokens: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    output_tokens: tuple[float, ...]
+    mean_output_tokens: float
+    max_output_tokens: int
+    requests: int | None = None
+    arrival_rps: float | None = None
+    burstiness: float | None = None
+    licence: str = ""
+    citation: str = ""
+
+    @property
+    def mean_input_tokens(self) -> float:
+        """Expected prompt length (tokens)."""
+        return sum(s * p for s, p in zip(self.input_tokens, self.probabilities, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthRange:
+    """Prompts of `start` <= tokens < `end`; the cost model looks at `midpoint`."""
+
+    start: int
+    end: int
+    midpoint: int
+    probability: float
+    mean_input_tokens: float
+
+    @property
+    def label(self) -> str:
+        """The range in words, for tables and figures."""
+        return f"{self.start}-{self.end - 1}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A profile cut into ranges of equal width; empty ranges are left out."""
+
+    name: str
+    ranges: tuple[LengthRange, ...]
+    mean_input_tokens: float
+    mean_output_tokens: float
+    max_output_tokens: int
+
+    @property
+    def longest_prompt(self) -> int:
+        """Longest prompt that any range admits (tokens)."""
+        return max(r.end for r in self.ranges) - 1

@@ -1,0 +1,62 @@
+"""What the reader of a manifest is told on top of it: which island, what for, and how its GPUs multiply
+out."""
+
+from planner.export.islands import ServingIsland
+from planner.export.seams import Deployment
+
+
+def island_comments(island: ServingIsland, deployment: Deployment, notes: tuple[str, ...]) -> tuple[str, ...]:
+    """Comment lines of one island's file."""
+    return (
+        f"Island {island.id} of plan {deployment.plan.scenario.name}: {island.phase} on {island.gpu.name}.",
+        _arithmetic(island),
+        _parallelism(island, deployment),
+        _duty(island),
+        *_pod_notes(island),
+        *notes,
+    )
+
+
+def _arithmetic(island: ServingIsland) -> str:
+    grouping = island.grouping
+    groups, pods = _counted(grouping.groups, "group"), _counted(grouping.pods, "pod")
+    gpus = _counted(grouping.gpus_per_pod, "GPU")
+    return f"{groups} x {pods} x {gpus} = {island.size} {island.gpu.name}."
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _parallelism(island: ServingIsland, deployment: Deployment) -> str:
+    parallel, experts = island.parallel, island.parallel.devices
+    return (
+        f"{deployment.engine.name}, a group: tensor parallel {parallel.tp} x data parallel {parallel.dp}, "
+        f"experts over {_counted(experts, 'GPU')}, batch {island.batch_size}, "
+        f"{island.max_model_len} tokens of context at most."
+    )
+
+
+def _duty(island: ServingIsland) -> str:
+    if not island.routes:
+        return "No range is routed here."
+    first = min(route.range_start for route in island.routes)
+    last = max(route.range_end for route in island.routes) - 1
+    low, high = (pick(route.share for route in island.routes) for pick in (min, max))
+    share = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+    return (
+        f"Takes {share} of {_counted(len(island.routes), 'length range')}, {first} to {last} tokens: "
+        f"{island.rate_rps:.4g} requests/s, "
+        f"busy {island.utilisation:.0%} of the time."
+    )
+
+
+def _pod_notes(island: ServingIsland) -> tuple[str, ...]:
+    grouping, hosts = island.grouping, island.gpu.gpus_per_host
+    if grouping.gpus_per_pod == min(hosts, island.parallel.devices):
+        return ()
+    return (
+        f"Pods of {_counted(grouping.gpus_per_pod, 'GPU')} although a host has {hosts}: "
+        f"{island.parallel.devices} GPUs a group and tensor parallel {island.parallel.tp} "
+        "allow no larger equal pods.",
+    )

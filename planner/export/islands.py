@@ -1,0 +1,128 @@
+"""The plan's serving islands as the export sees them: grouped into pods, named, ready for an engine.
+
+symbol     meaning                                   source
+devices    GPUs of one copy of the model             ParallelConfig.devices = tp x dp
+groups     copies of the model in the island         ParallelConfig.replicas
+gpus       GPUs of one pod                           largest divisor of devices that a host holds and that
+                                                     no tensor-parallel group straddles
+pods       pods of one group                         devices / gpus
+"""
+
+from dataclasses import dataclass
+
+from planner.domain import GpuSpec, ModelSpec, ParallelConfig, Phase, Plan, PlannedIsland, Route
+from planner.errors import ExportError, InconsistentPlanError
+from planner.export.names import island_slugs, weights_location, workload_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGrouping:
+    """`groups` copies of `pods` pods of `gpus_per_pod` GPUs each."""
+
+    groups: int
+    pods: int
+    gpus_per_pod: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingIsland:
+    """One island that serves a phase. `name` is its object name, `slug` its part of file names and labels.
+
+    `batch_size` counts sequences per attention group (decode) or prompts per attention group and step
+    (prefill); `max_model_len` and `max_tokens_per_step` are tokens; `weights` is what the engine loads.
+    """
+
+    id: str
+    slug: str
+    name: str
+    phase: Phase
+    gpu: GpuSpec
+    size: int
+    parallel: ParallelConfig
+    grouping: PodGrouping
+    model: ModelSpec
+    weights: str
+    batch_size: int
+    max_model_len: int
+    max_tokens_per_step: int
+    rate_rps: float
+    utilisation: float
+    routes: tuple[Route, ...]
+
+
+def group_pods(parallel: ParallelConfig, gpus_per_host: int) -> PodGrouping:
+    """Split each copy of `parallel` into equal pods; exact, so that GPUs multiply out to the island's
+    size."""
+    tp, devices = parallel.tp, parallel.devices
+    gpus = next(
+        g for g in range(min(gpus_per_host, devices), 0, -1) if devices % g == 0 and (tp % g == 0 or g % tp == 0)
+    )
+    return PodGrouping(groups=parallel.replicas, pods=devices // gpus, gpus_per_pod=gpus)
+
+
+def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
+    """The islands of `plan` with a phase, in the plan's order.
+
+    Raises:
+        ExportError: no island serves, or attention heads do not divide over a tensor-parallel group.
+        InconsistentPlanError: an island's parallel configuration does not fill it, or a route names no such
+            island.
+        InputError: names or the model's location cannot go into a manifest.
+    """
+    serving = [island for island in plan.islands if island.phase is not None]
+    if not serving:
+        raise ExportError(f"Plan {plan.scenario.name}: no island serves a phase, so there is nothing to export.")
+    _check_routes(plan)
+    slugs = island_slugs(island.id for island in serving)
+    return tuple(_serving_island(plan, island, plan_name, slugs[island.id]) for island in serving)
+
+
+def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str) -> ServingIsland:
+    scenario = plan.scenario
+    gpu = scenario.inventory.item(island.gpu).gpu
+    parallel = _checked_parallel(island, scenario.model)
+    assert island.phase is not None
+    longest = island.longest_prompt + scenario.workload.max_output_tokens
+    return ServingIsland(
+        id=island.id,
+        slug=slug,
+        name=workload_name(plan_name, slug),
+        phase=island.phase,
+        gpu=gpu,
+        size=island.size,
+        parallel=parallel,
+        grouping=group_pods(parallel, gpu.gpus_per_host),
+        model=scenario.model,
+        weights=weights_location(scenario.model.name, scenario.model.uri),
+        batch_size=max(1, island.batch_size),
+        max_model_len=min(longest, scenario.model.max_context),
+        max_tokens_per_step=scenario.cost.max_tokens_per_step,
+        rate_rps=island.rate_rps,
+        utilisation=island.utilisation,
+        routes=tuple(route for route in plan.routing if route.island == island.id),
+    )
+
+
+def _checked_parallel(island: PlannedIsland, model: ModelSpec) -> ParallelConfig:
+    parallel = island.parallel
+    if parallel is None or parallel.size != island.size:
+        raise InconsistentPlanError(
+            f"Island {island.id}, parallel: replicas x dp x tp must be its {island.size} GPUs, got {parallel}."
+        )
+    if model.attention.heads % parallel.tp:
+        raise ExportError(
+            f"Island {island.id}, parallel.tp: must divide the model's {model.attention.heads} "
+            f"attention heads, got {parallel.tp}.",
+            hint="No engine splits a head; choose another island size.",
+        )
+    return parallel
+
+
+def _check_routes(plan: Plan) -> None:
+    phases = {island.id: island.phase for island in plan.islands if island.phase is not None}
+    for route in plan.routing:
+        if phases.get(route.island) is not route.phase:
+            raise InconsistentPlanError(
+                f"Routing table, {route.phase} {route.range_start}-{route.range_end - 1}: "
+                f"must name an island that serves {route.phase}, got {route.island!r}."
+            )

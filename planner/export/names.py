@@ -1,0 +1,113 @@
+"""Names that Kubernetes accepts, made from names that people write."""
+
+import re
+from collections.abc import Iterable
+
+from planner.errors import InputError
+
+_DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_LABEL_KEY = re.compile(
+    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+)
+_HUB_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+_LOCAL_MODEL = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)+")
+
+MAX_DNS_LABEL = 63
+# A worker's StatefulSet is called <name>-<group>; Kubernetes appends an 11-character revision and the result
+# has to stay a label value of 63. Six characters are left for the group's number.
+MAX_WORKLOAD_NAME = 45
+
+
+def is_dns_label(name: str, longest: int = MAX_DNS_LABEL) -> bool:
+    """Whether `name` can be the name of any object, Services included (RFC 1035: starts with a letter)."""
+    return len(name) <= longest and _DNS_LABEL.fullmatch(name) is not None
+
+
+def slug(text: str) -> str:
+    """`text` in lower case, every run of other characters than a-z and 0-9 replaced by one hyphen."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def plan_slug(name: str) -> str:
+    """The DNS label of a plan's name.
+
+    Raises:
+        InputError: nothing is left of the name, or it does not start with a letter.
+    """
+    label = slug(name)
+    if not is_dns_label(label):
+        raise InputError(
+            f"Plan name {name!r}: must give a DNS label that starts with a letter, got {label!r}.",
+            hint="Set ExportOptions.name.",
+        )
+    return label
+
+
+def island_slugs(ids: Iterable[str]) -> dict[str, str]:
+    """Island id -> slug, each used once.
+
+    Raises:
+        InputError: two ids give the same slug, or one gives none.
+    """
+    owners: dict[str, str] = {}
+    for island in ids:
+        label = slug(island)
+        if not label:
+            raise InputError(f"Island id {island!r}: must hold a letter or a digit.")
+        if label in owners:
+            raise InputError(
+                f"Island ids {owners[label]!r} and {island!r}: must differ in letters or digits, both become {label!r}."
+            )
+        owners[label] = island
+    return {island: label for label, island in owners.items()}
+
+
+def workload_name(plan: str, island: str) -> str:
+    """The object name of one island, `<plan>-<island>`, both slugs.
+
+    Raises:
+        InputError: longer than what leaves room for the names that controllers derive from it.
+    """
+    name = f"{plan}-{island}"
+    if len(name) > MAX_WORKLOAD_NAME:
+        raise InputError(
+            f"Object name {name!r}: must have at most {MAX_WORKLOAD_NAME} characters, got {len(name)}.",
+            hint="Set a shorter ExportOptions.name.",
+        )
+    return name
+
+
+def label_value(text: str) -> str:
+    """`text` as a label's value: itself where allowed, else its slug."""
+    return text if _LABEL_VALUE.fullmatch(text) and len(text) <= MAX_DNS_LABEL else slug(text)[:MAX_DNS_LABEL]
+
+
+def check_node_selector(gpu: str, selector: tuple[tuple[str, str], ...]) -> None:
+    """Refuse a node selector that no node can carry.
+
+    Raises:
+        InputError: a key or value breaks the grammar of Kubernetes labels.
+    """
+    for key, value in selector:
+        if not _LABEL_KEY.fullmatch(key):
+            raise InputError(f"GPU {gpu}, node_selector: {key!r} must be a Kubernetes label key.")
+        if not _LABEL_VALUE.fullmatch(value) or len(value) > MAX_DNS_LABEL:
+            raise InputError(f"GPU {gpu}, node_selector[{key}]: must be a Kubernetes label value, got {value!r}.")
+
+
+def weights_location(model: str, uri: str) -> str:
+    """What an engine takes as its model: `org/name` of a Hugging Face repository, or an absolute path.
+
+    Raises:
+        InputError: any other form. Engine arguments expand `$(...)`, so nothing unusual may pass.
+    """
+    location = uri.removeprefix("hf://")
+    if _HUB_MODEL.fullmatch(location) or (location == uri and _LOCAL_MODEL.fullmatch(location)):
+        return location
+    raise InputError(f"Model {model}, uri: must be hf://organisation/name or an absolute path, got {uri!r}.")
+
+
+def one_line(text: str) -> str:
+    """`text` fit for a YAML comment: one line, printable characters only."""
+    return "".join(c for c in " ".join(text.split()) if c.isprintable())

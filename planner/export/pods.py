@@ -1,0 +1,158 @@
+"""Pod templates, the same for every Kubernetes target."""
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+from planner.errors import ExportError, InputError
+from planner.export.islands import ServingIsland
+from planner.export.names import check_node_selector, label_value
+from planner.export.options import image_is_pinned
+from planner.export.seams import Deployment, Launch, PodCommand
+
+ISLAND_LABEL = "planner/island"
+PHASE_LABEL = "planner/phase"
+GPU_LABEL = "planner/gpu"
+ENGINE_LABEL = "app.kubernetes.io/name"
+GPU_RESOURCES: Mapping[str, str] = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
+
+_PROBE_PERIOD_S = 10
+_PROBE_FAILURES = 3
+
+
+def gpu_resource(island: ServingIsland) -> str:
+    """The extended resource of the island's GPUs.
+
+    Raises:
+        ExportError: no device plugin is known for the vendor.
+    """
+    vendor = island.gpu.vendor.upper()
+    if vendor not in GPU_RESOURCES:
+        raise ExportError(
+            f"Island {island.id}, GPU {island.gpu.name}, vendor: must be one of {', '.join(GPU_RESOURCES)}, "
+            f"got {island.gpu.vendor!r}."
+        )
+    return GPU_RESOURCES[vendor]
+
+
+def engine_image(island: ServingIsland, deployment: Deployment) -> str:
+    """The container image for the island's GPUs.
+
+    Raises:
+        ExportError: the engine has no pinned image for the vendor, and the options name none.
+    """
+    vendor = island.gpu.vendor.upper()
+    chosen = {key.upper(): image for key, image in deployment.options.images}
+    image = chosen.get(vendor) or deployment.engine.images.get(vendor)
+    if image is None:
+        raise ExportError(
+            f"Island {island.id}, engine {deployment.engine.name}: no image is known for {island.gpu.vendor} GPUs.",
+            hint="Set ExportOptions.images.",
+        )
+    assert image_is_pinned(image)
+    return image
+
+
+def labels(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """Labels of every object of the island and of its pods."""
+    return {
+        ENGINE_LABEL: deployment.engine.name,
+        "app.kubernetes.io/part-of": deployment.name,
+        "app.kubernetes.io/component": island.phase.value,
+        "app.kubernetes.io/managed-by": "planner",
+        ISLAND_LABEL: label_value(island.slug),
+        PHASE_LABEL: island.phase.value,
+        GPU_LABEL: label_value(island.gpu.name),
+    }
+
+
+def check_gpus_told_apart(deployment: Deployment) -> None:
+    """Every two GPU types of one vendor need node selectors that no node can satisfy at once.
+
+    Raises:
+        ExportError: the scheduler could put pods of one type onto the other's nodes.
+        InputError: a selector is not made of Kubernetes labels.
+    """
+    types = {island.gpu.name: island for island in deployment.islands}
+    for gpu, island in types.items():
+        check_node_selector(gpu, island.gpu.node_selector)
+    for one, other in combinations(types.values(), 2):
+        mine, theirs = dict(one.gpu.node_selector), dict(other.gpu.node_selector)
+        apart = any(theirs.get(key, value) != value for key, value in mine.items())
+        if gpu_resource(one) == gpu_resource(other) and not apart:
+            raise ExportError(
+                f"GPUs {one.gpu.name} and {other.gpu.name}, node_selector: "
+                f"must differ in the value of one key, got {mine} and {theirs}.",
+                hint="Give each type its node labels, for example nvidia.com/gpu.product.",
+            )
+
+
+def pod_template(
+    island: ServingIsland, deployment: Deployment, launch: Launch, *, leads: bool = True
+) -> dict[str, Any]:
+    """The template of one pod of `island`; the leader's gets ports and a readiness probe."""
+    resource = gpu_resource(island)
+    spec: dict[str, Any] = {
+        "containers": [_container(island, deployment, launch, leads)],
+        "tolerations": [{"key": resource, "operator": "Exists", "effect": "NoSchedule"}],
+        "volumes": [_shared_memory(deployment)],
+    }
+    if island.gpu.node_selector:
+        spec["nodeSelector"] = dict(island.gpu.node_selector)
+    return {"metadata": {"labels": labels(island, deployment)}, "spec": spec}
+
+
+def _container(island: ServingIsland, deployment: Deployment, launch: Launch, leads: bool) -> dict[str, Any]:
+    command = launch.leader if leads else launch.worker
+    assert command is not None
+    container: dict[str, Any] = {
+        "name": "engine",
+        "image": engine_image(island, deployment),
+        "command": list(command.command),
+        "args": list(command.arguments),
+    }
+    if environment := _environment(command):
+        container["env"] = environment
+    if leads:
+        container["ports"] = [{"name": p.name, "containerPort": p.number} for p in launch.ports]
+        container["readinessProbe"] = _probe(launch)
+    return container | {
+        "resources": {"limits": _limits(island, deployment)},
+        # KV transfer and expert exchange register GPU memory with the network card
+        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+        "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}],  # noqa: S108  # a mount point, no file
+    }
+
+
+def _environment(command: PodCommand) -> list[dict[str, Any]]:
+    fixed = [{"name": name, "value": value} for name, value in command.environment]
+    address = {"fieldRef": {"fieldPath": "status.podIP"}}
+    return fixed + [{"name": name, "valueFrom": address} for name in command.address_variables]
+
+
+def _probe(launch: Launch) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": launch.health_path, "port": launch.ports[0].name},
+        "periodSeconds": _PROBE_PERIOD_S,
+        "timeoutSeconds": 5,
+        "failureThreshold": _PROBE_FAILURES,
+    }
+
+
+def _limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
+    gpus, options = island.grouping.gpus_per_pod, deployment.options
+    limits = {
+        "cpu": gpus * options.cpus_per_gpu,
+        "memory": f"{gpus * options.memory_gib_per_gpu}Gi",
+        gpu_resource(island): gpus,
+    }
+    for name, count in options.pod_resources:
+        if name in limits:
+            raise InputError(f"ExportOptions.pod_resources: must not repeat {name}, which the plan fixes.")
+        limits[name] = count
+    return limits
+
+
+def _shared_memory(deployment: Deployment) -> dict[str, Any]:
+    size = f"{deployment.options.shared_memory_gib}Gi"
+    return {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size}}

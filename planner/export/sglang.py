@@ -1,0 +1,154 @@
+"""SGLang: GPUs of one copy = `--tp-size`; `--dp-size` attention groups live inside it and do not multiply
+GPUs.
+
+So tp-size = tp x dp of the plan, dp-size = dp, and an attention group keeps tp-size / dp-size = tp GPUs.
+Request and token budgets are given for the whole engine; with DP attention SGLang divides them by dp-size.
+
+Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md, its LeaderWorkerSet examples
+(docs/references/multi_node_deployment/lws_pd), and python/sglang/srt/server_args.py for what divides what.
+"""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+from planner.domain import Phase
+from planner.export.arguments import FlagValue, flags, read_count, read_flags
+from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
+from planner.export.islands import ServingIsland
+from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
+
+_HTTP_PORT = 30000
+_BOOTSTRAP_PORT = 8998
+_RENDEZVOUS_PORT = 5000
+_COMMAND = ("python3", "-m", "sglang.launch_server")
+_LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
+
+
+def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
+    """The commands of one copy of the model on `island`; leader and workers differ by their rank alone."""
+    exchange = expert_exchange(island)
+    pod = PodCommand(
+        command=_COMMAND,
+        arguments=flags(
+            ("model-path", island.weights),
+            ("host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
+            ("port", _HTTP_PORT),
+            *_parallel(island, exchange),
+            *_nodes(island, rendezvous),
+            *_limits(island),
+            *_transfer(island),
+        ),
+        environment=_environment(island, exchange),
+    )
+    return Launch(
+        leader=pod,
+        worker=pod if island.grouping.pods > 1 else None,
+        ports=_ports(island),
+        health_path="/health",
+        notes=_notes(island, exchange),
+    )
+
+
+def _parallel(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str, FlagValue]]:
+    devices, dp = island.parallel.devices, island.parallel.dp
+    rows: list[tuple[str, FlagValue]] = [("tp-size", devices)]
+    if dp > 1:
+        # dense layers and the output head stay whole on every rank: their widths need not divide by all GPUs
+        rows += [
+            ("dp-size", dp),
+            ("enable-dp-attention", None),
+            ("moe-dense-tp-size", 1),
+            ("enable-dp-lm-head", None),
+        ]
+    return rows + (_experts(island, exchange) if devices > 1 else [])
+
+
+def _experts(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str, FlagValue]]:
+    rows: list[tuple[str, FlagValue]] = [("ep-size", island.parallel.devices)]
+    if exchange.deepep:
+        mode = "normal" if island.phase is Phase.PREFILL else "low_latency"
+        rows += [("moe-a2a-backend", "deepep"), ("deepep-mode", mode)]
+    else:
+        rows += [("moe-a2a-backend", "none")]
+    if exchange.redundant_experts:
+        rows += [("ep-num-redundant-experts", exchange.redundant_experts)]
+    return rows
+
+
+def _nodes(island: ServingIsland, rendezvous: Rendezvous) -> list[tuple[str, FlagValue]]:
+    if island.grouping.pods == 1:
+        return []
+    return [
+        ("nnodes", island.grouping.pods),
+        ("node-rank", rendezvous.pod_index),
+        ("dist-init-addr", f"{rendezvous.leader_address}:{_RENDEZVOUS_PORT}"),
+    ]
+
+
+def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    dp = island.parallel.dp
+    rows: list[tuple[str, FlagValue]] = [
+        ("context-length", island.max_model_len),
+        ("mem-fraction-static", 0.88),
+    ]
+    if island.phase is Phase.PREFILL:
+        rows += [
+            ("chunked-prefill-size", island.max_tokens_per_step * dp),
+            ("max-prefill-tokens", island.max_tokens_per_step),
+            # a cap on running requests would also hold back prompts whose KV is still being sent
+            ("prefill-max-requests", island.batch_size),
+        ]
+    else:
+        rows += [("max-running-requests", island.batch_size * dp)]
+    return rows + ([("kv-cache-dtype", "fp8_e4m3")] if island.model.kv_bytes == 1 else [])
+
+
+def _transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    rows: list[tuple[str, FlagValue]] = [
+        ("disaggregation-mode", island.phase.value),
+        ("disaggregation-transfer-backend", "nixl"),
+    ]
+    if island.phase is Phase.PREFILL:
+        rows += [("disaggregation-bootstrap-port", _BOOTSTRAP_PORT)]
+    return rows
+
+
+def _environment(island: ServingIsland, exchange: ExpertExchange) -> tuple[tuple[str, str], ...]:
+    if not exchange.deepep or island.phase is Phase.PREFILL:
+        return ()
+    tokens = max(island.batch_size, _LOW_LATENCY_TOKENS_FLOOR)
+    rows = [("SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK", str(tokens))]
+    depth = queue_depth(tokens)
+    return tuple(rows + ([("NVSHMEM_QP_DEPTH", str(depth))] if depth else []))
+
+
+def _ports(island: ServingIsland) -> tuple[Port, ...]:
+    http = Port(name="http", number=_HTTP_PORT)
+    if island.phase is Phase.DECODE:
+        return (http,)
+    return (http, Port(name="bootstrap", number=_BOOTSTRAP_PORT))
+
+
+def _notes(island: ServingIsland, exchange: ExpertExchange) -> tuple[str, ...]:
+    notes = []
+    if island.parallel.devices > 1 and not exchange.deepep:
+        notes.append(f"Experts exchange tokens by all-gather: {exchange.obstacle}.")
+    if exchange.redundant_experts:
+        notes.append(f"{exchange.redundant_experts} redundant experts give every GPU the same number.")
+    return tuple(notes)
+
+
+def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
+    """`--tp-size` GPUs, 0 where the attention groups do not divide them; pods from `--nnodes`."""
+    values = read_flags(arguments)
+    gpus, groups = read_count(values, "tp-size", 1), read_count(values, "dp-size", 1)
+    divided = groups > 0 and gpus % groups == 0
+    return DeclaredShape(gpus=gpus if divided else 0, pods=read_count(values, "nnodes", 1))
+
+
+SGLANG = Engine(
+    name="sglang",
+    images=MappingProxyType({"NVIDIA": "lmsysorg/sglang:v0.5.18"}),
+    launch=launch,
+    read_shape=read_shape,
+)

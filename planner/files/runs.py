@@ -1,0 +1,21 @@
+"""Run folders: reading a plan back."""
+
+from pathlib import Path
+
+from planner.domain import Plan
+from planner.errors import InputError
+from planner.files.folders import PLAN_FILE
+from planner.files.plan_document import decode_plan
+
+
+def load_run(path: Path) -> Plan:
+    """The plan of a run folder, or of a plan.json. Raises InputError where it is missing or not a plan."""
+    file = path / PLAN_FILE if path.is_dir() else path
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{file}: cannot be read: {error.strerror}.",
+            hint="Give a run folder that `planner plan` wrote, or its plan.json.",
+        ) from None
+    return decode_plan(text, file)

@@ -1,0 +1,67 @@
+"""A scenario as a mapping with every key and its value, for a plan's record."""
+
+from planner.domain import LengthProfile, ModelSpec, Scenario
+from planner.files.models import model_config, read_model
+from planner.files.shipped import shipped_models, shipped_workloads
+from planner.files.workloads import read_workload, workload_document
+
+
+def scenario_document(scenario: Scenario) -> dict[str, object]:
+    """The mapping that `scenario_from_document` reads back as the same scenario (its `inputs` aside).
+
+    A shipped model or workload stands by its name, any other in full, so the record needs no other file.
+    """
+    items = scenario.inventory.items
+    return {
+        "name": scenario.name,
+        "model": _model(scenario.model),
+        "workload": _workload(scenario.workload),
+        "inventory": {item.gpu.name: item.count for item in items},
+        "prices_usd_per_gpu_hour": {item.gpu.name: item.price_usd_per_gpu_hour for item in items},
+        "node_selectors": {item.gpu.name: dict(item.gpu.node_selector) for item in items},
+        "ranges": {"width": scenario.ranges.width},
+        "cost": {
+            "mode": scenario.cost.mode.value,
+            "kv_cache_rate": scenario.cost.kv_cache_rate,
+            "max_tokens_per_step": scenario.cost.max_tokens_per_step,
+        },
+        "assignment": _assignment(scenario),
+        "search": _search(scenario),
+    }
+
+
+def _assignment(scenario: Scenario) -> dict[str, object]:
+    settings = scenario.assignment
+    return {
+        "formulation": settings.formulation.value,
+        "solver": settings.solver,
+        "time_limit_s": settings.time_limit_s,
+        "gap": settings.gap,
+        "tau": settings.tau,
+        "deviation_weight": settings.deviation_weight,
+    }
+
+
+def _search(scenario: Scenario) -> dict[str, object]:
+    settings = scenario.search
+    return {
+        "method": settings.method.value,
+        "surrogate": settings.surrogate.value,
+        "iterations": settings.iterations,
+        "batch_size": settings.batch_size,
+        "min_island_size": settings.min_island_size,
+        "skew": settings.skew,
+        "slots": settings.slots,
+        "seed": settings.seed,
+        "processes": settings.processes,
+    }
+
+
+def _model(model: ModelSpec) -> str | dict[str, object]:
+    path = shipped_models().get(model.name)
+    return model.name if path is not None and read_model(path) == model else model_config(model)
+
+
+def _workload(profile: LengthProfile) -> str | dict[str, object]:
+    path = shipped_workloads().get(profile.name)
+    return profile.name if path is not None and read_workload(path) == profile else workload_document(profile)

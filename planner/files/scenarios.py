@@ -1,0 +1,202 @@
+"""Scenarios: strict reading of a planning question, and writing it back with every key spelt out.
+
+A scenario comes from a file or from a mapping of the same keys. `model` and `workload` are a shipped name, a
+path relative to the scenario's folder, or the config or workload document itself.
+"""
+
+import hashlib
+import json
+import numbers
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from planner.domain import (
+    AssignmentSettings,
+    CostMode,
+    CostSettings,
+    Formulation,
+    InputHash,
+    LengthProfile,
+    ModelSpec,
+    RangeSettings,
+    RequestTrace,
+    Scenario,
+    SearchMethod,
+    SearchSettings,
+    Surrogate,
+)
+from planner.errors import InputError
+from planner.files.documents import input_hash, read_yaml, top_level
+from planner.files.inventories import read_inventory
+from planner.files.models import model_file, model_from_config, read_model
+from planner.files.sections import Section
+from planner.files.workloads import profile_from_document, read_workload, workload_file
+
+Summarize = Callable[[RequestTrace], LengthProfile]
+
+SOLVERS = ("highs", "cbc")
+_KEYS = (
+    "name",
+    "model",
+    "workload",
+    "inventory",
+    "prices_usd_per_gpu_hour",
+    "node_selectors",
+    "ranges",
+    "cost",
+    "assignment",
+    "search",
+)
+
+
+def load_scenario(path: Path, summarize: Summarize) -> Scenario:
+    """The scenario of a file, names and paths resolved; `summarize` turns a trace into a profile.
+
+    `inputs` holds the SHA-256 of the scenario and of every file it drew on.
+    """
+    return _scenario(read_yaml(path), path.parent, summarize, (input_hash(path),))
+
+
+def scenario_from_document(
+    document: Mapping[str, object], *, origin: str, base: Path, summarize: Summarize
+) -> Scenario:
+    """The scenario of a mapping, read as strictly as a file; `origin` names it, `base` anchors its paths."""
+    section = top_level(document, origin)
+    inputs = (InputHash(name="scenario", sha256=_document_sha256(document, origin)),)
+    return _scenario(section, base, summarize, inputs)
+
+
+def _document_sha256(document: Mapping[str, object], origin: str) -> str:
+    try:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), default=_plain_number)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{origin}: must hold only texts, numbers, lists and mappings: {error}.",
+            hint="Give plain values.",
+        ) from None
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain_number(value: object) -> object:
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise TypeError(f"{value!r} is a {type(value).__name__}")
+
+
+def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple[InputHash, ...]) -> Scenario:
+    document.allow_only(*_KEYS)
+    model, model_inputs = _model(document, base)
+    workload, workload_inputs = _workload(document, base, summarize)
+    inventory, inventory_inputs = read_inventory(document)
+    search = _search(document.section("search", optional=True))
+    scenario = Scenario(
+        name=document.name("name"),
+        model=model,
+        workload=workload,
+        inventory=inventory,
+        ranges=_ranges(document.section("ranges", optional=True)),
+        cost=_cost(document.section("cost", optional=True)),
+        assignment=_assignment(document.section("assignment", optional=True)),
+        search=search,
+        inputs=inputs + inventory_inputs + model_inputs + workload_inputs,
+    )
+    _check_island_size(document, scenario)
+    return scenario
+
+
+def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, ...]]:
+    if document.holds_section("model"):
+        return model_from_config(document.section("model")), ()
+    name = document.text("model")
+    with _referred_from(document, "model"):
+        path = model_file(name, base)
+        return read_model(path), (input_hash(path),)
+
+
+def _workload(document: Section, base: Path, summarize: Summarize) -> tuple[LengthProfile, tuple[InputHash, ...]]:
+    if document.holds_section("workload"):
+        return profile_from_document(document.section("workload")), ()
+    name = document.text("workload")
+    with _referred_from(document, "workload"):
+        path = workload_file(name, base)
+        found = read_workload(path)
+        profile = summarize(found) if isinstance(found, RequestTrace) else found
+        return profile, (input_hash(path),)
+
+
+@contextmanager
+def _referred_from(document: Section, key: str) -> Iterator[None]:
+    """An error in the file that `key` refers to says who refers to it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{document.file}: {key}: {error.message}", hint=error.hint) from None
+
+
+def _check_island_size(document: Section, scenario: Scenario) -> None:
+    largest = max(scenario.inventory.items, key=lambda item: item.count)
+    if scenario.search.min_island_size > largest.count:
+        raise InputError(
+            f"{document.file}: search.min_island_size must be at most the largest count of the inventory, "
+            f"{largest.count} ({largest.gpu.name}); came {scenario.search.min_island_size}.",
+            hint="Lower search.min_island_size or add GPUs.",
+        )
+
+
+def _ranges(section: Section) -> RangeSettings:
+    section.allow_only("width")
+    return RangeSettings(width=section.integer("width", default=RangeSettings().width, low=1, high=1_000_000))
+
+
+def _cost(section: Section) -> CostSettings:
+    section.allow_only("mode", "kv_cache_rate", "max_tokens_per_step")
+    default = CostSettings()
+    return CostSettings(
+        mode=section.choice("mode", CostMode, default=default.mode),
+        kv_cache_rate=section.number("kv_cache_rate", default=default.kv_cache_rate, low=0, below=1),
+        max_tokens_per_step=section.integer(
+            "max_tokens_per_step", default=default.max_tokens_per_step, low=1, high=10_000_000
+        ),
+    )
+
+
+def _assignment(section: Section) -> AssignmentSettings:
+    section.allow_only("formulation", "solver", "time_limit_s", "gap", "tau", "deviation_weight")
+    default = AssignmentSettings()
+    return AssignmentSettings(
+        formulation=section.choice("formulation", Formulation, default=default.formulation),
+        solver=section.one_of("solver", SOLVERS, default=default.solver),
+        time_limit_s=section.number("time_limit_s", default=default.time_limit_s, above=0),
+        gap=section.number("gap", default=default.gap, low=0, below=1),
+        tau=section.number("tau", default=default.tau, low=0),
+        deviation_weight=section.number("deviation_weight", default=default.deviation_weight, low=0),
+    )
+
+
+def _search(section: Section) -> SearchSettings:
+    section.allow_only(
+        "method",
+        "surrogate",
+        "iterations",
+        "batch_size",
+        "min_island_size",
+        "skew",
+        "slots",
+        "seed",
+        "processes",
+    )
+    default = SearchSettings()
+    return SearchSettings(
+        method=section.choice("method", SearchMethod, default=default.method),
+        surrogate=section.choice("surrogate", Surrogate, default=default.surrogate),
+        iterations=section.integer("iterations", default=default.iterations, low=1),
+        batch_size=section.integer("batch_size", default=default.batch_size, low=1),
+        min_island_size=section.integer("min_island_size", default=default.min_island_size, low=1),
+        skew=section.number("skew", default=default.skew, above=0, high=20),
+        slots=section.integer("slots", default=default.slots, low=1, high=64),
+        seed=section.integer("seed", default=default.seed, low=0, high=2**32 - 1),
+        processes=section.integer("processes", default=default.processes, low=1, high=1024),
+    )

@@ -1,0 +1,199 @@
+"""A mapping of a document with its place.
+
+Typed reading whose errors name the file, the key, what must hold and what came.
+"""
+
+import difflib
+import math
+import numbers
+import re
+from collections.abc import Collection, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from planner.errors import InputError
+
+MOST_TOKENS = 100_000_000  # of one prompt or answer: beyond any model, so surely a mistake
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_NAME_RULE = "a name of at most 63 letters, digits, '.', '_' or '-' that begins with a letter or digit"
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class Section:
+    """Reads one mapping. A `default` of None means that the key must be there."""
+
+    def __init__(self, values: Mapping[Any, object], *, file: str, path: str = "") -> None:
+        self.file = file
+        self.path = path
+        self._values: dict[str, object] = {}
+        for key, value in values.items():
+            if not isinstance(key, str):
+                raise InputError(
+                    f"{self._place}: keys must be text; came {key!r} ({type(key).__name__}).",
+                    hint="Quote the key.",
+                )
+            self._values[key] = value
+
+    @property
+    def _place(self) -> str:
+        return f"{self.file}: {self.path}" if self.path else self.file
+
+    def key_path(self, key: str) -> str:
+        """The key with the keys above it: `search.iterations`."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def allow_only(self, *keys: str) -> None:
+        """Refuse every key but these, naming the nearest."""
+        for key in self._values:
+            if key not in keys:
+                raise InputError(
+                    f"{self.file}: {self.key_path(key)} is not a known key.",
+                    hint=nearest_hint(key, keys, what="keys here"),
+                )
+
+    def fault(self, key: str, rule: str, *, hint: str = "") -> InputError:
+        """The error for `key`: where, which key, what must hold, what came."""
+        came = f"came {_shown(self._values[key])}" if key in self._values else "it is missing"
+        return InputError(f"{self.file}: {self.key_path(key)} must be {rule}; {came}.", hint=hint)
+
+    def text(self, key: str, *, default: str | None = None) -> str:
+        """A text."""
+        if key not in self._values and default is not None:
+            return default
+        value = self._values.get(key)
+        if not isinstance(value, str):
+            raise self.fault(key, "a text", hint="Add it." if key not in self._values else "Put it in quotes.")
+        return str(value)
+
+    def name(self, key: str, *, default: str | None = None) -> str:
+        """A text that can stand in file names, labels and manifests."""
+        value = self.text(key, default=default)
+        if not NAME_PATTERN.fullmatch(value):
+            raise self.fault(key, _NAME_RULE, hint="Rename it.")
+        return value
+
+    def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
+        """A whole number in low..high."""
+        if key not in self._values and default is not None:
+            return default
+        value = self._values.get(key)
+        rule = "a whole number" + _bounds(low, high)
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise self.fault(key, rule)
+        whole = int(value)
+        if (low is not None and whole < low) or (high is not None and whole > high):
+            raise self.fault(key, rule)
+        return whole
+
+    def number(
+        self,
+        key: str,
+        *,
+        default: float | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        above: float | None = None,
+        below: float | None = None,
+    ) -> float:
+        """A finite number; `low` and `high` may be reached, `above` and `below` may not."""
+        if key not in self._values and default is not None:
+            return default
+        value = self._values.get(key)
+        rule = "a number" + _bounds(low, high, above, below)
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise self.fault(key, rule)
+        try:
+            number = float(value)
+        except OverflowError:
+            raise self.fault(key, rule) from None
+        if not math.isfinite(number):
+            raise self.fault(key, "finite")
+        if (low is not None and number < low) or (high is not None and number > high):
+            raise self.fault(key, rule)
+        if (above is not None and number <= above) or (below is not None and number >= below):
+            raise self.fault(key, rule)
+        return number
+
+    def choice(self, key: str, kind: type[Choice], *, default: Choice | None = None) -> Choice:
+        """A member of an enumeration, by its value."""
+        if key not in self._values and default is not None:
+            return default
+        return kind(self.one_of(key, tuple(member.value for member in kind)))
+
+    def one_of(self, key: str, options: tuple[str, ...], *, default: str | None = None) -> str:
+        """One of the texts `options`."""
+        if key not in self._values and default is not None:
+            return default
+        value = self._values.get(key)
+        if not isinstance(value, str) or str(value) not in options:
+            raise self.fault(key, f"one of {', '.join(options)}", hint=nearest_hint(str(value), options, what="values"))
+        return str(value)
+
+    def holds_section(self, key: str) -> bool:
+        """Whether the value of `key` is a mapping."""
+        return isinstance(self._values.get(key), Mapping)
+
+    def holds_number(self, key: str) -> bool:
+        """Whether the value of `key` is a number (a boolean is none)."""
+        value = self._values.get(key)
+        return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+    def is_false(self, key: str) -> bool:
+        """Whether the value of `key` is the boolean false."""
+        return self._values.get(key) is False
+
+    def is_empty(self, key: str) -> bool:
+        """Whether `key` is missing or null."""
+        return self._values.get(key) is None
+
+    def section(self, key: str, *, optional: bool = False) -> "Section":
+        """The mapping under `key`; an empty one where it is `optional` and missing."""
+        value = self._values.get(key)
+        if value is None and key not in self._values and optional:
+            value = {}
+        if not isinstance(value, Mapping):
+            raise self.fault(key, "a mapping of keys to values", hint="Write its keys indented below it.")
+        return Section(value, file=self.file, path=self.key_path(key))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts."""
+        value = self._values.get(key)
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+            raise self.fault(key, "a list of texts")
+        return tuple(value)
+
+
+def nearest_hint(word: str, known: Collection[str], *, what: str) -> str:
+    """`Did you mean ...? The ... are ...`, for a word that is not among the known ones."""
+    near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    if not near:
+        folded = {name.casefold(): name for name in known}
+        near = [folded[n] for n in difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.5)]
+    ask = f"Did you mean {' or '.join(near)}? " if near else ""
+    return f"{ask}The {what} are {', '.join(known)}."
+
+
+def _bounds(low: float | None, high: float | None, above: float | None = None, below: float | None = None) -> str:
+    limits = [
+        f"{word} {limit}"
+        for word, limit in (("at least", low), ("more than", above), ("at most", high), ("less than", below))
+        if limit is not None
+    ]
+    return f" of {' and '.join(limits)}" if limits else ""
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"

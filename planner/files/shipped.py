@@ -1,0 +1,37 @@
+"""Where the data that comes with the planner lies: beside the package in a checkout, inside it in a wheel."""
+
+from pathlib import Path
+
+from planner.errors import PlannerError
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+MODEL_CONFIGS = Path(__file__).resolve().parent / "model_configs"
+
+
+def shipped_folder(name: str) -> Path:
+    """The folder `gpu_specs` or `workloads`."""
+    for folder in (_PACKAGE / "_shipped" / name, _PACKAGE.parent / name):
+        if folder.is_dir():
+            return folder
+    raise PlannerError(f"The planner's own folder {name}/ is missing.", hint="Install the package again.")
+
+
+def files_by_stem(folder: Path, suffix: str) -> dict[str, Path]:
+    """The files of `folder` that end in `suffix`, by name without it, in order of name."""
+    paths = {path.name.removesuffix(suffix): path for path in folder.glob(f"*{suffix}")}
+    return dict(sorted(paths.items()))
+
+
+def shipped_workloads() -> dict[str, Path]:
+    """Shipped workload files by name."""
+    return files_by_stem(shipped_folder("workloads"), ".yaml")
+
+
+def shipped_scenarios() -> dict[str, Path]:
+    """Shipped scenario files by name."""
+    return files_by_stem(shipped_folder("workloads") / "scenarios", ".yaml")
+
+
+def shipped_models() -> dict[str, Path]:
+    """Shipped model configurations by name."""
+    return files_by_stem(MODEL_CONFIGS, ".json")

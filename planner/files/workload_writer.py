@@ -1,0 +1,67 @@
+"""Writing a workload file."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import yaml
+
+from planner.domain import LengthProfile
+from planner.errors import InputError
+from planner.files.documents import EXPONENT_FLOAT
+from planner.files.sections import NAME_PATTERN
+from planner.files.workloads import workload_document
+
+
+class _BlockDumper(yaml.SafeDumper):
+    """Texts of several lines as literal blocks."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_BlockDumper.add_representer(str, _represent_text)
+# what the loader would read as a number is quoted
+_BlockDumper.add_implicit_resolver(*EXPONENT_FLOAT)
+
+
+def write_workload(profile: LengthProfile, path: Path, force: bool = False, *, source: str = "") -> None:
+    """Write a workload file, whole or not at all; an existing one only with `force`.
+
+    `source` says in words how the profile came about. The same profile gives the same bytes.
+    """
+    if path.exists() and not force:
+        raise InputError(f"{path}: exists already.", hint="Choose another name, or force the overwriting.")
+    _require_name(profile.name)
+    document = workload_document(profile, source=source)
+    _replace(path, yaml.dump(document, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+def workload_path(folder: Path, name: str) -> Path:
+    """Where a workload of that name belongs in `folder`. Raises InputError for a name that is no plain name."""
+    _require_name(name)
+    return folder / f"{name}.yaml"
+
+
+def _require_name(name: str) -> None:
+    if not NAME_PATTERN.fullmatch(name):
+        raise InputError(
+            f"workload name: must be letters, digits, '.', '_' or '-', at most 63; came {name!r}.",
+            hint="Rename the workload.",
+        )
+
+
+def _replace(path: Path, text: str) -> None:
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}.", hint="Make the folder first.") from None
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,45 @@
+"""The figures of a plan, by name. matplotlib is loaded with the first figure, not with this file."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from planner.domain import Plan
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIGURES = ("search", "routing", "throughput", "mix", "islands")
+
+
+def figure(plan: Plan, name: str) -> "Figure":
+    """The figure `name`, one of FIGURES, as a matplotlib Figure on an Agg canvas.
+
+    Raises InputError for another name.
+    """
+    if name not in FIGURES:
+        raise InputError(
+            f"Figure: the name must be one of {', '.join(FIGURES)}; got {name!r}.",
+            hint="Choose one of these names.",
+        )
+    from planner.report.style import look  # noqa: PLC0415  # matplotlib takes a second to load
+
+    with look():
+        return _drawings()[name](plan)
+
+
+def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
+    from planner.report import (  # noqa: PLC0415  # matplotlib takes a second to load
+        islands_figure,
+        mix_figure,
+        routing_figures,
+        search_figure,
+    )
+
+    return {
+        "search": search_figure.draw,
+        "routing": routing_figures.draw_shares,
+        "throughput": routing_figures.draw_rates,
+        "mix": mix_figure.draw,
+        "islands": islands_figure.draw,
+    }

@@ -1,0 +1,86 @@
+"""Plan tables as data frames: one row an island, a routing cell or a trial, columns named as the fields."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, TypeAlias
+
+from planner.domain import Plan, PlannedIsland, Route, Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Frame: TypeAlias = "pd.DataFrame"
+"""What the functions here return; a name for annotations that costs no import of pandas."""
+
+_ISLAND_COLUMNS = (
+    "id",
+    "gpu",
+    "size",
+    "phase",
+    "tp",
+    "dp",
+    "replicas",
+    "batch_size",
+    "longest_prompt",
+    "rate_rps",
+    "utilisation",
+    "price_usd_per_hour",
+    "note",
+)
+_ROUTE_COLUMNS = tuple(f.name for f in fields(Route))
+
+
+def islands_frame(plan: Plan) -> Frame:
+    """One row an island. `phase`, `tp`, `dp` and `replicas` are missing where the island is idle."""
+    frame = _frame([_island_row(i) for i in plan.islands], _ISLAND_COLUMNS)
+    return frame.astype(dict.fromkeys(("tp", "dp", "replicas"), "Int64"))
+
+
+def routing_frame(plan: Plan) -> Frame:
+    """One row a cell (phase, range, island); `share` sums to 1 over the islands of a phase and range."""
+    rows = [{name: getattr(r, name) for name in _ROUTE_COLUMNS} | {"phase": r.phase.value} for r in plan.routing]
+    return _frame(rows, _ROUTE_COLUMNS)
+
+
+def trials_frame(plan: Plan) -> Frame:
+    """One row an evaluated layout; parameters as `parameter_<name>`, missing where not given."""
+    trials = plan.search.trials
+    names = dict.fromkeys(name for t in trials for name, _ in t.parameters)
+    columns = [
+        "index",
+        "iteration",
+        *(f"parameter_{name}" for name in names),
+        "layout",
+        "throughput_rps",
+        "generator",
+        "error",
+    ]
+    return _frame([_trial_row(t) for t in trials], columns)
+
+
+def _island_row(island: PlannedIsland) -> dict[str, object]:
+    row: dict[str, object] = {n: getattr(island, n) for n in _ISLAND_COLUMNS if hasattr(island, n)}
+    parallel = island.parallel
+    row["phase"] = island.phase.value if island.phase else None
+    row["tp"] = parallel.tp if parallel else None
+    row["dp"] = parallel.dp if parallel else None
+    row["replicas"] = parallel.replicas if parallel else None
+    return row
+
+
+def _trial_row(trial: Trial) -> dict[str, object]:
+    return {
+        "index": trial.index,
+        "iteration": trial.iteration,
+        **{f"parameter_{name}": value for name, value in trial.parameters},
+        "layout": trial.layout.label,
+        "throughput_rps": trial.throughput_rps,
+        "generator": trial.generator,
+        "error": trial.error,
+    }
+
+
+def _frame(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> Frame:
+    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+
+    return pd.DataFrame(list(rows), columns=list(columns))

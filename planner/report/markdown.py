@@ -1,0 +1,26 @@
+"""Markdown that survives any name a user may give."""
+
+from collections.abc import Sequence
+
+_SPECIAL = r"\`*_{}[]<>|#~&$"
+
+
+def escaped(text: str) -> str:
+    """`text` as a Markdown reader must see it to show it literally, on one line; unprintable letters go."""
+    line = " ".join(text.split())
+    return "".join("\\" + c if c in _SPECIAL else c for c in line if c.isprintable())
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    """A pipe table. `align` has one letter a column, `l` or `r`; cells come escaped."""
+    rule = ["---:" if letter == "r" else ":---" for letter in align]
+    return "\n".join(_line(cells) for cells in (header, rule, *rows))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def bullets(items: Sequence[str]) -> str:
+    """A list; items come escaped."""
+    return "\n".join(f"- {item}" for item in items)

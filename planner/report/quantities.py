@@ -1,0 +1,67 @@
+"""Numbers as people read them: few digits, thousands apart, units left to the caller."""
+
+import math
+from collections.abc import Iterable
+
+from planner.errors import InconsistentPlanError
+
+NONE = "–"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` to so many significant digits, never in exponent form: 348.3, 12,400, 0.0042."""
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        raise InconsistentPlanError(
+            f"Report: a quantity must be a finite number, got {value}.",
+            hint="The plan was built from a broken performance table.",
+        )
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+
+
+def rate(value: float) -> str:
+    """A request rate (requests/s), four digits."""
+    return significant(value, 4)
+
+
+def whole(value: float) -> str:
+    """A count."""
+    return f"{round(value):,}"
+
+
+def money(value: float) -> str:
+    """USD to the cent; three digits below a dollar."""
+    return f"{value:,.2f}" if value >= 1 else significant(value)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def percent(share: float) -> str:
+    """A share of 1 in whole percent; what would round to nothing or to everything is told as such."""
+    if 0 < share < 0.005:
+        return "<1 %"
+    if 0.995 <= share < 1 - 1e-6:
+        return ">99 %"
+    return f"{100 * share:.0f} %"
+
+
+def span(values: Iterable[int]) -> str:
+    """Whole numbers as `8`, or `2–16` where they differ."""
+    found = sorted(set(values))
+    if not found:
+        return NONE
+    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,}–{found[-1]:,}"
+
+
+def percent_span(shares: Iterable[float]) -> str:
+    """Shares of 1 as `97 %`, or `80–97 %` where they differ by more than the rounding."""
+    found = list(shares)
+    if not found:
+        return NONE
+    low, high = percent(min(found)), percent(max(found))
+    return high if low == high else f"{low.removesuffix(' %')}–{high}"

@@ -1,0 +1,145 @@
+"""Door of the stage: the outer loop. Rounds of proposals, each evaluated as a batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from planner.domain import (
+    EvaluateLayouts,
+    Evaluation,
+    Inventory,
+    Layout,
+    ReportProgress,
+    SearchMethod,
+    SearchRecord,
+    SearchSettings,
+    Trial,
+    no_progress,
+)
+from planner.search.space import Point, Space, space_of
+
+RANDOM = "random"
+RESAMPLES = 64
+
+
+class Proposer(Protocol):
+    """A way to choose the next points; `tell` closes a round."""
+
+    name: str
+
+    def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
+        """The next points."""
+
+    def tell(self, points: Sequence[Point], evaluations: Sequence[Evaluation]) -> None:
+        """What became of the last points."""
+
+
+class SpreadProposer:
+    """The first round of a Bayesian search."""
+
+    name = "spread"
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+
+    def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
+        """`count` points over the whole space."""
+        return self.space.spread(count, rng)
+
+    def tell(self, points: Sequence[Point], evaluations: Sequence[Evaluation]) -> None:
+        """Nothing to learn."""
+
+
+class RandomProposer:
+    """Draws from the space, blind to results."""
+
+    name = RANDOM
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+
+    def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
+        """`count` independent draws."""
+        return [self.space.sample(rng) for _ in range(count)]
+
+    def tell(self, points: Sequence[Point], evaluations: Sequence[Evaluation]) -> None:
+        """Nothing to learn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """Every trial, and the evaluation of the best layout (None where no layout serves the workload)."""
+
+    record: SearchRecord
+    best: Evaluation | None
+
+
+def optimize(
+    inventory: Inventory,
+    settings: SearchSettings,
+    evaluate: EvaluateLayouts,
+    progress: ReportProgress = no_progress,
+) -> SearchResult:
+    """Search layouts of `inventory` for the highest rate, in `iterations` rounds of `batch_size` evaluations.
+
+    The first round of a Bayesian search is spread over the space; equal settings and seed give equal trials. Raises InputError where the
+    inventory admits no island.
+    """
+    space = space_of(inventory, settings)
+    rng = np.random.default_rng(settings.seed)
+    blind = settings.method is SearchMethod.RANDOM
+    proposer: Proposer = RandomProposer(space) if blind else _bayesian(space, settings)
+    first: Proposer = proposer if blind else SpreadProposer(space)
+    trials: list[Trial] = []
+    best: Evaluation | None = None
+    for iteration in range(settings.iterations):
+        chosen = proposer if iteration else first
+        points = _fresh_points(space, chosen, settings.batch_size, {t.layout for t in trials}, rng)
+        evaluations = evaluate([space.layout(point) for point in points])
+        proposer.tell(points, evaluations)
+        for point, evaluation in zip(points, evaluations, strict=True):
+            trials.append(_trial(len(trials), iteration, point, evaluation, chosen.name))
+            if evaluation.throughput_rps > (best.throughput_rps if best else 0.0):
+                best = evaluation
+        progress(len(trials), settings.iterations * settings.batch_size, best.throughput_rps if best else 0.0)
+    return SearchResult(record=SearchRecord(trials=tuple(trials), best_trial=_best(trials)), best=best)
+
+
+def _bayesian(space: Space, settings: SearchSettings) -> Proposer:
+    from planner.search.experiment import AxProposer  # noqa: PLC0415  (torch and Ax only for a search that needs them)
+
+    return AxProposer(space, settings)
+
+
+def _fresh_points(
+    space: Space, proposer: Proposer, count: int, known: set[Layout], rng: np.random.Generator
+) -> list[dict[str, float]]:
+    """Canonical points of layouts not seen before; a repeat is replaced by a random draw, if one is left to find."""
+    seen, points = set(known), []
+    for proposed in proposer.propose(count, rng):
+        point = space.canonical(proposed)
+        for _ in range(RESAMPLES):
+            if space.layout(point) not in seen:
+                break
+            point = space.canonical(space.sample(rng))
+        seen.add(space.layout(point))
+        points.append(point)
+    return points
+
+
+def _trial(index: int, iteration: int, point: Point, evaluation: Evaluation, generator: str) -> Trial:
+    return Trial(
+        index=index,
+        iteration=iteration,
+        parameters=tuple(sorted(point.items())),
+        layout=evaluation.layout,
+        throughput_rps=evaluation.throughput_rps,
+        generator=generator,
+        error=evaluation.error,
+    )
+
+
+def _best(trials: list[Trial]) -> int:
+    return max(trials, key=lambda t: (t.throughput_rps, -t.index)).index

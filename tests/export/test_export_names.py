@@ -1,0 +1,144 @@
+"""Names, labels, images and model locations from outside: quoted, made into DNS labels, or refused."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import yaml
+from export_plans import DECODE, MODEL, PREFILL, example_plan, gpu, plan_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.domain import ParallelConfig, Phase
+from planner.errors import InputError
+from planner.export import ExportOptions, render
+
+DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def test_a_hostile_plan_name_reaches_no_value_unquoted() -> None:
+    hostile = "chat\nkind: Secret\n--- # `rm -rf /` $(HOME) \u2028 {{ x }} 'q' \"q\""
+    files = render(example_plan(hostile), options=ExportOptions(name="chat"))
+    clean = render(example_plan("chat"))
+    for name, text in files.items():
+        assert list(yaml.safe_load_all(text)) == list(yaml.safe_load_all(clean[name]))
+        comments = [line for line in text.splitlines() if line.startswith("# Island")]
+        assert all("\u2028" not in line for line in comments)
+
+
+@pytest.mark.parametrize("name", ["", "!!!", "9-lives", "---", "日本"])
+def test_plan_names_without_a_dns_label_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="Plan name"):
+        render(example_plan(name))
+
+
+def test_long_names_are_refused_with_a_way_out() -> None:
+    with pytest.raises(InputError, match="at most 45 characters"):
+        render(example_plan("a" * 60))
+    files = render(example_plan("a" * 60), options=ExportOptions(name="short"))
+    assert "name: short-h200-0\n" in files["01-h200-0.yaml"]
+
+
+def test_island_ids_that_become_one_label_are_refused() -> None:
+    twin = replace(DECODE, id="h200.0", gpu="H20")
+    with pytest.raises(InputError, match=r"'H200-0' and 'h200\.0': must differ"):
+        render(plan_of((PREFILL, twin)))
+
+
+@given(st.text(min_size=1, max_size=20))
+def test_any_name_gives_dns_labels_or_an_input_error(name: str) -> None:
+    try:
+        files = render(example_plan(name))
+    except InputError:
+        return
+    for text in files.values():
+        for thing in yaml.safe_load_all(text):
+            assert DNS_LABEL.fullmatch(thing["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "hf://org/name; rm -rf /",
+        "hf://org/$(HOME)",
+        "hf://org",
+        "hf://../name",
+        "--config=/etc/passwd",
+        "s3://bucket/model",
+        "/models/../etc",
+        "/models/a b",
+        "",
+    ],
+)
+def test_unusual_model_locations_are_refused(uri: str) -> None:
+    with pytest.raises(InputError, match="Model deepseek-v3, uri: must be"):
+        render(plan_of((PREFILL, DECODE), model=replace(MODEL, uri=uri)))
+
+
+@pytest.mark.parametrize(
+    ("uri", "location"), [("hf://org/a.b-c_1", "org/a.b-c_1"), ("/models/deepseek", "/models/deepseek")]
+)
+def test_model_locations_that_engines_load(uri: str, location: str) -> None:
+    plan = plan_of((PREFILL, DECODE), model=replace(MODEL, uri=uri))
+    for engine, prefix in (("vllm", ""), ("sglang", "--model-path=")):
+        workload = next(iter(yaml.safe_load_all(render(plan, engine=engine)["01-h200-0.yaml"])))
+        pod = workload["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["spec"]
+        assert f"{prefix}{location}" in pod["containers"][0]["args"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("a b", "x"), ("k", "x; y"), ("k", "v" * 64), ("k", "a\nb"), ("/k", "v"), ("", "v")]
+)
+def test_node_selectors_that_no_node_can_carry_are_refused(key: str, value: str) -> None:
+    types = (gpu("H200"), gpu("H20", node_selector=((key, value),)))
+    with pytest.raises(InputError, match=r"GPU H20, node_selector"):
+        render(plan_of((PREFILL, DECODE), gpus=types))
+
+
+@pytest.mark.parametrize("value", ["on", "1e3", "0x1F", "null", "1.0", "yes"])
+def test_label_values_stay_strings(value: str) -> None:
+    types = (gpu("H200"), gpu("H20", node_selector=(("nvidia.com/gpu.product", value),)))
+    text = render(plan_of((PREFILL, DECODE), gpus=types))["02-h20-0.yaml"]
+    workload = next(iter(yaml.safe_load_all(text)))
+    pod = workload["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.product": value}
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["vllm/openai", "vllm/openai:latest", "vllm/openai:nightly", "host:5000/vllm", "a b:1", ":v1", ""],
+)
+def test_images_that_move_are_refused(image: str) -> None:
+    with pytest.raises(InputError, match=r"ExportOptions.images\[NVIDIA\]"):
+        render(example_plan(), options=ExportOptions(images=(("NVIDIA", image),)))
+
+
+@pytest.mark.parametrize(
+    "image", ["host:5000/team/vllm:v1.2", "vllm/vllm-openai@sha256:" + "0" * 64, "a/b:1@sha256:" + "a" * 64]
+)
+def test_pinned_images_are_used(image: str) -> None:
+    files = render(example_plan(), options=ExportOptions(images=(("nvidia", image),)))
+    assert f"image: {image}\n" in files["01-h200-0.yaml"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ExportOptions(cpus_per_gpu=0),
+        ExportOptions(memory_gib_per_gpu=0),
+        ExportOptions(shared_memory_gib=-1),
+        ExportOptions(shared_memory_gib=65),
+    ],
+)
+def test_impossible_sizes_are_refused(options: ExportOptions) -> None:
+    with pytest.raises(InputError, match=r"ExportOptions\."):
+        render(example_plan(), options=options)
+
+
+def test_gpu_names_with_spaces_become_label_values() -> None:
+    from export_plans import island
+
+    decode = island("d", "H20 96 GB", Phase.DECODE, ParallelConfig(tp=1, dp=8))
+    types = (gpu("H200"), gpu("H20 96 GB", node_selector=(("nvidia.com/gpu.product", "NVIDIA-H20"),)))
+    files = render(plan_of((PREFILL, decode), gpus=types))
+    assert "planner/gpu: h20-96-gb\n" in files["02-d.yaml"]

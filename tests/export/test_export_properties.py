@@ -1,0 +1,68 @@
+"""Any plan exports to manifests that add up to it, for both engines."""
+
+from collections import Counter
+
+import yaml
+from export_plans import gpu, island, plan_of, route
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.domain import ParallelConfig, Phase, Plan, PlannedIsland, Route
+from planner.export import render
+
+HOSTS = st.sampled_from([4, 8, 16, 72])
+PARALLEL = st.builds(
+    ParallelConfig,
+    tp=st.sampled_from([1, 2, 4, 8, 16, 32]),
+    dp=st.integers(1, 40),
+    replicas=st.integers(1, 5),
+)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Two to five serving islands of two types, one idle, random shares over three ranges."""
+    islands: list[PlannedIsland] = []
+    for phase in Phase:
+        for index in range(draw(st.integers(1, 3))):
+            kind = draw(st.sampled_from(["H20", "H200"]))
+            batch = draw(st.integers(0, 3000))
+            islands.append(island(f"{phase}-{index}", kind, phase, draw(PARALLEL), batch_size=batch))
+    types = tuple(gpu(name, gpus_per_host=draw(HOSTS)) for name in ("H20", "H200"))
+    idle = island("idle", "H20", None, None, size=draw(st.integers(1, 9)))
+    return plan_of((*islands, idle), gpus=types, routing=draw(routings(islands)))
+
+
+@st.composite
+def routings(draw: st.DrawFn, islands: list[PlannedIsland]) -> tuple[Route, ...]:
+    """Each phase's requests of each range, split at random."""
+    rows: list[Route] = []
+    for phase in Phase:
+        serving = [i.id for i in islands if i.phase is phase]
+        for start in (0, 256, 512):
+            weights = [draw(st.integers(0, 100)) for _ in serving]
+            weights[0] += 1
+            rows += [
+                route(name, phase, start, weight / sum(weights), width=256)
+                for name, weight in zip(serving, weights, strict=True)
+            ]
+    return tuple(rows)
+
+
+@given(plans(), st.sampled_from(["vllm", "sglang"]))
+def test_random_plans_export_exactly(plan: Plan, engine: str) -> None:
+    found: Counter[str] = Counter()
+    for text in render(plan, engine=engine).values():
+        for thing in yaml.safe_load_all(text):
+            if thing["kind"] == "LeaderWorkerSet":
+                group = thing["spec"]["leaderWorkerTemplate"]
+                pod = group["workerTemplate"]["spec"]
+                gpus = pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
+                kind = pod["nodeSelector"]["nvidia.com/gpu.product"].removeprefix("NVIDIA-")
+                assert gpus <= plan.scenario.inventory.item(kind).gpu.gpus_per_host
+                found[kind] += thing["spec"]["replicas"] * group["size"] * gpus
+    planned: Counter[str] = Counter()
+    for one in plan.islands:
+        if one.phase is not None:
+            planned[one.gpu] += one.size
+    assert found == planned

@@ -1,0 +1,241 @@
+"""The `lws` target against upstream's own schemas, and against the plan it came from."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from crd_schema import LWS_CRD, crd_schema, needs_lws_crd, with_defaults
+from export_plans import DECODE, IDLE, PREFILL, SMALL_DECODE, example_plan, gpu, plan_of
+from jsonschema import Draft202012Validator
+
+from planner.domain import ParallelConfig, Phase
+from planner.errors import ExportError, InputError
+from planner.export import ExportOptions, render
+
+ENGINES = ("vllm", "sglang")
+KUBERNETES = kubernetes_validate.latest_version()
+
+
+def objects(files: dict[str, str], kind: str) -> list[dict[str, Any]]:
+    """Every object of one kind, in the files' order."""
+    return [d for text in files.values() for d in yaml.safe_load_all(text) if d["kind"] == kind]
+
+
+def templates(workload: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pod templates of a LeaderWorkerSet."""
+    group = workload["spec"]["leaderWorkerTemplate"]
+    return [group[key] for key in ("leaderTemplate", "workerTemplate") if key in group]
+
+
+@pytest.fixture(scope="module")
+def strict_lws() -> dict[str, Any]:
+    return crd_schema(LWS_CRD)
+
+
+@needs_lws_crd
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_sets_follow_the_upstream_crd(engine: str, strict_lws: dict[str, Any]) -> None:
+    validator = Draft202012Validator(strict_lws)
+    workloads = objects(render(example_plan(), engine=engine), "LeaderWorkerSet")
+    assert len(workloads) == 3
+    for workload in workloads:
+        faults = [e.message for e in validator.iter_errors(with_defaults(workload, strict_lws))]
+        assert faults == []
+
+
+@needs_lws_crd
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "replica"), 2),
+        (("spec", "startupPolicy"), "Whenever"),
+        (("spec", "leaderWorkerTemplate", "size"), "two"),
+        (("spec", "leaderWorkerTemplate", "workerTemplate", "spec", "contaners"), []),
+    ],
+)
+def test_the_strict_crd_schema_can_fail(
+    path: tuple[str, ...], value: object, strict_lws: dict[str, Any]
+) -> None:
+    workload = objects(render(example_plan()), "LeaderWorkerSet")[0]
+    target = workload
+    for key in path[:-1]:
+        target = target[key]
+    target[path[-1]] = value
+    validator = Draft202012Validator(strict_lws)
+    assert not validator.is_valid(with_defaults(workload, strict_lws))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_core_objects_pass_the_kubernetes_schemas(engine: str) -> None:
+    files = render(example_plan(), engine=engine)
+    core = objects(files, "Service") + objects(files, "ConfigMap")
+    assert len(core) == 4
+    for thing in core:
+        kubernetes_validate.validate(thing, KUBERNETES, strict=True)
+    for workload in objects(files, "LeaderWorkerSet"):
+        for template in templates(workload):
+            pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
+            kubernetes_validate.validate(pod | {"metadata": {"name": "p"}}, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gpus_add_up_to_the_serving_islands(engine: str) -> None:
+    found: Counter[str] = Counter()
+    for workload in objects(render(example_plan(), engine=engine), "LeaderWorkerSet"):
+        group = workload["spec"]["leaderWorkerTemplate"]
+        counts = [
+            t["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for t in templates(workload)
+        ]
+        kind = templates(workload)[0]["spec"]["nodeSelector"]["nvidia.com/gpu.product"]
+        found[kind] += workload["spec"]["replicas"] * (counts[0] + (group["size"] - 1) * counts[-1])
+    assert found == {"NVIDIA-H200": 32, "NVIDIA-H20": 40}
+
+
+def test_one_file_an_island_and_the_routing_table() -> None:
+    files = render(example_plan())
+    assert list(files) == ["01-h200-0.yaml", "02-h20-0.yaml", "03-h20-1.yaml", "routing.yaml"]
+    assert not any(IDLE.id in text for text in files.values())
+
+
+def test_comments_tell_the_arithmetic() -> None:
+    files = render(example_plan())
+    assert "# 2 groups x 2 pods x 8 GPUs = 32 H200.\n" in files["01-h200-0.yaml"]
+    assert "# 1 group x 4 pods x 8 GPUs = 32 H20.\n" in files["02-h20-0.yaml"]
+    assert (
+        "# Takes 0.5 of 2 length ranges, 0 to 4095 tokens: 12.5 requests/s, busy 75%"
+        in files["02-h20-0.yaml"]
+    )
+
+
+def test_a_prime_number_of_gpus_is_exact_and_explained() -> None:
+    wide = plan_of((PREFILL, _decode(ParallelConfig(tp=1, dp=37))))
+    files = render(wide)
+    group = objects(files, "LeaderWorkerSet")[1]["spec"]["leaderWorkerTemplate"]
+    limits = group["workerTemplate"]["spec"]["containers"][0]["resources"]["limits"]
+    assert (group["size"], limits["nvidia.com/gpu"]) == (37, 1)
+    assert "# Pods of 1 GPU although a host has 8" in files["02-h20-x.yaml"]
+    assert "# Experts exchange tokens by all-gather" in files["02-h20-x.yaml"]
+
+
+def _decode(parallel: ParallelConfig) -> Any:
+    from export_plans import island
+
+    return island("H20-x", "H20", Phase.DECODE, parallel)
+
+
+def test_the_routing_table_names_services_shares_and_leaders() -> None:
+    files = render(example_plan())
+    table = json.loads(objects(files, "ConfigMap")[0]["data"]["routing.json"])
+    first = next(row for row in table["routes"] if row["phase"] == "prefill")
+    assert first == {
+        "phase": "prefill",
+        "range_start": 0,
+        "range_end": 2048,
+        "service": "mixed-fleet-h200-0-leader",
+        "share": 1.0,
+    }
+    assert {row["service"] for row in table["routes"]} == {
+        s["metadata"]["name"] for s in objects(files, "Service")
+    }
+    prefill = next(row for row in table["services"] if row["phase"] == "prefill")
+    assert prefill["leaders"] == [
+        "mixed-fleet-h200-0-0.mixed-fleet-h200-0:8000",
+        "mixed-fleet-h200-0-1.mixed-fleet-h200-0:8000",
+    ]
+
+
+def test_services_select_the_leaders_and_leave_the_controllers_name_free() -> None:
+    files = render(example_plan(), engine="sglang")
+    names = {w["metadata"]["name"] for w in objects(files, "LeaderWorkerSet")}
+    services = objects(files, "Service")
+    for service in services:
+        assert service["metadata"]["name"] not in names
+        assert service["spec"]["selector"]["leaderworkerset.sigs.k8s.io/name"] in names
+        assert service["spec"]["selector"]["leaderworkerset.sigs.k8s.io/worker-index"] == "0"
+    assert [p["port"] for p in services[0]["spec"]["ports"]] == [30000, 8998]
+    assert [p["port"] for p in services[1]["spec"]["ports"]] == [30000]
+
+
+def test_only_the_leader_is_probed() -> None:
+    for engine in ENGINES:
+        workload = objects(render(example_plan(), engine=engine), "LeaderWorkerSet")[0]
+        leader, worker = (t["spec"]["containers"][0] for t in templates(workload))
+        assert leader["readinessProbe"]["httpGet"] == {"path": "/health", "port": "http"}
+        assert "readinessProbe" not in worker
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_same_plan_gives_the_same_bytes(engine: str) -> None:
+    one, two = render(example_plan(), engine=engine), render(example_plan(), engine=engine)
+    assert [(n, t.encode()) for n, t in one.items()] == [(n, t.encode()) for n, t in two.items()]
+
+
+def test_unknown_targets_and_engines_list_the_known_ones() -> None:
+    with pytest.raises(InputError, match="'helm': must be one of lws"):
+        render(example_plan(), target="helm")
+    with pytest.raises(InputError, match="'trt': must be one of vllm, sglang"):
+        render(example_plan(), engine="trt")
+
+
+def test_amd_gpus_ask_for_their_resource_and_need_an_image() -> None:
+    types = (gpu("H200"), gpu("MI308", vendor="AMD", node_selector=(("amd.com/gpu.product-name", "MI308"),)))
+    from export_plans import island
+
+    decode = island("MI308-0", "MI308", Phase.DECODE, ParallelConfig(tp=1, dp=8))
+    plan = plan_of((PREFILL, decode), gpus=types)
+    with pytest.raises(ExportError, match=r"MI308-0, engine sglang: no image is known for AMD"):
+        render(plan, engine="sglang")
+    options = ExportOptions(images=(("AMD", "registry.example/sglang:v0.5.18-rocm700"),))
+    workload = objects(render(plan, engine="sglang", options=options), "LeaderWorkerSet")[1]
+    container = templates(workload)[0]["spec"]["containers"][0]
+    assert container["resources"]["limits"]["amd.com/gpu"] == 8
+    assert container["image"] == "registry.example/sglang:v0.5.18-rocm700"
+    assert "--moe-a2a-backend=none" in container["args"]
+
+
+def test_unknown_vendors_are_refused() -> None:
+    plan = plan_of((PREFILL, SMALL_DECODE), gpus=(gpu("H200"), gpu("H20", vendor="Abacus")))
+    with pytest.raises(ExportError, match=r"H20-1, GPU H20, vendor: must be one of NVIDIA, AMD"):
+        render(plan)
+
+
+@pytest.mark.parametrize("selector", [(), (("nvidia.com/gpu.product", "NVIDIA-H200"),), (("zone", "a"),)])
+def test_gpu_types_that_no_label_tells_apart_are_refused(selector: tuple[tuple[str, str], ...]) -> None:
+    types = (gpu("H200"), gpu("H20", node_selector=selector))
+    with pytest.raises(ExportError, match="node_selector: must differ"):
+        render(plan_of((PREFILL, DECODE), gpus=types))
+
+
+def test_one_gpu_type_needs_no_labels() -> None:
+    from export_plans import island
+
+    prefill = island("H20-p", "H20", Phase.PREFILL, ParallelConfig(tp=8, dp=1))
+    files = render(plan_of((prefill, DECODE), gpus=(gpu("H20", node_selector=()),)))
+    assert all(
+        "nodeSelector" not in t["spec"] for w in objects(files, "LeaderWorkerSet") for t in templates(w)
+    )
+
+
+def test_further_pod_resources_are_passed_on_and_not_overwritten() -> None:
+    files = render(example_plan(), options=ExportOptions(pod_resources=(("rdma/ib", 8),)))
+    limits = templates(objects(files, "LeaderWorkerSet")[0])[1]["spec"]["containers"][0]["resources"][
+        "limits"
+    ]
+    assert limits == {"cpu": 64, "memory": "512Gi", "nvidia.com/gpu": 8, "rdma/ib": 8}
+    with pytest.raises(InputError, match=r"pod_resources: must not repeat nvidia.com/gpu"):
+        render(example_plan(), options=ExportOptions(pod_resources=(("nvidia.com/gpu", 1),)))
+
+
+def test_a_routing_table_too_large_for_a_config_map_is_refused() -> None:
+    from export_plans import route
+
+    rows = tuple(
+        route(name, phase, start, 1.0, width=1)
+        for start in range(5000)
+        for name, phase in ((PREFILL.id, Phase.PREFILL), (DECODE.id, Phase.DECODE))
+    )
+    with pytest.raises(ExportError, match="must fit a ConfigMap"):
+        render(plan_of((PREFILL, DECODE), routing=rows))

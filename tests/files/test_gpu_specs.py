@@ -1,0 +1,139 @@
+"""GPU types against Shallowsim's device table, and against nonsense."""
+
+import csv
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from planner.errors import PlannerError
+from planner.files import load_gpu_spec, load_gpu_specs, shipped, shipped_scenarios
+
+GOLDEN = Path(__file__).parents[3] / "shared" / "goldens" / "shallowsim_gpu_info.csv"
+SHIPPED = Path(__file__).parents[2] / "gpu_specs"
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="../shared is absent")
+def test_twelve_devices_match_shallowsims_table() -> None:
+    specs = load_gpu_specs()
+    with GOLDEN.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 12
+    for row in rows:
+        spec = specs[row["gpu_type"]]
+        ours = (
+            spec.sms,
+            spec.sms_for_communication,
+            spec.fp16_tflops,
+            spec.fp8_tflops,
+            spec.fp4_tflops,
+            spec.memory_gb,
+            spec.reference_memory_gb_s,
+            spec.nvlink_gb_s,
+            spec.nic_gb_s,
+            spec.gpus_per_nvlink_domain,
+        )
+        assert ours == tuple(float(value) for key, value in row.items() if key != "gpu_type"), spec.name
+        if spec.name != "H800":
+            assert spec.memory_gb_s == spec.reference_memory_gb_s, spec.name
+
+
+def test_h800_keeps_the_data_sheets_bandwidth_beside_shallowsims() -> None:
+    spec = load_gpu_spec("H800")
+    assert (spec.memory_gb_s, spec.reference_memory_gb_s) == (3350, 4000)
+    assert any(s.figure == "memory_gb_s" and "4000" in s.source for s in spec.sources)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("H100", (989, 1979, 80, 3350, 450, 50, 700)), ("A100", (312, 0, 80, 2039, 300, 25, 400))],
+)
+def test_published_figures_of_the_devices_shallowsim_lacks(name: str, expected: tuple[float, ...]) -> None:
+    spec = load_gpu_spec(name)
+    assert (
+        spec.fp16_tflops,
+        spec.fp8_tflops,
+        spec.memory_gb,
+        spec.memory_gb_s,
+        spec.nvlink_gb_s,
+        spec.nic_gb_s,
+        spec.max_w,
+    ) == expected
+
+
+def test_every_figure_of_every_device_has_unit_and_source() -> None:
+    specs = load_gpu_specs()
+    assert len(specs) == 14
+    for spec in specs.values():
+        assert len(spec.sources) == 14, spec.name
+        assert all(source.unit and source.source for source in spec.sources), spec.name
+        assert spec.node_selector, spec.name
+
+
+def test_hosts_and_efficiency_curves() -> None:
+    specs = load_gpu_specs()
+    trays = {name: spec.gpus_per_host for name, spec in specs.items() if "NVL72" in name}
+    assert trays == {"GB200-NVL72": 4, "GB300-NVL72": 4}
+    assert {name for name, spec in specs.items() if spec.expert_efficiency == "h20"} == {"H20", "H20-3E"}
+
+
+def test_prices_are_those_of_the_study_and_no_others() -> None:
+    prices = {name: spec.price.usd_per_hour for name, spec in load_gpu_specs().items() if spec.price}
+    assert prices == {"H200": 4, "H800": 2, "H20": 1}
+
+
+def test_unknown_gpu_lists_the_nearest_and_all(refused: Callable[..., None]) -> None:
+    refused(lambda: load_gpu_spec("h2000"), "h2000", hint="Did you mean H200")
+    refused(lambda: load_gpu_spec("h2000"), hint="RubinU-NVL576")
+
+
+def test_an_extra_folder_adds_types_and_prices(tmp_path: Path) -> None:
+    text = (SHIPPED / "H100.yaml").read_text(encoding="utf-8").replace("name: H100", "name: X1")
+    (tmp_path / "X1.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "prices.yaml").write_text(
+        'X1: {usd_per_hour: 3, date: "2025-01", source: ours}', encoding="utf-8"
+    )
+    specs = load_gpu_specs(tmp_path)
+    assert len(specs) == 15
+    assert specs["X1"].price is not None
+    assert specs["X1"].price.usd_per_hour == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("name: H100", "name: H101", ("name", "H100", "'H101'")),
+        ("unit: GB/s", "unit: TB/s", ("memory_gb_s.unit", "GB/s", "'TB/s'")),
+        ("value: 700", "value: '700'", ("max_w.value", "number", "'700' (str)")),
+        ("value: 700", "value: .nan", ("max_w.value", "finite", "nan")),
+        ("value: 70,", "value: 701,", ("idle_w.value", "at most max_w (700)")),
+        ("value: 20,", "value: 132,", ("sms_for_communication.value", "less than sms (132)")),
+        ("sms:", "sm:", ("sm is not a known key",)),
+        ("general", "hopper", ("expert_efficiency", "one of general, h20", "'hopper'")),
+        ("NVIDIA-H100-80GB-HBM3", "'bad value'", ("node_selector.nvidia.com/gpu.product", "'bad value'")),
+        ("nvidia.com/gpu.product", "Nvidia/'x'", ("node_selector", "label key")),
+        ("value: 132, ", "", ("sms.value", "it is missing")),
+    ],
+)
+def test_a_faulty_spec_names_file_key_rule_and_value(
+    tmp_path: Path, refused: Callable[..., None], old: str, new: str, words: tuple[str, ...]
+) -> None:
+    text = (SHIPPED / "H100.yaml").read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / "H100.yaml").write_text(text.replace(old, new), encoding="utf-8")
+    refused(lambda: load_gpu_specs(tmp_path), str(tmp_path / "H100.yaml"), *words)
+
+
+def test_an_installed_package_finds_its_data_inside_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "_PACKAGE", tmp_path / "planner")
+    with pytest.raises(PlannerError, match="gpu_specs/ is missing"):
+        load_gpu_specs()
+    inside = tmp_path / "planner" / "_shipped"
+    (inside / "workloads" / "scenarios").mkdir(parents=True)
+    (inside / "workloads" / "scenarios" / "a.yaml").write_text("", encoding="utf-8")
+    shutil.copytree(SHIPPED, inside / "gpu_specs")
+    assert len(load_gpu_specs()) == 14
+    assert set(shipped_scenarios()) == {"a"}
