@@ -54,8 +54,8 @@ class PlannedDeployment:
         return report.figure(self.record, name)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the whole run folder; refuses to replace one unless `force`."""
-        files.write_run(Path(path), publication.publish(self.record), force=force)
+        """Write the whole run folder, manifests included where they can be; refuses to replace one unless `force`."""
+        files.write_run(Path(path), publication.publish(self.record).files, force=force)
         return Path(path)
 
     def export(self, path: str | Path, target: str = "lws", *, engine: str = "vllm", force: bool = False) -> Path:

@@ -73,6 +73,7 @@ def _range_routes(
                 island=one.id,
                 share=share,
                 rate_rps=share * span.probability * throughput_rps,
+                assigned_rps=kept[one.id],
                 capacity_rps=performance.rates_rps[j],
                 batch_size=performance.batch_sizes[j],
                 step_ms=performance.step_ms[j],

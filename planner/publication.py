@@ -1,20 +1,39 @@
 """A plan as the files of its run folder."""
 
+from dataclasses import dataclass
+
 from planner import export, files, report
 from planner.domain import Plan
+from planner.errors import ExportError
 
 
-def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> dict[str, bytes]:
-    """Every file of the run folder: relative path -> content. Nothing is written here."""
-    manifests = export.render(plan, target=target, engine=engine)
-    return {
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """Relative path -> content, and what the reader must be told."""
+
+    files: dict[str, bytes]
+    warnings: tuple[str, ...] = ()
+
+
+def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publication:
+    """Every file of the run folder; nothing is written here.
+
+    Where the engine cannot express the plan (a reference-mode plan may ask for degrees that no engine has), the run
+    is published without manifests, and says so. Raises InconsistentPlanError where anything fails to add up.
+    """
+    contents = {
         "plan.json": files.encode_plan(plan),
         "islands.csv": _csv(report.islands_frame(plan)),
         "routing.csv": _csv(report.routing_frame(plan)),
         "trials.csv": _csv(report.trials_frame(plan)),
         **report.render(plan),
-        **{f"manifests/{name}": text.encode() for name, text in manifests.items()},
     }
+    try:
+        manifests = export.render(plan, target=target, engine=engine)
+    except ExportError as error:
+        told = f"no manifests were written: {error}"
+        return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{told}\n".encode()}, warnings=(told,))
+    return Publication(files={**contents, **{f"manifests/{name}": text.encode() for name, text in manifests.items()}})
 
 
 def _csv(frame: "report.Frame") -> bytes:

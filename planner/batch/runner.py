@@ -40,6 +40,7 @@ class Outcome:
     decode_rps: float | None = None
     price_usd_per_hour: float | None = None
     price_usd_per_million_tokens: float | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
@@ -47,7 +48,8 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     files.claim_run_folder(job.folder, force=job.force)
     scenario = _altered(files.load_scenario(job.scenario, summarize), job)
     plan = pipeline.plan(scenario, progress)
-    files.write_run(job.folder, publication.publish(plan, engine=job.engine), force=job.force)
+    published = publication.publish(plan, engine=job.engine)
+    files.write_run(job.folder, published.files, force=job.force)
     return Outcome(
         scenario=scenario.name,
         folder=str(job.folder),
@@ -57,6 +59,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
         decode_rps=plan.decode_rps,
         price_usd_per_hour=plan.price_usd_per_hour,
         price_usd_per_million_tokens=plan.price_usd_per_million_tokens,
+        warnings=published.warnings,
     )
 
 

@@ -75,6 +75,8 @@ def _one(job: "Job", *, as_json: bool, quiet: bool) -> None:
 
     with screen.search_progress(job.scenario.stem, quiet=quiet) as progress:
         outcome = run_job(job, progress)
+    for warning in outcome.warnings:
+        screen.show_warning(warning)
     if as_json:
         screen.show_json(asdict(outcome))
     else:
@@ -95,7 +97,9 @@ def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> 
         outcomes[outcome.folder] = outcome
         if not quiet:
             said = "done" if outcome.status == 0 else f"failed with status {outcome.status}"
-            screen.err().print(f"{outcome.scenario}: {said}", markup=False)
+            screen.show_note(f"{outcome.scenario}: {said}")
+        for warning in outcome.warnings:
+            screen.show_warning(f"{outcome.scenario}: {warning}")
     ordered = [outcomes[str(job.folder)] for job in jobs]
     if as_json:
         screen.show_json([asdict(outcome) for outcome in ordered])

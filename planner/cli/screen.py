@@ -41,6 +41,16 @@ def show_error(error: PlannerError) -> None:
     err().print(f"[red]error:[/red] {escape(str(error))}")
 
 
+def show_warning(text: str) -> None:
+    """One paragraph on standard error: done, but."""
+    err().print(f"[yellow]warning:[/yellow] {escape(text)}")
+
+
+def show_note(text: str) -> None:
+    """A line of progress on standard error."""
+    err().print(text, markup=False)
+
+
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table; numbers to the right."""
     table = Table(title=escape(title), title_justify="left", show_lines=False)

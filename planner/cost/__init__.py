@@ -1,4 +1,4 @@
-"""What a phase costs on an island: times, memory, rates. Door: `tabulate`; `*_time` and `max_batch_size` look inside."""
+"""What a phase costs on an island: times, memory, rates. Door: `tabulate`; the others look inside."""
 
 from planner.cost.decode import DecodeTime
 from planner.cost.prefill import PrefillTime

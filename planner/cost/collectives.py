@@ -7,8 +7,9 @@
 | D | GPUs that share the experts | 1 |
 | nodes | NVLink domains that D GPUs fill: ceil(D/N) | 1 |
 
-Mended form: a token visits at most `TARGET_NODES` domains (DeepSeek-V3 routes so); prefill sends it once to each foreign
-domain over the NIC and fans it out over NVLink, decode sends every copy by itself; NIC and NVLink work at the same time.
+Mended form: a token visits at most `TARGET_NODES` domains (DeepSeek-V3 routes so). Prefill sends it once to each
+foreign domain over the NIC and fans it out over NVLink; decode sends every copy by itself. NIC and NVLink work at the
+same time.
 """
 
 import numpy as np
@@ -56,7 +57,7 @@ def _listed_prefill_ms(device: Device, model: ModelSpec, tokens: Array, tp: Arra
         sent = (TARGET_NODES - 1) * (n / tp) * tokens * (e.active / n) * model.hidden_size / MIB
         return sent / (n * device.nic)
     foreign = (e.routed - np.ceil(e.routed / n)) / e.routed
-    return foreign * e.active * tokens / tp * model.hidden_size / MIB / device.nvlink
+    return np.asarray(foreign * e.active * tokens / tp * model.hidden_size / MIB / device.nvlink)
 
 
 def decode_ms(
@@ -85,10 +86,7 @@ def decode_ms(
 def _listed_decode_bandwidth(device: Device, model: ModelSpec, devices: Array, experts: Array) -> Array:
     """Shallowsim's choice of link."""
     n = device.gpu.gpus_per_nvlink_domain
-    if n == SMALL_NODE:
-        near = model.experts.routed / experts == SMALL_NODE
-    else:
-        near = devices <= n
+    near = model.experts.routed / experts == SMALL_NODE if n == SMALL_NODE else devices <= n
     return np.where(near, as_array(device.nvlink), as_array(device.nic))
 
 

@@ -54,7 +54,7 @@ def prefill_ms(
 def decode_ms(
     device: Device, model: ModelSpec, rules: Rules, tokens: Numbers, experts_on_device: Numbers
 ) -> tuple[Array, Array]:
-    """(shared, routed) experts of one layer for `tokens` per GPU, in two micro-batches that each load the weights (ms)."""
+    """(shared, routed) experts of one layer for `tokens` per GPU; two micro-batches each load the weights (ms)."""
     n, g, e = as_array(tokens) / MICRO_BATCHES, as_array(experts_on_device), model.experts
     load = expert_load_ms(device, model)
     if device.fp4 and rules.fp4_wherever_supported:

@@ -6,8 +6,8 @@
 | tp | GPUs of an attention group | 1 |
 | B | sequences of a group (mended) or of a GPU (reference) | 1 |
 
-Mended: weights from the model's shape; latent KV is not divided by tp (all heads share it); one step's tokens need buffers
-for their K dispatched (1 byte) and combined (2 bytes) copies. Sizes in GB = 10^9 bytes.
+Mended: weights from the model's shape; latent KV is not divided by tp (all heads share it); one step's tokens need
+buffers for their K dispatched (1 byte) and combined (2 bytes) copies. Sizes in GB = 10^9 bytes.
 """
 
 import numpy as np

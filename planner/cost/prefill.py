@@ -7,7 +7,8 @@
 | n | prompts per rank and step | 1 |
 | mla1, mla | attention of a dense and of a MoE layer | ms |
 
-total = Ld (mla1 + dense) + (L - Ld) (mla + shared + routed + max(0, combine - mla - shared) + max(0, dispatch - routed))
+total = Ld (mla1 + dense) + (L - Ld) (mla + shared + routed)
+        + (L - Ld) (max(0, combine - mla - shared) + max(0, dispatch - routed))
 Source: Shallowsim.
 """
 
@@ -52,7 +53,7 @@ def prefill_step(
     kv_cache_rate: Numbers = 0.0,
     prompts_per_rank: Numbers = 1,
 ) -> PrefillTime:
-    """Time of one step in which each of `dp` ranks carries `prompts_per_rank` prompts of `seq_len`; inputs broadcast."""
+    """Time of one step; each of `dp` ranks carries `prompts_per_rank` prompts of `seq_len`. Inputs broadcast."""
     dev = device(gpu, model, rules, Phase.PREFILL)
     s, n, t = as_array(seq_len), as_array(prompts_per_rank), as_array(tp)
     fresh = s * n if rules.cache_hit_on_kv_only else s * n * (1 - as_array(kv_cache_rate))

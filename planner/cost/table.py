@@ -86,5 +86,5 @@ def _shortage(gpu: GpuSpec, model: ModelSpec, rules: Rules, configs: list[Parall
     said = "" if not rules.literal_memory_sizes else " (by the simulator's literals)"
     return (
         f"{model.name} puts at least {least:.0f} GB of weights on each GPU{said}; "
-        f"a {gpu.name} offers {usable:.0f} GB for weights and KV cache"
+        f"one {gpu.name} offers {usable:.0f} GB for weights and KV cache"
     )

@@ -96,7 +96,7 @@ def max_batch_size(
     model: ModelSpec | str = DEFAULT_MODEL,
     mode: CostMode | str = CostMode.DEFAULT,
 ) -> Array:
-    """Most sequences of `seq_len` + `decode_len` tokens whose KV fits beside `experts_on_device` experts (shared included).
+    """Most sequences of `seq_len` + `decode_len` tokens whose KV fits beside `experts_on_device` experts (with shared).
 
     Not rounded; negative where not even the weights fit. Per attention group (default) or per GPU (reference).
     """

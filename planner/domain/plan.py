@@ -31,8 +31,8 @@ class PlannedIsland:
 class Route:
     """One cell of the routing table: `share` of the requests of a range go to an island in a phase.
 
-    `capacity_rps` is what the island would serve if it did nothing else; `rate_rps / capacity_rps` of its time goes
-    here at the plan's throughput.
+    `capacity_rps` is what the island would serve if it did nothing else, `assigned_rps` what the time that it is given
+    for the range would serve, `rate_rps` what it serves at the plan's throughput.
     """
 
     phase: Phase
@@ -42,6 +42,7 @@ class Route:
     island: str
     share: float
     rate_rps: float
+    assigned_rps: float
     capacity_rps: float
     batch_size: int
     step_ms: float
@@ -49,7 +50,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One evaluated layout. `seconds` are CPU-seconds of evaluation; `error` is empty where it succeeded."""
+    """One evaluated layout. `iteration` is its round, from 0; `error` says why a layout serves nothing."""
 
     index: int
     iteration: int
@@ -62,7 +63,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRecord:
-    """The search's history. CPU-seconds per round are kept out of the plan's bytes: they differ between runs."""
+    """The search's history. `best_trial` is a `Trial.index`; times are left out, so that equal runs are equal."""
 
     trials: tuple[Trial, ...]
     best_trial: int

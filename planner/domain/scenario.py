@@ -9,7 +9,7 @@ from planner.domain.workload import LengthProfile
 
 
 class CostMode(StrEnum):
-    """`default`: physical rates, memory checked, defects mended. `reference`: Shallowsim and the paper, to the digit."""
+    """`default`: physical rates, memory checked, defects mended. `reference`: Shallowsim and the paper."""
 
     DEFAULT = "default"
     REFERENCE = "reference"

@@ -92,6 +92,7 @@ def _route(route: Route) -> Document:
         "island": route.island,
         "share": route.share,
         "rate_rps": route.rate_rps,
+        "assigned_rps": route.assigned_rps,
         "capacity_rps": route.capacity_rps,
         "batch_size": route.batch_size,
         "step_ms": route.step_ms,

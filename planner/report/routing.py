@@ -66,9 +66,10 @@ def rates(plan: Plan, phase: Phase, found: Sequence[IslandGroup]) -> list[list[f
 
 
 def achieved_mix(plan: Plan, phase: Phase) -> list[float]:
-    """Share of each range in the requests that a phase serves; 0 throughout where it serves none."""
+    """Share of each range in what a phase's islands are given time for; 0 throughout where it serves none."""
     everyone = IslandGroup(gpu="", phase=phase, islands=plan.islands)
-    served = rates(plan, phase, [everyone])[0]
+    cells = [(route, route.assigned_rps) for route in plan.routing if route.phase is phase]
+    served = _matrix(plan, [everyone], cells)[0]
     return [r / sum(served) if sum(served) else 0.0 for r in served]
 
 

@@ -84,8 +84,8 @@ def optimize(
 ) -> SearchResult:
     """Search layouts of `inventory` for the highest rate, in `iterations` rounds of `batch_size` evaluations.
 
-    The first round of a Bayesian search is spread over the space; equal settings and seed give equal trials. Raises InputError where the
-    inventory admits no island.
+    The first round of a Bayesian search is spread over the space; equal settings and seed give equal trials. Raises
+    InputError where the inventory admits no island.
     """
     space = space_of(inventory, settings)
     rng = np.random.default_rng(settings.seed)

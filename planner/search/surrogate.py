@@ -1,6 +1,6 @@
 """The models behind Bayesian optimisation, and how hard each is worked. The only file that imports BoTorch and torch.
 
-The acquisition function is climbed lightly: a layout is rounded to integers afterwards, so its last digits are lost anyway.
+The acquisition function is climbed lightly: a layout is rounded afterwards, so its last digits are lost anyway.
 """
 
 import warnings

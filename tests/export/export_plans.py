@@ -93,6 +93,7 @@ def route(name: str, phase: Phase, start: int, share: float, width: int = 2048) 
         island=name,
         share=share,
         rate_rps=share * 5.0,
+        assigned_rps=20.0,
         capacity_rps=20.0,
         batch_size=64,
         step_ms=30.0,

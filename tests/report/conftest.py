@@ -152,6 +152,7 @@ def route_islands(rows, ranges: int = RANGES) -> tuple[tuple[Route, ...], dict[i
                         island=f"i{i:02d}",
                         share=share,
                         rate_rps=rate,
+                        assigned_rps=1.25 * rate,
                         capacity_rps=capacity,
                         batch_size=rows[i][5],
                         step_ms=40.0,

@@ -148,7 +148,7 @@ class TestContent:
 
     def test_mix(self, plan):
         doubled = tuple(
-            replace(r, rate_rps=2 * r.rate_rps) if r.phase is Phase.DECODE and r.range_start == 1024 else r
+            replace(r, assigned_rps=2 * r.assigned_rps) if r.phase is Phase.DECODE and r.range_start == 1024 else r
             for r in plan.routing
         )
         upper, lower = figure(replace(plan, routing=doubled), "mix").axes

@@ -36,7 +36,7 @@ def test_routing(plan):
     frame = routing_frame(plan)
     assert list(frame.columns) == [
         *("phase", "range_start", "range_end", "probability", "island", "share"),
-        *("rate_rps", "capacity_rps", "batch_size", "step_ms"),
+        *("rate_rps", "assigned_rps", "capacity_rps", "batch_size", "step_ms"),
     ]
     assert len(frame) == len(plan.routing)
     by_cell = frame.groupby(["phase", "range_start"])["share"].sum()

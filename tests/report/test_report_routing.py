@@ -26,6 +26,7 @@ def two_island_routing(plan: Plan, first_shares: list[float]) -> Plan:
             island=island,
             share=share,
             rate_rps=plan.throughput_rps * p * share,
+            assigned_rps=1.0,
             capacity_rps=1000.0,
             batch_size=1,
             step_ms=1.0,

@@ -1,0 +1,38 @@
+# Two commands set everything up: `make plan` and `make test`. Both make .venv first, pinned by constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SCENARIO ?= workloads/scenarios/azure-code-512usd.yaml
+OUT ?= runs/azure-code-512usd
+WORKERS ?= 2
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+
+.PHONY: plan test test-fast lint bench clean
+
+plan: $(VENV)/installed
+	$(BIN)/planner plan $(SCENARIO) --out $(OUT) $(FLAGS)
+
+test: $(VENV)/installed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+test-fast: $(VENV)/installed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not bench"
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/installed
+	$(BIN)/python -m pytest tests/benchmarks -m bench -s -p no:xdist
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
