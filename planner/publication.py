@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from planner import export, files, report
 from planner.domain import Plan
-from planner.errors import ExportError
+from planner.errors import ExportError, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +18,9 @@ class Publication:
 def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publication:
     """Every file of the run folder; nothing is written here.
 
-    Where the engine cannot express the plan (a reference-mode plan may ask for degrees that no engine has), the run
-    is published without manifests, and says so. Raises InconsistentPlanError where anything fails to add up.
+    Where manifests cannot be made (a reference-mode plan may ask for degrees that no engine has, a model may lack a
+    usable location), the run is published without them, and says so: a finished search is not thrown away.
+    Raises InconsistentPlanError where anything fails to add up.
     """
     contents = {
         "plan.json": files.encode_plan(plan),
@@ -30,10 +31,10 @@ def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publica
     }
     try:
         manifests = export.render(plan, target=target, engine=engine)
-    except ExportError as error:
+    except (ExportError, InputError) as error:
         told = f"no manifests were written: {error}"
         return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{told}\n".encode()}, warnings=(told,))
-    return Publication(files={**contents, **{f"manifests/{name}": text.encode() for name, text in manifests.items()}})
+    return Publication(files=contents | {f"manifests/{name}": text.encode() for name, text in manifests.items()})
 
 
 def _csv(frame: "report.Frame") -> bytes:

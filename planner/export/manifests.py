@@ -4,7 +4,7 @@ from planner.domain import Plan
 from planner.export.checks import check_manifests
 from planner.export.engines import engine_named
 from planner.export.islands import serving_islands
-from planner.export.names import plan_slug
+from planner.export.names import ROUTING, plan_slug
 from planner.export.options import ExportOptions, check_options
 from planner.export.seams import Deployment
 from planner.export.targets import target_named
@@ -24,7 +24,7 @@ def render(
     chosen_target, chosen_engine = target_named(target), engine_named(engine)
     chosen_options = options or ExportOptions()
     check_options(chosen_options)
-    name = plan_slug(chosen_options.name or plan.scenario.name)
+    name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
     deployment = Deployment(
         name=name,
         plan=plan,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from hashlib import sha256
 
 from planner.errors import InputError
 
@@ -13,10 +14,12 @@ _LABEL_KEY = re.compile(
 _HUB_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _LOCAL_MODEL = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)+")
 
+ROUTING = "routing"
 MAX_DNS_LABEL = 63
 # A worker's StatefulSet is called <name>-<group>; Kubernetes appends an 11-character revision and the result
 # has to stay a label value of 63. Six characters are left for the group's number.
 MAX_WORKLOAD_NAME = 45
+DIGEST = 6
 
 
 def is_dns_label(name: str, longest: int = MAX_DNS_LABEL) -> bool:
@@ -29,19 +32,20 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def plan_slug(name: str) -> str:
-    """The DNS label of a plan's name.
+def plan_slug(name: str, suffixes: Iterable[str]) -> str:
+    """The DNS label that stands for a plan in object names, short enough for the longest of `suffixes` behind it.
 
-    Raises:
-        InputError: nothing is left of the name, or it does not start with a letter.
+    A label that has to be cut ends in a digest of the whole name, so that two long names stay apart; one that starts
+    with a digit gets a letter in front. Raises InputError where nothing is left of the name.
     """
     label = slug(name)
-    if not is_dns_label(label):
-        raise InputError(
-            f"Plan name {name!r}: must give a DNS label that starts with a letter, got {label!r}.",
-            hint="Set ExportOptions.name.",
-        )
-    return label
+    if not label:
+        raise InputError(f"Plan name {name!r}: must hold a letter or a digit.", hint="Set ExportOptions.name.")
+    label = label if label[0].isalpha() else f"plan-{label}"
+    room = MAX_WORKLOAD_NAME - 1 - max((len(slug(suffix)) for suffix in suffixes), default=0)
+    if len(label) <= room:
+        return label
+    return f"{label[: room - DIGEST - 1].rstrip('-')}-{sha256(name.encode()).hexdigest()[:DIGEST]}"
 
 
 def island_slugs(ids: Iterable[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from planner.errors import ExportError
 from planner.export.documents import yaml_text
 from planner.export.islands import ServingIsland
-from planner.export.names import workload_name
+from planner.export.names import ROUTING, workload_name
 from planner.export.seams import Deployment
 
 ROUTING_KEY = "routing.json"
@@ -41,7 +41,7 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
     config_map = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": workload_name(deployment.name, "routing"), "labels": _labels(deployment)},
+        "metadata": {"name": workload_name(deployment.name, ROUTING), "labels": _labels(deployment)},
         "data": {ROUTING_KEY: table},
     }
     comments = (
