@@ -77,8 +77,8 @@ class PlannedDeployment:
 def plan(
     *,
     inventory: Mapping[str, int],
-    workload: str | Path,
-    model: str | Path = "deepseek-v3",
+    workload: str | Path | Mapping[str, object],
+    model: str | Path | Mapping[str, object] = "deepseek-v3",
     seed: int | None = None,
     name: str = "plan",
     progress: ReportProgress = no_progress,
@@ -87,22 +87,29 @@ def plan(
     """Plan from keyword arguments.
 
     `inventory`: GPUs per type; `workload`: a shipped name, a workload file or a trace CSV; `model`: a shipped name or a
-    config.json. `sections` are a scenario's other keys (`prices_usd_per_gpu_hour`, `ranges`, `cost`, `assignment`,
-    `search`), as in a scenario file; `seed` overrides `search.seed`. Raises InputError and InfeasibleError.
+    config.json; both may also be the document itself, as a mapping. `sections` are a scenario's other keys
+    (`prices_usd_per_gpu_hour`, `ranges`, `cost`, `assignment`, `search`), as in a scenario file; `seed` overrides
+    `search.seed`. Raises InputError and InfeasibleError.
     """
-    search = dict(sections.pop("search", None) or {})
-    if seed is not None:
-        search["seed"] = seed
     document = {
         "name": name,
-        "model": str(model),
-        "workload": str(workload),
-        "inventory": dict(inventory),
-        "search": search,
+        "model": _plain(model),
+        "workload": _plain(workload),
+        "inventory": _plain(inventory),
         **sections,
     }
+    search = document.setdefault("search", {})
+    if seed is not None and isinstance(search, Mapping):
+        document["search"] = {**search, "seed": seed}
     scenario = files.scenario_from_document(document, origin="planner.plan(...)", base=Path.cwd(), summarize=summarize)
     return PlannedDeployment(pipeline.plan(scenario, progress))
+
+
+def _plain(given: object) -> object:
+    """The value as a scenario file would hold it; what cannot stand there is left for the reader to refuse."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    return str(given) if isinstance(given, Path) else given
 
 
 def plan_scenario(

@@ -33,7 +33,7 @@ class _Named:
 def assemble(
     inventory: Inventory, layout: Layout, table: PerformanceTable, assignment: Assignment
 ) -> tuple[tuple[PlannedIsland, ...], tuple[Route, ...]]:
-    """Islands (every one of `layout`, idle ones too) and routes at the assignment's throughput."""
+    """Islands (every one of `layout`, idle ones last) and routes at the assignment's throughput."""
     named = [
         _Named(id=name, duty=duty, row=table.row(duty.island)) for duty in assignment.duties for name in _names(duty)
     ]
@@ -44,7 +44,8 @@ def assemble(
         for route in _range_routes(named, phase, j, span, assignment.throughput_rps)
     )
     islands = [_island(inventory, one, routes) for one in named]
-    return (*islands, *_unassigned(inventory, layout, table, assignment)), routes
+    islands.extend(_unassigned(inventory, layout, table, assignment))
+    return tuple(sorted(islands, key=lambda island: island.phase is None)), routes
 
 
 def _names(duty: Duty) -> Iterator[str]:

@@ -4,6 +4,9 @@ A class of islands is tabulated once per evaluator; a layout is assigned once pe
 """
 
 import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -91,7 +94,18 @@ _worker: list[Evaluator] = []  # a worker process's own evaluator, set once by i
 
 
 def _start_worker(scenario: Scenario, workload: Workload) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process at once, and is the parent's
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker[:] = [Evaluator(scenario, workload)]
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot close its pool: without this, workers would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _evaluate_in_worker(layout: Layout) -> Evaluation:

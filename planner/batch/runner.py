@@ -4,6 +4,10 @@ Each scenario has a process of its own, so that one that fails, or is killed, le
 """
 
 import multiprocessing
+import os
+import signal
+import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -13,6 +17,9 @@ from planner import files, pipeline, publication
 from planner.domain import ReportProgress, Scenario, no_progress
 from planner.errors import EXIT_FAILURE, PlannerError
 from planner.workload import summarize
+
+PATIENCE_S = 5.0
+"""How long a worker may take to unwind; a solver deep in a branch tree may take longer, and is not waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +52,8 @@ class Outcome:
 
 def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     """Plan one scenario and write its run folder. Raises PlannerError; then nothing has been written."""
-    files.claim_run_folder(job.folder, force=job.force)
     scenario = _altered(files.load_scenario(job.scenario, summarize), job)
+    files.claim_run_folder(job.folder, force=job.force)
     plan = pipeline.plan(scenario, progress)
     published = publication.publish(plan, engine=job.engine)
     files.write_run(job.folder, published.files, force=job.force)
@@ -109,13 +116,18 @@ def _failed(job: Job, status: int, message: str) -> Outcome:
 
 
 def _stop(processes: Iterable[multiprocessing.process.BaseProcess]) -> None:
-    for process in processes:
+    stopped = list(processes)
+    for process in stopped:
         process.terminate()
+    for process in stopped:
+        process.join(PATIENCE_S)
+        process.kill()
         process.join()
 
 
 def _work(job: Job, sender: Connection) -> None:
     """A worker's whole life. Whatever goes wrong becomes an outcome, or an end that the parent reports."""
+    _obey_parent()
     try:
         outcome = run_job(job)
     except PlannerError as error:
@@ -124,3 +136,17 @@ def _work(job: Job, sender: Connection) -> None:
         outcome = _failed(job, EXIT_FAILURE, f"internal error: {type(error).__name__}: {error}")
     sender.send(outcome)
     sender.close()
+
+
+def _obey_parent() -> None:
+    """End when the parent says so, or is gone; Ctrl-C reaches parent and workers at once, and is the parent's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # unwinds: own processes end too
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

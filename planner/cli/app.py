@@ -1,6 +1,7 @@
 """The `planner` program: commands, and what an exception becomes."""
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -44,7 +45,11 @@ def _version(
 
 
 def main() -> None:
-    """Run the program. Exit status: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 1 anything else."""
+    """Run the program.
+
+    Exit status: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 143 terminated, 1 anything else.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # unwinds: no process is left behind
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # small matrices: more threads only wait for each other
     try:

@@ -23,11 +23,14 @@ def command(
         typer.Option(help="Run folder; with several scenarios the folder of their run folders. [default: runs/NAME]"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace run folders that exist.")] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the scenario's search.seed.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**32 - 1, help="Instead of the scenario's search.seed.")
+    ] = None,
     processes: Annotated[
         int | None,
         typer.Option(
             min=1,
+            max=1024,
             help="Processes: for the evaluations of one scenario, or for several scenarios. [default: 1; cores]",
         ),
     ] = None,

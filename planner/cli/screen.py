@@ -18,12 +18,13 @@ WIDE = 400
 
 def out() -> Console:
     """Standard output; a pipe gets lines that are not folded."""
-    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, soft_wrap=not sys.stdout.isatty())
+    terminal = sys.stdout.isatty()
+    return Console(width=None if terminal else WIDE, highlight=False, emoji=False, soft_wrap=not terminal)
 
 
 def err() -> Console:
     """Standard error."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def show_json(value: object) -> None:

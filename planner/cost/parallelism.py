@@ -26,16 +26,16 @@ def divisors(number: int) -> list[int]:
 def configurations(gpu: GpuSpec, model: ModelSpec, rules: Rules, phase: Phase, size: int) -> list[ParallelConfig]:
     """Every configuration of `size` GPUs that the mode allows.
 
-    Reference: any divisors; prefill has one replica. Default: a tensor-parallel group divides the heads and stays on
-    one host, and a replica has no more GPUs than experts, so that none is left without one.
+    Prefill has one replica: several are what several islands are. Reference: any divisors. Default: a tensor-parallel
+    group divides the heads and stays on one host, and a decode replica has no more GPUs than experts.
     """
+    replicas = [1] if phase is Phase.PREFILL else divisors(size)
     if rules.batch_per_gpu:
-        replicas = [1] if phase is Phase.PREFILL else divisors(size)
         return [_config(size, r, tp) for r in replicas for tp in divisors(size // r)]
     return [
         _config(size, r, tp)
-        for r in divisors(size)
-        if size // r <= model.experts.routed
+        for r in replicas
+        if phase is Phase.PREFILL or size // r <= model.experts.routed
         for tp in divisors(size // r)
         if tp <= gpu.gpus_per_host and model.attention.heads % tp == 0
     ]

@@ -7,7 +7,7 @@
 | B | sequences of an attention group (reference: of a GPU) | 1 |
 | N | mean answer | tokens |
 
-default   prefill: 1000 r dp n / t         decode: 1000 r dp B / sum_{i<N} TPOT(s + i), N as it is
+default   prefill: 1000 dp n / t           decode: 1000 r dp B / sum_{i<N} TPOT(s + i), N as it is
 reference prefill: 1000 / t                decode: 1000 r B / sum_{i<N} TPOT(s + i), N rounded to an integer
 
 Prompts beyond the step's token budget are taken alone. Arrays have shape (configurations, ranges).
@@ -82,7 +82,7 @@ def prefill_rates(
         kv_cache_rate=settings.kv_cache_rate,
         prompts_per_rank=np.maximum(prompts, 1),
     ).total_ms
-    carried = as_array(1.0) if rules.memory_unchecked else degrees.replicas * degrees.dp * prompts
+    carried = as_array(1.0) if rules.memory_unchecked else degrees.dp * prompts
     return RateGrid(rates_rps=carried * MS_PER_S / step, batch_sizes=prompts, step_ms=step)
 
 

@@ -5,17 +5,18 @@ from pathlib import Path
 from planner.domain import Plan
 from planner.errors import InputError
 from planner.files.folders import PLAN_FILE
-from planner.files.plan_document import decode_plan
+from planner.files.plan_reader import decode_plan
 
 
 def load_run(path: Path) -> Plan:
     """The plan of a run folder, or of a plan.json. Raises InputError where it is missing or not a plan."""
-    file = path / PLAN_FILE if path.is_dir() else path
+    file = path
     try:
+        file = path / PLAN_FILE if path.is_dir() else path
         text = file.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise InputError(
-            f"{file}: cannot be read: {error.strerror}.",
+            f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}.",
             hint="Give a run folder that `planner plan` wrote, or its plan.json.",
         ) from None
     return decode_plan(text, file)

@@ -5,6 +5,8 @@ The experiment, its trials and data are Ax's own; proposals come from Ax's modul
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.metric import Metric
 from ax.core.objective import Objective
+from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
@@ -29,13 +32,15 @@ from planner.search.surrogate import Recipe, recipe, reproducible
 
 METRIC = "throughput_rps"
 GENERATOR = "botorch"
-NEIGHBOURHOOD = 0.25
+NEIGHBOURHOOD = 0.12
 
 
 class AxProposer:
     """Proposes points by expected improvement over everything told so far.
 
-    A batch chosen from the whole space alone spreads thin once the good region is known, so half of it looks nearby.
+    A batch from the whole space alone spreads thin once the good region is known. So a quarter of it comes from near
+    the best point, and three eighths change one GPU type and keep the rest of the best point: types share the work,
+    but little else.
     """
 
     name = GENERATOR
@@ -44,6 +49,7 @@ class AxProposer:
         logging.getLogger("ax").setLevel(logging.ERROR)
         self.space = space
         self.settings = settings
+        self.types = tuple(dict.fromkeys(p.gpu for p in space.parameters))
         self.experiment = Experiment(
             name="layout",
             search_space=_search_space(space, space.parameters),
@@ -53,16 +59,20 @@ class AxProposer:
         )
 
     def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
-        """`count` points: half from the whole space, half near the best so far; all sampling is seeded from `rng`."""
-        seed = int(rng.integers(2**31 - 1))
+        """At most `count` points (repeats fall out); all sampling is seeded from `rng`."""
+        seed, turn = int(rng.integers(2**31 - 1)), int(rng.integers(len(self.types)))
         made = recipe(self.settings.surrogate, seed)
-        near = count // 2
+        near, by_type = count // 4, 3 * count // 8
         with reproducible(seed):
             adapter = self._fit(made)
-            options = {"optimizer_kwargs": dict(made.optimizer_options)}
-            runs = [adapter.gen(count - near, model_gen_options=options)]
+            generate = partial(adapter.gen, model_gen_options={"optimizer_kwargs": dict(made.optimizer_options)})
+            runs = [generate(count - near - by_type)]
             if near:
-                runs.append(adapter.gen(near, search_space=self._neighbourhood(), model_gen_options=options))
+                runs.append(generate(near, search_space=self._neighbourhood()))
+            for place, gpu in enumerate(self.types[turn:] + self.types[:turn]):
+                share = by_type // len(self.types) + (place < by_type % len(self.types))
+                if share:
+                    runs.append(generate(share, fixed_features=self._other_types(gpu)))
         return [{name: float(value) for name, value in arm.parameters.items()} for run in runs for arm in run.arms]
 
     def _fit(self, made: Recipe) -> TorchAdapter:
@@ -75,11 +85,20 @@ class AxProposer:
             transforms=[*Cont_X_trans, *Y_trans],
         )
 
-    def _neighbourhood(self) -> SearchSpace:
-        """A box around the best arm, as wide as half the space on every axis."""
+    def _best(self) -> dict[str, float]:
         table = self.experiment.lookup_data().df
-        best = self.experiment.arms_by_name[table.loc[table["mean"].idxmax(), "arm_name"]].parameters
-        return _search_space(self.space, [_near(p, float(best[p.name])) for p in self.space.parameters])
+        arm = self.experiment.arms_by_name[table.loc[table["mean"].idxmax(), "arm_name"]]
+        return {name: float(value) for name, value in arm.parameters.items()}
+
+    def _neighbourhood(self) -> SearchSpace:
+        """A box around the best point."""
+        best = self._best()
+        return _search_space(self.space, [_near(p, best[p.name]) for p in self.space.parameters])
+
+    def _other_types(self, gpu: str) -> ObservationFeatures:
+        """The best point's coordinates of every type but `gpu`, to be held fast."""
+        best = self._best()
+        return ObservationFeatures(parameters={p.name: best[p.name] for p in self.space.parameters if p.gpu != gpu})
 
     def tell(self, points: Sequence[Point], evaluations: Sequence[Evaluation]) -> None:
         """Record a finished round as one batch trial, observed without noise."""
@@ -110,9 +129,7 @@ def _observation(trial: int, arm: str, rate_rps: float) -> dict[str, object]:
 
 def _near(parameter: Parameter, centre: float) -> Parameter:
     reach = NEIGHBOURHOOD * (parameter.high - parameter.low)
-    return Parameter(
-        name=parameter.name, low=max(parameter.low, centre - reach), high=min(parameter.high, centre + reach)
-    )
+    return replace(parameter, low=max(parameter.low, centre - reach), high=min(parameter.high, centre + reach))
 
 
 def _search_space(space: Space, parameters: Sequence[Parameter]) -> SearchSpace:

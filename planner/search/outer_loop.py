@@ -118,8 +118,9 @@ def _fresh_points(
 ) -> list[dict[str, float]]:
     """Canonical points of layouts not seen before; a repeat is replaced by a random draw, if one is left to find."""
     seen, points = set(known), []
-    for proposed in proposer.propose(count, rng):
-        point = space.canonical(proposed)
+    proposals = proposer.propose(count, rng)
+    for place in range(count):
+        point = space.canonical(proposals[place] if place < len(proposals) else space.sample(rng))
         for _ in range(RESAMPLES):
             if space.layout(point) not in seen:
                 break

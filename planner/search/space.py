@@ -26,9 +26,10 @@ def _axis(kind: str, gpu: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One axis of the box."""
+    """One axis of the box; it shapes the islands of the type `gpu`."""
 
     name: str
+    gpu: str
     low: float
     high: float
 
@@ -78,8 +79,8 @@ class DividerSpace:
         """islands_<gpu> in [0, I // I_min], skew_<gpu> in [-skew, skew]."""
         axes: list[Parameter] = []
         for gpu, total in self.counts:
-            axes.append(Parameter(name=_axis("islands", gpu), low=0.0, high=float(total // self.least)))
-            axes.append(Parameter(name=_axis("skew", gpu), low=-self.skew, high=self.skew))
+            axes.append(Parameter(name=_axis("islands", gpu), gpu=gpu, low=0.0, high=float(total // self.least)))
+            axes.append(Parameter(name=_axis("skew", gpu), gpu=gpu, low=-self.skew, high=self.skew))
         return tuple(axes)
 
     @property
@@ -131,7 +132,9 @@ class DirectSpace:
     def parameters(self) -> tuple[Parameter, ...]:
         """slot_<gpu>_<k> in [0, I]."""
         return tuple(
-            Parameter(name=name, low=0.0, high=float(total)) for gpu, total in self.counts for name in self._names(gpu)
+            Parameter(name=name, gpu=gpu, low=0.0, high=float(total))
+            for gpu, total in self.counts
+            for name in self._names(gpu)
         )
 
     @property

@@ -1,0 +1,171 @@
+"""Reading plan.json: strictly by its schema, and by what a schema cannot say."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from planner.domain import (
+    InputHash,
+    IslandClass,
+    Layout,
+    LengthProfile,
+    ParallelConfig,
+    Phase,
+    Plan,
+    PlannedIsland,
+    Provenance,
+    RequestTrace,
+    Route,
+    Scenario,
+    SearchRecord,
+    Trial,
+)
+from planner.errors import InputError
+from planner.files.plan_document import SCHEMA_VERSION, Document, plan_schema
+from planner.files.scenarios import scenario_from_document
+
+REMEDY = "Plan again, or restore the file."
+
+
+def decode_plan(text: bytes, origin: Path) -> Plan:
+    """The plan of a plan.json. Raises InputError naming the file and the key that breaks the schema."""
+    document = _checked(text, origin)
+    scenario = scenario_from_document(
+        document["scenario"], origin=f"{origin}: scenario", base=origin.parent, summarize=_no_trace
+    )
+    for contradiction in _contradictions(document, scenario):
+        raise InputError(f"{origin}: {contradiction}.", hint=REMEDY)
+    provenance = _read_provenance(document["provenance"], scenario)
+    inputs = tuple(InputHash(name=name, sha256=digest) for name, digest in provenance.input_hashes)
+    return Plan(
+        scenario=replace(scenario, inputs=inputs),
+        throughput_rps=document["throughput_rps"],
+        prefill_rps=document["prefill_rps"],
+        decode_rps=document["decode_rps"],
+        objective_rps=document["assignment"]["objective_rps"],
+        deviation_rps=document["assignment"]["deviation_rps"],
+        optimal=document["assignment"]["optimal"],
+        islands=(
+            *(_read_island(row) for row in document["islands"]),
+            *(_read_idle_island(row) for row in document["idle_islands"]),
+        ),
+        routing=tuple(_read_route(row) for row in document["routing"]),
+        search=SearchRecord(
+            trials=tuple(_read_trial(row) for row in document["search"]["trials"]),
+            best_trial=document["search"]["best_trial"],
+        ),
+        provenance=provenance,
+    )
+
+
+def _checked(text: bytes, origin: Path) -> Document:
+    document = _parsed(text, origin)
+    found = document.get("schema_version") if isinstance(document, dict) else None
+    if found != SCHEMA_VERSION:
+        raise InputError(
+            f"{origin}: schema_version: must be {SCHEMA_VERSION}, came {found!r}.",
+            hint="Open it with the planner version that wrote it, or plan again.",
+        )
+    for broken in sorted(jsonschema.Draft202012Validator(plan_schema()).iter_errors(document), key=lambda e: e.path):
+        where = ".".join(str(part) for part in broken.absolute_path) or "top level"
+        raise InputError(f"{origin}: {where}: {_shortened(broken.message)}.", hint=REMEDY)
+    return dict(document)
+
+
+def _parsed(text: bytes, origin: Path) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise InputError(f"{origin}: must be JSON: {error}.", hint=REMEDY) from None
+    except RecursionError:
+        raise InputError(f"{origin}: must be a plan, is nested too deeply.", hint=REMEDY) from None
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def _shortened(message: str) -> str:
+    """A validator quotes the whole value; its beginning and the rule at the end are enough."""
+    return message if len(message) <= 200 else f"{message[:80]} ... {message[-100:]}"
+
+
+def _contradictions(plan: Document, scenario: Scenario) -> Iterator[str]:
+    """What no schema can say: names that lead nowhere, and degrees that do not fill an island."""
+    yield from _wrong_islands(plan, {item.gpu.name for item in scenario.inventory.items})
+    names = [island["id"] for island in plan["islands"]]
+    for index, route in enumerate(plan["routing"]):
+        if route["island"] not in names:
+            yield f"routing.{index}.island: must be an island that serves, came {route['island']!r}"
+    best = plan["search"]["best_trial"]
+    if best not in [trial["index"] for trial in plan["search"]["trials"]]:
+        yield f"search.best_trial: must be the index of a trial, came {best}"
+
+
+def _wrong_islands(plan: Document, types: set[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for key in ("islands", "idle_islands"):
+        for index, island in enumerate(plan[key]):
+            if island["id"] in seen:
+                yield f"{key}.{index}.id: must be unique, came {island['id']!r} again"
+            if island["gpu"] not in types:
+                yield f"{key}.{index}.gpu: must be a type of scenario.inventory, came {island['gpu']!r}"
+            seen.add(island["id"])
+    for index, island in enumerate(plan["islands"]):
+        degrees = [island[key] for key in ("tp", "dp", "replicas")]
+        if math.prod(degrees) != island["size"]:
+            yield f"islands.{index}: tp, dp and replicas must multiply to size, {island['size']}, came {degrees}"
+
+
+def _no_trace(trace: RequestTrace) -> LengthProfile:
+    raise InputError(
+        f"workload {trace.name}: a plan must hold its workload in full, came the path of a trace.",
+        hint="Plan again from the scenario.",
+    )
+
+
+def _read_island(row: Document) -> PlannedIsland:
+    return PlannedIsland(
+        id=row["id"],
+        gpu=row["gpu"],
+        size=row["size"],
+        phase=Phase(row["phase"]),
+        parallel=ParallelConfig(tp=row["tp"], dp=row["dp"], replicas=row["replicas"]),
+        batch_size=row["batch_size"],
+        longest_prompt=row["longest_prompt"],
+        rate_rps=row["rate_rps"],
+        utilisation=row["utilisation"],
+        price_usd_per_hour=row["price_usd_per_hour"],
+    )
+
+
+def _read_idle_island(row: Document) -> PlannedIsland:
+    return PlannedIsland(
+        phase=None, parallel=None, batch_size=0, longest_prompt=0, rate_rps=0.0, utilisation=0.0, **row
+    )
+
+
+def _read_route(row: Document) -> Route:
+    return Route(**{**row, "phase": Phase(row["phase"])})
+
+
+def _read_trial(row: Document) -> Trial:
+    counts = tuple((IslandClass(gpu=gpu, size=size), count) for gpu, size, count in row["layout"])
+    return Trial(**{**row, "layout": Layout(counts=counts), "parameters": tuple(sorted(row["parameters"].items()))})
+
+
+def _read_provenance(row: Document, scenario: Scenario) -> Provenance:
+    return Provenance(
+        planner_version=row["planner"],
+        python_version=row["python"],
+        libraries=tuple(row["libraries"].items()),
+        solver=row["solver"],
+        seed=row["seed"],
+        cost_mode=scenario.cost.mode.value,
+        input_hashes=tuple((name, digest) for name, digest in row["inputs_sha256"]),
+    )

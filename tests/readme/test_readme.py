@@ -1,0 +1,90 @@
+"""The README is true: its commands run, its code runs, its scenario is read, its files exist, its figures hold."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(match[1], match[2]) for match in FENCE.finditer(TEXT)]
+TRACE = "arrival_s,input_tokens,output_tokens\n0,100,10\n1.5,2000,20\n2,300,0\n"
+
+
+def blocks(language: str) -> list[str]:
+    return [body for kind, body in BLOCKS if kind == language]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with what a reader of the README has at hand."""
+    for name in ("workloads", "gpu_specs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    (tmp_path / "trace.csv").write_text(TRACE)
+    return tmp_path
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+def test_every_block_is_of_a_kind_that_is_checked() -> None:
+    assert {kind for kind, _ in BLOCKS} == {"", "bash", "python", "text", "yaml"}
+
+
+def test_commands_run_in_order(checkout: Path) -> None:
+    for line in "".join(blocks("bash")).splitlines():
+        words = line.split()
+        assert words[0] == "planner"
+        run([sys.executable, "-m", *words], checkout)
+    assert (checkout / "runs/quickstart/plan.json").is_file()
+    assert (checkout / "runs/quickstart-sglang/routing.yaml").is_file()
+    assert (checkout / "my-trace.yaml").is_file()
+
+
+def test_python_blocks_run(checkout: Path) -> None:
+    run([sys.executable, "-c", "\n".join(blocks("python"))], checkout)
+    assert (checkout / "runs/from-a-notebook/plan.json").is_file()
+
+
+def test_the_scenario_is_a_scenario(checkout: Path) -> None:
+    (scenario,) = blocks("yaml")
+    (checkout / "my-fleet.yaml").write_text(scenario)
+    assert "my-fleet" in run([sys.executable, "-m", "planner", "check", "my-fleet.yaml"], checkout)
+
+
+def test_make_targets_do_what_the_set_up_says() -> None:
+    setup = blocks("")[0]
+    for target in re.findall(r"^make (\w+)", setup, re.MULTILINE):
+        recipe = subprocess.run(
+            ["make", "-n", "-B", target], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        expected = "planner plan workloads/scenarios/azure-code-512usd.yaml" if target == "plan" else "pytest"
+        assert expected in recipe
+        assert "PIP_CONSTRAINT" in (ROOT / "Makefile").read_text()
+
+
+def test_every_file_of_the_table_exists() -> None:
+    rows = re.findall(r"^\| .* \| (`.*) \|$", TEXT, re.MULTILINE)
+    paths = [path for row in rows for path in re.findall(r"`([\w./]+)`", row)]
+    assert len(paths) > 15
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_versions_are_all_pinned() -> None:
+    pinned = {
+        re.split(r"==", line)[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    }
+    project = (ROOT / "pyproject.toml").read_text()
+    listed = re.search(r"dependencies = \[(.*?)\].*?dev = \[(.*?)\]", project, re.DOTALL)
+    assert listed is not None
+    named = set(re.findall(r'"([\w-]+)"', (listed[1] + listed[2]).lower()))
+    assert named - pinned == set()
