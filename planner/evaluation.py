@@ -24,6 +24,8 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError
 
+NEITHER_BOTH = "layout: its islands cannot be parted so that every range is served in both phases."
+
 
 class Evaluator:
     """Judges layouts of one scenario by the rate at which they serve the workload."""
@@ -65,6 +67,8 @@ class Evaluator:
             assignment = assign(self.table(layout), layout, self.scenario.assignment)
         except InfeasibleError as error:
             return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error.message)
+        if not assignment.throughput_rps > 0:
+            return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=NEITHER_BOTH)
         return Evaluation(layout=layout, throughput_rps=assignment.throughput_rps, assignment=assignment)
 
     def __call__(self, layouts: Sequence[Layout], /) -> list[Evaluation]:

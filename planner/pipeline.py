@@ -3,9 +3,9 @@
 from planner.assembly import assemble
 from planner.audit import audit
 from planner.cost import smallest_island
-from planner.domain import Phase, Plan, ReportProgress, Scenario, Workload, no_progress
+from planner.domain import IslandClass, Phase, Plan, ReportProgress, Scenario, Workload, no_progress
 from planner.errors import InfeasibleError
-from planner.evaluation import open_evaluator
+from planner.evaluation import Evaluator, open_evaluator
 from planner.provenance import provenance_of
 from planner.search import optimize
 from planner.workload import divide
@@ -18,6 +18,8 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
     """
     workload = divide(scenario.workload, scenario.ranges.width)
     with open_evaluator(scenario, workload) as evaluator:
+        if not _coverable(scenario, workload, evaluator):
+            raise _nothing_serves(scenario, workload, 0)
         result = optimize(scenario.inventory, scenario.search, evaluator, progress)
         if result.best is None or result.best.assignment is None:
             raise _nothing_serves(scenario, workload, len(result.record.trials))
@@ -42,13 +44,24 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
 
 
 def check(scenario: Scenario) -> Workload:
-    """What a plan would start from, without the search. Raises InfeasibleError where not even one island fits."""
+    """What a plan would start from, without the search. Raises InfeasibleError where some range fits on no island."""
     workload = divide(scenario.workload, scenario.ranges.width)
-    needs = _needs(scenario, workload)
-    for phase in Phase:
-        if not any(need is not None and need <= have for (_, p, need, have) in needs if p is phase):
+    with open_evaluator(scenario, workload) as evaluator:
+        if not _coverable(scenario, workload, evaluator):
             raise _nothing_serves(scenario, workload, 0)
     return workload
+
+
+def _coverable(scenario: Scenario, workload: Workload, evaluator: Evaluator) -> bool:
+    """Whether every range can be served in both phases by some island of the inventory, whatever the layout."""
+    missing = {(phase, j) for phase in Phase for j in range(len(workload.ranges))}
+    for item in scenario.inventory.items:
+        for size in range(item.count, 0, -1):
+            row = evaluator.row(IslandClass(gpu=item.gpu.name, size=size))
+            missing -= {(phase, j) for phase, j in missing if row.phase(phase).rates_rps[j] > 0}
+            if not missing:
+                return True
+    return False
 
 
 def _needs(scenario: Scenario, workload: Workload) -> list[tuple[str, Phase, int | None, int]]:

@@ -42,12 +42,16 @@ def maximise_throughput_less_deviation(problem: Problem, settings: AssignmentSet
 
 
 def use_all_capacity(problem: Problem) -> None:
-    """1, 2: every island spends its whole time in its one phase (those that serve nothing in it excepted)."""
+    """1, 2: every island spends its whole time in its one phase.
+
+    The paper lets it spend time on a range that it serves at rate 0; here that time is idle.
+    """
     for index, row in enumerate(problem.rows):
+        problem.prefill_islands[index].bounds(0, problem.counts[index])  # idle in a phase that it cannot serve
         for phase in PHASES:
             spent = problem.busy(index, phase) - problem.islands(index, phase)
-            if row.phase(phase).serves:
-                problem.require(spent == 0, f"capacity_{phase}_{index}")
+            never_idle = min(row.phase(phase).rates_rps) > 0
+            problem.require(spent == 0 if never_idle else spent <= 0, f"capacity_{phase}_{index}")
 
 
 def keep_least_throughput(problem: Problem, total: dict[Phase, pulp.LpAffineExpression]) -> None:

@@ -28,7 +28,8 @@ def solve(model: pulp.LpProblem, settings: AssignmentSettings) -> tuple[bool, st
     name = available_solver(settings.solver)
     solver = pulp.getSolver(SOLVERS[name], msg=False, timeLimit=settings.time_limit_s, gapRel=settings.gap, threads=1)
     status = model.solve(solver)
-    if status in (pulp.LpStatusInfeasible, pulp.LpStatusUnbounded):
+    in_time = model.solutionTime < settings.time_limit_s  # CBC calls a problem infeasible when it is stopped early
+    if in_time and status in (pulp.LpStatusInfeasible, pulp.LpStatusUnbounded):
         raise InfeasibleError(
             "assignment: no assignment satisfies the constraints.",
             hint="Loosen assignment.tau, or add GPUs.",

@@ -63,8 +63,10 @@ class Section:
 
     def fault(self, key: str, rule: str, *, hint: str = "") -> InputError:
         """The error for `key`: where, which key, what must hold, what came."""
-        came = f"came {_shown(self._values[key])}" if key in self._values else "it is missing"
-        return InputError(f"{self.file}: {self.key_path(key)} must be {rule}; {came}.", hint=hint)
+        given = key in self._values
+        came = f"came {_shown(self._values[key])}" if given else "it is missing"
+        remedy = hint or ("Correct the value." if given else "Add the key.")
+        return InputError(f"{self.file}: {self.key_path(key)} must be {rule}; {came}.", hint=remedy)
 
     def text(self, key: str, *, default: str | None = None) -> str:
         """A text."""

@@ -31,8 +31,8 @@ def write_workload(profile: LengthProfile, path: Path, force: bool = False, *, s
 
     `source` says in words how the profile came about. The same profile gives the same bytes.
     """
-    if path.exists() and not force:
-        raise InputError(f"{path}: exists already.", hint="Choose another name, or force the overwriting.")
+    if os.path.lexists(path) and not path.is_dir() and not force:
+        raise InputError(f"{path}: exists already.", hint="Choose another name, or give --force to replace it.")
     _require_name(profile.name)
     document = workload_document(profile, source=source)
     _replace(path, yaml.dump(document, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=100))
@@ -54,9 +54,17 @@ def _require_name(name: str) -> None:
 
 def _replace(path: Path, text: str) -> None:
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        if path.is_dir():
+            raise InputError(f"{path}: must be a file, is a folder.", hint="Add the file's name.")
+        _write_beside(path, text)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}.", hint="Make the folder first.") from None
+        raise InputError(
+            f"{path}: cannot be written: {error.strerror}.", hint="Make the folder first, or choose another."
+        ) from None
+
+
+def _write_beside(path: Path, text: str) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)

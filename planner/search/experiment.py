@@ -25,6 +25,7 @@ from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.utils.common.logger import set_ax_logger_levels
 
 from planner.domain import Evaluation, SearchSettings
 from planner.search.space import Parameter, Point, Space
@@ -46,7 +47,7 @@ class AxProposer:
     name = GENERATOR
 
     def __init__(self, space: Space, settings: SearchSettings) -> None:
-        logging.getLogger("ax").setLevel(logging.ERROR)
+        set_ax_logger_levels(logging.ERROR)  # chatter; failures raise
         self.space = space
         self.settings = settings
         self.types = tuple(dict.fromkeys(p.gpu for p in space.parameters))
