@@ -4,9 +4,6 @@ A class of islands is tabulated once per evaluator; a layout is assigned once pe
 """
 
 import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +20,7 @@ from planner.domain import (
     Workload,
 )
 from planner.errors import InfeasibleError
+from planner.processes import deaf_to_interrupts, end_with_parent
 
 NEITHER_BOTH = "layout: its islands cannot be parted so that every range is served in both phases."
 
@@ -75,7 +73,9 @@ class Evaluator:
         """Rates of a batch, in order; over several processes where there is a pool."""
         if self._pool is not None:
             fresh = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
-            self._known.update(zip(fresh, self._pool.map(_evaluate_in_worker, fresh), strict=True))
+            with deaf_to_interrupts():  # the pool starts its processes when it is first asked
+                answers = self._pool.map(_evaluate_in_worker, fresh)
+            self._known.update(zip(fresh, answers, strict=True))
         return [self.evaluate(layout) for layout in layouts]
 
 
@@ -98,18 +98,8 @@ _worker: list[Evaluator] = []  # a worker process's own evaluator, set once by i
 
 
 def _start_worker(scenario: Scenario, workload: Workload) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process at once, and is the parent's
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _worker[:] = [Evaluator(scenario, workload)]
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed cannot close its pool: without this, workers would wait for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _evaluate_in_worker(layout: Layout) -> Evaluation:

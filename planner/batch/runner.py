@@ -4,10 +4,8 @@ Each scenario has a process of its own, so that one that fails, or is killed, le
 """
 
 import multiprocessing
-import os
 import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -16,6 +14,7 @@ from pathlib import Path
 from planner import files, pipeline, publication
 from planner.domain import ReportProgress, Scenario, no_progress
 from planner.errors import EXIT_FAILURE, PlannerError
+from planner.processes import deaf_to_interrupts, end_with_parent
 from planner.workload import summarize
 
 PATIENCE_S = 5.0
@@ -88,7 +87,8 @@ def run_scenarios(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
                 job = waiting.pop()
                 receiver, sender = context.Pipe(duplex=False)
                 process = context.Process(target=_work, args=(job, sender))
-                process.start()
+                with deaf_to_interrupts():
+                    process.start()
                 sender.close()
                 running[receiver] = (job, process)
             for ready in wait(list(running)):
@@ -127,7 +127,8 @@ def _stop(processes: Iterable[multiprocessing.process.BaseProcess]) -> None:
 
 def _work(job: Job, sender: Connection) -> None:
     """A worker's whole life. Whatever goes wrong becomes an outcome, or an end that the parent reports."""
-    _obey_parent()
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # unwinds: own processes end too
+    end_with_parent()
     try:
         outcome = run_job(job)
     except PlannerError as error:
@@ -136,17 +137,3 @@ def _work(job: Job, sender: Connection) -> None:
         outcome = _failed(job, EXIT_FAILURE, f"internal error: {type(error).__name__}: {error}")
     sender.send(outcome)
     sender.close()
-
-
-def _obey_parent() -> None:
-    """End when the parent says so, or is gone; Ctrl-C reaches parent and workers at once, and is the parent's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # unwinds: own processes end too
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)

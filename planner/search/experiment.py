@@ -41,7 +41,8 @@ class AxProposer:
 
     A batch from the whole space alone spreads thin once the good region is known. So a quarter of it comes from near
     the best point, and three eighths change one GPU type and keep the rest of the best point: types share the work,
-    but little else.
+    but little else. An eighth (with a single type: half) is left to chance: where a divisor more or less decides,
+    the landscape is too rough for any model.
     """
 
     name = GENERATOR
@@ -54,20 +55,21 @@ class AxProposer:
         self.experiment = Experiment(
             name="layout",
             search_space=_search_space(space, space.parameters),
+            metrics=[Metric(name=METRIC, lower_is_better=False)],
             optimization_config=OptimizationConfig(
-                objective=Objective(metric=Metric(name=METRIC, lower_is_better=False), minimize=False)
+                objective=Objective(expression=METRIC, metric_name_to_signature={METRIC: METRIC})
             ),
         )
 
     def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
-        """At most `count` points (repeats fall out); all sampling is seeded from `rng`."""
+        """Fewer than `count` points, the rest is for chance; all sampling is seeded from `rng`."""
         seed, turn = int(rng.integers(2**31 - 1)), int(rng.integers(len(self.types)))
         made = recipe(self.settings.surrogate, seed)
-        near, by_type = count // 4, 3 * count // 8
+        near, by_type = count // 4, 3 * count // 8 if len(self.types) > 1 else 0
         with reproducible(seed):
             adapter = self._fit(made)
             generate = partial(adapter.gen, model_gen_options={"optimizer_kwargs": dict(made.optimizer_options)})
-            runs = [generate(count - near - by_type)]
+            runs = [generate(count - near - 3 * count // 8 - count // 8)]
             if near:
                 runs.append(generate(near, search_space=self._neighbourhood()))
             for place, gpu in enumerate(self.types[turn:] + self.types[:turn]):

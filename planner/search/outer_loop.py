@@ -30,7 +30,7 @@ class Proposer(Protocol):
     name: str
 
     def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
-        """The next points."""
+        """The next points, at most `count`."""
 
     def tell(self, points: Sequence[Point], evaluations: Sequence[Evaluation]) -> None:
         """What became of the last points."""
@@ -97,10 +97,10 @@ def optimize(
     for iteration in range(settings.iterations):
         chosen = proposer if iteration else first
         points = _fresh_points(space, chosen, settings.batch_size, {t.layout for t in trials}, rng)
-        evaluations = evaluate([space.layout(point) for point in points])
-        proposer.tell(points, evaluations)
-        for point, evaluation in zip(points, evaluations, strict=True):
-            trials.append(_trial(len(trials), iteration, point, evaluation, chosen.name))
+        evaluations = evaluate([space.layout(point) for point, _ in points])
+        proposer.tell([point for point, _ in points], evaluations)
+        for (point, by), evaluation in zip(points, evaluations, strict=True):
+            trials.append(_trial(len(trials), iteration, point, evaluation, by))
             if evaluation.throughput_rps > (best.throughput_rps if best else 0.0):
                 best = evaluation
         progress(len(trials), settings.iterations * settings.batch_size, best.throughput_rps if best else 0.0)
@@ -115,19 +115,23 @@ def _bayesian(space: Space, settings: SearchSettings) -> Proposer:
 
 def _fresh_points(
     space: Space, proposer: Proposer, count: int, known: set[Layout], rng: np.random.Generator
-) -> list[dict[str, float]]:
-    """Canonical points of layouts not seen before; a repeat is replaced by a random draw, if one is left to find."""
-    seen, points = set(known), []
+) -> list[tuple[dict[str, float], str]]:
+    """Canonical points of layouts not seen before, and who chose each: the proposer, or chance.
+
+    Chance fills up what the proposer leaves open and replaces repeats, while new layouts are to be found.
+    """
+    seen, chosen = set(known), []
     proposals = proposer.propose(count, rng)
     for place in range(count):
+        by = proposer.name if place < len(proposals) else RANDOM
         point = space.canonical(proposals[place] if place < len(proposals) else space.sample(rng))
         for _ in range(RESAMPLES):
             if space.layout(point) not in seen:
                 break
-            point = space.canonical(space.sample(rng))
+            point, by = space.canonical(space.sample(rng)), RANDOM
         seen.add(space.layout(point))
-        points.append(point)
-    return points
+        chosen.append((point, by))
+    return chosen
 
 
 def _trial(index: int, iteration: int, point: Point, evaluation: Evaluation, generator: str) -> Trial:
