@@ -1,0 +1,229 @@
+"""The rules of the house, held by the syntax tree of every module."""
+
+import ast
+import statistics
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+from source_tree import (
+    Source,
+    body_lines,
+    calls_of,
+    functions_of,
+    imports_of,
+    mutable_state,
+    sources,
+    undocumented,
+)
+
+LEAVES = frozenset({"domain", "units", "errors"})
+STAGES = ("files", "workload", "cost", "assignment", "search", "export", "report")
+EVERYTHING = frozenset({source.part for source in sources()})
+MAY_IMPORT = {
+    "units": frozenset(),
+    "errors": frozenset(),
+    "processes": frozenset(),
+    "domain": frozenset({"domain", "units", "errors"}),
+    **{stage: LEAVES | {stage} for stage in STAGES},
+    "cost": LEAVES | {"cost", "catalog"},
+    "catalog": frozenset({"files", "domain"}),
+    "evaluation": LEAVES | {"cost", "assignment", "processes"},
+    "assembly": LEAVES,
+    "audit": LEAVES,
+    "provenance": LEAVES,
+    "pipeline": LEAVES | {"workload", "cost", "assignment", "search", "evaluation", "assembly", "audit", "provenance"},
+    "publication": LEAVES | {"files", "report", "export"},
+    "batch": LEAVES | {"batch", "processes", "files", "pipeline", "report", "publication", "workload"},
+    "api": EVERYTHING - {"cli", "batch", "__init__", "__main__"},
+    "cli": EVERYTHING - {"__init__", "__main__"},
+    "__init__": frozenset({"api", "errors"}),
+    "__main__": frozenset({"cli"}),
+}
+
+# library -> the folders and files that may import it
+OWNERS = {
+    "pulp": ("planner/assignment/",),
+    "highspy": ("planner/assignment/",),
+    "ax": ("planner/search/experiment.py",),
+    "botorch": ("planner/search/surrogate.py",),
+    "gpytorch": ("planner/search/surrogate.py",),
+    "torch": ("planner/search/surrogate.py",),
+    "scipy": ("planner/search/",),
+    "matplotlib": ("planner/report/",),
+    "pandas": ("planner/workload/", "planner/report/", "planner/files/", "planner/search/experiment.py"),
+    "yaml": ("planner/files/", "planner/export/"),
+    "jsonschema": ("planner/files/", "planner/export/"),
+    "typer": ("planner/cli/",),
+    "rich": ("planner/cli/",),
+    "numpy": tuple(f"planner/{part}/" for part in ("workload", "cost", "assignment", "search", "files", "report")),
+}
+MUTABLE_BY_DESIGN = {("planner/evaluation.py", "_worker")}  # a worker process's own evaluator
+DRAWERS = {"util", "utils", "common", "helper", "helpers", "misc", "tools"}
+
+
+def _ids(source: object) -> str:
+    return source.name if isinstance(source, Source) else str(source)
+
+
+each_source = pytest.mark.parametrize("source", sources(), ids=_ids)
+
+
+def test_every_part_has_a_rule() -> None:
+    assert set(MAY_IMPORT) == EVERYTHING
+
+
+@each_source
+def test_imports_of_ours_follow_the_table(source: Source) -> None:
+    allowed = MAY_IMPORT[source.part]
+    ours = [found for found in imports_of(source.tree) if found.top == "planner"]
+    broken = [f"line {found.line}: {found.target}" for found in ours if found.part not in allowed]
+    assert not broken, f"{source.name} may import {sorted(allowed)} of ours only"
+
+
+@each_source
+def test_imports_are_absolute(source: Source) -> None:
+    assert [found for found in imports_of(source.tree) if found.target.startswith(".")] == []
+
+
+@each_source
+def test_libraries_stay_with_their_owners(source: Source) -> None:
+    stdlib = __import__("sys").stdlib_module_names
+    strangers = []
+    for found in imports_of(source.tree):
+        if found.top in stdlib or found.top == "planner":
+            continue
+        owned = source.name.startswith(OWNERS.get(found.top, ()))
+        shown = source.name in ("planner/api.py", "planner/report/figures.py") and found.typing_only
+        if not owned and not (shown and found.top in ("pandas", "matplotlib")):
+            strangers.append(f"line {found.line}: {found.target}")
+    assert strangers == []
+
+
+def test_only_the_doors_import_by_name() -> None:
+    users = {s.name for s in sources() if list(calls_of(s.tree, "import_module")) or "importlib" in _attributes(s)}
+    assert users == {"planner/__init__.py", "planner/cli/app.py"}
+    assert not any(list(calls_of(s.tree, "__import__")) for s in sources())
+
+
+def _attributes(source: Source) -> set[str]:
+    """Modules on which `import_module` is called by attribute."""
+    return {
+        node.value.id
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "import_module" and isinstance(node.value, ast.Name)
+    }
+
+
+def _sorted(graph: dict[str, set[str]]) -> list[str]:
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(f"an import cycle: {' -> '.join(error.args[1])}")
+
+
+def test_no_cycle_between_packages() -> None:
+    graph: dict[str, set[str]] = {part: set() for part in EVERYTHING}
+    for source in sources():
+        graph[source.part] |= {f.part for f in imports_of(source.tree) if f.top == "planner"} - {source.part}
+    order = _sorted(graph)
+    assert order.index("domain") < order.index("pipeline") < order.index("cli")
+
+
+def test_no_cycle_between_modules() -> None:
+    modules = {source.module: source for source in sources()}
+    graph: dict[str, set[str]] = {}
+    for name, source in modules.items():
+        found = {_module(f.target, modules) for f in imports_of(source.tree) if f.top == "planner"}
+        graph[name] = found - {name, "planner"}
+    assert len(_sorted(graph)) >= len(modules)
+
+
+def _module(target: str, modules: dict[str, Source]) -> str:
+    while target not in modules:
+        target = target.rpartition(".")[0]
+    return target
+
+
+def test_functions_are_short() -> None:
+    lengths = {
+        f"{source.name}:{function.lineno} {function.name}": body_lines(function)
+        for source in sources()
+        for function in functions_of(source.tree)
+    }
+    longest = sorted(lengths, key=lambda name: -lengths[name])
+    assert len(lengths) > 300
+    assert statistics.median(lengths.values()) <= 8
+    assert sum(length <= 30 for length in lengths.values()) >= 0.9 * len(lengths)
+    assert lengths[longest[0]] <= 60, longest[0]
+
+
+@each_source
+def test_files_are_short(source: Source) -> None:
+    assert len(source.path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+@each_source
+def test_no_drawers(source: Source) -> None:
+    assert not DRAWERS & set(source.path.with_suffix("").parts[-2:])
+
+
+@each_source
+def test_what_is_public_is_documented(source: Source) -> None:
+    assert list(undocumented(source.tree)) == []
+
+
+@each_source
+def test_errors_derive_from_ours(source: Source) -> None:
+    known = {"PlannerError", "InputError", "InfeasibleError", "SolverError", "InconsistentPlanError", "ExportError"}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef):
+            bases = {base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in node.bases}
+            raised = {b for b in bases if b.endswith(("Error", "Exception", "Warning")) or b in ("Exit", "Abort")}
+            assert raised <= known or (node.name, source.name) == ("PlannerError", "planner/errors.py")
+
+
+@each_source
+def test_only_the_command_line_prints(source: Source) -> None:
+    if source.part == "cli":
+        return
+    assert list(calls_of(source.tree, "print")) == []
+    streams = [n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr in ("stdout", "stderr")]
+    assert streams == []
+
+
+@each_source
+def test_no_module_holds_state(source: Source) -> None:
+    found = {(source.name, name) for name in mutable_state(source.tree)}
+    assert found <= MUTABLE_BY_DESIGN
+    assert not any(isinstance(node, ast.Global) for node in ast.walk(source.tree))
+
+
+UNSAFE = {"eval", "exec", "compile"}
+
+
+@each_source
+def test_nothing_evaluates_text(source: Source) -> None:
+    assert [line for name in UNSAFE for line in calls_of(source.tree, name)] == []
+    assert {f.top for f in imports_of(source.tree)} & {"pickle", "marshal", "shelve", "dill", "joblib"} == set()
+
+
+def test_the_checks_see_what_they_look_for() -> None:
+    hidden = ast.parse("if TYPE_CHECKING:\n    from planner.files import load_run\ndef f():\n    import torch.nn")
+    assert [(f.target, f.part, f.typing_only) for f in imports_of(hidden) if f.top == "planner"] == [
+        ("planner.files.load_run", "files", True)
+    ]
+    assert [f.top for f in imports_of(hidden)] == ["planner", "torch"]
+    assert [f.part for f in imports_of(ast.parse("from planner import batch, cli\nimport planner"))] == [
+        "batch",
+        "cli",
+        "__init__",
+    ]
+    assert list(undocumented(ast.parse('"""m"""\nclass A:\n    def b(self): ...\n    def _c(self): ...'))) == [
+        "A",
+        "A.b",
+    ]
+    assert list(mutable_state(ast.parse("LIMITS = [1]\nseen = []\nknown: dict[str, int] = dict()\n"))) == [
+        "seen",
+        "known",
+    ]
+    assert [body_lines(f) for f in functions_of(ast.parse('def f():\n    """d"""\n    a = 1\n\n    return a'))] == [3]

@@ -1,0 +1,20 @@
+"""One plan for all tests that look at a plan."""
+
+import pytest
+from pipeline_scenarios import shipped, short
+
+from planner.domain import Plan, Workload
+from planner.pipeline import plan
+from planner.workload import divide
+
+
+@pytest.fixture(scope="session")
+def example() -> Plan:
+    """The shipped mixed fleet in default mode, after a short search."""
+    return plan(short(shipped("azure-code-512usd")))
+
+
+@pytest.fixture(scope="session")
+def workload(example: Plan) -> Workload:
+    """What the example serves."""
+    return divide(example.scenario.workload, example.scenario.ranges.width)

@@ -1,0 +1,40 @@
+"""Scenarios for whole runs: the shipped ones with a short search, and small ones from a mapping."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from planner.domain import AssignmentSettings, Formulation, Scenario, SearchMethod, SearchSettings
+from planner.files import load_scenario, scenario_from_document, shipped_scenarios
+from planner.workload import summarize
+
+
+def shipped(name: str) -> Scenario:
+    """A shipped scenario as it is."""
+    return load_scenario(shipped_scenarios()[name], summarize)
+
+
+def short(scenario: Scenario, method: SearchMethod = SearchMethod.RANDOM, processes: int = 1) -> Scenario:
+    """The scenario with two rounds of four layouts."""
+    settings = SearchSettings(method=method, iterations=2, batch_size=4, processes=processes)
+    return replace(scenario, search=settings)
+
+
+def by_deviation(scenario: Scenario) -> Scenario:
+    """The scenario with the paper's inner problem."""
+    return replace(scenario, assignment=AssignmentSettings(formulation=Formulation.DEVIATION, gap=1e-3))
+
+
+def small(inventory: Mapping[str, int], **changes: Any) -> Scenario:
+    """DeepSeek-V3 on few GPUs under the synthetic workload, in wide ranges."""
+    document: dict[str, Any] = {
+        "name": "small",
+        "model": "deepseek-v3",
+        "workload": "normal-500-2000",
+        "inventory": dict(inventory),
+        "prices_usd_per_gpu_hour": dict.fromkeys(inventory, 2.5),
+        "ranges": {"width": 2048},
+        "search": {"method": "random", "iterations": 2, "batch_size": 4},
+    }
+    return scenario_from_document({**document, **changes}, origin="test", base=Path(), summarize=summarize)

@@ -1,0 +1,205 @@
+"""From a scenario to a plan: sound, repeatable, within memory, and honest where nothing can serve."""
+
+from collections import defaultdict
+from dataclasses import replace
+
+import pytest
+from pipeline_scenarios import by_deviation, shipped, short, small
+
+from planner.audit import audit
+from planner.cost import smallest_island
+from planner.domain import (
+    CostMode,
+    CostSettings,
+    IslandClass,
+    Layout,
+    Phase,
+    Plan,
+    PlannedIsland,
+    Route,
+    Scenario,
+    SearchMethod,
+    Workload,
+)
+from planner.errors import InfeasibleError
+from planner.evaluation import Evaluator
+from planner.files import encode_plan
+from planner.pipeline import check, plan
+from planner.workload import divide
+
+
+def in_reference_mode(scenario: Scenario) -> Scenario:
+    return replace(scenario, cost=CostSettings(mode=CostMode.REFERENCE))
+
+
+MIXED = {"H200": 32, "H20": 64}
+SCENARIOS = [
+    pytest.param(small(MIXED), id="default"),
+    pytest.param(in_reference_mode(small(MIXED)), id="reference"),
+    pytest.param(by_deviation(small(MIXED)), id="deviation"),
+    pytest.param(in_reference_mode(by_deviation(small(MIXED))), id="reference-deviation"),
+    pytest.param(short(small(MIXED), SearchMethod.DIVIDER), id="divider"),
+    pytest.param(small({"GB200-NVL72": 72}), id="rack"),
+    pytest.param(small({"MI300X": 24}, cost={"kv_cache_rate": 0.5}), id="cached"),
+]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_any_scenario_ends_in_a_plan_that_passes_the_audit(scenario: Scenario) -> None:
+    found = plan(scenario)
+    audit(found, divide(scenario.workload, scenario.ranges.width))
+    assert found.throughput_rps == min(found.prefill_rps, found.decode_rps) > 0
+    assert found.throughput_rps == found.search.trials[found.search.best_trial].throughput_rps
+    assert found.throughput_rps == max(trial.throughput_rps for trial in found.search.trials)
+
+
+def test_islands_are_those_of_the_best_layout(example: Plan) -> None:
+    best = example.search.trials[example.search.best_trial]
+    assert Layout.of(IslandClass(gpu=one.gpu, size=one.size) for one in example.islands) == best.layout
+    assert sum(one.price_usd_per_hour for one in example.islands) == pytest.approx(example.price_usd_per_hour)
+
+
+def test_islands_sum_up_their_routes(example: Plan) -> None:
+    mine: dict[str, list[Route]] = defaultdict(list)
+    for route in example.routing:
+        mine[route.island].append(route)
+    for one in example.islands:
+        routes = mine.pop(one.id, [])
+        assert one.rate_rps == pytest.approx(sum(r.rate_rps for r in routes))
+        assert one.utilisation == pytest.approx(sum(r.rate_rps / r.capacity_rps for r in routes))
+        assert one.utilisation <= 1 + 1e-6
+        assert one.batch_size == max((r.batch_size for r in routes), default=0)
+        assert one.longest_prompt == max((r.range_end - 1 for r in routes), default=0)
+        assert (one.phase is None) == (not routes) == bool(one.note)
+    assert not mine
+
+
+def test_routes_carry_every_request_once_a_phase(example: Plan, workload: Workload) -> None:
+    for phase in Phase:
+        routes = [route for route in example.routing if route.phase is phase]
+        assert sum(route.rate_rps for route in routes) == pytest.approx(example.throughput_rps)
+        for span in workload.ranges:
+            cells = [route for route in routes if route.range_start == span.start]
+            assigned = sum(route.assigned_rps for route in cells)
+            assert assigned >= example.throughput_rps * span.probability * (1 - 1e-6)
+            for route in cells:
+                assert route.share == pytest.approx(route.assigned_rps / assigned)
+                assert route.probability == span.probability
+                assert route.assigned_rps <= route.capacity_rps * (1 + 1e-9)
+
+
+def held_gb(plan: Plan, island: PlannedIsland, route: Route) -> float:
+    """Weights and KV of one GPU of the island while it serves the route's range, from the model's shape."""
+    model, degrees = plan.scenario.model, island.parallel
+    assert degrees is not None
+    attention, experts = model.attention, model.experts
+    per_layer = (
+        model.hidden_size * (attention.query_rank + attention.kv_rank + attention.rope_dim)
+        + attention.query_rank * attention.heads * (attention.nope_dim + attention.rope_dim)
+        + attention.kv_rank * attention.heads * (attention.nope_dim + attention.value_dim)
+        + attention.heads * attention.value_dim * model.hidden_size
+    )
+    dense = model.dense_layers * 3 * model.hidden_size * model.dense_ffn_size
+    embeddings = 2 * 2 * model.vocab_size * model.hidden_size
+    of_a_group = model.layers * per_layer + dense + embeddings
+    held = -(-experts.routed // (degrees.tp * degrees.dp)) + experts.shared
+    of_experts = (model.layers - model.dense_layers) * held * 3 * model.hidden_size * experts.ffn_size
+    answer = plan.scenario.workload.max_output_tokens if route.phase is Phase.DECODE else 0
+    tokens = route.batch_size * ((route.range_start + route.range_end) // 2 + answer)
+    kv = tokens * model.layers * (attention.kv_rank + attention.rope_dim)
+    return float(of_a_group / degrees.tp + of_experts + kv) / 1e9
+
+
+def overflows(plan: Plan) -> list[str]:
+    """Routes whose island's GPUs would hold more than nine tenths of their memory."""
+    islands = {island.id: island for island in plan.islands}
+    return [
+        f"{route.island} {route.range_start}"
+        for route in plan.routing
+        if held_gb(plan, islands[route.island], route)
+        > 0.9 * plan.scenario.inventory.item(islands[route.island].gpu).gpu.memory_gb
+    ]
+
+
+def test_default_mode_never_overflows_memory(example: Plan) -> None:
+    assert example.scenario.cost.mode is CostMode.DEFAULT
+    assert overflows(example) == []
+
+
+@pytest.mark.parametrize("inventory", [{"H800": 64, "H20": 32}, {"H200": 24, "MI300X": 16}, {"GB300-NVL72": 36}])
+def test_no_small_fleet_overflows_memory(inventory: dict[str, int]) -> None:
+    assert overflows(plan(small(inventory))) == []
+
+
+def test_the_memory_test_can_fail() -> None:
+    """Reference mode prefills without asking whether the weights fit."""
+    assert overflows(plan(in_reference_mode(small(MIXED)))) != []
+
+
+def test_equal_scenarios_give_equal_bytes(example: Plan) -> None:
+    assert encode_plan(plan(example.scenario)) == encode_plan(example)
+
+
+def test_bayesian_search_repeats_to_the_byte() -> None:
+    scenario = short(small(MIXED), SearchMethod.DIVIDER)
+    assert encode_plan(plan(scenario)) == encode_plan(plan(scenario))
+
+
+def test_another_seed_gives_another_search(example: Plan) -> None:
+    other = replace(example.scenario, search=replace(example.scenario.search, seed=1))
+    assert plan(other).search.trials != example.search.trials
+
+
+def test_processes_do_not_change_the_plan() -> None:
+    alone, together = (plan(short(small(MIXED), processes=count)) for count in (1, 2))
+    assert replace(together, scenario=alone.scenario) == alone
+
+
+def test_progress_is_told_round_by_round() -> None:
+    heard: list[tuple[int, int]] = []
+    found = plan(small(MIXED), lambda done, total, _best: heard.append((done, total)))
+    assert heard == [(4, 8), (8, 8)]
+    assert len(found.search.trials) == 8
+
+
+def test_two_h200s_are_told_how_many_gpus_it_takes() -> None:
+    scenario = small({"H200": 2})
+    with pytest.raises(InfeasibleError) as caught:
+        plan(scenario)
+    gpu, load = scenario.inventory.items[0].gpu, divide(scenario.workload, scenario.ranges.width)
+    needs = [
+        smallest_island(gpu, phase, model=scenario.model, workload=load, settings=scenario.cost) for phase in Phase
+    ]
+    assert None not in needs
+    assert f"at least {needs[0]} to prefill and at least {needs[1]} to decode" in caught.value.message
+    assert "H200 (the inventory has 2)" in caught.value.message
+    assert f"{scenario.model.weights_gb:.0f} GB of weights" in caught.value.message
+    assert caught.value.hint
+
+
+def test_as_many_gpus_as_it_said_do_serve() -> None:
+    scenario = small({"H200": 2})
+    gpu, load = scenario.inventory.items[0].gpu, divide(scenario.workload, scenario.ranges.width)
+    least = [
+        smallest_island(gpu, phase, model=scenario.model, workload=load, settings=scenario.cost) or 0 for phase in Phase
+    ]
+    layout = Layout.of(IslandClass(gpu="H200", size=size) for size in least)
+    assert Evaluator(small({"H200": sum(least)}), load).evaluate(layout).throughput_rps > 0
+    assert Evaluator(small({"H200": sum(least)}), load).evaluate(Layout.of([])).throughput_rps == 0
+
+
+def test_check_agrees_with_plan_before_any_search() -> None:
+    with pytest.raises(InfeasibleError):
+        check(small({"H200": 2}))
+    scenario = small(MIXED)
+    assert check(scenario) == divide(scenario.workload, scenario.ranges.width)
+
+
+def test_a_layout_that_serves_nothing_says_why() -> None:
+    scenario = shipped("azure-code-512usd")
+    load = divide(scenario.workload, scenario.ranges.width)
+    evaluator = Evaluator(scenario, load)
+    found = evaluator([Layout.of([IslandClass(gpu="H200", size=2)] * 32), Layout.of([IslandClass(gpu="H20", size=64)])])
+    assert [one.throughput_rps for one in found] == [0, 0]
+    assert all(one.error and one.assignment is None for one in found)
+    assert "no island can prefill" in found[0].error
