@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from planner.domain import Phase, Plan, PlannedIsland, Route, Workload
 from planner.errors import InconsistentPlanError
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-6  # comparisons below are written as "not within", so that a NaN fails them
 
 
 def audit(plan: Plan, workload: Workload) -> None:
@@ -60,10 +60,10 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
             rows[route.range_start].append(route)
     for span in workload.ranges:
         mine = rows.pop(span.start, [])
-        if abs(sum(route.share for route in mine) - 1) > TOLERANCE:
+        if not abs(sum(route.share for route in mine) - 1) <= TOLERANCE:
             yield f"{phase} shares of {span.label} tokens sum to {sum(r.share for r in mine):.6g}, not 1"
         due = plan.throughput_rps * span.probability
-        if sum(route.rate_rps for route in mine) < due * (1 - TOLERANCE):
+        if not sum(route.rate_rps for route in mine) >= due * (1 - TOLERANCE):
             yield f"{phase} of {span.label} tokens serves less than {due:.6g} requests/s"
     if rows:
         yield f"{phase} routes prompts of lengths that the workload does not have"
@@ -78,7 +78,7 @@ def _time(plan: Plan) -> Iterator[str]:
             yield f"a {route.phase} route goes to {route.island}, which does not {route.phase}"
         busy[route.island] += route.rate_rps / route.capacity_rps
     for name, share in busy.items():
-        if share > 1 + TOLERANCE:
+        if not share <= 1 + TOLERANCE:
             yield f"island {name} is busy {share:.6g} of its time"
 
 

@@ -4,6 +4,7 @@ A half-written folder is `.NAME.partial-*`, an old result on its way out `.NAME.
 removes what a killed writer left of the first, and puts back what it left of the second.
 """
 
+import errno
 import fcntl
 import os
 import secrets
@@ -21,6 +22,7 @@ RUN_ENTRIES = frozenset(
 )
 """What a run folder holds; a folder with anything else in it is never replaced."""
 
+ATTEMPTS = 100
 Strangers = Callable[[Path], list[str]]
 
 
@@ -139,11 +141,13 @@ def _scratch(place: Path) -> Iterator[Path]:
     made = next((p for p in reversed([place.parent, *place.parent.parents]) if not p.exists()), None)
     scratch = place.with_name(f".{place.name}.partial-{secrets.token_hex(4)}")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(place.parent):
+        entered = _enter(place.parent)
+        try:
             _sweep(place)
             scratch.mkdir()
             held = _lock(scratch)
+        finally:
+            os.close(entered)
         try:
             yield scratch
         finally:
@@ -159,8 +163,33 @@ def _remove_empty(folder: Path, top: Path) -> None:
     with suppress(OSError):  # not empty: another writer uses it by now
         while folder.is_relative_to(top):
             if folder.exists():
-                folder.rmdir()
+                with _locked(folder):  # not while another writer begins in it
+                    folder.rmdir()
             folder = folder.parent
+
+
+def _enter(parent: Path) -> int:
+    """Make and lock `parent`, again where another writer takes it back meanwhile; the descriptor keeps the lock."""
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            entered = _lock(parent)
+        except (FileNotFoundError, FileExistsError):  # removed between two steps, or really not to be had
+            if not left:
+                raise
+            continue
+        if _is(entered, parent):
+            return entered
+        os.close(entered)
+    raise FileNotFoundError(errno.ENOENT, "other writers keep removing the folder above it")
+
+
+def _is(descriptor: int, folder: Path) -> bool:
+    """Whether the open folder is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), folder.stat())
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.stats import qmc
 
 from planner.domain import Inventory, IslandClass, Layout, SearchMethod, SearchSettings
 from planner.errors import InputError
@@ -113,6 +112,8 @@ class DividerSpace:
     def spread(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
         """Scrambled Sobol points."""
         axes = self.parameters
+        from scipy.stats import qmc  # noqa: PLC0415  (half a second to load: only who spreads points pays)
+
         unit = qmc.Sobol(len(axes), rng=rng).random_base2((count - 1).bit_length())[:count]
         return [{a.name: a.low + (a.high - a.low) * u for a, u in zip(axes, row, strict=True)} for row in unit]
 

@@ -223,6 +223,11 @@ class TestFourNodesAlways:
             max(message_ms(4096, 1, 50), message_ms(4096, 7.5, 200)) + 0.05
         )
 
+    def test_a_token_visits_four_nodes_at_most(self) -> None:
+        """Of eight nodes it is sent to four, its own among them in one case of eight."""
+        found = prefill("H800", self.MENDED, dp=64)
+        assert float(found.dispatch_ms) == pytest.approx(message_ms(4096, 4 * 7 / 8, 50) + 0.05)
+
     def test_decode_sends_every_copy_where_its_expert_is(self) -> None:
         near, far = decode("H800", self.MENDED, devices=8), decode("H800", self.MENDED, devices=64)
         assert float(near.dispatch_ms) == pytest.approx(message_ms(128, ACTIVE, 200) + 0.01)
@@ -310,6 +315,11 @@ class TestFp4WhereverSupported:
         found = decode("DGX-B200", DEFAULT, shape=FP4_MODEL)
         flops = expert_gflop(64 * ACTIVE) / 0.35 / derated(9000)
         assert float(found.routed_ms) == pytest.approx(2 * (flops + 4 * expert_load_ms(8000, weight_bytes=0.5)))
+
+    def test_fp4_weights_are_half_as_long_on_their_way(self) -> None:
+        spec = gpu("H800")  # no FP4 arithmetic: the rate stays that of FP8
+        one, other = (float(prefill(spec.name, DEFAULT, shape=shape).dense_ms) for shape in (model(), FP4_MODEL))
+        assert one - other == pytest.approx(DENSE_PARAMETERS / 2 / MI / derated(3350))
 
     def test_gpus_without_fp4_do_not_change(self) -> None:
         unchanged(decode("H800", DEFAULT), decode("H800", replace(DEFAULT, fp4_wherever_supported=True)), "total_ms")

@@ -1,5 +1,6 @@
 """The audit lets a sound plan pass and names each kind of damage by itself."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -89,6 +90,18 @@ def over_busy(plan: Plan) -> Plan:
     return with_route(plan, lambda route: replace(route, capacity_rps=0.5 * route.rate_rps))
 
 
+def nan_share(plan: Plan) -> Plan:
+    return with_route(plan, lambda route: replace(route, share=math.nan))
+
+
+def nan_rate(plan: Plan) -> Plan:
+    return with_route(plan, lambda route: replace(route, rate_rps=math.nan))
+
+
+def nan_capacity(plan: Plan) -> Plan:
+    return with_route(plan, lambda route: replace(route, capacity_rps=math.nan))
+
+
 DAMAGES: list[tuple[Callable[[Plan], Plan], str]] = [
     (less_share, "shares of .* tokens sum to .*, not 1"),
     (more_share, "shares of .* tokens sum to 1.0001, not 1"),
@@ -105,6 +118,9 @@ DAMAGES: list[tuple[Callable[[Plan], Plan], str]] = [
     (wrong_degrees, "degrees multiply to .* GPUs, it has"),
     (no_degrees, "has a phase without degrees"),
     (over_busy, "is busy .* of its time"),
+    (nan_share, "prefill shares of .* tokens sum to nan, not 1"),
+    (nan_rate, "prefill of .* tokens serves less than"),
+    (nan_capacity, "is busy nan of its time"),
 ]
 
 

@@ -1,6 +1,6 @@
 """Real processes that write a run and are killed, each at one step of the work or at a moment of the caller's choice.
 
-Run as a program: `run_writers.py MODE FOLDER` with each-step, at-once or for-ever as MODE.
+Run as a program: `run_writers.py MODE FOLDER` with each-step, at-once, side-by-side or for-ever as MODE.
 """
 
 import json
@@ -122,9 +122,32 @@ def for_ever(base: Path) -> None:
         write_run(base / "same", run_of(generation, weight=200_000), force=True)
 
 
+def side_by_side(base: Path) -> dict[str, object]:
+    """Eight processes that claim and write runs of their own below a folder that comes and goes with them."""
+    pids = []
+    for number in range(8):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                for _ in range(40):
+                    claim_run_folder(base / "deep" / "runs" / f"run-{number}")
+                write_run(base / "deep" / "runs" / f"run-{number}", run_of(number))
+            except PlannerError as error:
+                sys.stderr.write(f"{error}\n")
+                os._exit(7)
+            os._exit(0)
+        pids.append(pid)
+    statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    runs = base / "deep" / "runs"
+    return {"statuses": statuses, "found": [state(runs / f"run-{n}") for n in range(8)], "left": left_overs(runs / "x")}
+
+
 if __name__ == "__main__":
     mode, place = sys.argv[1], Path(sys.argv[2])
     if mode == "for-ever":
         for_ever(place)
-    program = each_step if mode == "each-step" else at_once
-    sys.stdout.write(json.dumps([program(place, force=False), program(place, force=True)]))
+    if mode == "side-by-side":
+        sys.stdout.write(json.dumps(side_by_side(place)))
+    else:
+        program = each_step if mode == "each-step" else at_once
+        sys.stdout.write(json.dumps([program(place, force=False), program(place, force=True)]))

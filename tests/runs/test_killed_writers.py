@@ -88,3 +88,8 @@ def test_of_writers_at_once_one_wins_and_all_are_whole(tmp_path: Path) -> None:
     for answer in (polite, forceful):
         assert answer["found"] in range(8)
         assert answer["left"] == []
+
+
+def test_writers_side_by_side_do_not_pull_the_folder_from_under_each_other(tmp_path: Path) -> None:
+    answer = _answers("side-by-side", tmp_path)
+    assert answer == {"statuses": [0] * 8, "found": list(range(8)), "left": []}

@@ -64,6 +64,13 @@ def test_no_layout_is_judged_twice_while_there_are_others() -> None:
     assert len({t.layout for t in trials}) == 40
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_batch_holds_no_layout_twice_even_where_draws_collide(seed: int) -> None:
+    settings = search(iterations=1, batch_size=12, seed=seed)
+    trials = run(settings, {"H20": 24}).record.trials
+    assert len({t.layout for t in trials}) == 12
+
+
 def test_a_tiny_space_is_searched_all_the_same() -> None:
     """Four GPUs in islands of four: one island or none."""
     result = optimize(inventory({"H20": 4}), search(min_island_size=4), Bowl({"H20": (1, 1.0)}))

@@ -1,0 +1,70 @@
+"""What the tests of the command line share: the program called in this process, in a folder of its own."""
+
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import TINY, TRACE, Answer, Command
+
+from planner.cli import main
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current folder, and this process's way of dying restored."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    before = signal.getsignal(signal.SIGTERM)
+    yield folder
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def planner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs `planner ARGUMENTS` in this process."""
+
+    def run(*arguments: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["planner", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main()
+        captured = capsys.readouterr()
+        return Answer(status=int(left.value.code or 0), out=captured.out, err=captured.err)
+
+    return run
+
+
+@pytest.fixture
+def tiny(here: Path) -> Path:
+    """A scenario file that takes a moment to plan."""
+    Path("tiny.yaml").write_text(TINY)
+    return Path("tiny.yaml")
+
+
+@pytest.fixture(scope="session")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the tiny scenario, written once."""
+    from planner.batch import Job, run_job
+
+    folder = tmp_path_factory.mktemp("planned")
+    (folder / "tiny.yaml").write_text(TINY)
+    run_job(Job(scenario=folder / "tiny.yaml", folder=folder / "run"))
+    return folder / "run"
+
+
+@pytest.fixture
+def run(planned: Path, here: Path) -> Path:
+    """A copy of that run in the current folder."""
+    shutil.copytree(planned, here / "run")
+    return Path("run")
+
+
+@pytest.fixture
+def trace(here: Path) -> Path:
+    """A trace of sixty requests."""
+    Path("mine.csv").write_text(TRACE)
+    return Path("mine.csv")
