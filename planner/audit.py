@@ -26,6 +26,7 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
     for phase in Phase:
         yield from _coverage(plan, workload, phase)
     yield from _time(plan)
+    yield from _totals(plan)
 
 
 def _inventory(plan: Plan) -> Iterator[str]:
@@ -62,6 +63,8 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
         mine = rows.pop(span.start, [])
         if not abs(sum(route.share for route in mine) - 1) <= TOLERANCE:
             yield f"{phase} shares of {span.label} tokens sum to {sum(r.share for r in mine):.6g}, not 1"
+        if not all(0 < route.share <= 1 + TOLERANCE for route in mine):
+            yield f"a {phase} share of {span.label} tokens lies outside (0, 1]"
         due = plan.throughput_rps * span.probability
         if not sum(route.rate_rps for route in mine) >= due * (1 - TOLERANCE):
             yield f"{phase} of {span.label} tokens serves less than {due:.6g} requests/s"
@@ -80,6 +83,29 @@ def _time(plan: Plan) -> Iterator[str]:
     for name, share in busy.items():
         if not share <= 1 + TOLERANCE:
             yield f"island {name} is busy {share:.6g} of its time"
+
+
+def _totals(plan: Plan) -> Iterator[str]:
+    """What the plan says of itself and of each island is what its routes add up to."""
+    if not _close(plan.throughput_rps, min(plan.prefill_rps, plan.decode_rps)):
+        yield "throughput is not the lower of prefill and decode"
+    best = [trial.throughput_rps for trial in plan.search.trials if trial.index == plan.search.best_trial]
+    if len(best) != 1 or not _close(best[0], plan.throughput_rps):
+        yield f"trial {plan.search.best_trial} is not the plan's"
+    for island in plan.islands:
+        mine = [route for route in plan.routing if route.island == island.id]
+        if not _close(island.rate_rps, sum(route.rate_rps for route in mine)):
+            yield f"island {island.id}: rate is not the sum of its routes"
+        if not _close(island.utilisation, sum(route.rate_rps / route.capacity_rps for route in mine)):
+            yield f"island {island.id}: utilisation is not that of its routes"
+        if island.batch_size != max((route.batch_size for route in mine), default=0):
+            yield f"island {island.id}: batch size is not the largest of its routes"
+        if island.longest_prompt != max((route.range_end - 1 for route in mine), default=0):
+            yield f"island {island.id}: longest prompt is not the longest of its routes"
+
+
+def _close(found: float, due: float) -> bool:
+    return abs(found - due) <= TOLERANCE * max(1.0, abs(due))
 
 
 def _serves(island: PlannedIsland | None, route: Route) -> bool:

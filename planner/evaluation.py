@@ -19,7 +19,7 @@ from planner.domain import (
     Scenario,
     Workload,
 )
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, SolverError
 from planner.processes import deaf_to_interrupts, end_with_parent
 
 NEITHER_BOTH = "layout: its islands cannot be parted so that every range is served in both phases."
@@ -63,7 +63,7 @@ class Evaluator:
     def _assign(self, layout: Layout) -> Evaluation:
         try:
             assignment = assign(self.table(layout), layout, self.scenario.assignment)
-        except InfeasibleError as error:
+        except (InfeasibleError, SolverError) as error:  # one layout that fails must not end the search
             return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error.message)
         if not assignment.throughput_rps > 0:
             return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=NEITHER_BOTH)

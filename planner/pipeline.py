@@ -19,10 +19,10 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
     workload = divide(scenario.workload, scenario.ranges.width)
     with open_evaluator(scenario, workload) as evaluator:
         if not _coverable(scenario, workload, evaluator):
-            raise _nothing_serves(scenario, workload, 0)
+            raise _nothing_serves(scenario, workload, [])
         result = optimize(scenario.inventory, scenario.search, evaluator, progress)
         if result.best is None or result.best.assignment is None:
-            raise _nothing_serves(scenario, workload, len(result.record.trials))
+            raise _nothing_serves(scenario, workload, [trial.error for trial in result.record.trials])
         layout, assignment = result.best.layout, result.best.assignment
         table = evaluator.table(layout)
     islands, routing = assemble(scenario.inventory, layout, table, assignment)
@@ -48,7 +48,7 @@ def check(scenario: Scenario) -> Workload:
     workload = divide(scenario.workload, scenario.ranges.width)
     with open_evaluator(scenario, workload) as evaluator:
         if not _coverable(scenario, workload, evaluator):
-            raise _nothing_serves(scenario, workload, 0)
+            raise _nothing_serves(scenario, workload, [])
     return workload
 
 
@@ -78,14 +78,17 @@ def _needs(scenario: Scenario, workload: Workload) -> list[tuple[str, Phase, int
     ]
 
 
-def _nothing_serves(scenario: Scenario, workload: Workload, tried: int) -> InfeasibleError:
-    """Says how many GPUs the model needs, per type."""
+def _nothing_serves(scenario: Scenario, workload: Workload, errors: list[str]) -> InfeasibleError:
+    """Says how many GPUs the model needs, per type, and what most of the layouts that were tried failed of."""
     by_type: dict[str, list[str]] = {}
     for gpu, phase, need, have in _needs(scenario, workload):
         least = f"at least {need}" if need is not None else "more than the largest island considered"
         by_type.setdefault(f"{gpu} (the inventory has {have})", []).append(f"{least} to {phase}")
     needs = "; ".join(f"{gpu}: {' and '.join(phases)}" for gpu, phases in by_type.items())
-    of_them = f" None of the {tried} layouts tried serves every range in both phases." if tried else ""
+    of_them = ""
+    if errors:
+        often = max(set(errors), key=lambda error: (errors.count(error), error))
+        of_them = f" None of the {len(errors)} layouts tried serves every range in both phases; most often: {often}"
     return InfeasibleError(
         f"scenario {scenario.name}: inventory: {scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights, "
         f"prompts up to {workload.longest_prompt} tokens) cannot be served by these GPUs.{of_them} "

@@ -47,14 +47,18 @@ def _by_rate(problem: Problem, settings: AssignmentSettings) -> Assignment:
     maximise_rate(problem)
     optimal, solver = solve(problem.model, settings)
     prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
-    times = {phase: _fill_phase(problem, phase, prefill, settings) for phase in PHASES}
-    return _assignment(problem, prefill, {**times[Phase.PREFILL], **times[Phase.DECODE]}, optimal, solver)
+    times: dict[tuple[int, Phase, int], float] = {}
+    for phase in PHASES:
+        filled, half = _fill_phase(problem, phase, prefill, settings)
+        optimal = optimal and filled
+        times |= half
+    return _assignment(problem, prefill, times, optimal, solver)
 
 
 def _fill_phase(
     problem: Problem, phase: Phase, prefill: list[int], settings: AssignmentSettings
-) -> dict[tuple[int, Phase, int], float]:
-    """With the phases fixed the two halves are independent linear programmes; returns times of one (islands)."""
+) -> tuple[bool, dict[tuple[int, Phase, int], float]]:
+    """With the phases fixed the halves are independent linear programmes; (proven, times in islands) of one."""
     counts = _islands(problem, phase, prefill)
     model = pulp.LpProblem(f"fill_{phase}", pulp.LpMaximize)
     rate = pulp.LpVariable("rate", lowBound=0)
@@ -76,8 +80,8 @@ def _fill_phase(
     for index, count in enumerate(counts):
         if count:
             model += half.busy(index, phase) <= count, f"capacity_{index}"
-    solve(model, settings)
-    return {cell: variable.varValue or 0.0 for cell, variable in half.time.items()}
+    optimal, _ = solve(model, settings)
+    return optimal, {cell: variable.varValue or 0.0 for cell, variable in half.time.items()}
 
 
 def _islands(problem: Problem, phase: Phase, prefill: list[int]) -> list[int]:

@@ -41,12 +41,14 @@ def _curve(gpu: GpuSpec, rules: Rules) -> Array:
 def expert_efficiency(gpu: GpuSpec, rules: Rules, tokens_per_expert: Numbers) -> Array:
     """Share of the derated rate that an expert GEMM reaches at m = `tokens_per_expert` (any shape, m >= 0).
 
-    Shallowsim takes the table at the next power of two strictly above int(m); the mended form interpolates the
-    same table in log2(m) at m itself.
+    Shallowsim takes the table at the next power of two strictly above int(m). The mended form takes it at m itself
+    and interpolates the time, m / eta, not letting it fall (the H20's would, by 4 %, from 8 to 16 tokens).
     """
     curve, m = _curve(gpu, rules), np.asarray(tokens_per_expert, dtype=float)
     if rules.stepped_efficiency:
         whole = np.maximum(np.floor(m), 0.0)
         above = np.where(whole < 1, 0, np.floor(np.log2(np.maximum(whole, 1.0))) + 1)
         return np.asarray(curve[np.minimum(above, len(curve) - 1).astype(int)])
-    return np.asarray(np.interp(np.log2(np.maximum(m, 1.0)), np.log2(_TOKENS), curve))
+    within = np.clip(m, _TOKENS[0], _TOKENS[-1])
+    time = np.maximum.accumulate(_TOKENS / curve)
+    return np.asarray(within / np.interp(within, _TOKENS, time))

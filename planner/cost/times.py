@@ -33,8 +33,8 @@ def prefill_time(
     """
     rules = _rules(mode)
     _at_least(seq_len, 1, "seq_len")
-    _at_least(tp, 1, "tp")
-    _at_least(dp, 1, "dp")
+    _whole(tp, "tp")
+    _whole(dp, "dp")
     _at_least(prompts_per_rank, 1, "prompts_per_rank")
     _share(kv_cache_rate, "kv_cache_rate")
     return prefill_step(
@@ -68,11 +68,11 @@ def decode_time(
     """
     rules = _rules(mode)
     _at_least(seq_len, 0, "seq_len")
-    _at_least(tp, 1, "tp")
+    _whole(tp, "tp")
     _at_least(batch_size, 1, "batch_size")
-    _at_least(devices, 1, "devices")
+    _whole(devices, "devices")
     if experts_per_device is not None:
-        _at_least(experts_per_device, 1, "experts_per_device")
+        _whole(experts_per_device, "experts_per_device")
     return decode_step(
         _gpu(gpu),
         _model(model),
@@ -104,7 +104,7 @@ def max_batch_size(
     _at_least(seq_len, 0, "seq_len")
     _at_least(decode_len, 0, "decode_len")
     _at_least(as_array(seq_len) + as_array(decode_len), 1, "seq_len + decode_len")
-    _at_least(tp, 1, "tp")
+    _whole(tp, "tp")
     _at_least(experts_on_device, 0, "experts_on_device")
     return memory.max_batch(
         _gpu(gpu),
@@ -135,12 +135,28 @@ def _rules(mode: CostMode | str) -> Rules:
 
 
 def _at_least(numbers: Numbers, least: float, name: str) -> None:
-    values = as_array(numbers)
+    values = _numeric(numbers, name)
     if values.size == 0 or not np.all(np.isfinite(values) & (values >= least)):
         raise InputError(f"{name}: must be finite and at least {least:g}, got {numbers!r}.", hint="Mend the call.")
 
 
+def _whole(numbers: Numbers, name: str) -> None:
+    """At least 1, and no fraction of a GPU."""
+    _at_least(numbers, 1, name)
+    if not np.all(as_array(numbers) % 1 == 0):
+        raise InputError(f"{name}: must be a whole number, got {numbers!r}.", hint="Mend the call.")
+
+
+def _numeric(numbers: Numbers, name: str) -> Array:
+    try:
+        return as_array(numbers)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name}: must be a number or an array of numbers, got {numbers!r}.", hint="Mend the call."
+        ) from None
+
+
 def _share(numbers: Numbers, name: str) -> None:
-    values = as_array(numbers)
+    values = _numeric(numbers, name)
     if not np.all(np.isfinite(values) & (values >= 0) & (values < 1)):
         raise InputError(f"{name}: must lie in [0, 1), got {numbers!r}.", hint="Give the share of cached tokens.")

@@ -177,10 +177,13 @@ class TestSteppedEfficiency:
 
     @pytest.mark.parametrize(("name", "curve"), [("H800", GENERAL), ("H20", H20)])
     def test_mended_form_passes_through_the_table_and_between(self, name: str, curve: tuple[float, ...]) -> None:
-        at_powers = expert_efficiency(gpu(name), DEFAULT, self.POWERS)
-        assert at_powers == pytest.approx(np.array(curve))
-        between = expert_efficiency(gpu(name), DEFAULT, np.array(self.POWERS[:-1]) * 2**0.5)
-        assert between == pytest.approx((np.array(curve)[1:] + np.array(curve)[:-1]) / 2)
+        """Time per expert, m / eta, is a straight line between the table's points."""
+        points, middle = np.array(self.POWERS), np.array(self.POWERS[:-1]) * 1.5
+        times = points / expert_efficiency(gpu(name), DEFAULT, points)
+        listed = points / np.array(curve)
+        assert times == pytest.approx(np.maximum.accumulate(listed))
+        assert (times == pytest.approx(listed)) == (name == "H800")  # the H20's 16 would be faster than its 8
+        assert middle / expert_efficiency(gpu(name), DEFAULT, middle) == pytest.approx((times[1:] + times[:-1]) / 2)
         assert float(expert_efficiency(gpu(name), DEFAULT, 0)) == curve[0]
         assert float(expert_efficiency(gpu(name), DEFAULT, 1e6)) == curve[-1]
 

@@ -102,6 +102,41 @@ def nan_capacity(plan: Plan) -> Plan:
     return with_route(plan, lambda route: replace(route, capacity_rps=math.nan))
 
 
+def humbler_throughput(plan: Plan) -> Plan:
+    return replace(plan, throughput_rps=0.99 * plan.throughput_rps)
+
+
+def bolder_decode(plan: Plan) -> Plan:
+    return replace(plan, prefill_rps=1.5 * plan.throughput_rps, decode_rps=1.5 * plan.throughput_rps)
+
+
+def another_trial(plan: Plan) -> Plan:
+    worse = next(t for t in plan.search.trials if t.throughput_rps < 0.99 * plan.throughput_rps)
+    return replace(plan, search=replace(plan.search, best_trial=worse.index))
+
+
+def island_rate(plan: Plan) -> Plan:
+    return with_island(plan, lambda island: replace(island, rate_rps=1.1 * island.rate_rps))
+
+
+def island_utilisation(plan: Plan) -> Plan:
+    return with_island(plan, lambda island: replace(island, utilisation=0.5 * island.utilisation))
+
+
+def island_batch(plan: Plan) -> Plan:
+    return with_island(plan, lambda island: replace(island, batch_size=island.batch_size + 1))
+
+
+def island_prompt(plan: Plan) -> Plan:
+    return with_island(plan, lambda island: replace(island, longest_prompt=island.longest_prompt - 1))
+
+
+def negative_share(plan: Plan) -> Plan:
+    first = plan.routing[0]
+    minus, plus = replace(first, share=-1.0, rate_rps=0.0), replace(first, share=1.0 + first.share)
+    return replace(plan, routing=(minus, plus, *plan.routing[1:]))
+
+
 DAMAGES: list[tuple[Callable[[Plan], Plan], str]] = [
     (less_share, "shares of .* tokens sum to .*, not 1"),
     (more_share, "shares of .* tokens sum to 1.0001, not 1"),
@@ -121,6 +156,14 @@ DAMAGES: list[tuple[Callable[[Plan], Plan], str]] = [
     (nan_share, "prefill shares of .* tokens sum to nan, not 1"),
     (nan_rate, "prefill of .* tokens serves less than"),
     (nan_capacity, "is busy nan of its time"),
+    (humbler_throughput, "throughput is not the lower of prefill and decode"),
+    (bolder_decode, "throughput is not the lower of prefill and decode"),
+    (another_trial, "trial .* is not the plan's"),
+    (island_rate, "rate is not the sum of its routes"),
+    (island_utilisation, "utilisation is not that of its routes"),
+    (island_batch, "batch size is not the largest of its routes"),
+    (island_prompt, "longest prompt is not the longest of its routes"),
+    (negative_share, r"share of .* tokens lies outside \(0, 1\]"),
 ]
 
 
