@@ -51,6 +51,16 @@ def test_tables_are_data_frames(plan: planner.PlannedDeployment) -> None:
     assert plan.islands is islands
 
 
+def test_a_layout_that_serves_nothing_says_why() -> None:
+    made = planner.plan(**{**QUESTION, "search": {**SEARCH, "iterations": 6, "min_island_size": 2}})
+    failed = made.history[made.history["throughput_rps"] == 0]
+    assert {"cannot be parted", "no island can"} == {
+        words for words in ("cannot be parted", "no island can") if failed["error"].str.contains(words).any()
+    }
+    assert (failed["error"] != "").all()
+    assert (made.history["error"] != "").sum() == len(failed)
+
+
 def test_the_summary_is_markdown(plan: planner.PlannedDeployment) -> None:
     text = plan.summary()
     assert text.startswith("# Plan: plan\n")

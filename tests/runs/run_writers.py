@@ -123,13 +123,13 @@ def for_ever(base: Path) -> None:
 
 
 def side_by_side(base: Path) -> dict[str, object]:
-    """Eight processes that claim and write runs of their own below a folder that comes and goes with them."""
+    """Three processes that claim and write runs of their own below a folder that comes and goes with them."""
     pids = []
-    for number in range(8):
+    for number in range(3):
         pid = os.fork()
         if pid == 0:
             try:
-                for _ in range(40):
+                for _ in range(250):
                     claim_run_folder(base / "deep" / "runs" / f"run-{number}")
                 write_run(base / "deep" / "runs" / f"run-{number}", run_of(number))
             except PlannerError as error:
@@ -139,7 +139,7 @@ def side_by_side(base: Path) -> dict[str, object]:
         pids.append(pid)
     statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     runs = base / "deep" / "runs"
-    return {"statuses": statuses, "found": [state(runs / f"run-{n}") for n in range(8)], "left": left_overs(runs / "x")}
+    return {"statuses": statuses, "found": [state(runs / f"run-{n}") for n in range(3)], "left": left_overs(runs / "x")}
 
 
 if __name__ == "__main__":
