@@ -10,11 +10,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def deaf_to_interrupts() -> Iterator[None]:
-    """Processes started within never see SIGINT.
+    """SIGINT and SIGTERM wait until the block is left; processes started within never see SIGINT.
 
-    Ctrl-C reaches every process of a terminal at once, and it is the parent's to say what becomes of the others.
+    Ctrl-C reaches every process of a terminal at once, and it is the parent's to say what becomes of the others. An
+    executor that is interrupted while it takes up work may wait for that work for ever.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
@@ -22,7 +23,8 @@ def deaf_to_interrupts() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """Called in a worker: it will be sent SIGTERM when its parent is gone, which without this it would outlive."""
+    """Called in a worker: from now on SIGTERM ends it, and is sent to it when its parent is gone."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     threading.Thread(target=_wait_for_parent, daemon=True).start()
 
 

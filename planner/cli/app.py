@@ -15,6 +15,7 @@ from planner.errors import EXIT_FAILURE, PlannerError
 INTERRUPTED = 130
 COMMANDS = ("plan", "check", "export", "report", "gpus", "models", "workloads")
 DEBUG = "PLANNER_DEBUG"
+PATIENCE_S = 15
 
 
 def build() -> typer.Typer:
@@ -44,12 +45,18 @@ def _version(
         raise typer.Exit
 
 
+def _leave(number: int, _frame: object) -> None:
+    """Unwind, so that nothing is left behind; if that gets stuck, the alarm ends the process."""
+    signal.alarm(PATIENCE_S)
+    sys.exit(128 + number)
+
+
 def main() -> None:
     """Run the program.
 
     Exit status: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 143 terminated, 1 anything else.
     """
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # unwinds: no process is left behind
+    signal.signal(signal.SIGTERM, _leave)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # small matrices: more threads only wait for each other
     try:

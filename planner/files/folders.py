@@ -33,8 +33,11 @@ def claim_run_folder(folder: Path, *, force: bool = False) -> None:
     """
     with _errors_told(folder):
         place = _place(folder)
-        with _scratch(place):
+        # tried in the nearest folder that is there: parents made and taken back would trip writers at work below them
+        nearest = next(path for path in place.parents if path.exists())
+        with _scratch(nearest / place.name) as scratch:
             _refuse_what_is_there(folder, place, _strangers_to_a_run, force=force)
+            (scratch / place.relative_to(nearest)).mkdir(parents=True)
 
 
 def write_run(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> None:

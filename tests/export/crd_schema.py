@@ -9,9 +9,7 @@ import yaml
 SHARED = Path(__file__).parents[3] / "shared"
 LWS_CRD = SHARED / "crds" / "lws_leaderworkersets.yaml"
 
-needs_lws_crd = pytest.mark.skipif(
-    not LWS_CRD.exists(), reason="needs ../shared/crds/lws_leaderworkersets.yaml"
-)
+needs_lws_crd = pytest.mark.skipif(not LWS_CRD.exists(), reason="needs ../shared/crds/lws_leaderworkersets.yaml")
 
 
 def crd_schema(path: Path) -> dict[str, Any]:

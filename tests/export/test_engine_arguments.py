@@ -67,9 +67,7 @@ def an_island(tp: int, dp: int, phase: Phase = Phase.DECODE, batch_size: int = 6
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.parametrize(("shape", "expected"), GROUPINGS.items())
-def test_pods_multiply_out_exactly(
-    engine: str, shape: tuple[int, int, int], expected: tuple[int, int]
-) -> None:
+def test_pods_multiply_out_exactly(engine: str, shape: tuple[int, int, int], expected: tuple[int, int]) -> None:
     tp, dp, host = shape
     group = group_of(an_island(tp, dp), engine, gpus_per_host=host)
     gpus = containers(group)[0]["resources"]["limits"]["nvidia.com/gpu"]

@@ -56,9 +56,7 @@ def test_the_sets_follow_the_upstream_crd(engine: str, strict_lws: dict[str, Any
         (("spec", "leaderWorkerTemplate", "workerTemplate", "spec", "contaners"), []),
     ],
 )
-def test_the_strict_crd_schema_can_fail(
-    path: tuple[str, ...], value: object, strict_lws: dict[str, Any]
-) -> None:
+def test_the_strict_crd_schema_can_fail(path: tuple[str, ...], value: object, strict_lws: dict[str, Any]) -> None:
     workload = objects(render(example_plan()), "LeaderWorkerSet")[0]
     target = workload
     for key in path[:-1]:
@@ -86,9 +84,7 @@ def test_gpus_add_up_to_the_serving_islands(engine: str) -> None:
     found: Counter[str] = Counter()
     for workload in objects(render(example_plan(), engine=engine), "LeaderWorkerSet"):
         group = workload["spec"]["leaderWorkerTemplate"]
-        counts = [
-            t["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for t in templates(workload)
-        ]
+        counts = [t["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for t in templates(workload)]
         kind = templates(workload)[0]["spec"]["nodeSelector"]["nvidia.com/gpu.product"]
         found[kind] += workload["spec"]["replicas"] * (counts[0] + (group["size"] - 1) * counts[-1])
     assert found == {"NVIDIA-H200": 32, "NVIDIA-H20": 40}
@@ -104,10 +100,7 @@ def test_comments_tell_the_arithmetic() -> None:
     files = render(example_plan())
     assert "# 2 groups x 2 pods x 8 GPUs = 32 H200.\n" in files["01-h200-0.yaml"]
     assert "# 1 group x 4 pods x 8 GPUs = 32 H20.\n" in files["02-h20-0.yaml"]
-    assert (
-        "# Takes 0.5 of 2 length ranges, 0 to 4095 tokens: 12.5 requests/s, busy 75%"
-        in files["02-h20-0.yaml"]
-    )
+    assert "# Takes 0.5 of 2 length ranges, 0 to 4095 tokens: 12.5 requests/s, busy 75%" in files["02-h20-0.yaml"]
 
 
 def test_a_prime_number_of_gpus_is_exact_and_explained() -> None:
@@ -137,9 +130,7 @@ def test_the_routing_table_names_services_shares_and_leaders() -> None:
         "service": "mixed-fleet-h200-0-leader",
         "share": 1.0,
     }
-    assert {row["service"] for row in table["routes"]} == {
-        s["metadata"]["name"] for s in objects(files, "Service")
-    }
+    assert {row["service"] for row in table["routes"]} == {s["metadata"]["name"] for s in objects(files, "Service")}
     prefill = next(row for row in table["services"] if row["phase"] == "prefill")
     assert prefill["leaders"] == [
         "mixed-fleet-h200-0-0.mixed-fleet-h200-0:8000",
@@ -214,16 +205,12 @@ def test_one_gpu_type_needs_no_labels() -> None:
 
     prefill = island("H20-p", "H20", Phase.PREFILL, ParallelConfig(tp=8, dp=1))
     files = render(plan_of((prefill, DECODE), gpus=(gpu("H20", node_selector=()),)))
-    assert all(
-        "nodeSelector" not in t["spec"] for w in objects(files, "LeaderWorkerSet") for t in templates(w)
-    )
+    assert all("nodeSelector" not in t["spec"] for w in objects(files, "LeaderWorkerSet") for t in templates(w))
 
 
 def test_further_pod_resources_are_passed_on_and_not_overwritten() -> None:
     files = render(example_plan(), options=ExportOptions(pod_resources=(("rdma/ib", 8),)))
-    limits = templates(objects(files, "LeaderWorkerSet")[0])[1]["spec"]["containers"][0]["resources"][
-        "limits"
-    ]
+    limits = templates(objects(files, "LeaderWorkerSet")[0])[1]["spec"]["containers"][0]["resources"]["limits"]
     assert limits == {"cpu": 64, "memory": "512Gi", "nvidia.com/gpu": 8, "rdma/ib": 8}
     with pytest.raises(InputError, match=r"pod_resources: must not repeat nvidia.com/gpu"):
         render(example_plan(), options=ExportOptions(pod_resources=(("nvidia.com/gpu", 1),)))

@@ -35,9 +35,7 @@ def _load(path: Path) -> Scenario:
         ("1: a\n", ("keys must be text", "1 (int)")),
     ],
 )
-def test_unreadable_yaml_names_file_and_line(
-    write: Write, refused: Refused, text: str, words: tuple[str, ...]
-) -> None:
+def test_unreadable_yaml_names_file_and_line(write: Write, refused: Refused, text: str, words: tuple[str, ...]) -> None:
     path = write("broken.yaml", text)
     refused(lambda: _load(path), str(path), *words)
 

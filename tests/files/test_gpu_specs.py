@@ -91,9 +91,7 @@ def test_unknown_gpu_lists_the_nearest_and_all(refused: Callable[..., None]) -> 
 def test_an_extra_folder_adds_types_and_prices(tmp_path: Path) -> None:
     text = (SHIPPED / "H100.yaml").read_text(encoding="utf-8").replace("name: H100", "name: X1")
     (tmp_path / "X1.yaml").write_text(text, encoding="utf-8")
-    (tmp_path / "prices.yaml").write_text(
-        'X1: {usd_per_hour: 3, date: "2025-01", source: ours}', encoding="utf-8"
-    )
+    (tmp_path / "prices.yaml").write_text('X1: {usd_per_hour: 3, date: "2025-01", source: ours}', encoding="utf-8")
     specs = load_gpu_specs(tmp_path)
     assert len(specs) == 15
     assert specs["X1"].price is not None
@@ -125,9 +123,7 @@ def test_a_faulty_spec_names_file_key_rule_and_value(
     refused(lambda: load_gpu_specs(tmp_path), str(tmp_path / "H100.yaml"), *words)
 
 
-def test_an_installed_package_finds_its_data_inside_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_package_finds_its_data_inside_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipped, "_PACKAGE", tmp_path / "planner")
     with pytest.raises(PlannerError, match="gpu_specs/ is missing"):
         load_gpu_specs()

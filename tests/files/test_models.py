@@ -102,9 +102,7 @@ def test_what_the_planner_does_not_know_is_refused_by_name(
         "vocab_size",
     ],
 )
-def test_a_missing_field_is_named(
-    tmp_path: Path, config: dict[str, Any], refused: Refused, field: str
-) -> None:
+def test_a_missing_field_is_named(tmp_path: Path, config: dict[str, Any], refused: Refused, field: str) -> None:
     del config[field]
     path = tmp_path / "m.json"
     path.write_text(json.dumps(config), encoding="utf-8")

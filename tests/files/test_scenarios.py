@@ -23,6 +23,7 @@ Read = Callable[[Mapping[str, Any]], Scenario]
 def test_shipped_scenarios_cost_512_usd_an_hour() -> None:
     loaded = {name: load_scenario(path, summarize) for name, path in shipped_scenarios().items()}
     assert set(loaded) == {
+        "quickstart",
         "azure-code-512usd",
         "azure-code-512usd-reference",
         "azure-code-128xH200-reference",
@@ -130,7 +131,7 @@ def _at(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
         ("model", "./none.json", ("model", "none.json", "no such file"), ""),
     ],
 )
-def test_what_cannot_be_is_refused_by_key(  # noqa: PLR0917 - three fixtures and a case of four parts
+def test_what_cannot_be_is_refused_by_key(
     read: Read,
     document: dict[str, Any],
     refused: Refused,
@@ -193,9 +194,7 @@ def test_shipped_scenarios_survive_the_way_through_a_document(read: Read) -> Non
         assert replace(again, inputs=()) == replace(scenario, inputs=())
 
 
-def test_own_model_and_trace_survive_without_their_files(
-    tmp_path: Path, read: Read, document: dict[str, Any]
-) -> None:
+def test_own_model_and_trace_survive_without_their_files(tmp_path: Path, read: Read, document: dict[str, Any]) -> None:
     (tmp_path / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,5,1\n1,9,3\n", encoding="utf-8")
     own = scenario_document(read(document))["model"]
     assert own == "deepseek-v3"

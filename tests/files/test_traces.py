@@ -14,10 +14,7 @@ AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 
 
 def test_rows_are_sorted_by_arrival_and_count_from_the_first(write: Write) -> None:
-    text = (
-        AZURE
-        + "2023-11-16 18:17:05.5000000,30,3\n2023-11-16 18:17:03.9799600,10,1\n2023-11-16 18:17:04,20,0\n"
-    )
+    text = AZURE + "2023-11-16 18:17:05.5000000,30,3\n2023-11-16 18:17:03.9799600,10,1\n2023-11-16 18:17:04,20,0\n"
     trace = read_trace(write("my trace.csv", text))
     assert trace.name == "my-trace"
     assert trace.arrival_s == (0.0, 0.02004, 1.52004)

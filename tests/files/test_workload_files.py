@@ -194,6 +194,4 @@ def test_a_faulty_workload_names_file_key_rule_and_value(
 
 def test_a_normal_without_mass_in_its_bounds_is_refused(write: Write, refused: Refused) -> None:
     text = NORMAL.replace("mean: 500", "mean: -1000000000").replace("2000", "1") + ANSWERS
-    refused(
-        lambda: load_workload(str(write("w.yaml", text))), "n:", "standard_deviation 1", hint="low and high"
-    )
+    refused(lambda: load_workload(str(write("w.yaml", text))), "n:", "standard_deviation 1", hint="low and high")

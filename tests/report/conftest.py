@@ -293,12 +293,8 @@ def build_ranges_plan(ranges: int) -> Plan:
 
 def build_empty_plan() -> Plan:
     """Nothing served, nothing searched, every island idle."""
-    idle = tuple(
-        replace(i, phase=None, parallel=None, utilisation=0.0, rate_rps=0.0) for i in build_plan().islands
-    )
-    return build_plan(
-        throughput_rps=0.0, routing=(), islands=idle, search=SearchRecord(trials=(), best_trial=0)
-    )
+    idle = tuple(replace(i, phase=None, parallel=None, utilisation=0.0, rate_rps=0.0) for i in build_plan().islands)
+    return build_plan(throughput_rps=0.0, routing=(), islands=idle, search=SearchRecord(trials=(), best_trial=0))
 
 
 VARIANTS: dict[str, Callable[[], Plan]] = {

@@ -19,9 +19,7 @@ def test_islands(plan):
     assert frame.shape == (12, 13)
     assert frame["size"].sum() == 252
     assert frame["price_usd_per_hour"].sum() == 64 * 4 + 62 * 2 + 126
-    assert frame.groupby("phase")["rate_rps"].sum().to_dict() == pytest.approx(
-        {"prefill": 180, "decode": 180}
-    )
+    assert frame.groupby("phase")["rate_rps"].sum().to_dict() == pytest.approx({"prefill": 180, "decode": 180})
     busy = frame.dropna(subset=["phase"])
     assert (busy["tp"] * busy["dp"] * busy["replicas"] == busy["size"]).all()
 
@@ -42,9 +40,7 @@ def test_routing(plan):
     by_cell = frame.groupby(["phase", "range_start"])["share"].sum()
     assert len(by_cell) == 50
     assert by_cell.to_numpy() == pytest.approx(1.0)
-    assert frame.groupby("phase")["rate_rps"].sum().to_dict() == pytest.approx(
-        {"prefill": 180, "decode": 180}
-    )
+    assert frame.groupby("phase")["rate_rps"].sum().to_dict() == pytest.approx({"prefill": 180, "decode": 180})
 
 
 def test_routing_survives_a_csv(plan):

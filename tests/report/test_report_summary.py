@@ -80,9 +80,7 @@ class TestHeadline:
         assert per_million == pytest.approx(usd_per_hour / (tokens_per_s * 3600 / 1e6), rel=5e-3)
 
     def test_bottleneck_and_headroom(self, make_plan):
-        assert "**prefill is the bottleneck**, decode has 25 % headroom (225.0 requests/s)" in summary(
-            make_plan()
-        )
+        assert "**prefill is the bottleneck**, decode has 25 % headroom (225.0 requests/s)" in summary(make_plan())
         swapped = make_plan(prefill_rps=540.0, decode_rps=180.0)
         assert "**decode is the bottleneck**, prefill has 200 % headroom" in summary(swapped)
         assert "balanced" in summary(make_plan(prefill_rps=180.0, decode_rps=180.5))

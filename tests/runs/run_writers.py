@@ -122,15 +122,23 @@ def for_ever(base: Path) -> None:
         write_run(base / "same", run_of(generation, weight=200_000), force=True)
 
 
+def _fail(folder: Path) -> None:
+    try:
+        write_run(folder, {"x" * 300: b""})
+    except PlannerError as error:
+        if "name too long" not in str(error):
+            raise
+
+
 def side_by_side(base: Path) -> dict[str, object]:
-    """Three processes that claim and write runs of their own below a folder that comes and goes with them."""
+    """Three processes that fail many times, then write, below a folder that comes and goes with them."""
     pids = []
     for number in range(3):
         pid = os.fork()
         if pid == 0:
             try:
                 for _ in range(250):
-                    claim_run_folder(base / "deep" / "runs" / f"run-{number}")
+                    _fail(base / "deep" / "runs" / f"run-{number}")
                 write_run(base / "deep" / "runs" / f"run-{number}", run_of(number))
             except PlannerError as error:
                 sys.stderr.write(f"{error}\n")

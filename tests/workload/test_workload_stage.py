@@ -99,9 +99,7 @@ weights = st.dictionaries(st.integers(0, 50_000), st.integers(1, 1000), min_size
 
 @given(counts=weights, width=st.integers(1, 60_000))
 @settings(max_examples=200, deadline=None)
-def test_cutting_keeps_the_mass_and_puts_every_length_in_one_range(
-    counts: dict[int, int], width: int
-) -> None:
+def test_cutting_keeps_the_mass_and_puts_every_length_in_one_range(counts: dict[int, int], width: int) -> None:
     total = sum(counts.values())
     profile = _profile({length: count / total for length, count in counts.items()})
     workload = divide(profile, width)
