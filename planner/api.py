@@ -58,9 +58,17 @@ class PlannedDeployment:
         files.write_run(Path(path), publication.publish(self.record).files, force=force)
         return Path(path)
 
-    def export(self, path: str | Path, target: str = "lws", *, engine: str = "vllm", force: bool = False) -> Path:
+    def export(
+        self,
+        path: str | Path,
+        target: str = "lws",
+        *,
+        engine: str = "vllm",
+        options: export.ExportOptions | None = None,
+        force: bool = False,
+    ) -> Path:
         """Write manifests for `target` into the folder `path`."""
-        manifests = export.render(self.record, target=target, engine=engine)
+        manifests = export.render(self.record, target=target, engine=engine, options=options)
         files.write_folder(Path(path), {k: v.encode() for k, v in manifests.items()}, force=force)
         return Path(path)
 
@@ -123,5 +131,5 @@ def plan_scenario(
 
 
 def load_plan(path: str | Path) -> PlannedDeployment:
-    """A plan that was saved: a run folder or its plan.json."""
-    return PlannedDeployment(files.load_run(Path(path)))
+    """A saved plan: a run folder or its plan.json. Raises InputError where it is none, or contradicts itself."""
+    return PlannedDeployment(pipeline.recheck(files.load_run(Path(path)), str(path)))

@@ -39,6 +39,10 @@ def _inventory(plan: Plan) -> Iterator[str]:
             yield f"islands hold {used[item.gpu.name]} {item.gpu.name}, the inventory {item.count}"
     for gpu in used.keys() - {item.gpu.name for item in plan.scenario.inventory.items}:
         yield f"islands hold {gpu}, which is not in the inventory"
+    prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in plan.scenario.inventory.items}
+    for island in plan.islands:
+        if not _close(island.price_usd_per_hour, prices.get(island.gpu, 0.0) * island.size):
+            yield f"island {island.id}: its price is not that of its GPUs"
 
 
 def _islands(plan: Plan) -> Iterator[str]:
@@ -61,6 +65,8 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
             rows[route.range_start].append(route)
     for span in workload.ranges:
         mine = rows.pop(span.start, [])
+        if not all(route.range_end == span.end and _close(route.probability, span.probability) for route in mine):
+            yield f"{phase} routes of {span.label} tokens have another end or probability than the workload"
         if not abs(sum(route.share for route in mine) - 1) <= TOLERANCE:
             yield f"{phase} shares of {span.label} tokens sum to {sum(r.share for r in mine):.6g}, not 1"
         if not all(0 < route.share <= 1 + TOLERANCE for route in mine):

@@ -27,9 +27,11 @@ def assign(table: PerformanceTable, layout: Layout, settings: AssignmentSettings
     """
     problem = open_problem(table, layout)
     _require_service(table, problem)
-    if settings.formulation is Formulation.MAX_RATE:
-        return _by_rate(problem, settings)
-    return _by_deviation(problem, settings)
+    match Formulation(settings.formulation):
+        case Formulation.MAX_RATE:
+            return _by_rate(problem, settings)
+        case Formulation.DEVIATION:
+            return _by_deviation(problem, settings)
 
 
 def _require_service(table: PerformanceTable, problem: Problem) -> None:

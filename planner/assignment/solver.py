@@ -23,22 +23,43 @@ def available_solver(wanted: str) -> str:
 def solve(model: pulp.LpProblem, settings: AssignmentSettings) -> tuple[bool, str]:
     """Solve in place; (proven within the gap, solver's name). One thread: equal inputs give equal answers.
 
-    Raises InfeasibleError where no solution exists and SolverError where none was found in time.
+    Where the chosen solver breaks down, the other one is asked. Raises InfeasibleError where no solution exists and
+    SolverError where none was found.
     """
-    name = available_solver(settings.solver)
-    solver = pulp.getSolver(SOLVERS[name], msg=False, timeLimit=settings.time_limit_s, gapRel=settings.gap, threads=1)
-    status = model.solve(solver)
-    in_time = model.solutionTime < settings.time_limit_s  # CBC calls a problem infeasible when it is stopped early
-    if in_time and status in (pulp.LpStatusInfeasible, pulp.LpStatusUnbounded):
+    first = available_solver(settings.solver)
+    others = [name for name in SOLVERS if name != first and _solver(name, settings).available()]
+    for name in (first, *others):
+        verdict = _ask(name, model, settings)
+        if verdict is not None:
+            return verdict, name
+    raise SolverError(
+        f"assignment: {' and '.join((first, *others))} broke down on the programme.",
+        hint="Look for extreme numbers in the scenario, in assignment above all.",
+    )
+
+
+def _solver(name: str, settings: AssignmentSettings) -> pulp.LpSolver:
+    return pulp.getSolver(SOLVERS[name], msg=False, timeLimit=settings.time_limit_s, gapRel=settings.gap, threads=1)
+
+
+def _ask(name: str, model: pulp.LpProblem, settings: AssignmentSettings) -> bool | None:
+    """True: proven within the gap, False: the best in the time given, None: the solver broke down."""
+    try:
+        status = model.solve(_solver(name, settings))
+    except (pulp.PulpSolverError, IndexError, ValueError):  # how pulp's adapters show a solver that gave no answer
+        return None
+    if model.sol_status == pulp.LpSolutionOptimal:
+        return True
+    if model.sol_status == pulp.LpSolutionIntegerFeasible:
+        return False
+    if model.solutionTime >= settings.time_limit_s:  # CBC calls a problem infeasible when it is stopped early
+        raise SolverError(
+            f"assignment: {name} found no solution within {settings.time_limit_s:g} s.",
+            hint="Raise assignment.time_limit_s or assignment.gap.",
+        )
+    if status in (pulp.LpStatusInfeasible, pulp.LpStatusUnbounded):
         raise InfeasibleError(
             "assignment: no assignment satisfies the constraints.",
             hint="Loosen assignment.tau, or add GPUs.",
         )
-    if model.sol_status == pulp.LpSolutionOptimal:
-        return True, name
-    if model.sol_status == pulp.LpSolutionIntegerFeasible:
-        return False, name
-    raise SolverError(
-        f"assignment: {name} found no solution within {settings.time_limit_s:g} s.",
-        hint="Raise assignment.time_limit_s or assignment.gap.",
-    )
+    return None

@@ -11,6 +11,8 @@ An island runs one configuration: the one with the smallest sum_j p[j] (best_j -
 Source: Rignall 2025, sections 4.6.1-2.
 """
 
+from math import isqrt
+
 import numpy as np
 
 from planner.cost.arrays import Array
@@ -20,7 +22,8 @@ from planner.domain import GpuSpec, ModelSpec, ParallelConfig, Phase
 
 def divisors(number: int) -> list[int]:
     """Divisors, ascending."""
-    return [k for k in range(1, number + 1) if number % k == 0]
+    small = [k for k in range(1, isqrt(number) + 1) if number % k == 0]
+    return sorted({*small, *(number // k for k in small)})
 
 
 def configurations(gpu: GpuSpec, model: ModelSpec, rules: Rules, phase: Phase, size: int) -> list[ParallelConfig]:

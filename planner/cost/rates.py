@@ -71,7 +71,7 @@ def prefill_rates(
 ) -> RateGrid:
     """Prefill rates of `configs`."""
     degrees, lengths = Degrees.of(configs), _midpoints(workload)
-    prompts = _prompts_per_rank(gpu, model, rules, settings, degrees, lengths)
+    prompts = _prompts_per_rank(gpu, model, rules, settings, degrees, workload)
     step = prefill_step(
         gpu,
         model,
@@ -92,9 +92,10 @@ def _prompts_per_rank(
     rules: Rules,
     settings: CostSettings,
     degrees: Degrees,
-    lengths: Array,
+    workload: Workload,
 ) -> Array:
     """Prompts of one rank's step: what the token budget and the memory allow, 0 where not even one fits."""
+    lengths = _midpoints(workload)
     shape = np.broadcast_shapes(degrees.tp.shape, lengths.shape)
     if rules.memory_unchecked:
         return np.ones(shape)
@@ -102,7 +103,9 @@ def _prompts_per_rank(
     budget = np.maximum(1, np.floor(settings.max_tokens_per_step / fresh))
     held = ceil_divide(model.experts.routed, degrees.devices) + model.experts.shared
     free = memory.free_gb(gpu, model, tp=degrees.tp, experts_on_device=held)
-    needed = lengths * model.kv_bytes_per_token / GB + memory.activation_gb(model, fresh / degrees.tp)
+    longest = _largest(workload, rules)
+    activations = memory.activation_gb(model, longest * (1 - settings.kv_cache_rate) / degrees.tp)
+    needed = longest * model.kv_bytes_per_token / GB + activations
     return np.minimum(budget, np.maximum(0, np.floor(free / needed)))
 
 
@@ -111,7 +114,7 @@ def decode_rates(
 ) -> RateGrid:
     """Decode rates of `configs`, each range at the largest batch that fits."""
     degrees, lengths = Degrees.of(configs), _midpoints(workload)
-    batch = _batch(gpu, model, rules, workload, degrees, lengths)
+    batch = _batch(gpu, model, rules, workload, degrees)
     offsets, tokens = _answer_tokens(workload, rules)
     tpot = decode_step(
         gpu,
@@ -126,14 +129,14 @@ def decode_rates(
     return RateGrid(rates_rps=groups * batch * MS_PER_S / (tokens * tpot), batch_sizes=batch, step_ms=tpot)
 
 
-def _batch(gpu: GpuSpec, model: ModelSpec, rules: Rules, workload: Workload, degrees: Degrees, lengths: Array) -> Array:
+def _batch(gpu: GpuSpec, model: ModelSpec, rules: Rules, workload: Workload, degrees: Degrees) -> Array:
     """Largest batch per configuration and range, a multiple of 8 where there are 8; 0 where nothing fits."""
     held = ceil_divide(model.experts.routed, degrees.devices) + model.experts.shared
     most = memory.max_batch(
         gpu,
         model,
         rules,
-        seq_len=lengths,
+        seq_len=_largest(workload, rules),
         decode_len=workload.max_output_tokens,
         tp=degrees.tp,
         experts_on_device=held,
@@ -157,6 +160,13 @@ def _answer_tokens(workload: Workload, rules: Rules) -> tuple[Array, float]:
             return np.arange(tokens), tokens
     points = QUADRATURE_POINTS
     return (np.arange(points) + 0.5) * tokens / points - 0.5, tokens
+
+
+def _largest(workload: Workload, rules: Rules) -> Array:
+    """The length that has to fit, per range."""
+    if rules.memory_at_midpoint:
+        return _midpoints(workload)
+    return np.array([[r.longest_input_tokens for r in workload.ranges]], dtype=float)
 
 
 def _midpoints(workload: Workload) -> Array:

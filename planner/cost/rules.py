@@ -13,19 +13,23 @@ from planner.domain import CostMode
 class Rules:
     """Switches; True is Shallowsim's behaviour, False the mended one.
 
-    h20_by_substring          [1] any device with "H20" in its name follows the H20's expert efficiency
-    dispatch_always_halved    [2] prefill dispatch is halved on every device, not only where FP4 travels
-    batch_per_gpu             [3] decode: attention divides by tp a batch that experts and memory take as per GPU
-    fp4_attention_for_free    [4] FP4 devices skip kernel efficiency and weight load in attention
-    literal_memory_sizes      [5] memory from DeepSeek-V3's literals instead of the model's shape
-    memory_unchecked          [6] prefill never asks whether the weights fit
-    stepped_efficiency        [7] expert efficiency jumps at powers of two
-    four_nodes_always         [8] prefill all-to-all over three other nodes, whatever the island's size
-    cache_hit_on_kv_only      [9] a prefix hit saves the KV down-projection only
-    full_square_attention    [10] prefill attention counts masked positions
-    listed_memory_bandwidth  [11] memory bandwidth as Shallowsim lists it
-    fp4_wherever_supported   [12] FP4 arithmetic and half the expert load on FP4 devices, whatever the weights are
-    peak_prefill_experts     [13] prefill experts run at the full derated rate, without kernel efficiency
+        h20_by_substring          [1] any device with "H20" in its name follows the H20's expert efficiency
+        dispatch_always_halved    [2] prefill dispatch is halved on every device, not only where FP4 travels
+        batch_per_gpu             [3] decode: attention divides by tp a batch that experts and memory take as per GPU
+        fp4_attention_for_free    [4] FP4 devices skip kernel efficiency and weight load in attention
+        literal_memory_sizes      [5] memory from DeepSeek-V3's literals instead of the model's shape
+        memory_unchecked          [6] prefill never asks whether the weights fit
+        stepped_efficiency        [7] expert efficiency jumps at powers of two
+        four_nodes_always         [8] prefill all-to-all over three other nodes, whatever the island's size
+        cache_hit_on_kv_only      [9] a prefix hit saves the KV down-projection only
+        full_square_attention    [10] prefill attention counts masked positions
+        listed_memory_bandwidth  [11] memory bandwidth as Shallowsim lists it
+        fp4_wherever_supported   [12] FP4 arithmetic and half the expert load on FP4 devices, whatever the weights are
+        peak_prefill_experts     [13] prefill experts run at the full derated rate, without kernel efficiency
+        memory_at_midpoint       [14] what fits is asked for a range's midpoint, not for its longest prompt
+
+    Scenarios choose one of the two sets; a single switch is for comparing an old number with a new one. What belongs
+    to no defect but to the paper's way of counting rates goes with the switch that is nearest to it.
     """
 
     h20_by_substring: bool
@@ -41,6 +45,7 @@ class Rules:
     listed_memory_bandwidth: bool
     fp4_wherever_supported: bool
     peak_prefill_experts: bool
+    memory_at_midpoint: bool
 
 
 def _all(value: bool) -> Rules:

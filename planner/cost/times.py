@@ -35,8 +35,9 @@ def prefill_time(
     _at_least(seq_len, 1, "seq_len")
     _whole(tp, "tp")
     _whole(dp, "dp")
-    _at_least(prompts_per_rank, 1, "prompts_per_rank")
+    _whole(prompts_per_rank, "prompts_per_rank")
     _share(kv_cache_rate, "kv_cache_rate")
+    _one_shape(seq_len, tp, dp, prompts_per_rank, kv_cache_rate)
     return prefill_step(
         _gpu(gpu),
         _model(model),
@@ -73,6 +74,9 @@ def decode_time(
     _whole(devices, "devices")
     if experts_per_device is not None:
         _whole(experts_per_device, "experts_per_device")
+    _one_shape(seq_len, tp, batch_size, devices, experts_per_device if experts_per_device is not None else 1)
+    if not rules.batch_per_gpu and not np.all(as_array(devices) % as_array(tp) == 0):
+        raise InputError(f"tp: must divide devices, {devices!r}, got {tp!r}.", hint="Mend the call.")
     return decode_step(
         _gpu(gpu),
         _model(model),
@@ -118,10 +122,14 @@ def max_batch_size(
 
 
 def _gpu(gpu: GpuSpec | str) -> GpuSpec:
+    if not isinstance(gpu, GpuSpec | str):
+        raise InputError(f"gpu: must be a GpuSpec or a name, got {gpu!r}.", hint="Mend the call.")
     return catalog.gpu(gpu) if isinstance(gpu, str) else gpu
 
 
 def _model(model: ModelSpec | str) -> ModelSpec:
+    if not isinstance(model, ModelSpec | str):
+        raise InputError(f"model: must be a ModelSpec or a name, got {model!r}.", hint="Mend the call.")
     return catalog.model(model) if isinstance(model, str) else model
 
 
@@ -149,11 +157,21 @@ def _whole(numbers: Numbers, name: str) -> None:
 
 def _numeric(numbers: Numbers, name: str) -> Array:
     try:
+        if isinstance(numbers, str | bytes | bool):
+            raise TypeError
         return as_array(numbers)
     except (TypeError, ValueError):
         raise InputError(
             f"{name}: must be a number or an array of numbers, got {numbers!r}.", hint="Mend the call."
         ) from None
+
+
+def _one_shape(*arguments: Numbers) -> None:
+    shapes = [as_array(argument).shape for argument in arguments]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise InputError(f"arguments: arrays must broadcast, got shapes {shapes}.", hint="Mend the call.") from None
 
 
 def _share(numbers: Numbers, name: str) -> None:

@@ -42,13 +42,14 @@ class LengthProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthRange:
-    """Prompts of `start` <= tokens < `end`; the cost model looks at `midpoint`."""
+    """Prompts of `start` <= tokens < `end`. Times are taken at `midpoint`, memory at `longest_input_tokens`."""
 
     start: int
     end: int
     midpoint: int
     probability: float
     mean_input_tokens: float
+    longest_input_tokens: int
 
     @property
     def label(self) -> str:
@@ -68,5 +69,5 @@ class Workload:
 
     @property
     def longest_prompt(self) -> int:
-        """Longest prompt that any range admits (tokens)."""
-        return max(r.end for r in self.ranges) - 1
+        """Longest prompt (tokens)."""
+        return max(r.longest_input_tokens for r in self.ranges)

@@ -47,7 +47,7 @@ def engine_image(island: ServingIsland, deployment: Deployment) -> str:
     if image is None:
         raise ExportError(
             f"Island {island.id}, engine {deployment.engine.name}: no image is known for {island.gpu.vendor} GPUs.",
-            hint="Set ExportOptions.images.",
+            hint="Give one: `planner export --image VENDOR=IMAGE`, or ExportOptions.images.",
         )
     assert image_is_pinned(image)
     return image

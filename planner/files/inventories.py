@@ -57,7 +57,7 @@ def _prices(document: Section, specs: Mapping[str, GpuSpec]) -> dict[str, float]
 
 def _price(given: Section, spec: GpuSpec) -> float:
     if spec.name in given:
-        return given.number(spec.name, low=0)
+        return given.number(spec.name, low=0, high=1e6)
     if spec.price is None:
         raise InputError(
             f"{given.file}: {given.key_path(spec.name)} must be given: there is no price for {spec.name}.",

@@ -40,6 +40,17 @@ def decode_plan(text: bytes, origin: Path) -> Plan:
     )
     for contradiction in _contradictions(document, scenario):
         raise InputError(f"{origin}: {contradiction}.", hint=REMEDY)
+    plan = _read_plan(document, scenario)
+    for key in ("price_usd_per_hour", "tokens_per_s", "output_tokens_per_s", "price_usd_per_million_tokens"):
+        if not math.isclose(document[key], getattr(plan, key), rel_tol=1e-9):
+            raise InputError(
+                f"{origin}: {key}: must follow from the plan, {getattr(plan, key):.6g}; came {document[key]}.",
+                hint=REMEDY,
+            )
+    return plan
+
+
+def _read_plan(document: Document, scenario: Scenario) -> Plan:
     provenance = _read_provenance(document["provenance"], scenario)
     inputs = tuple(InputHash(name=name, sha256=digest) for name, digest in provenance.input_hashes)
     return Plan(

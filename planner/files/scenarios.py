@@ -171,8 +171,8 @@ def _assignment(section: Section) -> AssignmentSettings:
         solver=section.one_of("solver", SOLVERS, default=default.solver),
         time_limit_s=section.number("time_limit_s", default=default.time_limit_s, above=0),
         gap=section.number("gap", default=default.gap, low=0, below=1),
-        tau=section.number("tau", default=default.tau, low=0),
-        deviation_weight=section.number("deviation_weight", default=default.deviation_weight, low=0),
+        tau=section.number("tau", default=default.tau, low=0, high=1e6),
+        deviation_weight=section.number("deviation_weight", default=default.deviation_weight, low=0, high=1e9),
     )
 
 
@@ -192,8 +192,8 @@ def _search(section: Section) -> SearchSettings:
     return SearchSettings(
         method=section.choice("method", SearchMethod, default=default.method),
         surrogate=section.choice("surrogate", Surrogate, default=default.surrogate),
-        iterations=section.integer("iterations", default=default.iterations, low=1),
-        batch_size=section.integer("batch_size", default=default.batch_size, low=1),
+        iterations=section.integer("iterations", default=default.iterations, low=1, high=100_000),
+        batch_size=section.integer("batch_size", default=default.batch_size, low=1, high=10_000),
         min_island_size=section.integer("min_island_size", default=default.min_island_size, low=1),
         skew=section.number("skew", default=default.skew, above=0, high=20),
         slots=section.integer("slots", default=default.slots, low=1, high=64),

@@ -195,7 +195,9 @@ def _bounds(low: float | None, high: float | None, above: float | None = None, b
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
     if isinstance(value, Mapping):
         return "a mapping"
+    if isinstance(value, list | tuple | set):
+        return f"a list of {len(value)}"
+    text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"

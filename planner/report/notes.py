@@ -8,6 +8,7 @@ from planner.report.markdown import escaped
 from planner.report.quantities import counted, percent, rate, span
 from planner.report.routing import intervals, shares
 
+COARSE = 0.1
 SHARE_TOLERANCE = 1e-3
 """Shares of a range may miss 1 by the solver's rounding, no more."""
 
@@ -19,6 +20,7 @@ def notes(plan: Plan) -> list[str]:
         *_unproven(plan),
         *_reference(plan),
         *_deviation(plan),
+        *_coarse(plan),
         *_load(plan),
         *_idle(plan),
         *_outside(plan),
@@ -62,6 +64,19 @@ def _deviation(plan: Plan) -> list[str]:
         f"{rate(plan.objective_rps)} requests/s for itself, with a total deviation of "
         f"{rate(plan.deviation_rps)} requests/s from the target mix. The whole mix in its target proportions "
         f"is served at {rate(plan.throughput_rps)} requests/s, the figure of the headline."
+    ]
+
+
+def _coarse(plan: Plan) -> list[str]:
+    """Times are taken at the middle of a range; where prompts lie elsewhere, the rates are not theirs."""
+    cut = intervals(plan)
+    middle = sum(interval.probability * (interval.start + interval.end) / 2 for interval in cut)
+    mean = plan.scenario.workload.mean_input_tokens
+    if not cut or abs(middle - mean) <= COARSE * mean:
+        return []
+    return [
+        f"Ranges of {plan.scenario.ranges.width} tokens are **too coarse**: their middles average {middle:.0f} tokens, "
+        f"the prompts {mean:.0f}. Choose a smaller ranges.width."
     ]
 
 

@@ -18,14 +18,15 @@ def divide(total: int, target: int, skew: float, least: int) -> tuple[int, ...]:
     """Island sizes, by island index: they sum to `total`, each at least `least`, min(target, total // least) of them.
 
     What is left above `least` each is shared out in proportion to k**skew by largest remainders (ties to the lower
-    index). None where `target` is 0 or `total` < `least`.
+    index). Empty where `target` is 0 or `total` < `least`.
     """
     count = min(target, total // least)
     if count <= 0:
         return ()
     spare = total - count * least
     weights = [1.0 if abs(skew) < EVEN else float(k) ** skew for k in range(1, count + 1)]
-    ideal = [spare * weight / sum(weights) for weight in weights]
+    whole_weight = sum(weights)
+    ideal = [spare * weight / whole_weight for weight in weights]
     whole = [floor(x) for x in ideal]
     by_remainder = sorted(range(count), key=lambda k: (whole[k] - ideal[k], k))
     raised = set(by_remainder[: spare - sum(whole)])

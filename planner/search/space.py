@@ -67,7 +67,7 @@ class Space(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DividerSpace:
-    """Two parameters a type: number of islands and skew. Every GPU is used."""
+    """Two parameters a type: number of islands and skew. A type with islands spends all its GPUs."""
 
     counts: tuple[tuple[str, int], ...]
     least: int
@@ -84,7 +84,7 @@ class DividerSpace:
 
     @property
     def limits(self) -> tuple[SumLimit, ...]:
-        """None: the divider spends exactly the inventory."""
+        """None: the divider never spends more than the inventory."""
         return ()
 
     def canonical(self, point: Point) -> dict[str, float]:

@@ -44,4 +44,5 @@ def _range(start: int, width: int, members: list[tuple[int, float]]) -> LengthRa
         probability=mass,
         # from the start, so that rounding cannot leave the range
         mean_input_tokens=start + math.fsum((length - start) * p for length, p in members) / mass,
+        longest_input_tokens=max(length for length, _ in members),
     )

@@ -31,7 +31,9 @@ MAY_IMPORT = {
     "assembly": LEAVES,
     "audit": LEAVES,
     "provenance": LEAVES,
-    "pipeline": LEAVES | {"workload", "cost", "assignment", "search", "evaluation", "assembly", "audit", "provenance"},
+    "feasibility": LEAVES | {"cost", "evaluation"},
+    "pipeline": LEAVES
+    | {"workload", "cost", "assignment", "search", "evaluation", "feasibility", "assembly", "audit", "provenance"},
     "publication": LEAVES | {"files", "report", "export"},
     "batch": LEAVES | {"batch", "processes", "files", "pipeline", "report", "publication", "workload"},
     "api": EVERYTHING - {"cli", "batch", "__init__", "__main__"},

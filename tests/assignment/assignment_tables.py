@@ -23,7 +23,12 @@ def ranges_of(probabilities: Sequence[float]) -> tuple[LengthRange, ...]:
     """Ranges of 256 tokens with the given probabilities."""
     return tuple(
         LengthRange(
-            start=256 * j, end=256 * j + 256, midpoint=256 * j + 128, probability=p, mean_input_tokens=256.0 * j
+            start=256 * j,
+            end=256 * j + 256,
+            midpoint=256 * j + 128,
+            probability=p,
+            mean_input_tokens=256.0 * j,
+            longest_input_tokens=256 * j + 255,
         )
         for j, p in enumerate(probabilities)
     )

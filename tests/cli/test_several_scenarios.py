@@ -42,7 +42,7 @@ def test_an_infeasible_one_as_json(planner: Command) -> None:
     answer = planner("plan", "poor.yaml", "good.yaml", "--out", "out", "--json", "--processes", 2)
     assert (answer.status, answer.err) == (3, "")
     assert [(row["scenario"], row["status"]) for row in answer.json] == [("poor", 3), ("good", 0)]
-    assert "cannot be served by these GPUs" in answer.json[0]["message"]
+    assert "none of the 8 layouts tried serves every range in both phases" in answer.json[0]["message"]
     assert answer.json[0]["throughput_rps"] is None
     assert answer.json[1]["throughput_rps"] > 0
     assert [path.name for path in Path("out").iterdir()] == ["good"]
@@ -52,7 +52,7 @@ def test_failures_of_two_kinds_are_status_1(planner: Command) -> None:
     status, out, err = _plan(planner, "bad", "poor", flags=("--quiet",))
     assert (status, err) == (1, "")
     assert "bad.yaml" in out
-    assert "cannot be served" in out
+    assert "layouts tried" in out
     assert not Path("out").exists()
 
 

@@ -15,7 +15,9 @@ def workload(
     """Ranges of two tokens around each midpoint, equally likely unless said otherwise."""
     shares = probabilities or [1 / len(midpoints)] * len(midpoints)
     ranges = tuple(
-        LengthRange(start=m - 1, end=m + 1, midpoint=m, probability=p, mean_input_tokens=float(m))
+        LengthRange(
+            start=m - 1, end=m + 1, midpoint=m, probability=p, mean_input_tokens=float(m), longest_input_tokens=m
+        )
         for m, p in zip(midpoints, shares, strict=True)
     )
     return Workload(

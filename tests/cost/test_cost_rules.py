@@ -30,12 +30,16 @@ from cost_figures import (
     projection_macs,
     score_macs,
 )
+from cost_workloads import workload
 
+from planner.cost import max_batch_size
 from planner.cost.decode import DecodeTime, decode_step
 from planner.cost.efficiency import expert_efficiency
+from planner.cost.parallelism import configurations
 from planner.cost.prefill import PrefillTime, prefill_step
+from planner.cost.rates import decode_rates
 from planner.cost.rules import DEFAULT, REFERENCE, Rules, rules_of
-from planner.domain import CostMode, ModelSpec
+from planner.domain import CostMode, ModelSpec, Phase
 
 FP4_MODEL = replace(model(), weight_bytes=0.5)
 
@@ -348,3 +352,21 @@ class TestPeakPrefillExperts:
 
 def test_figures_of_this_file_are_the_models() -> None:
     assert (model().layers, model().experts.routed, model().hidden_size) == (LAYERS, EXPERTS, HIDDEN)
+
+
+class TestMemoryAtMidpoint:
+    """What fits is asked for the longest prompt of a range; Shallowsim's users asked for its middle."""
+
+    def test_a_full_batch_of_the_longest_prompts_fits(self) -> None:
+        spec, length = gpu("H20"), 40_000
+        wide = replace(workload([20_000]).ranges[0], start=0, end=40_001, midpoint=20_000, longest_input_tokens=length)
+        cut = replace(workload([20_000]), ranges=(wide,))
+        configs = configurations(spec, model(), DEFAULT, Phase.DECODE, 16)
+        mended = decode_rates(spec, model(), DEFAULT, cut, configs).batch_sizes
+        listed = decode_rates(spec, model(), replace(DEFAULT, memory_at_midpoint=True), cut, configs).batch_sizes
+        assert (mended <= listed).all()
+        assert (mended < listed).any()
+        for config, batch in zip(configs, mended[:, 0], strict=True):
+            held = -(-256 // config.devices) + 1
+            most = max_batch_size(spec, length, cut.max_output_tokens, tp=config.tp, experts_on_device=held)
+            assert batch <= max(0.0, float(most))

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from planner.domain import Scenario
+from planner.errors import InputError
 from planner.files import load_model, load_scenario, load_workload, shipped_models
+from planner.files.documents import read_yaml
 from planner.workload import summarize
 
 Refused = Callable[..., None]
@@ -93,3 +95,27 @@ def test_a_byte_order_mark_is_harmless(tmp_path: Path) -> None:
 
 def test_nul_in_a_path_is_an_input_error(refused: Refused) -> None:
     refused(lambda: load_workload("./a\0b.yaml"), "cannot be read")
+
+
+@pytest.mark.parametrize(("text", "value"), [("64", 64), ("-3", -3), ("0", 0), ("1_000", 1000)])
+def test_integers_are_decimal(tmp_path: Path, text: str, value: int) -> None:
+    path = tmp_path / "count.yaml"
+    path.write_text(f"count: {text}\n")
+    assert read_yaml(path).integer("count") == value
+
+
+@pytest.mark.parametrize("text", ["010", "1:30", "0x10", "0b11", "0o7"])
+def test_other_notations_of_integers_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "count.yaml"
+    path.write_text(f"count: {text}\n")
+    with pytest.raises(InputError, match="count must be a whole number"):
+        read_yaml(path).integer("count")
+
+
+def test_a_bomb_of_aliases_is_told_at_once(tmp_path: Path) -> None:
+    levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    levels += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 12)]
+    path = tmp_path / "bomb.yaml"
+    path.write_text("\n".join(levels) + "\n")
+    with pytest.raises(InputError, match=r"a11 must be a text; came a list of 10"):
+        read_yaml(path).text("a11")

@@ -78,7 +78,8 @@ def test_ranges_by_hand() -> None:
         (1024, 1280, 1152, 0.25),
     ]
     assert [r.mean_input_tokens for r in workload.ranges] == [255 * 0.75, 256, 1024]
-    assert workload.longest_prompt == 1279
+    assert [r.longest_input_tokens for r in workload.ranges] == [255, 256, 1024]
+    assert workload.longest_prompt == 1024
 
 
 @pytest.mark.parametrize(("name", "count"), [("azure-code-2023", 30), ("azure-conv-2023", 32)])

@@ -1,0 +1,79 @@
+"""Prompts at the edge: of the model's context, of a range, of memory."""
+
+from dataclasses import replace
+
+import pytest
+from pipeline_scenarios import small
+
+from planner.cost import tabulate
+from planner.domain import CostMode, CostSettings, LengthProfile, Scenario
+from planner.errors import InfeasibleError, InputError
+from planner.pipeline import check, plan
+from planner.workload import divide
+
+
+def with_prompts(scenario: Scenario, *lengths: int) -> Scenario:
+    profile = LengthProfile(
+        name="by-hand",
+        input_tokens=lengths,
+        probabilities=(1 / len(lengths),) * len(lengths),
+        output_tokens=(),
+        mean_output_tokens=10.0,
+        max_output_tokens=10,
+    )
+    return replace(scenario, workload=profile)
+
+
+FLEET = small({"H200": 32})
+
+
+@pytest.mark.parametrize("action", [plan, check])
+def test_prompts_beyond_the_context_are_refused(action) -> None:  # type: ignore[no-untyped-def]  # two signatures
+    context = FLEET.model.max_context
+    with pytest.raises(InputError, match=rf"by-hand: prompts must be shorter than .*{context} tokens.* {context}\."):
+        action(with_prompts(FLEET, 1000, context))
+
+
+def test_the_last_prompt_within_the_context_is_looked_at() -> None:
+    longest = FLEET.model.max_context - 1
+    assert check(with_prompts(FLEET, 1000, longest)).longest_prompt == longest
+
+
+def test_what_fits_is_asked_for_the_longest_prompt_of_a_range() -> None:
+    """One wide range and one narrow one around the same prompts hold the same batch; times differ, memory does not."""
+    scenario = with_prompts(small({"H200": 6}), 99_000)
+    gpu = scenario.inventory.items[0].gpu
+    rows = [
+        tabulate(gpu, 6, model=scenario.model, workload=divide(scenario.workload, width), settings=scenario.cost)
+        for width in (16, 100_000)
+    ]
+    assert rows[0].decode.batch_sizes == rows[1].decode.batch_sizes
+    assert rows[0].prefill.serves == rows[1].prefill.serves
+
+
+def test_reference_mode_asks_at_the_midpoint() -> None:
+    scenario = with_prompts(small({"H200": 16}), 99_000)
+    gpu = scenario.inventory.items[0].gpu
+    batches = [
+        tabulate(
+            gpu,
+            16,
+            model=scenario.model,
+            workload=divide(scenario.workload, width),
+            settings=CostSettings(mode=CostMode.REFERENCE),
+        ).decode.batch_sizes
+        for width in (16, 100_000)
+    ]
+    assert batches[1] > batches[0]
+
+
+def test_a_range_that_fits_nowhere_is_named_before_the_search() -> None:
+    with pytest.raises(InfeasibleError, match=r"no island of theirs can prefill prompts of 149504-151551 tokens"):
+        check(with_prompts(small({"H20": 10}), 1000, 150_000))
+
+
+def test_an_unlucky_search_is_not_called_a_small_fleet() -> None:
+    one = replace(FLEET.search, iterations=1, batch_size=1, skew=0.1, seed=3)
+    with pytest.raises(InfeasibleError, match="none of the 1 layouts tried") as caught:
+        plan(replace(FLEET, search=replace(one, min_island_size=32)))
+    assert "search.iterations" in caught.value.hint
