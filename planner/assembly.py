@@ -43,7 +43,10 @@ def assemble(
         for j, span in enumerate(table.ranges)
         for route in _range_routes(named, phase, j, span, assignment.throughput_rps)
     )
-    islands = [_island(inventory, one, routes) for one in named]
+    by_island: dict[str, list[Route]] = {one.id: [] for one in named}
+    for route in routes:
+        by_island[route.island].append(route)
+    islands = [_island(inventory, one, by_island[one.id]) for one in named]
     islands.extend(_unassigned(inventory, layout, table, assignment))
     return tuple(sorted(islands, key=lambda island: island.phase is None)), routes
 
@@ -81,8 +84,7 @@ def _range_routes(
             )
 
 
-def _island(inventory: Inventory, one: _Named, routes: tuple[Route, ...]) -> PlannedIsland:
-    mine = [route for route in routes if route.island == one.id]
+def _island(inventory: Inventory, one: _Named, mine: list[Route]) -> PlannedIsland:
     price = inventory.item(one.duty.island.gpu).price_usd_per_gpu_hour * one.duty.island.size
     return PlannedIsland(
         id=one.id,

@@ -98,8 +98,11 @@ def _totals(plan: Plan) -> Iterator[str]:
     best = [trial.throughput_rps for trial in plan.search.trials if trial.index == plan.search.best_trial]
     if len(best) != 1 or not _close(best[0], plan.throughput_rps):
         yield f"trial {plan.search.best_trial} is not the plan's"
+    by_island: dict[str, list[Route]] = defaultdict(list)
+    for route in plan.routing:
+        by_island[route.island].append(route)
     for island in plan.islands:
-        mine = [route for route in plan.routing if route.island == island.id]
+        mine = by_island[island.id]
         if not _close(island.rate_rps, sum(route.rate_rps for route in mine)):
             yield f"island {island.id}: rate is not the sum of its routes"
         if not _close(island.utilisation, sum(route.rate_rps / route.capacity_rps for route in mine)):
