@@ -6,6 +6,7 @@ from planner.errors import InfeasibleError, InputError
 from planner.evaluation import Evaluator
 
 LARGEST_SOUGHT_ISLAND = 512
+MOST_RANGES = 1000
 
 
 def require_context(scenario: Scenario) -> None:
@@ -16,6 +17,16 @@ def require_context(scenario: Scenario) -> None:
             f"scenario {scenario.name}: workload {scenario.workload.name}: prompts must be shorter than the context of "
             f"{scenario.model.name}, {context} tokens; the longest has {longest}.",
             hint="Leave such requests out of the trace, or choose a model with a longer context.",
+        )
+
+
+def require_few_ranges(scenario: Scenario, workload: Workload) -> None:
+    """Raises InputError where the ranges are so many that assigning them would take minutes a layout."""
+    if len(workload.ranges) > MOST_RANGES:
+        raise InputError(
+            f"scenario {scenario.name}: ranges.width: must give at most {MOST_RANGES} ranges, {scenario.ranges.width} "
+            f"gives {len(workload.ranges)}.",
+            hint=f"Choose a width of at least {workload.longest_prompt // MOST_RANGES + 1}.",
         )
 
 

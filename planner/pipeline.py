@@ -5,7 +5,7 @@ from planner.audit import audit
 from planner.domain import Plan, ReportProgress, Scenario, Workload, no_progress
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation import open_evaluator
-from planner.feasibility import nothing_found, require_context, require_room
+from planner.feasibility import nothing_found, require_context, require_few_ranges, require_room
 from planner.provenance import provenance_of
 from planner.search import optimize
 from planner.workload import divide
@@ -19,6 +19,7 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
     """
     require_context(scenario)
     workload = divide(scenario.workload, scenario.ranges.width)
+    require_few_ranges(scenario, workload)
     with open_evaluator(scenario, workload) as evaluator:
         require_room(scenario, workload, evaluator)
         result = optimize(scenario.inventory, scenario.search, evaluator, progress)
@@ -48,6 +49,7 @@ def check(scenario: Scenario) -> Workload:
     """What a plan would start from, without the search. Raises as `plan` does before it searches."""
     require_context(scenario)
     workload = divide(scenario.workload, scenario.ranges.width)
+    require_few_ranges(scenario, workload)
     with open_evaluator(scenario, workload) as evaluator:
         require_room(scenario, workload, evaluator)
     return workload

@@ -72,6 +72,13 @@ def _column_places(path: Path, header: list[str], columns: Mapping[str, str]) ->
     return {key: _column_place(path, header, key, columns.get(key)) for key in _KNOWN_COLUMNS}
 
 
+_UNITS = {
+    "arrival_s": "ISO 8601 or seconds, no other unit",
+    "input_tokens": "tokens of the prompt",
+    "output_tokens": "tokens of the answer",
+}
+
+
 def _column_place(path: Path, header: list[str], key: str, given: str | None) -> int:
     names = [cell.strip() for cell in header]
     if given is not None:
@@ -84,7 +91,8 @@ def _column_place(path: Path, header: list[str], key: str, given: str | None) ->
     came = "several do: " + ", ".join(names[i] for i in places) if places else "none does"
     raise InputError(
         f"{path}: must have {what}; {came}. The columns found are {', '.join(names)}.",
-        hint=f"Rename it to {key}, or name it under columns.",
+        hint=f"Give a comma-separated file with {key} ({_UNITS[key]}), or the column's name: "
+        "`planner workload summarize --columns`.",
     )
 
 

@@ -77,3 +77,12 @@ def test_an_unlucky_search_is_not_called_a_small_fleet() -> None:
     with pytest.raises(InfeasibleError, match="none of the 1 layouts tried") as caught:
         plan(replace(FLEET, search=replace(one, min_island_size=32)))
     assert "search.iterations" in caught.value.hint
+
+
+def test_more_ranges_than_can_be_assigned_are_refused_with_a_width_that_will_do() -> None:
+    scenario = with_prompts(FLEET, *range(1, 2001))
+    fine = replace(scenario, ranges=replace(scenario.ranges, width=1))
+    with pytest.raises(InputError, match=r"ranges\.width: must give at most 1000 ranges, 1 gives 2000") as caught:
+        check(fine)
+    assert "at least 3" in caught.value.hint
+    assert check(replace(scenario, ranges=replace(scenario.ranges, width=3)))
