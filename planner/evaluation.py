@@ -64,7 +64,8 @@ class Evaluator:
         try:
             assignment = assign(self.table(layout), layout, self.scenario.assignment)
         except (InfeasibleError, SolverError) as error:  # one layout that fails must not end the search
-            return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error.message)
+            failed = isinstance(error, SolverError)
+            return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error.message, failed=failed)
         if not assignment.throughput_rps > 0:
             return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=NEITHER_BOTH)
         return Evaluation(layout=layout, throughput_rps=assignment.throughput_rps, assignment=assignment)

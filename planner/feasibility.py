@@ -2,7 +2,7 @@
 
 from planner.cost import smallest_island
 from planner.domain import IslandClass, Phase, Scenario, Workload
-from planner.errors import InfeasibleError, InputError
+from planner.errors import InfeasibleError, InputError, PlannerError, SolverError
 from planner.evaluation import Evaluator
 
 LARGEST_SOUGHT_ISLAND = 512
@@ -48,9 +48,18 @@ def require_room(scenario: Scenario, workload: Workload, evaluator: Evaluator) -
     )
 
 
-def nothing_found(scenario: Scenario, workload: Workload, errors: list[str]) -> InfeasibleError:
-    """The end of a search that found no layout that serves; `errors` are its trials'."""
+def nothing_found(scenario: Scenario, workload: Workload, errors: list[str], unanswered: int) -> PlannerError:
+    """The end of a search that found no layout that serves; `errors` are its trials'.
+
+    A SolverError where the solver left some of them unanswered: then nothing is proven.
+    """
     often = max(set(errors), key=lambda error: (errors.count(error), error))
+    if unanswered:
+        return SolverError(
+            f"scenario {scenario.name}: assignment: the solver left {unanswered} of {len(errors)} layouts unanswered "
+            f"and no other serves the workload; most often: {often}",
+            hint="Raise assignment.time_limit_s or assignment.gap.",
+        )
     return InfeasibleError(
         f"scenario {scenario.name}: search: none of the {len(errors)} layouts tried serves every range in both phases "
         f"with {_model(scenario)}; most often: {often} {_needs(scenario, workload)}",

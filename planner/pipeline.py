@@ -24,7 +24,7 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
         require_room(scenario, workload, evaluator)
         result = optimize(scenario.inventory, scenario.search, evaluator, progress)
         if result.best is None or result.best.assignment is None:
-            raise nothing_found(scenario, workload, [trial.error for trial in result.record.trials])
+            raise nothing_found(scenario, workload, [t.error for t in result.record.trials], result.unanswered)
         layout, assignment = result.best.layout, result.best.assignment
         table = evaluator.table(layout)
     islands, routing = assemble(scenario.inventory, layout, table, assignment)

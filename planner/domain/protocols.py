@@ -10,12 +10,14 @@ from planner.domain.layout import Layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What the search learns of one layout. `assignment` is None, and `error` says why, where it serves nothing."""
+    """What the search learns of one layout. `assignment` is None, and `error` says why, where it serves nothing;
+    `failed` where the solver gave no answer, so that nothing is known of it."""
 
     layout: Layout
     throughput_rps: float
     assignment: Assignment | None
     error: str = ""
+    failed: bool = False
 
 
 class EvaluateLayouts(Protocol):

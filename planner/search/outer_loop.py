@@ -70,10 +70,12 @@ class RandomProposer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """Every trial, and the evaluation of the best layout (None where no layout serves the workload)."""
+    """Every trial, the evaluation of the best layout (None where no layout serves the workload), and how many of the
+    trials the solver left unanswered."""
 
     record: SearchRecord
     best: Evaluation | None
+    unanswered: int = 0
 
 
 def optimize(
@@ -94,17 +96,21 @@ def optimize(
     first: Proposer = proposer if blind else SpreadProposer(space)
     trials: list[Trial] = []
     best: Evaluation | None = None
+    unanswered = 0
     for iteration in range(settings.iterations):
         chosen = proposer if iteration else first
         points = _fresh_points(space, chosen, settings.batch_size, {t.layout for t in trials}, rng)
         evaluations = evaluate([space.layout(point) for point, _ in points])
         proposer.tell([point for point, _ in points], evaluations)
+        unanswered += sum(evaluation.failed for evaluation in evaluations)
         for (point, by), evaluation in zip(points, evaluations, strict=True):
             trials.append(_trial(len(trials), iteration, point, evaluation, by))
             if evaluation.throughput_rps > (best.throughput_rps if best else 0.0):
                 best = evaluation
         progress(len(trials), settings.iterations * settings.batch_size, best.throughput_rps if best else 0.0)
-    return SearchResult(record=SearchRecord(trials=tuple(trials), best_trial=_best(trials)), best=best)
+    return SearchResult(
+        record=SearchRecord(trials=tuple(trials), best_trial=_best(trials)), best=best, unanswered=unanswered
+    )
 
 
 def _bayesian(space: Space, settings: SearchSettings) -> Proposer:

@@ -7,7 +7,7 @@ from pipeline_scenarios import small
 
 from planner.cost import tabulate
 from planner.domain import CostMode, CostSettings, LengthProfile, Scenario
-from planner.errors import InfeasibleError, InputError
+from planner.errors import EXIT_FAILURE, InfeasibleError, InputError, SolverError
 from planner.pipeline import check, plan
 from planner.workload import divide
 
@@ -86,3 +86,10 @@ def test_more_ranges_than_can_be_assigned_are_refused_with_a_width_that_will_do(
         check(fine)
     assert "at least 3" in caught.value.hint
     assert check(replace(scenario, ranges=replace(scenario.ranges, width=3)))
+
+
+def test_a_solver_without_an_answer_is_no_proof_that_there_is_none() -> None:
+    hurried = replace(FLEET, assignment=replace(FLEET.assignment, time_limit_s=1e-9))
+    with pytest.raises(SolverError, match=r"the solver left \d+ of 8 layouts unanswered") as caught:
+        plan(hurried)
+    assert caught.value.exit_status == EXIT_FAILURE
