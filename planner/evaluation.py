@@ -1,16 +1,20 @@
 """One layout's worth: cost and assignment, joined. What the search calls, many times.
 
-A class of islands is tabulated once per evaluator; a layout is assigned once per evaluator.
+A class of islands is tabulated once per evaluator, all sizes of a GPU type that a batch asks for at once; a layout is
+assigned once per evaluator. Processes take over the assigning, with the table at hand: tabulating is the cheap part.
 """
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import repeat
 
 from planner.assignment import assign
-from planner.cost import tabulate
+from planner.cost import tabulate_sizes
 from planner.domain import (
+    AssignmentSettings,
     ClassPerformance,
     Evaluation,
     IslandClass,
@@ -38,46 +42,62 @@ class Evaluator:
 
     def row(self, island: IslandClass) -> ClassPerformance:
         """The performance of one island class, computed at most once."""
-        if island not in self._rows:
-            self._rows[island] = tabulate(
-                self._gpus[island.gpu],
-                island.size,
+        self.tabulate([island])
+        return self._rows[island]
+
+    def tabulate(self, islands: Iterable[IslandClass]) -> None:
+        """Compute the rows of these classes that are not known yet, all sizes of a GPU type in one go."""
+        missing: dict[str, list[int]] = defaultdict(list)
+        for island in dict.fromkeys(islands):
+            if island not in self._rows:
+                missing[island.gpu].append(island.size)
+        for gpu, sizes in missing.items():
+            rows = tabulate_sizes(
+                self._gpus[gpu],
+                sizes,
                 model=self.scenario.model,
                 workload=self.workload,
                 settings=self.scenario.cost,
             )
-        return self._rows[island]
+            self._rows.update((row.island, row) for row in rows)
 
     def table(self, layout: Layout) -> PerformanceTable:
         """Rows of every class in `layout`."""
+        self.tabulate(island for island, _ in layout.counts)
         return PerformanceTable(
             ranges=self.workload.ranges, classes=tuple(self.row(island) for island, _ in layout.counts)
         )
 
     def evaluate(self, layout: Layout) -> Evaluation:
         """Rate of one layout; one that cannot serve the mix has rate 0 and says why."""
-        if layout not in self._known:
-            self._known[layout] = self._assign(layout)
-        return self._known[layout]
-
-    def _assign(self, layout: Layout) -> Evaluation:
-        try:
-            assignment = assign(self.table(layout), layout, self.scenario.assignment)
-        except (InfeasibleError, SolverError) as error:  # one layout that fails must not end the search
-            failed = isinstance(error, SolverError)
-            return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error.message, failed=failed)
-        if not assignment.throughput_rps > 0:
-            return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=NEITHER_BOTH)
-        return Evaluation(layout=layout, throughput_rps=assignment.throughput_rps, assignment=assignment)
+        return self([layout])[0]
 
     def __call__(self, layouts: Sequence[Layout], /) -> list[Evaluation]:
         """Rates of a batch, in order; over several processes where there is a pool."""
-        if self._pool is not None:
-            fresh = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
-            with deaf_to_interrupts():  # the pool starts its processes when it is first asked
-                answers = self._pool.map(_evaluate_in_worker, fresh)
-            self._known.update(zip(fresh, answers, strict=True))
-        return [self.evaluate(layout) for layout in layouts]
+        fresh = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
+        self.tabulate(island for layout in fresh for island, _ in layout.counts)
+        self._known.update(zip(fresh, self._judge(fresh), strict=True))
+        return [self._known[layout] for layout in layouts]
+
+    def _judge(self, fresh: Sequence[Layout]) -> Iterable[Evaluation]:
+        tables = [self.table(layout) for layout in fresh]
+        if self._pool is None:
+            return [
+                _judge(table, layout, self.scenario.assignment) for table, layout in zip(tables, fresh, strict=True)
+            ]
+        with deaf_to_interrupts():  # the pool starts its processes when it is first asked
+            return self._pool.map(_judge, tables, fresh, repeat(self.scenario.assignment))
+
+
+def _judge(table: PerformanceTable, layout: Layout, settings: AssignmentSettings) -> Evaluation:
+    try:
+        assignment = assign(table, layout, settings)
+    except (InfeasibleError, SolverError) as error:  # one layout that fails must not end the search
+        failed = isinstance(error, SolverError)
+        return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error.message, failed=failed)
+    if not assignment.throughput_rps > 0:
+        return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=NEITHER_BOTH)
+    return Evaluation(layout=layout, throughput_rps=assignment.throughput_rps, assignment=assignment)
 
 
 @contextmanager
@@ -89,19 +109,6 @@ def open_evaluator(scenario: Scenario, workload: Workload) -> Iterator[Evaluator
     with ProcessPoolExecutor(
         max_workers=scenario.search.processes,
         mp_context=multiprocessing.get_context("spawn"),  # a forked torch may hang on its own threads
-        initializer=_start_worker,
-        initargs=(scenario, workload),
+        initializer=end_with_parent,
     ) as pool:
         yield Evaluator(scenario, workload, pool)
-
-
-_worker: list[Evaluator] = []  # a worker process's own evaluator, set once by its initializer
-
-
-def _start_worker(scenario: Scenario, workload: Workload) -> None:
-    end_with_parent()
-    _worker[:] = [Evaluator(scenario, workload)]
-
-
-def _evaluate_in_worker(layout: Layout) -> Evaluation:
-    return _worker[0].evaluate(layout)

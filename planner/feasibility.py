@@ -1,16 +1,23 @@
 """Whether a scenario can have a plan at all, told before the search; and why not, in words."""
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 from planner.cost import smallest_island
-from planner.domain import IslandClass, Phase, Scenario, Workload
+from planner.cost.reference.steps import shape_of
+from planner.domain import CostMode, IslandClass, Phase, Scenario, Workload
 from planner.errors import InfeasibleError, InputError, PlannerError, SolverError
 from planner.evaluation import Evaluator
 
 LARGEST_SOUGHT_ISLAND = 512
 MOST_RANGES = 1000
+_SIZES_BEFORE_PIECE = (1, 16, *range(64, LARGEST_SOUGHT_ISLAND, 64))
 
 
 def require_context(scenario: Scenario) -> None:
-    """Raises InputError where the workload has prompts that the model cannot take."""
+    """Raises InputError where the cost mode has no formulas for the model, or the model does not take the prompts."""
+    if scenario.cost.mode is CostMode.REFERENCE:
+        shape_of(scenario.model)
     longest, context = scenario.workload.input_tokens[-1], scenario.model.max_context
     if longest >= context:
         raise InputError(
@@ -34,9 +41,11 @@ def require_room(scenario: Scenario, workload: Workload, evaluator: Evaluator) -
     """Raises InfeasibleError where some range fits on no island of the inventory, whatever the layout."""
     missing = {(phase, j) for phase in Phase for j in range(len(workload.ranges))}
     for item in scenario.inventory.items:
-        for size in range(min(item.count, LARGEST_SOUGHT_ISLAND), 0, -1):
-            row = evaluator.row(IslandClass(gpu=item.gpu.name, size=size))
-            missing -= {(phase, j) for phase, j in missing if row.phase(phase).rates_rps[j] > 0}
+        for islands in _downward(item.gpu.name, min(item.count, LARGEST_SOUGHT_ISLAND)):
+            evaluator.tabulate(islands)
+            for island in islands:
+                row = evaluator.row(island)
+                missing -= {(phase, j) for phase, j in missing if row.phase(phase).rates_rps[j] > 0}
             if not missing:
                 return
     phase, j = max(sorted(missing), key=lambda cell: cell[1])
@@ -46,6 +55,13 @@ def require_room(scenario: Scenario, workload: Workload, evaluator: Evaluator) -
         hint="Prefill and decode need an island each: add GPUs, choose a type with more memory or a smaller model, "
         "or leave the longest prompts out.",
     )
+
+
+def _downward(gpu: str, largest: int) -> Iterator[list[IslandClass]]:
+    """Every size from the largest, which mostly serves all, in pieces that grow."""
+    firsts = [largest, *(largest - n for n in _SIZES_BEFORE_PIECE if n < largest), 0]
+    for first, after in pairwise(firsts):
+        yield [IslandClass(gpu=gpu, size=size) for size in range(first, after, -1)]
 
 
 def nothing_found(scenario: Scenario, workload: Workload, errors: list[str], unanswered: int) -> PlannerError:

@@ -6,7 +6,7 @@ from planner.domain import Plan, ReportProgress, Scenario, Workload, no_progress
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation import open_evaluator
 from planner.feasibility import nothing_found, require_context, require_few_ranges, require_room
-from planner.provenance import provenance_of
+from planner.provenance import estimates_of, provenance_of
 from planner.search import optimize
 from planner.workload import divide
 
@@ -39,7 +39,7 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
         islands=islands,
         routing=routing,
         search=result.record,
-        provenance=provenance_of(scenario, assignment.solver),
+        provenance=provenance_of(scenario, assignment.solver, estimates_of(table, islands)),
     )
     audit(finished, workload)
     return finished

@@ -1,14 +1,15 @@
 """What made a plan: versions of the planner and of every library that shapes its numbers."""
 
 import platform
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
-from planner.domain import Provenance, Scenario
+from planner.domain import Estimate, PerformanceTable, Phase, PlannedIsland, Provenance, Scenario
 
 LIBRARIES = ("ax-platform", "botorch", "highspy", "numpy", "pandas", "pulp", "torch")
 
 
-def provenance_of(scenario: Scenario, solver: str) -> Provenance:
+def provenance_of(scenario: Scenario, solver: str, estimates: tuple[Estimate, ...]) -> Provenance:
     """The provenance of a plan of `scenario` made here and now; no clock, so that equal runs give equal bytes."""
     return Provenance(
         planner_version=planner_version(),
@@ -18,6 +19,20 @@ def provenance_of(scenario: Scenario, solver: str) -> Provenance:
         seed=scenario.search.seed,
         cost_mode=scenario.cost.mode.value,
         input_hashes=tuple((one.name, one.sha256) for one in scenario.inputs),
+        calibration=scenario.cost.calibration.name if scenario.cost.calibration else "built-in",
+        estimates=estimates,
+    )
+
+
+def estimates_of(table: PerformanceTable, islands: Iterable[PlannedIsland]) -> tuple[Estimate, ...]:
+    """How firm the rates of every GPU type and phase that `islands` use are."""
+    used = {(island.gpu, island.phase) for island in islands if island.phase is not None}
+    rows = {
+        (row.island.gpu, phase): row.phase(phase) for row in table.classes for phase in Phase if row.phase(phase).serves
+    }
+    return tuple(
+        Estimate(gpu=gpu, phase=phase, origin=rows[gpu, phase].origin, source=rows[gpu, phase].origin_source)
+        for gpu, phase in sorted(used)
     )
 
 

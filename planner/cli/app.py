@@ -14,6 +14,7 @@ from planner.errors import EXIT_FAILURE, PlannerError
 
 INTERRUPTED = 130
 COMMANDS = ("plan", "check", "export", "report", "gpus", "models", "workloads")
+GROUPS = ("workload", "cost")
 DEBUG = "PLANNER_DEBUG"
 PATIENCE_S = 15
 
@@ -31,7 +32,8 @@ def build() -> typer.Typer:
     for name in COMMANDS:
         command: Callable[..., None] = import_module(f"planner.cli.{name}").command
         app.command(name)(command)
-    app.add_typer(import_module("planner.cli.workload").group, name="workload")
+    for name in GROUPS:
+        app.add_typer(import_module(f"planner.cli.{name}").group, name=name)
     return app
 
 

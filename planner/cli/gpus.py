@@ -59,4 +59,5 @@ def _show_one(gpu: GpuSpec) -> None:
     rows = [(s.figure, str(getattr(gpu, s.figure, "")), s.unit, s.source) for s in gpu.sources]
     if gpu.price:
         rows.append(("price", str(gpu.price.usd_per_hour), "USD/hour", f"{gpu.price.source}, {gpu.price.date}"))
+    rows.append(("family", gpu.family, "", "whose efficiency factors the device follows"))
     screen.show_table(gpu.name, ("figure", "value", "unit", "source"), rows)

@@ -1,102 +1,96 @@
-"""Expert all-to-all: dispatch (one byte an element) and combine (two) of one layer.
+"""Collectives of a step: all-reduce within a tensor-parallel group, expert all-to-all, hand-over between stages.
 
 | symbol | meaning | unit |
 |---|---|---|
-| n | tokens that one GPU sends | tokens |
-| N | GPUs of an NVLink domain | 1 |
-| D | GPUs that share the experts | 1 |
-| nodes | NVLink domains that D GPUs fill: ceil(D/N) | 1 |
+| n | tokens that one GPU sends (all-to-all), tokens of the group (all-reduce) | tokens |
+| d | hidden size; dispatch 1 byte an element, combine and all-reduce 2 | 1 |
+| D, N | GPUs that share the experts, GPUs of an NVLink domain | 1 |
+| k | NVLink domains that D GPUs fill: ceil(D/N) | 1 |
+| M | most domains that a token's experts lie in (routing by groups); all where the model has no limit | 1 |
+| K | routed experts a token visits | 1 |
+| sigma | part of the traffic between nodes that crosses access switches: 1 - 1/ceil(D / GPUs of a switch) | 1 |
 
-Mended form: a token visits at most `TARGET_NODES` domains (DeepSeek-V3 routes so). Prefill sends it once to each
-foreign domain over the NIC and fans it out over NVLink; decode sends every copy by itself. NIC and NVLink work at the
-same time.
+Prefill sends a token once over the NIC to each foreign domain it visits, min(M, k (1 - (1 - 1/k)^K)) (k - 1)/k of
+them, and fans it out over NVLink. Decode sends every copy by itself, (k - 1)/k of them over the NIC. NIC and NVLink
+work at the same time. NIC time grows by 1 + sigma (1/crossing - 1).
+Source: facts on the cost model (defect 8), DeepEP's two modes; crossing 1/1.27: Alibaba ASI (all-reduce within a switch
+is 27 % faster).
 """
 
 import numpy as np
 
-from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
+from planner.cost.arrays import Array, as_array, ceil_divide
 from planner.cost.device import Device
-from planner.cost.efficiency import (
-    DECODE_ALL_TO_ALL_LATENCY_MS,
-    MICRO_BATCHES,
-    PREFILL_ALL_TO_ALL_LATENCY_MS,
-)
-from planner.cost.rules import Rules
-from planner.domain import ModelSpec
-from planner.units import MIB
+from planner.cost.parts import Part
+from planner.domain import CostSettings, Experts, ModelSpec, Phase
 
-TARGET_NODES = 4
+DISPATCH_BYTES = 1
 COMBINE_BYTES = 2
-SMALL_NODE = 8
+ACTIVATION_BYTES = 2
+_US_PER_MS = 1000.0
 
 
-def prefill_ms(
-    device: Device,
+def all_reduce_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, micro_batches: Array) -> Part:
+    """Ring all-reduces over NVLink: one a MoE layer (after attention), two a dense layer (after the FFN, too)."""
+    count = model.moe_layers + 2 * model.dense_layers
+    size = tokens * model.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
+    split = np.where(tp > 1, 1.0, 0.0)
+    return Part(
+        name="all-reduce",
+        network_ms=count * size / dev.nvlink,
+        latency_ms=split * count * micro_batches * dev.efficiency.all_reduce_us / _US_PER_MS,
+    )
+
+
+def all_to_all_parts(
+    dev: Device,
     model: ModelSpec,
-    rules: Rules,
-    tokens_per_rank: Numbers,
-    tp: Numbers,
-    devices: Numbers,
-) -> tuple[Array, Array]:
-    """(dispatch, combine) for `tokens_per_rank` on each rank of `tp` GPUs (ms)."""
-    if rules.four_nodes_always:
-        dispatch = _listed_prefill_ms(device, model, as_array(tokens_per_rank), as_array(tp))
-    else:
-        tokens = as_array(tokens_per_rank) / as_array(tp)
-        dispatch = _grouped_ms(device, model, tokens, as_array(devices), once_per_node=True)
-    combine = COMBINE_BYTES * dispatch
-    if rules.dispatch_always_halved or device.fp4:
-        dispatch = dispatch / 2
-    return dispatch + PREFILL_ALL_TO_ALL_LATENCY_MS, combine + PREFILL_ALL_TO_ALL_LATENCY_MS
-
-
-def _listed_prefill_ms(device: Device, model: ModelSpec, tokens: Array, tp: Array) -> Array:
-    """Shallowsim's dispatch before halving."""
-    n, e = device.gpu.gpus_per_nvlink_domain, model.experts
-    if n == SMALL_NODE:
-        sent = (TARGET_NODES - 1) * (n / tp) * tokens * (e.active / n) * model.hidden_size / MIB
-        return sent / (n * device.nic)
-    foreign = (e.routed - np.ceil(e.routed / n)) / e.routed
-    return np.asarray(foreign * e.active * tokens / tp * model.hidden_size / MIB / device.nvlink)
-
-
-def decode_ms(
-    device: Device,
-    model: ModelSpec,
-    rules: Rules,
-    tokens: Numbers,
-    devices: Numbers,
-    experts_on_device: Numbers,
+    experts: Experts,
+    settings: CostSettings,
     *,
-    fp8_combine: bool,
-) -> tuple[Array, Array]:
-    """(dispatch, combine) for `tokens` on each GPU (ms). FP8 combine needs a device with FP4."""
-    n, d, g = as_array(tokens), as_array(devices), as_array(experts_on_device)
-    if rules.four_nodes_always:
-        volume = n * model.hidden_size * model.experts.active / MIB
-        dispatch = volume / _listed_decode_bandwidth(device, model, d, g)
+    tokens: Array,
+    devices: Array,
+    micro_batches: Array,
+) -> tuple[Part, Part]:
+    """(dispatch, combine) of all MoE layers for `tokens` on each of `devices` GPUs."""
+    d = as_array(devices)
+    per_byte = _per_byte_ms(dev, experts, settings, d)
+    layers = model.moe_layers
+    latency = np.where(d > 1, layers * micro_batches * dev.efficiency.all_to_all_us / _US_PER_MS, 0.0)
+    message = layers * tokens * model.hidden_size * per_byte
+    return (
+        Part(name="dispatch", network_ms=message * DISPATCH_BYTES, latency_ms=latency),
+        Part(name="combine", network_ms=message * COMBINE_BYTES, latency_ms=latency),
+    )
+
+
+def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices: Array) -> Array:
+    """Time that one byte of every token's activations takes to reach its experts (ms)."""
+    k, domains = experts.active, ceil_divide(devices, dev.gpu.gpus_per_nvlink_domain)
+    foreign = (domains - 1) / domains
+    if dev.phase is Phase.PREFILL:
+        visited = domains * (1 - (1 - 1 / domains) ** k)
+        over_nic = np.minimum(visited, experts.node_limit or k) * foreign
+        over_nvlink = k * (devices - 1) / devices
     else:
-        dispatch = _grouped_ms(device, model, n, d, once_per_node=False)
-    small = fp8_combine and device.gpu.fp4_tflops > 0
-    combine = dispatch if small else COMBINE_BYTES * dispatch
-    latency = DECODE_ALL_TO_ALL_LATENCY_MS * MICRO_BATCHES
-    return dispatch + latency, combine + latency
+        over_nic = k * foreign
+        over_nvlink = np.where(devices > 1, k * (1 - foreign), 0.0)
+    return np.maximum(over_nic / dev.nic * crossing_factor(settings, devices), over_nvlink / dev.nvlink)
 
 
-def _listed_decode_bandwidth(device: Device, model: ModelSpec, devices: Array, experts: Array) -> Array:
-    """Shallowsim's choice of link."""
-    n = device.gpu.gpus_per_nvlink_domain
-    near = model.experts.routed / experts == SMALL_NODE if n == SMALL_NODE else devices <= n
-    return np.where(near, as_array(device.nvlink), as_array(device.nic))
+def crossing_factor(settings: CostSettings, devices: Array) -> Array:
+    """By how much traffic between nodes is slowed where `devices` GPUs lie under several access switches (>= 1)."""
+    switches = ceil_divide(devices, settings.gpus_per_switch)
+    return np.asarray(1 + (1 - 1 / switches) * (1 / settings.cross_switch_bandwidth - 1))
 
 
-def _grouped_ms(device: Device, model: ModelSpec, tokens: Array, devices: Array, *, once_per_node: bool) -> Array:
-    """Dispatch over NVLink within a domain and the NIC between domains, both at once (ms)."""
-    k = model.experts.active
-    nodes = ceil_divide(devices, device.gpu.gpus_per_nvlink_domain)
-    foreign = (nodes - 1) / nodes
-    over_nic = np.minimum(nodes, min(TARGET_NODES, k)) * foreign if once_per_node else k * foreign
-    over_nvlink = k * (devices - 1) / devices if once_per_node else k * (1 - foreign)
-    over_nvlink = np.where(devices > 1, over_nvlink, 0.0)
-    message = tokens * model.hidden_size / MIB
-    return np.asarray(np.maximum(message * over_nic / device.nic, message * over_nvlink / device.nvlink))
+def transfer_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, pp: Array, stage_devices: Array) -> Part:
+    """Activations handed from stage to stage, over the NIC where stages lie in different NVLink domains."""
+    near = as_array(stage_devices) * pp <= dev.gpu.gpus_per_nvlink_domain
+    rate = np.where(near, dev.nvlink, dev.nic)
+    size = tokens * model.hidden_size * ACTIVATION_BYTES / tp
+    return Part(
+        name="pipeline",
+        network_ms=(pp - 1) * size / rate,
+        latency_ms=(pp - 1) * dev.efficiency.transfer_us / _US_PER_MS,
+    )

@@ -1,52 +1,96 @@
-"""A GPU as one phase sees it: data-sheet rates after derating.
+"""A GPU as formulas need it: data-sheet rates in operations and bytes per millisecond.
 
 | symbol | meaning | unit |
 |---|---|---|
-| fp16, gemm, expert | arithmetic rates: attention scores, projections, FFNs | TFLOP/s (GFLOP/ms) |
-| memory, nvlink, nic | bandwidths | GB/s, used as MiB/ms as Shallowsim does |
+| TFLOP/s | = 10^9 FLOP/ms | |
+| GB/s | = 10^6 B/ms | |
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from planner.cost.efficiency import DERATING
-from planner.cost.rules import Rules
-from planner.domain import GpuSpec, ModelSpec, Phase
+from planner.cost.efficiency import Efficiency, efficiency_of
+from planner.domain import Calibration, GpuSpec, ModelSpec, Phase
+from planner.errors import InputError
+
+_FLOP_PER_MS = 1e9
+_BYTE_PER_MS = 1e6
+FP4_BYTES = 0.6  # FP4 with its scales stays below
+_NEEDED = (
+    "sms",
+    "fp16_tflops",
+    "memory_gb",
+    "memory_gb_s",
+    "nvlink_gb_s",
+    "nic_gb_s",
+    "gpus_per_nvlink_domain",
+    "gpus_per_host",
+)
+_OPTIONAL = ("fp8_tflops", "fp4_tflops")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """Derated rates of one GPU type in one phase, and whether it runs FP4."""
+    """One GPU type in one phase. `weights` and `experts`: FLOP/ms for GEMMs on weights of their precision."""
 
     gpu: GpuSpec
+    phase: Phase
+    efficiency: Efficiency
     fp16: float
-    gemm: float
-    expert: float
+    weights: float
+    experts: float
     memory: float
     nvlink: float
     nic: float
-    fp4: bool
 
 
-def device(gpu: GpuSpec, model: ModelSpec, rules: Rules, phase: Phase) -> Device:
-    """Derate `gpu` for `phase`; prefill gives some SMs to communication.
-
-    FP4 serves FP4 weights only (0.5 bytes each), FP8 falls back to FP16 arithmetic on devices without it
-    (weights stay in FP8 in memory: weight-only quantisation).
-    """
-    share = DERATING
-    if phase is Phase.PREFILL:
+def device(
+    gpu: GpuSpec, model: ModelSpec, phase: Phase, calibration: Calibration | None, *, overlapped: bool
+) -> Device:
+    """The rates of `gpu`, whose figures are sound. In prefill some SMs communicate where that is `overlapped`."""
+    efficiency = efficiency_of(gpu, calibration)
+    share = efficiency.kernels(phase)
+    if overlapped and phase is Phase.PREFILL:
         share *= (gpu.sms - gpu.sms_for_communication) / gpu.sms
-    fp4 = gpu.fp4_tflops > 0 and (rules.fp4_wherever_supported or model.weight_bytes <= 0.5)
-    fp8 = gpu.fp8_tflops if gpu.fp8_tflops > 0 and model.weight_bytes <= 1 else gpu.fp16_tflops
-    low = gpu.fp4_tflops if fp4 else fp8
-    memory = gpu.reference_memory_gb_s if rules.listed_memory_bandwidth else gpu.memory_gb_s
     return Device(
         gpu=gpu,
-        fp16=gpu.fp16_tflops * share,
-        gemm=low * share,
-        expert=low * share,
-        memory=memory * DERATING,
-        nvlink=gpu.nvlink_gb_s * DERATING,
-        nic=gpu.nic_gb_s * DERATING,
-        fp4=fp4,
+        phase=phase,
+        efficiency=efficiency,
+        fp16=gpu.fp16_tflops * share * _FLOP_PER_MS,
+        weights=arithmetic_tflops(gpu, model.weight_bytes) * share * _FLOP_PER_MS,
+        experts=arithmetic_tflops(gpu, model.expert_bytes) * share * _FLOP_PER_MS,
+        memory=gpu.memory_gb_s * efficiency.memory * efficiency.kernels(phase) * _BYTE_PER_MS,
+        nvlink=gpu.nvlink_gb_s * efficiency.nvlink * _BYTE_PER_MS,
+        nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
     )
+
+
+def arithmetic_tflops(gpu: GpuSpec, bytes_per_weight: float) -> float:
+    """Data-sheet rate that weights of this size are multiplied at.
+
+    A format that the device lacks is unpacked to 16 bits (weight-only quantisation).
+    """
+    if bytes_per_weight <= FP4_BYTES:
+        return gpu.fp4_tflops or gpu.fp16_tflops
+    if bytes_per_weight <= 1:
+        return gpu.fp8_tflops or gpu.fp16_tflops
+    return gpu.fp16_tflops
+
+
+def require_figures(gpu: GpuSpec) -> None:
+    """Raises InputError that names the first figure that is missing or cannot be."""
+    for figure in _NEEDED:
+        _require(gpu, figure, "a positive number", lambda value: value > 0)
+    for figure in _OPTIONAL:
+        _require(gpu, figure, "a number, 0 where the device lacks the format", lambda value: value >= 0)
+    _require(gpu, "sms_for_communication", f"at least 0 and less than sms ({gpu.sms})", lambda n: 0 <= n < gpu.sms)
+
+
+def _require(gpu: GpuSpec, figure: str, rule: str, holds: Callable[[float], bool]) -> None:
+    value = getattr(gpu, figure)
+    if not (isinstance(value, int | float) and math.isfinite(value) and holds(value)):
+        raise InputError(
+            f"GPU {gpu.name}: {figure} must be {rule}, the cost formulas need it; came {value!r}.",
+            hint="Add the figure, with its source, to the GPU's file.",
+        )

@@ -1,54 +1,78 @@
-"""Derating factors, kept apart from data-sheet figures.
+"""The factors of one GPU, resolved: what its family's calibration says, as plain numbers."""
 
-| symbol | meaning | unit | source |
-|---|---|---|---|
-| DERATING | share of a data-sheet rate that kernels see | 1 | Shallowsim `discount` |
-| KERNEL | attention kernels' share of the derated rate | 1 | Shallowsim |
-| eta(m) | expert GEMM's share of the derated rate at m tokens per expert | 1 | Shallowsim's table |
-| MEMORY_SHARE | share of device memory given to weights, KV and activations | 1 | Shallowsim |
-"""
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from planner.cost.arrays import Array, Numbers
-from planner.cost.rules import Rules
-from planner.domain import GpuSpec
-
-DERATING = 0.85
-KERNEL = 0.7
-MEMORY_SHARE = 0.9
-
-LAYER_OVERHEAD_MS = 0.05
-ALL_REDUCE_LATENCY_MS = 0.015
-PREFILL_ALL_TO_ALL_LATENCY_MS = 0.05
-DECODE_ALL_TO_ALL_LATENCY_MS = 0.005
-MICRO_BATCHES = 2
-
-_TOKENS = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], dtype=float)
-_CURVES = {
-    "general": np.array([0.05, 0.05, 0.05, 0.05, 0.08, 0.1, 0.2, 0.35, 0.4, 0.6, 0.7]),
-    "h20": np.array([0.06, 0.06, 0.06, 0.12, 0.25, 0.45, 0.8, 0.9, 1.0, 1.0, 1.0]),
-}
-CURVES = tuple(_CURVES)
+from planner.cost.arrays import Array, Numbers, as_array
+from planner.cost.factors import BUILT_IN
+from planner.domain import Calibration, GpuSpec, Origin, Phase
+from planner.domain.efficiency import ANY_FAMILY
 
 
-def _curve(gpu: GpuSpec, rules: Rules) -> Array:
-    if rules.h20_by_substring:
-        return _CURVES["h20" if "H20" in gpu.name else "general"]
-    return _CURVES[gpu.expert_efficiency]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Efficiency:
+    """Factors by the names of `cost.factors`; shares in (0, 1], times in the unit of their name."""
+
+    gemm: float
+    gemm_half: float
+    expert: float
+    expert_half: float
+    attention_prefill: float
+    attention_decode: float
+    memory: float
+    nvlink: float
+    nic_prefill: float
+    nic_decode: float
+    all_to_all_us: float
+    all_reduce_us: float
+    transfer_us: float
+    layer_us: float
+    step_prefill_ms: float
+    step_decode_ms: float
+    passes: float
+    overlap: float
+    imbalance: float
+    kernels_prefill: float
+    kernels_decode: float
+
+    def kernels(self, phase: Phase) -> float:
+        """What the whole engine reaches of its kernels' speed."""
+        return self.kernels_prefill if phase is Phase.PREFILL else self.kernels_decode
+
+    def nic(self, phase: Phase) -> float:
+        """Share of the NIC's rate."""
+        return self.nic_prefill if phase is Phase.PREFILL else self.nic_decode
 
 
-def expert_efficiency(gpu: GpuSpec, rules: Rules, tokens_per_expert: Numbers) -> Array:
-    """Share of the derated rate that an expert GEMM reaches at m = `tokens_per_expert` (any shape, m >= 0).
+FACTOR_NAMES = tuple(field.name for field in fields(Efficiency))
 
-    Shallowsim takes the table at the next power of two strictly above int(m). The mended form takes it at m itself
-    and interpolates the time, m / eta, not letting it fall (the H20's would, by 4 %, from 8 to 16 tokens).
-    """
-    curve, m = _curve(gpu, rules), np.asarray(tokens_per_expert, dtype=float)
-    if rules.stepped_efficiency:
-        whole = np.maximum(np.floor(m), 0.0)
-        above = np.where(whole < 1, 0, np.floor(np.log2(np.maximum(whole, 1.0))) + 1)
-        return np.asarray(curve[np.minimum(above, len(curve) - 1).astype(int)])
-    within = np.clip(m, _TOKENS[0], _TOKENS[-1])
-    time = np.maximum.accumulate(_TOKENS / curve)
-    return np.asarray(within / np.interp(within, _TOKENS, time))
+
+def efficiency_of(gpu: GpuSpec, calibration: Calibration | None) -> Efficiency:
+    """The factors that hold for `gpu`: the calibration's, and the built-in ones where it has none."""
+    whole = merged(calibration)
+    return Efficiency(**{name: whole.factor(name, gpu.family).value for name in FACTOR_NAMES})
+
+
+def merged(calibration: Calibration | None) -> Calibration:
+    """The built-in factors with those of `calibration` over them; one that is complete stands alone."""
+    if calibration is None:
+        return BUILT_IN
+    if {f.name for f in calibration.factors if f.family == ANY_FAMILY} >= set(FACTOR_NAMES):
+        return calibration
+    return Calibration(name=calibration.name, factors=BUILT_IN.factors + calibration.factors)
+
+
+def saturation(tokens: Numbers, half: float) -> Array:
+    """Share of its best rate that a GEMM over `tokens` rows reaches: m / (m + half), smooth and rising."""
+    m = as_array(tokens)
+    return np.asarray(m / (m + half))
+
+
+def origin_of(gpu: GpuSpec, phase: Phase, calibration: Calibration | None) -> tuple[Origin, str]:
+    """How firm an estimate of `gpu` in `phase` is, and why: decided by the fitted factor that scales it."""
+    factor = merged(calibration).factor(f"kernels_{phase.value}", gpu.family)
+    origin = factor.origin_for(gpu.name)
+    carried = origin is not factor.origin
+    said = f"carried over from {', '.join(factor.gpus)}: {factor.source}" if carried else factor.source
+    return origin, said

@@ -1,76 +1,134 @@
-"""Device memory: what fits beside the weights.
+"""Device memory: weights, cache and activations of the fullest GPU of a replica.
 
 | symbol | meaning | unit |
 |---|---|---|
-| x | experts on the device, the shared ones included | 1 |
-| tp | GPUs of an attention group | 1 |
-| B | sequences of a group (mended) or of a GPU (reference) | 1 |
+| tp, D, pp | GPUs of an attention group, GPUs that share a layer's experts, pipeline stages | 1 |
+| x | experts on a GPU: ceil((E + redundant) / D) routed ones and the shared ones | 1 |
+| B | sequences of an attention group (of all stages together) | 1 |
+| n | tokens of a step | tokens |
+| MEMORY_SHARE | share of device memory given to weights, cache and activations (engines' default) | 1 |
+| RESERVE_GB | graphs, communication buffers, the engine itself (estimate) | GB |
 
-Mended: weights from the model's shape; latent KV is not divided by tp (all heads share it); one step's tokens need
-buffers for their K dispatched (1 byte) and combined (2 bytes) copies. Sizes in GB = 10^9 bytes.
+Attention, dense FFN and head are split over tp (latent projections repeated), experts lie whole on GPUs, a stage holds
+ceil(L / pp) layers. The cache of a sequence lies on its group, divided by tp only as far as there are KV heads.
+Sizes in GB = 10^9 bytes.
 """
 
 import numpy as np
 
-from planner.cost.arrays import Array, Numbers, as_array
-from planner.cost.efficiency import MEMORY_SHARE
-from planner.cost.rules import Rules
-from planner.domain import GpuSpec, ModelSpec
-from planner.units import GB, GIB
+from planner.cost import attention
+from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
+from planner.domain import CostSettings, GpuSpec, ModelSpec
+from planner.domain.model import EMBEDDING_BYTES
+from planner.units import GB
 
-# DeepSeek-V3's sizes as Shallowsim writes them: embeddings and dense FFNs (GB), attention and one expert (MB)
-_LISTED_REST_GB = 2.91
-_LISTED_ATTENTION_MB = 187.17
-_LISTED_EXPERT_MB = 44.05
-_EMBEDDING_BYTES = 2
+MEMORY_SHARE = 0.9
+RESERVE_GB = 1.5
 _DISPATCH_AND_COMBINE_BYTES = 3
+_RESIDENT_COPIES = 8  # hidden states at once: residual, norm, projections in and out
 
 
-def weights_gb(model: ModelSpec, *, tp: Numbers, experts_on_device: Numbers) -> Array:
-    """Weights of one GPU (GB): attention, dense FFNs and embeddings over `tp`, experts whole."""
-    t, x = as_array(tp), as_array(experts_on_device)
-    attention = model.layers * model.attention.parameters(model.hidden_size)
-    dense = model.dense_layers * model.dense_ffn_parameters
-    split = (attention + dense) * model.weight_bytes + model.embedding_parameters * _EMBEDDING_BYTES
-    experts = model.moe_layers * model.expert_parameters * model.weight_bytes
-    return split / t / GB + experts * x / GB
+def experts_on_device(model: ModelSpec, settings: CostSettings, devices: Numbers) -> Array:
+    """Experts that one of `devices` GPUs holds of each layer, shared ones included."""
+    if not model.experts:
+        return np.zeros(as_array(devices).shape)
+    return ceil_divide(model.experts.routed + settings.redundant_experts, devices) + model.experts.shared
 
 
-def activation_gb(model: ModelSpec, tokens_per_gpu: Numbers) -> Array:
-    """Buffers for one step of `tokens_per_gpu` (GB)."""
-    copies = model.experts.active * _DISPATCH_AND_COMBINE_BYTES
-    return as_array(tokens_per_gpu) * model.hidden_size * copies / GB
+def weights_gb(
+    model: ModelSpec, *, tp: Numbers, experts_on_device: Numbers, pp: Numbers = 1, drafts: bool = False
+) -> Array:
+    """Weights of the fullest GPU (GB); with `drafts` the layers for multi-token prediction, too."""
+    t, x, stages = as_array(tp), as_array(experts_on_device), as_array(pp)
+    held = np.minimum(ceil_divide(model.layers, stages) / model.layers, 1)
+    split = model.layers * attention.weights(model, t) + model.dense_layers * model.dense_ffn_parameters / t
+    experts = model.moe_layers * model.expert_parameters * x * model.expert_bytes
+    router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
+    tables = np.where(stages > 1, model.head_parameters, model.embedding_parameters) * EMBEDDING_BYTES / t
+    draft = _draft_layer_bytes(model, t, x) * model.mtp_layers if drafts else 0.0
+    return np.asarray(((split * model.weight_bytes + experts + router) * held + tables + draft) / GB)
 
 
-def free_gb(gpu: GpuSpec, model: ModelSpec, *, tp: Numbers, experts_on_device: Numbers) -> Array:
+def _draft_layer_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:
+    """A layer that drafts: like the model's last kind of layer."""
+    split = attention.weights(model, tp) * model.weight_bytes
+    if model.experts:
+        experts = model.expert_parameters * experts_on_device * model.expert_bytes
+        return np.asarray(split + experts + model.router_parameters * EMBEDDING_BYTES)
+    return np.asarray(split + model.dense_ffn_parameters / tp * model.weight_bytes)
+
+
+def activation_gb(model: ModelSpec, tokens_per_group: Numbers, tp: Numbers) -> Array:
+    """Buffers for one step of `tokens_per_group` tokens (GB)."""
+    n, t, d = as_array(tokens_per_group), as_array(tp), model.hidden_size
+    widest = max(model.dense_ffn_size, 0) * EMBEDDING_BYTES * 2 / t
+    copies = model.experts.active * _DISPATCH_AND_COMBINE_BYTES / t if model.experts else 0.0
+    return np.asarray(n * (d * (_RESIDENT_COPIES * EMBEDDING_BYTES + copies) + widest) / GB)
+
+
+def free_gb(
+    gpu: GpuSpec,
+    model: ModelSpec,
+    *,
+    tp: Numbers,
+    experts_on_device: Numbers,
+    pp: Numbers = 1,
+    drafts: bool = False,
+) -> Array:
     """What the weights leave of the usable memory (GB); negative where they do not fit."""
-    return gpu.memory_gb * MEMORY_SHARE - weights_gb(model, tp=tp, experts_on_device=experts_on_device)
+    usable = gpu.memory_gb * MEMORY_SHARE - RESERVE_GB
+    return usable - weights_gb(model, tp=tp, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
+
+
+def cache_gb(model: ModelSpec, *, length: Numbers, batch: Numbers, tp: Numbers, pp: Numbers = 1) -> Array:
+    """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB)."""
+    held = ceil_divide(model.layers, pp) / model.layers
+    return np.asarray(
+        attention.cache_bytes_per_sequence(model, as_array(length), as_array(tp)) * held * as_array(batch) / GB
+    )
 
 
 def max_batch(
     gpu: GpuSpec,
     model: ModelSpec,
-    rules: Rules,
     *,
     seq_len: Numbers,
     decode_len: Numbers,
     tp: Numbers,
     experts_on_device: Numbers,
+    pp: Numbers = 1,
+    tokens_per_sequence: int = 1,
 ) -> Array:
-    """Most sequences whose KV fits, not rounded; negative where not even the weights fit.
+    """Most sequences of an attention group whose cache fits, not rounded; negative where the weights do not fit.
 
-    Reference: per GPU of a group that shares its sequences. Default: per attention group of `tp` GPUs.
+    A pipeline holds the cache of all its sequences, each stage for its own layers.
     """
-    length = as_array(seq_len) + as_array(decode_len)
-    if not rules.literal_memory_sizes:
-        free = free_gb(gpu, model, tp=tp, experts_on_device=experts_on_device)
-        activations = activation_gb(model, 1 / as_array(tp))
-        return np.asarray(free / (length * model.kv_bytes_per_token / GB + activations))
-    t, x = as_array(tp), as_array(experts_on_device)
-    free = (
-        gpu.memory_gb * MEMORY_SHARE
-        - _LISTED_REST_GB
-        - _LISTED_ATTENTION_MB * model.layers / t / 1024
-        - _LISTED_EXPERT_MB * model.moe_layers * x / 1024
-    )
-    return np.asarray(free * GIB / (length * model.kv_bytes_per_token * t))
+    t, length = as_array(tp), as_array(seq_len) + as_array(decode_len)
+    drafts = tokens_per_sequence > 1
+    free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
+    held = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
+    cache = attention.cache_bytes_per_sequence(model, length, t) * held / GB
+    return np.asarray(free / (cache + activation_gb(model, tokens_per_sequence, t)))
+
+
+def max_prompts(
+    gpu: GpuSpec,
+    model: ModelSpec,
+    settings: CostSettings,
+    *,
+    longest: Numbers,
+    tp: Numbers,
+    experts_on_device: Numbers,
+    pp: Numbers = 1,
+) -> Array:
+    """Most prompts of `longest` tokens whose cache and activations fit on a rank, not rounded.
+
+    A chunk at a time is computed, the cache of the whole prompt is kept.
+    """
+    t, s = as_array(tp), as_array(longest)
+    drafts = settings.mtp_tokens > 0
+    free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
+    held = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
+    cache = attention.cache_bytes_per_sequence(model, s, t) * held * as_array(pp) / GB
+    chunk = np.minimum(s * (1 - settings.kv_cache_rate), settings.max_tokens_per_step)
+    return np.asarray(free / (cache + activation_gb(model, chunk, t)))

@@ -3,7 +3,7 @@
 | symbol | meaning | unit |
 |---|---|---|
 | G | GPUs of the island | 1 |
-| r, tp, dp | replicas, GPUs of an attention group, groups of a replica: r tp dp = G | 1 |
+| r, pp, dp, tp | replicas, stages of a replica, groups of a stage, GPUs of a group: r pp dp tp = G | 1 |
 | R[c, j] | rate of configuration c on range j | requests/s |
 | p[j] | probability of range j | 1 |
 
@@ -11,51 +11,123 @@ An island runs one configuration: the one with the smallest sum_j p[j] (best_j -
 Source: Rignall 2025, sections 4.6.1-2.
 """
 
-from math import isqrt
+from collections.abc import Sequence
 
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.rules import Rules
-from planner.domain import GpuSpec, ModelSpec, ParallelConfig, Phase
+from planner.cost.divisors import divisors
+from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig
+from planner.errors import InputError
+
+MOST_STAGES = 8
 
 
-def divisors(number: int) -> list[int]:
-    """Divisors, ascending."""
-    small = [k for k in range(1, isqrt(number) + 1) if number % k == 0]
-    return sorted({*small, *(number // k for k in small)})
-
-
-def configurations(gpu: GpuSpec, model: ModelSpec, rules: Rules, phase: Phase, size: int) -> list[ParallelConfig]:
-    """Every configuration of `size` GPUs that the mode allows.
-
-    Prefill has one replica: several are what several islands are. Reference: any divisors. Default: a tensor-parallel
-    group divides the heads and stays on one host, and a decode replica has no more GPUs than experts.
-    """
-    replicas = [1] if phase is Phase.PREFILL else divisors(size)
-    if rules.batch_per_gpu:
-        return [_config(size, r, tp) for r in replicas for tp in divisors(size // r)]
+def configurations(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, size: int) -> list[ParallelConfig]:
+    """Every configuration of `size` GPUs that the model and the hosts admit, fewest replicas first."""
     return [
-        _config(size, r, tp)
-        for r in replicas
-        if phase is Phase.PREFILL or size // r <= model.experts.routed
-        for tp in divisors(size // r)
-        if tp <= gpu.gpus_per_host and model.attention.heads % tp == 0
+        ParallelConfig(tp=shape.tp, dp=shape.dp, pp=shape.pp, replicas=size // devices)
+        for devices in reversed(divisors(size))
+        for shape in replica_shapes(gpu, model, settings, devices)
     ]
 
 
-def _config(size: int, replicas: int, tp: int) -> ParallelConfig:
-    return ParallelConfig(tp=tp, dp=size // replicas // tp, replicas=replicas)
+def replica_shapes(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, devices: int) -> list[ParallelConfig]:
+    """Configurations of one replica on `devices` GPUs.
+
+    A tensor-parallel group divides the heads and stays on one host; several stages only where each fills whole hosts;
+    a stage has no more GPUs than experts, and one group where there are none (further groups are replicas).
+    """
+    return [
+        ParallelConfig(tp=tp, dp=devices // pp // tp, pp=pp)
+        for pp in divisors(devices)
+        if stages_suit(gpu, model, settings, pp, devices // pp)
+        for tp in divisors(devices // pp)
+        if group_suits(gpu, model, tp) and spread_suits(model, settings, devices // pp, tp)
+    ]
 
 
-def choose(rates_rps: Array, probabilities: Array) -> int | None:
+def stages_suit(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, pp: int, stage_devices: int) -> bool:
+    """Whether a replica may have `pp` stages of `stage_devices` GPUs."""
+    return pp == 1 or (pp <= min(most_stages(model, settings), model.layers) and stage_devices % gpu.gpus_per_host == 0)
+
+
+def most_stages(model: ModelSpec, settings: CostSettings) -> int:
+    """Most pipeline stages that compete."""
+    if settings.max_pipeline_stages is not None:
+        return settings.max_pipeline_stages
+    return 1 if model.experts else MOST_STAGES
+
+
+def group_suits(gpu: GpuSpec, model: ModelSpec, tp: int) -> bool:
+    """Whether `tp` GPUs may form an attention group."""
+    kv = model.attention.divisible_kv_heads
+    shares = kv == 1 or kv % tp == 0 or tp % kv == 0
+    return tp <= gpu.gpus_per_host and model.attention.heads % tp == 0 and shares
+
+
+def spread_suits(model: ModelSpec, settings: CostSettings, stage_devices: int, tp: int) -> bool:
+    """Whether a stage may have `stage_devices` GPUs in groups of `tp`."""
+    if model.experts is None:
+        return stage_devices == tp
+    return stage_devices <= model.experts.routed + settings.redundant_experts
+
+
+def require_configuration(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, config: ParallelConfig) -> None:
+    """Raises InputError that says what is wrong with one asked-for configuration."""
+    if model.attention.heads % config.tp:
+        suited = [str(d) for d in divisors(model.attention.heads) if d <= gpu.gpus_per_host]
+        raise InputError(
+            f"tp: must divide the {model.attention.heads} attention heads of {model.name}, got {config.tp}.",
+            hint=f"Choose one of {', '.join(suited)}.",
+        )
+    if not group_suits(gpu, model, config.tp):
+        raise InputError(
+            f"tp: must stay within one host of {gpu.gpus_per_host} {gpu.name} and share out "
+            f"{model.attention.divisible_kv_heads} KV heads evenly, got {config.tp}.",
+            hint="Choose a smaller degree; more GPUs go to dp, pp or replicas.",
+        )
+    if config.pp > model.layers:
+        raise InputError(
+            f"pp: must be at most the {model.layers} layers of {model.name}, got {config.pp}.", hint="Lower it."
+        )
+    if not spread_suits(model, settings, config.stage_devices, config.tp):
+        _refuse_spread(model, settings, config)
+
+
+def require_drafts(model: ModelSpec, settings: CostSettings) -> None:
+    """Raises InputError where tokens are to be drafted by a model that has no layer for it."""
+    if settings.mtp_tokens and not model.mtp_layers:
+        raise InputError(
+            f"mtp_tokens: must be 0, {model.name} has no layer for multi-token prediction; got {settings.mtp_tokens}.",
+            hint="Leave it out, or choose a model that drafts.",
+        )
+
+
+def _refuse_spread(model: ModelSpec, settings: CostSettings, config: ParallelConfig) -> None:
+    if model.experts is None:
+        raise InputError(
+            f"dp: must be 1, {model.name} has no experts to spread over {config.dp} groups.",
+            hint="Further groups of a dense model are replicas.",
+        )
+    most = model.experts.routed + settings.redundant_experts
+    raise InputError(
+        f"devices: must be at most the {most} experts of {model.name} (redundant copies included), "
+        f"got {config.stage_devices}.",
+        hint="Use more replicas, or raise cost.redundant_experts.",
+    )
+
+
+def choose(rates_rps: Array, probabilities: Array, among: Sequence[int] | None = None) -> int | None:
     """Index of the configuration with the least weighted deviation from the best; None where all rates are zero.
 
-    `rates_rps` has shape (configurations, ranges). Ties go to the first.
+    `rates_rps` has shape (configurations, ranges); `among` leaves only these rows. Ties go to the first.
     """
-    best = rates_rps.max(axis=0)
+    rows = np.arange(len(rates_rps)) if among is None else np.asarray(among)
+    rates = rates_rps[rows]
+    best = rates.max(axis=0)
     reachable = best > 0
     if not reachable.any():
         return None
-    deviation = (best[reachable] - rates_rps[:, reachable]) / best[reachable]
-    return int(np.argmin(deviation @ probabilities[reachable]))
+    deviation = (best[reachable] - rates[:, reachable]) / best[reachable]
+    return int(rows[np.argmin(deviation @ probabilities[reachable])])

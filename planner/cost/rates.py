@@ -1,173 +1,119 @@
-"""Rates of every configuration of one island class, over all ranges.
+"""Rates of single replicas, over all ranges.
 
 | symbol | meaning | unit |
 |---|---|---|
 | s[j] | midpoint of range j | tokens |
 | n | prompts per rank and prefill step | 1 |
-| B | sequences of an attention group (reference: of a GPU) | 1 |
+| B | sequences of an attention group | 1 |
 | N | mean answer | tokens |
+| dp, pp | attention groups, stages of a replica | 1 |
 
-default   prefill: 1000 dp n / t           decode: 1000 r dp B / sum_{i<N} TPOT(s + i), N as it is
-reference prefill: 1000 / t                decode: 1000 r B / sum_{i<N} TPOT(s + i), N rounded to an integer
-
-Prompts beyond the step's token budget are taken alone. Arrays have shape (configurations, ranges).
+prefill 1000 dp n pp / t(s, n): pp steps are under way at once      decode 1000 dp B / (N mean TPOT(s + i, B))
+TPOT is linear in the cached length but for one kink (where communication is hidden), so a few points stand for the
+whole answer, to 0.1 %. What fits is asked for the longest prompt of a range. Arrays have shape (shapes, ranges).
 Source: facts on planning; Rignall 2025, sections 4.2.3 and 4.6.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from planner.cost import memory
-from planner.cost.arrays import Array, as_array, ceil_divide
-from planner.cost.decode import decode_step
-from planner.cost.prefill import prefill_step
-from planner.cost.rules import Rules
-from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig, Workload
-from planner.units import GB, MS_PER_S
+from planner.cost.arrays import Array
+from planner.cost.backend import CostBackend
+from planner.cost.grid import Degrees, RateGrid, answer_points, longest_prompts, midpoints
+from planner.cost.step import Steps
+from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase, Workload
+from planner.units import MS_PER_S
 
 LARGEST_BATCH = 1024
 BATCH_STEP = 8
-QUADRATURE_POINTS = 16
-EXACT_SUM_UP_TO = 512
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateGrid:
-    """Rates (requests/s), batch sizes and step times (ms) per configuration and range."""
-
-    rates_rps: Array
-    batch_sizes: Array
-    step_ms: Array
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Degrees:
-    """The configurations as columns of shape (configurations, 1)."""
-
-    tp: Array
-    dp: Array
-    replicas: Array
-
-    @classmethod
-    def of(cls, configs: list[ParallelConfig]) -> "Degrees":
-        """Columns of `configs`."""
-        columns = np.array([(c.tp, c.dp, c.replicas) for c in configs], dtype=float).T[:, :, None]
-        return cls(tp=columns[0], dp=columns[1], replicas=columns[2])
-
-    @property
-    def devices(self) -> Array:
-        """GPUs of a replica."""
-        return np.asarray(self.tp * self.dp)
+QUADRATURE_POINTS = 8
 
 
 def prefill_rates(
+    backend: CostBackend,
     gpu: GpuSpec,
     model: ModelSpec,
-    rules: Rules,
     settings: CostSettings,
     workload: Workload,
-    configs: list[ParallelConfig],
+    degrees: Degrees,
 ) -> RateGrid:
-    """Prefill rates of `configs`."""
-    degrees, lengths = Degrees.of(configs), _midpoints(workload)
-    prompts = _prompts_per_rank(gpu, model, rules, settings, degrees, workload)
-    step = prefill_step(
+    """Prefill rates of one replica of each shape; a rank takes as many prompts as budget and memory allow."""
+    lengths = midpoints(workload)
+    fits = memory.max_prompts(
         gpu,
         model,
-        rules,
-        seq_len=lengths,
+        settings,
+        longest=longest_prompts(workload),
         tp=degrees.tp,
-        dp=degrees.dp,
-        kv_cache_rate=settings.kv_cache_rate,
-        prompts_per_rank=np.maximum(prompts, 1),
-    ).total_ms
-    carried = as_array(1.0) if rules.memory_unchecked else degrees.dp * prompts
-    return RateGrid(rates_rps=carried * MS_PER_S / step, batch_sizes=prompts, step_ms=step)
-
-
-def _prompts_per_rank(
-    gpu: GpuSpec,
-    model: ModelSpec,
-    rules: Rules,
-    settings: CostSettings,
-    degrees: Degrees,
-    workload: Workload,
-) -> Array:
-    """Prompts of one rank's step: what the token budget and the memory allow, 0 where not even one fits."""
-    lengths = _midpoints(workload)
-    shape = np.broadcast_shapes(degrees.tp.shape, lengths.shape)
-    if rules.memory_unchecked:
-        return np.ones(shape)
-    fresh = lengths * (1 - settings.kv_cache_rate)
+        experts_on_device=memory.experts_on_device(model, settings, degrees.devices),
+        pp=degrees.pp,
+    )
+    fresh = np.round(lengths * (1 - settings.kv_cache_rate), 6)
     budget = np.maximum(1, np.floor(settings.max_tokens_per_step / fresh))
-    held = ceil_divide(model.experts.routed, degrees.devices) + model.experts.shared
-    free = memory.free_gb(gpu, model, tp=degrees.tp, experts_on_device=held)
-    longest = _largest(workload, rules)
-    activations = memory.activation_gb(model, longest * (1 - settings.kv_cache_rate) / degrees.tp)
-    needed = longest * model.kv_bytes_per_token / GB + activations
-    return np.minimum(budget, np.maximum(0, np.floor(free / needed)))
+    steps = _steps(Phase.PREFILL, degrees, lengths, np.ones(fits.shape), settings.kv_cache_rate)
+    prompts = np.minimum(np.minimum(budget, np.floor(np.maximum(fits, 0))), np.floor(backend.largest_batch(steps)))
+    ms = backend.step_ms(replace(steps, batch=np.maximum(prompts, 1)))
+    return _grid(degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
 
 
 def decode_rates(
-    gpu: GpuSpec, model: ModelSpec, rules: Rules, workload: Workload, configs: list[ParallelConfig]
+    backend: CostBackend,
+    gpu: GpuSpec,
+    model: ModelSpec,
+    settings: CostSettings,
+    workload: Workload,
+    degrees: Degrees,
 ) -> RateGrid:
-    """Decode rates of `configs`, each range at the largest batch that fits."""
-    degrees, lengths = Degrees.of(configs), _midpoints(workload)
-    batch = _batch(gpu, model, rules, workload, degrees)
-    offsets, tokens = _answer_tokens(workload, rules)
-    tpot = decode_step(
-        gpu,
-        model,
-        rules,
-        seq_len=lengths[..., None] + offsets,
-        tp=degrees.tp[..., None],
-        batch_size=np.maximum(batch, 1)[..., None],
-        devices=degrees.devices[..., None],
-    ).total_ms.mean(axis=-1)
-    groups = degrees.replicas if rules.batch_per_gpu else degrees.replicas * degrees.dp
-    return RateGrid(rates_rps=groups * batch * MS_PER_S / (tokens * tpot), batch_sizes=batch, step_ms=tpot)
+    """Decode rates of one replica of each shape, each range at the largest batch that fits."""
+    tokens = max(1.0, workload.mean_output_tokens)
+    cached = midpoints(workload)[..., None] + answer_points(tokens, QUADRATURE_POINTS)
+    batch = _batch(backend, gpu, model, settings, workload, degrees, cached)
+    columns = Degrees(
+        tp=degrees.tp[..., None], dp=degrees.dp[..., None], pp=degrees.pp[..., None], replicas=degrees.replicas
+    )
+    tpot = backend.step_ms(_steps(Phase.DECODE, columns, cached, np.maximum(batch, 1)[..., None])).mean(axis=-1)
+    return _grid(degrees.dp * batch * MS_PER_S / (tokens * tpot), batch, tpot)
 
 
-def _batch(gpu: GpuSpec, model: ModelSpec, rules: Rules, workload: Workload, degrees: Degrees) -> Array:
-    """Largest batch per configuration and range, a multiple of 8 where there are 8; 0 where nothing fits."""
-    held = ceil_divide(model.experts.routed, degrees.devices) + model.experts.shared
+def _batch(
+    backend: CostBackend,
+    gpu: GpuSpec,
+    model: ModelSpec,
+    settings: CostSettings,
+    workload: Workload,
+    degrees: Degrees,
+    cached: Array,
+) -> Array:
+    """Largest batch per shape and range, a multiple of 8 where there are 8; 0 where nothing fits."""
     most = memory.max_batch(
         gpu,
         model,
-        rules,
-        seq_len=_largest(workload, rules),
+        seq_len=longest_prompts(workload),
         decode_len=workload.max_output_tokens,
         tp=degrees.tp,
-        experts_on_device=held,
+        experts_on_device=memory.experts_on_device(model, settings, degrees.devices),
+        pp=degrees.pp,
+        tokens_per_sequence=1 + settings.mtp_tokens,
     )
-    whole = np.minimum(np.floor(np.maximum(most, 0)), LARGEST_BATCH)
+    steps = _steps(Phase.DECODE, degrees, cached.max(axis=-1), np.ones(most.shape))
+    known = np.minimum(backend.largest_batch(steps), LARGEST_BATCH)
+    whole = np.minimum(np.floor(np.maximum(most, 0)), np.floor(known))
+    whole = np.where(whole >= degrees.pp, whole, 0)  # a stage without a sequence would idle
     rounded = whole - whole % BATCH_STEP
-    if rules.batch_per_gpu:
-        return np.where(most >= 1, np.maximum(rounded, BATCH_STEP), 0)
-    return np.where(rounded >= BATCH_STEP, rounded, whole)
+    return np.where(rounded >= np.maximum(BATCH_STEP, degrees.pp), rounded, whole)
 
 
-def _answer_tokens(workload: Workload, rules: Rules) -> tuple[Array, float]:
-    """Where in the answer TPOT is sampled (offsets in tokens), and how many tokens it stands for.
-
-    TPOT is piecewise linear in the cached length, so the midpoint rule is exact but for its single kink.
-    """
-    tokens = max(1.0, workload.mean_output_tokens)
-    if rules.stepped_efficiency:
-        tokens = float(max(1, round(tokens)))
-        if tokens <= EXACT_SUM_UP_TO:
-            return np.arange(tokens), tokens
-    points = QUADRATURE_POINTS
-    return (np.arange(points) + 0.5) * tokens / points - 0.5, tokens
+def _steps(phase: Phase, degrees: Degrees, length: Array, batch: Array, cached: float = 0.0) -> Steps:
+    return Steps(phase=phase, tp=degrees.tp, dp=degrees.dp, pp=degrees.pp, length=length, batch=batch, cached=cached)
 
 
-def _largest(workload: Workload, rules: Rules) -> Array:
-    """The length that has to fit, per range."""
-    if rules.memory_at_midpoint:
-        return _midpoints(workload)
-    return np.array([[r.longest_input_tokens for r in workload.ranges]], dtype=float)
-
-
-def _midpoints(workload: Workload) -> Array:
-    return np.array([[r.midpoint for r in workload.ranges]], dtype=float)
+def _grid(rates: Array, batch: Array, ms: Array) -> RateGrid:
+    """Rates with nothing where the source has no answer."""
+    known = np.isfinite(ms)
+    return RateGrid(
+        rates_rps=np.where(known, rates, 0.0),
+        batch_sizes=np.where(known, batch, 0.0),
+        step_ms=np.where(known, ms, 0.0),
+    )

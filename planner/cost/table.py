@@ -1,19 +1,37 @@
-"""The performance table: one row an island class, computed once per class."""
+"""The performance table: one row an island class, all sizes of a GPU type at once.
+
+A replica's rate depends on its shape alone, so each shape is computed once and every size that holds copies of it
+multiplies.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from planner.cost import memory
-from planner.cost.arrays import ceil_divide
-from planner.cost.efficiency import MEMORY_SHARE
-from planner.cost.parallelism import choose, configurations
-from planner.cost.rates import Degrees, RateGrid, decode_rates, prefill_rates
-from planner.cost.rules import Rules, rules_of
+from planner.cost.arrays import Array
+from planner.cost.backend import open_backend
+from planner.cost.device import require_figures
+from planner.cost.divisors import divisors
+from planner.cost.efficiency import origin_of
+from planner.cost.grid import Degrees, RateGrid, midpoints
+from planner.cost.memory import MEMORY_SHARE, RESERVE_GB
+from planner.cost.parallelism import choose, replica_shapes, require_drafts
+from planner.cost.rates import decode_rates, prefill_rates
+from planner.cost.reference import decode_rates as reference_decode_rates
+from planner.cost.reference import prefill_rates as reference_prefill_rates
+from planner.cost.reference import reference_configurations
+from planner.cost.tabulated import TabulatedBackend
 from planner.domain import (
     ClassPerformance,
+    CostMode,
     CostSettings,
+    CostSource,
     GpuSpec,
     IslandClass,
     ModelSpec,
+    Origin,
     ParallelConfig,
     Phase,
     PhasePerformance,
@@ -21,70 +39,165 @@ from planner.domain import (
 )
 
 LARGEST_SOUGHT_ISLAND = 512
+_SHAPES_AT_ONCE = 256  # bounds the arrays to a few megabytes
 
 
 def tabulate(
     gpu: GpuSpec, size: int, *, model: ModelSpec, workload: Workload, settings: CostSettings
 ) -> ClassPerformance:
     """What an island of `size` GPUs does in each phase and range, at its one best configuration per phase."""
-    return ClassPerformance(
-        island=IslandClass(gpu=gpu.name, size=size),
-        prefill=_phase(gpu, size, Phase.PREFILL, model, workload, settings),
-        decode=_phase(gpu, size, Phase.DECODE, model, workload, settings),
-    )
+    return tabulate_sizes(gpu, [size], model=model, workload=workload, settings=settings)[0]
+
+
+def tabulate_sizes(
+    gpu: GpuSpec, sizes: Sequence[int], *, model: ModelSpec, workload: Workload, settings: CostSettings
+) -> list[ClassPerformance]:
+    """`tabulate` for every size, much cheaper than one by one.
+
+    Raises InputError where the GPU lacks a figure, or a profile has nothing on it.
+    """
+    require_figures(gpu)
+    require_drafts(model, settings)
+    halves = {phase: _phase(gpu, sizes, phase, model, workload, settings) for phase in Phase}
+    return [
+        ClassPerformance(island=IslandClass(gpu=gpu.name, size=size), prefill=prefill, decode=decode)
+        for size, prefill, decode in zip(sizes, halves[Phase.PREFILL], halves[Phase.DECODE], strict=True)
+    ]
 
 
 def smallest_island(
     gpu: GpuSpec, phase: Phase, *, model: ModelSpec, workload: Workload, settings: CostSettings
 ) -> int | None:
     """Fewest GPUs of this type that serve every range of `phase` in one island; None beyond 512 GPUs."""
-    for size in range(1, LARGEST_SOUGHT_ISLAND + 1):
-        if all(rate > 0 for rate in _phase(gpu, size, phase, model, workload, settings).rates_rps):
-            return size
+    require_figures(gpu)
+    for first in range(1, LARGEST_SOUGHT_ISLAND + 1, 64):
+        sizes = range(first, first + 64)
+        for size, row in zip(sizes, _phase(gpu, sizes, phase, model, workload, settings), strict=True):
+            if all(rate > 0 for rate in row.rates_rps):
+                return size
     return None
 
 
 def _phase(
+    gpu: GpuSpec, sizes: Sequence[int], phase: Phase, model: ModelSpec, workload: Workload, settings: CostSettings
+) -> list[PhasePerformance]:
+    if settings.mode is CostMode.REFERENCE:
+        return [_reference_row(gpu, size, phase, model, workload, settings) for size in sizes]
+    shapes = _Shapes.of(gpu, sizes, phase, model, workload, settings)
+    probabilities = np.array([r.probability for r in workload.ranges])
+    return [_row(shapes, size, probabilities, gpu, model, settings) for size in sizes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shapes:
+    """Replica shapes of every number of GPUs that some size holds copies of, and what one replica does."""
+
+    configs: list[ParallelConfig]
+    rows: dict[int, range]
+    grid: RateGrid
+    origin: tuple[Origin, str]
+
+    @classmethod
+    def of(
+        cls,
+        gpu: GpuSpec,
+        sizes: Sequence[int],
+        phase: Phase,
+        model: ModelSpec,
+        workload: Workload,
+        settings: CostSettings,
+    ) -> "_Shapes":
+        """The shapes for `sizes`, computed in pieces that bound the memory they take."""
+        configs: list[ParallelConfig] = []
+        rows: dict[int, range] = {}
+        for devices in sorted({d for size in sizes for d in divisors(size)}):
+            found = replica_shapes(gpu, model, settings, devices)
+            rows[devices] = range(len(configs), len(configs) + len(found))
+            configs += found
+        backend, of_phase = open_backend(gpu, model, settings), _RATES[phase]
+        if isinstance(backend, TabulatedBackend):
+            backend.require_coverage(phase, midpoints(workload))
+        pieces = [
+            of_phase(backend, gpu, model, settings, workload, Degrees.of(configs[k : k + _SHAPES_AT_ONCE]))
+            for k in range(0, len(configs), _SHAPES_AT_ONCE)
+        ]
+        grid = RateGrid.joined(pieces, len(workload.ranges))
+        return cls(configs=configs, rows=rows, grid=grid, origin=_origin(gpu, phase, settings))
+
+    def of_size(self, size: int) -> Iterator[tuple[int, int]]:
+        """(row, copies) of every configuration of `size` GPUs, fewest replicas first."""
+        for devices in reversed(divisors(size)):
+            for row in self.rows[devices]:
+                yield row, size // devices
+
+
+def _origin(gpu: GpuSpec, phase: Phase, settings: CostSettings) -> tuple[Origin, str]:
+    if settings.source is CostSource.TABULATED:
+        return Origin.USER, "profile: step times interpolated"
+    return origin_of(gpu, phase, settings.calibration)
+
+
+_RATES = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}
+
+
+def _row(
+    shapes: _Shapes, size: int, probabilities: Array, gpu: GpuSpec, model: ModelSpec, settings: CostSettings
+) -> PhasePerformance:
+    found = list(shapes.of_size(size))
+    if not found:
+        return _idle(len(probabilities), f"no parallel configuration of {size} GPUs suits {model.name}")
+    rows, copies = (np.array(column) for column in zip(*found, strict=True))
+    rates = shapes.grid.rates_rps[rows] * copies[:, None]
+    chosen = choose(rates, probabilities)
+    if chosen is None:
+        return _idle(len(probabilities), _shortage(gpu, model, settings, [shapes.configs[row] for row in rows]))
+    row, config = int(rows[chosen]), shapes.configs[int(rows[chosen])]
+    origin, said = shapes.origin
+    return PhasePerformance(
+        parallel=ParallelConfig(tp=config.tp, dp=config.dp, pp=config.pp, replicas=int(copies[chosen])),
+        rates_rps=tuple(rates[chosen].tolist()),
+        batch_sizes=tuple(shapes.grid.batch_sizes[row].astype(int).tolist()),
+        step_ms=tuple(shapes.grid.step_ms[row].tolist()),
+        origin=origin,
+        origin_source=said,
+    )
+
+
+def _reference_row(
     gpu: GpuSpec, size: int, phase: Phase, model: ModelSpec, workload: Workload, settings: CostSettings
 ) -> PhasePerformance:
-    rules = rules_of(settings.mode)
-    configs = configurations(gpu, model, rules, phase, size)
-    if not configs:
-        return _idle(workload, f"no parallel configuration of {size} GPUs suits {model.name}")
+    configs = reference_configurations(phase, size)
     if phase is Phase.PREFILL:
-        grid = prefill_rates(gpu, model, rules, settings, workload, configs)
+        grid = reference_prefill_rates(gpu, model, settings, workload, configs)
     else:
-        grid = decode_rates(gpu, model, rules, workload, configs)
+        grid = reference_decode_rates(gpu, model, workload, configs)
     chosen = choose(grid.rates_rps, np.array([r.probability for r in workload.ranges]))
     if chosen is None:
-        return _idle(workload, _shortage(gpu, model, rules, configs))
-    return _row(grid, chosen, configs[chosen])
-
-
-def _row(grid: RateGrid, chosen: int, config: ParallelConfig) -> PhasePerformance:
+        return _idle(len(workload.ranges), f"{size} {gpu.name} cannot hold {model.name} (by the simulator's literals)")
     return PhasePerformance(
-        parallel=config,
-        rates_rps=tuple(float(v) for v in grid.rates_rps[chosen]),
-        batch_sizes=tuple(int(v) for v in grid.batch_sizes[chosen]),
-        step_ms=tuple(float(v) for v in grid.step_ms[chosen]),
+        parallel=configs[chosen],
+        rates_rps=tuple(grid.rates_rps[chosen].tolist()),
+        batch_sizes=tuple(grid.batch_sizes[chosen].astype(int).tolist()),
+        step_ms=tuple(grid.step_ms[chosen].tolist()),
+        origin_source="Shallowsim's factors",
     )
 
 
-def _idle(workload: Workload, reason: str) -> PhasePerformance:
-    none = len(workload.ranges)
+def _idle(ranges: int, reason: str) -> PhasePerformance:
     return PhasePerformance(
-        parallel=None, rates_rps=(0.0,) * none, batch_sizes=(0,) * none, step_ms=(0.0,) * none, reason=reason
+        parallel=None, rates_rps=(0.0,) * ranges, batch_sizes=(0,) * ranges, step_ms=(0.0,) * ranges, reason=reason
     )
 
 
-def _shortage(gpu: GpuSpec, model: ModelSpec, rules: Rules, configs: list[ParallelConfig]) -> str:
-    """Why nothing fits, with the least that one GPU would have to hold."""
+def _shortage(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, configs: list[ParallelConfig]) -> str:
+    """Why nothing is served, with the least that one GPU would have to hold."""
     degrees = Degrees.of(configs)
-    held = ceil_divide(model.experts.routed, degrees.devices) + model.experts.shared
-    least = float(memory.weights_gb(model, tp=degrees.tp, experts_on_device=held).min())
-    usable = gpu.memory_gb * MEMORY_SHARE
-    said = "" if not rules.literal_memory_sizes else " (by the simulator's literals)"
+    held = memory.experts_on_device(model, settings, degrees.devices)
+    least = float(memory.weights_gb(model, tp=degrees.tp, experts_on_device=held, pp=degrees.pp).min())
+    usable = gpu.memory_gb * MEMORY_SHARE - RESERVE_GB
+    if least <= usable and settings.source is CostSource.TABULATED:
+        return f"the profile has no measurement of {model.name} on so many {gpu.name} at these lengths"
     return (
-        f"{model.name} puts at least {least:.0f} GB of weights on each GPU{said}; "
+        f"{model.name} puts at least {least:.0f} GB of weights on each GPU; "
         f"one {gpu.name} offers {usable:.0f} GB for weights and KV cache"
     )

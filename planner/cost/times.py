@@ -1,14 +1,19 @@
 """The cost stage's public functions on single configurations: names or records in, breakdowns out."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from planner import catalog
-from planner.cost import memory
+from planner.cost import memory, reference
+from planner.cost.arguments import require_at_least, require_one_shape, require_share, require_whole
 from planner.cost.arrays import Array, Numbers, as_array
-from planner.cost.decode import DecodeTime, decode_step
-from planner.cost.prefill import PrefillTime, prefill_step
-from planner.cost.rules import Rules, rules_of
-from planner.domain import CostMode, GpuSpec, ModelSpec
+from planner.cost.breakdowns import DecodeTime, PrefillTime
+from planner.cost.device import require_figures
+from planner.cost.parallelism import require_configuration, require_drafts
+from planner.cost.parts import StepCost
+from planner.cost.step import Steps, step_cost
+from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase
 from planner.errors import InputError
 
 DEFAULT_MODEL = "deepseek-v3"
@@ -20,34 +25,41 @@ def prefill_time(
     *,
     tp: Numbers,
     dp: Numbers,
+    pp: Numbers = 1,
     kv_cache_rate: Numbers = 0.0,
     prompts_per_rank: Numbers = 1,
     model: ModelSpec | str = DEFAULT_MODEL,
     mode: CostMode | str = CostMode.DEFAULT,
+    settings: CostSettings | None = None,
 ) -> PrefillTime:
-    """Time of one prefill step (ms) on tp*dp GPUs.
+    """Time in which `dp` ranks of `tp` GPUs take in prompts, `prompts_per_rank` of `seq_len` tokens each (ms).
 
-    Each of `dp` ranks carries `prompts_per_rank` prompts of `seq_len` tokens, of which the share `kv_cache_rate` is
-    in the prefix cache. Lengths, degrees and rates may be arrays that broadcast. `gpu` and `model` are records or
-    names. Raises InputError on unknown names and on values outside their domain.
+    `kv_cache_rate` of a prompt is in the prefix cache; prompts beyond the settings' token budget are taken in chunks.
+    Lengths and degrees may be arrays that broadcast. `gpu` and `model` are records or names; `settings` hold the other
+    conditions; `mode` and `kv_cache_rate` stand here, not there.
+    Raises InputError on unknown names and on values that the GPU or the model cannot have.
     """
-    rules = _rules(mode)
-    _at_least(seq_len, 1, "seq_len")
-    _whole(tp, "tp")
-    _whole(dp, "dp")
-    _whole(prompts_per_rank, "prompts_per_rank")
-    _share(kv_cache_rate, "kv_cache_rate")
-    _one_shape(seq_len, tp, dp, prompts_per_rank, kv_cache_rate)
-    return prefill_step(
-        _gpu(gpu),
-        _model(model),
-        rules,
-        seq_len=seq_len,
-        tp=tp,
-        dp=dp,
-        kv_cache_rate=kv_cache_rate,
-        prompts_per_rank=prompts_per_rank,
-    )
+    chosen = _settings(settings, mode)
+    spec, shape = _gpu(gpu), _model(model)
+    require_at_least(seq_len, 1, "seq_len")
+    for numbers, name in ((tp, "tp"), (dp, "dp"), (pp, "pp"), (prompts_per_rank, "prompts_per_rank")):
+        require_whole(numbers, name)
+    require_share(kv_cache_rate, "kv_cache_rate")
+    require_one_shape(seq_len, tp, dp, pp, prompts_per_rank, kv_cache_rate)
+    if chosen.mode is CostMode.REFERENCE:
+        return reference.prefill_step(
+            spec,
+            shape,
+            seq_len=seq_len,
+            tp=tp,
+            dp=dp,
+            kv_cache_rate=kv_cache_rate,
+            prompts_per_rank=prompts_per_rank,
+        )
+    steps = replace(_steps(Phase.PREFILL, tp, dp, pp, seq_len, prompts_per_rank), cached=kv_cache_rate)
+    _require(spec, shape, chosen, steps)
+    cost = step_cost(spec, shape, chosen, steps)
+    return PrefillTime(**_per_layer(shape, cost), **_sums(cost), total_ms=cost.total_ms)
 
 
 def decode_time(
@@ -57,36 +69,53 @@ def decode_time(
     tp: Numbers,
     batch_size: Numbers,
     devices: Numbers,
+    pp: Numbers = 1,
     experts_per_device: Numbers | None = None,
     fp8_combine: bool = False,
     model: ModelSpec | str = DEFAULT_MODEL,
     mode: CostMode | str = CostMode.DEFAULT,
+    settings: CostSettings | None = None,
 ) -> DecodeTime:
-    """Time per output token (ms) on a replica of `devices` GPUs in attention groups of `tp`.
+    """Time per output token (ms) on a replica of `pp` stages of `devices` GPUs in attention groups of `tp`.
 
-    `seq_len` tokens are in the KV cache. `batch_size` is per attention group (default) or per GPU (reference).
-    `experts_per_device` defaults to ceil(E/devices). Arrays broadcast. Raises InputError as `prefill_time` does.
+    `seq_len` tokens are in the KV cache. `batch_size` sequences are on each attention group (default) or each GPU
+    (reference), `batch_size / tp` of them fall to each GPU's experts and all-to-all. `experts_per_device` and
+    `fp8_combine` belong to reference mode; by default experts are ceil((E + redundant) / devices).
+    Arrays broadcast. Raises InputError as `prefill_time` does.
     """
-    rules = _rules(mode)
-    _at_least(seq_len, 0, "seq_len")
-    _whole(tp, "tp")
-    _at_least(batch_size, 1, "batch_size")
-    _whole(devices, "devices")
+    chosen = _settings(settings, mode)
+    spec, shape = _gpu(gpu), _model(model)
+    require_at_least(seq_len, 0, "seq_len")
+    require_at_least(batch_size, 1, "batch_size")
+    for numbers, name in ((tp, "tp"), (devices, "devices"), (pp, "pp")):
+        require_whole(numbers, name)
     if experts_per_device is not None:
-        _whole(experts_per_device, "experts_per_device")
-    _one_shape(seq_len, tp, batch_size, devices, experts_per_device if experts_per_device is not None else 1)
-    if not rules.batch_per_gpu and not np.all(as_array(devices) % as_array(tp) == 0):
+        require_whole(experts_per_device, "experts_per_device")
+    require_one_shape(seq_len, tp, batch_size, devices, pp, 1 if experts_per_device is None else experts_per_device)
+    if chosen.mode is CostMode.REFERENCE:
+        return reference.decode_step(
+            spec,
+            shape,
+            seq_len=seq_len,
+            tp=tp,
+            batch_size=batch_size,
+            devices=devices,
+            experts_per_device=experts_per_device,
+            fp8_combine=fp8_combine,
+        )
+    if experts_per_device is not None or fp8_combine:
+        raise InputError(
+            "experts_per_device, fp8_combine: are of reference mode only.",
+            hint="By default experts follow from devices and settings.redundant_experts.",
+        )
+    if not np.all(as_array(devices) % as_array(tp) == 0):
         raise InputError(f"tp: must divide devices, {devices!r}, got {tp!r}.", hint="Mend the call.")
-    return decode_step(
-        _gpu(gpu),
-        _model(model),
-        rules,
-        seq_len=seq_len,
-        tp=tp,
-        batch_size=batch_size,
-        devices=devices,
-        experts_per_device=experts_per_device,
-        fp8_combine=fp8_combine,
+    steps = _steps(Phase.DECODE, tp, as_array(devices) / as_array(tp), pp, seq_len, batch_size)
+    _require(spec, shape, chosen, steps)
+    cost = step_cost(spec, shape, chosen, steps)
+    exposed = cost.part("dispatch").ms + cost.part("combine").ms - cost.hidden_ms if shape.experts else as_array(0.0)
+    return DecodeTime(
+        **_per_layer(shape, cost), overlapped_ms=cost.total_ms - exposed * cost.scale, total_ms=cost.total_ms
     )
 
 
@@ -97,6 +126,7 @@ def max_batch_size(
     *,
     tp: Numbers,
     experts_on_device: Numbers,
+    pp: Numbers = 1,
     model: ModelSpec | str = DEFAULT_MODEL,
     mode: CostMode | str = CostMode.DEFAULT,
 ) -> Array:
@@ -104,20 +134,20 @@ def max_batch_size(
 
     Not rounded; negative where not even the weights fit. Per attention group (default) or per GPU (reference).
     """
-    rules = _rules(mode)
-    _at_least(seq_len, 0, "seq_len")
-    _at_least(decode_len, 0, "decode_len")
-    _at_least(as_array(seq_len) + as_array(decode_len), 1, "seq_len + decode_len")
-    _whole(tp, "tp")
-    _at_least(experts_on_device, 0, "experts_on_device")
+    require_at_least(seq_len, 0, "seq_len")
+    require_at_least(decode_len, 0, "decode_len")
+    require_at_least(as_array(seq_len) + as_array(decode_len), 1, "seq_len + decode_len")
+    require_whole(tp, "tp")
+    require_whole(pp, "pp")
+    require_at_least(experts_on_device, 0, "experts_on_device")
+    spec, shape = _gpu(gpu), _model(model)
+    require_figures(spec)
+    if _settings(None, mode).mode is CostMode.REFERENCE:
+        return reference.max_batch(
+            spec, shape, seq_len=seq_len, decode_len=decode_len, tp=tp, experts_on_device=experts_on_device
+        )
     return memory.max_batch(
-        _gpu(gpu),
-        _model(model),
-        rules,
-        seq_len=seq_len,
-        decode_len=decode_len,
-        tp=tp,
-        experts_on_device=experts_on_device,
+        spec, shape, seq_len=seq_len, decode_len=decode_len, tp=tp, experts_on_device=experts_on_device, pp=pp
     )
 
 
@@ -133,48 +163,71 @@ def _model(model: ModelSpec | str) -> ModelSpec:
     return catalog.model(model) if isinstance(model, str) else model
 
 
-def _rules(mode: CostMode | str) -> Rules:
+def _settings(settings: CostSettings | None, mode: CostMode | str) -> CostSettings:
     try:
-        return rules_of(CostMode(mode))
+        wanted = CostMode(mode)
     except ValueError:
         raise InputError(
             f"cost mode: must be one of {', '.join(CostMode)}, got {mode!r}.", hint="Choose one of them."
         ) from None
+    return replace(settings or CostSettings(), mode=wanted)
 
 
-def _at_least(numbers: Numbers, least: float, name: str) -> None:
-    values = _numeric(numbers, name)
-    if values.size == 0 or not np.all(np.isfinite(values) & (values >= least)):
-        raise InputError(f"{name}: must be finite and at least {least:g}, got {numbers!r}.", hint="Mend the call.")
+def _steps(phase: Phase, tp: Numbers, dp: Numbers, pp: Numbers, length: Numbers, batch: Numbers) -> Steps:
+    return Steps(
+        phase=phase,
+        tp=as_array(tp),
+        dp=as_array(dp),
+        pp=as_array(pp),
+        length=as_array(length),
+        batch=as_array(batch),
+    )
 
 
-def _whole(numbers: Numbers, name: str) -> None:
-    """At least 1, and no fraction of a GPU."""
-    _at_least(numbers, 1, name)
-    if not np.all(as_array(numbers) % 1 == 0):
-        raise InputError(f"{name}: must be a whole number, got {numbers!r}.", hint="Mend the call.")
-
-
-def _numeric(numbers: Numbers, name: str) -> Array:
-    try:
-        if isinstance(numbers, str | bytes | bool):
-            raise TypeError
-        return as_array(numbers)
-    except (TypeError, ValueError):
+def _require(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps) -> None:
+    """Every asked-for configuration must suit the GPU and the model, every length the context."""
+    require_figures(gpu)
+    require_drafts(model, settings)
+    longest = float(np.max(steps.length))
+    if longest > model.max_context:
         raise InputError(
-            f"{name}: must be a number or an array of numbers, got {numbers!r}.", hint="Mend the call."
-        ) from None
+            f"seq_len: must be at most the {model.max_context} tokens of context of {model.name}, got {longest:g}.",
+            hint="Shorten it, or choose a model with a longer context.",
+        )
+    for tp, dp, pp in {tuple(row) for row in _degrees(steps).tolist()}:
+        require_configuration(gpu, model, settings, ParallelConfig(tp=int(tp), dp=int(dp), pp=int(pp)))
 
 
-def _one_shape(*arguments: Numbers) -> None:
-    shapes = [as_array(argument).shape for argument in arguments]
-    try:
-        np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise InputError(f"arguments: arrays must broadcast, got shapes {shapes}.", hint="Mend the call.") from None
+def _degrees(steps: Steps) -> Array:
+    columns = np.broadcast_arrays(steps.tp, steps.dp, steps.pp)
+    return np.stack([np.ravel(column) for column in columns], axis=1)
 
 
-def _share(numbers: Numbers, name: str) -> None:
-    values = _numeric(numbers, name)
-    if not np.all(np.isfinite(values) & (values >= 0) & (values < 1)):
-        raise InputError(f"{name}: must lie in [0, 1), got {numbers!r}.", hint="Give the share of cached tokens.")
+def _per_layer(model: ModelSpec, cost: StepCost) -> dict[str, Array]:
+    """A step's parts, per layer that has them."""
+    every = sum(cost.part(name).ms for name in ("projections", "attention", "all-reduce", "small kernels"))
+    moe, dense = max(model.moe_layers, 1), max(model.dense_layers, 1)
+    experts = {
+        key: as_array(cost.part(name).ms / moe) if model.experts else as_array(0.0)
+        for key, name in (
+            ("shared_ms", "shared experts"),
+            ("routed_ms", "routed experts"),
+            ("dispatch_ms", "dispatch"),
+            ("combine_ms", "combine"),
+        )
+    }
+    attention = as_array(every / model.layers)
+    return {
+        "attention_ms": attention,
+        "dense_attention_ms": attention,
+        "dense_ms": as_array(cost.part("dense").ms / dense),
+        **experts,
+    }
+
+
+def _sums(cost: StepCost) -> dict[str, Array]:
+    talking = ("dispatch", "combine")
+    return {
+        "compute_ms": as_array(sum(part.ms for part in cost.parts if part.name not in talking)),
+        "comm_ms": as_array(sum((part.ms for part in cost.parts if part.name in talking), start=as_array(0.0))),
+    }

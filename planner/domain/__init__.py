@@ -1,6 +1,8 @@
 """Frozen records and the protocols between stages. Knows nothing but `units` and `errors`."""
 
 from planner.domain.assignment import Assignment, Duty
+from planner.domain.efficiency import Calibration, Factor, Origin
+from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
 from planner.domain.gpu import GpuSpec, Price, Source
 from planner.domain.layout import (
     Inventory,
@@ -10,14 +12,16 @@ from planner.domain.layout import (
     ParallelConfig,
     Phase,
 )
-from planner.domain.model import Experts, MlaAttention, ModelSpec
+from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
+from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
 from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
-from planner.domain.plan import Plan, PlannedIsland, Provenance, Route, SearchRecord, Trial
+from planner.domain.plan import Estimate, Plan, PlannedIsland, Provenance, Route, SearchRecord, Trial
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.scenario import (
     AssignmentSettings,
     CostMode,
     CostSettings,
+    CostSource,
     Formulation,
     InputHash,
     RangeSettings,
@@ -31,25 +35,37 @@ from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Wo
 __all__ = [
     "Assignment",
     "AssignmentSettings",
+    "Attention",
+    "Calibration",
+    "CalibrationFit",
     "ClassPerformance",
+    "ConfigurationRates",
     "CostMode",
     "CostSettings",
+    "CostSource",
     "Duty",
+    "Estimate",
     "EvaluateLayouts",
     "Evaluation",
     "Experts",
+    "Factor",
     "Formulation",
     "GpuSpec",
+    "GroupedAttention",
     "InputHash",
     "Inventory",
     "InventoryItem",
     "IslandClass",
+    "JudgedMeasurement",
     "Layout",
     "LengthProfile",
     "LengthRange",
+    "Measurement",
     "MlaAttention",
     "ModelSpec",
+    "Origin",
     "ParallelConfig",
+    "PartOfStep",
     "PerformanceTable",
     "Phase",
     "PhasePerformance",
@@ -66,6 +82,7 @@ __all__ = [
     "SearchRecord",
     "SearchSettings",
     "Source",
+    "StepExplanation",
     "Surrogate",
     "Trial",
     "Workload",

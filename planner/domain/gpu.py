@@ -29,7 +29,7 @@ class GpuSpec:
     `sms_for_communication` are the streaming multiprocessors that prefill sets aside for all-to-all kernels.
     `gpus_per_nvlink_domain` GPUs reach each other at `nvlink_gb_s`; `gpus_per_host` share one operating system.
     `reference_memory_gb_s` is the memory bandwidth that Shallowsim lists (facts: it differs for the H800).
-    `expert_efficiency` names the curve of `cost.efficiency` that the device follows.
+    `family` names the efficiency factors that the device follows (hopper, h20, blackwell, ampere, cdna3, rubin).
     """
 
     name: str
@@ -48,7 +48,7 @@ class GpuSpec:
     gpus_per_host: int
     idle_w: float
     max_w: float
-    expert_efficiency: str = "general"
+    family: str = "any"
     node_selector: tuple[tuple[str, str], ...] = ()
     price: Price | None = None
     sources: tuple[Source, ...] = ()

@@ -70,19 +70,25 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelConfig:
-    """How one island runs the model: `replicas` copies, each of `dp` attention groups of `tp` GPUs.
+    """How one island runs the model: `replicas` copies, each of `pp` stages of `dp` attention groups of `tp` GPUs.
 
-    `replicas * dp * tp` is the island's size; a replica spreads the experts over its `dp * tp` GPUs.
+    `replicas * pp * dp * tp` is the island's size; a stage spreads its layers' experts over its `dp * tp` GPUs.
     """
 
     tp: int
     dp: int
     replicas: int = 1
+    pp: int = 1
+
+    @property
+    def stage_devices(self) -> int:
+        """GPUs of one pipeline stage."""
+        return self.tp * self.dp
 
     @property
     def devices(self) -> int:
         """GPUs of one replica."""
-        return self.tp * self.dp
+        return self.pp * self.stage_devices
 
     @property
     def size(self) -> int:

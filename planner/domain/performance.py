@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from planner.domain.efficiency import Origin
 from planner.domain.layout import IslandClass, ParallelConfig, Phase
 from planner.domain.workload import LengthRange
 
@@ -12,7 +13,8 @@ class PhasePerformance:
 
     `rates_rps[j]`: requests/s if the island did nothing but range j (0: cannot). `batch_sizes[j]`: prompts per rank
     and step (prefill) or sequences per attention group (decode). `step_ms[j]`: one prefill step, or one output token.
-    `parallel` is None, and `reason` says why, where the class cannot serve the phase at all.
+    `parallel` is None, and `reason` says why, where the class cannot serve the phase at all. `origin` and
+    `origin_source` say how firm the rates are.
     """
 
     parallel: ParallelConfig | None
@@ -20,6 +22,8 @@ class PhasePerformance:
     batch_sizes: tuple[int, ...]
     step_ms: tuple[float, ...]
     reason: str = ""
+    origin: Origin = Origin.DEFAULT
+    origin_source: str = ""
 
     @property
     def serves(self) -> bool:

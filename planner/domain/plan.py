@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from planner.domain.efficiency import Origin
 from planner.domain.layout import Layout, ParallelConfig, Phase
 from planner.domain.scenario import Scenario
 
@@ -78,8 +79,18 @@ class SearchRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """How firm the rates of one GPU type in one phase are, and why."""
+
+    gpu: str
+    phase: Phase
+    origin: Origin
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What made the plan: versions, mode, seed, inputs."""
+    """What made the plan: versions, mode, seed, inputs; `calibration` and `estimates`: where its rates come from."""
 
     planner_version: str
     python_version: str
@@ -88,6 +99,8 @@ class Provenance:
     seed: int
     cost_mode: str
     input_hashes: tuple[tuple[str, str], ...]
+    calibration: str = ""
+    estimates: tuple[Estimate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

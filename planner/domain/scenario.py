@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from planner.domain.efficiency import Calibration
 from planner.domain.layout import Inventory
+from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
 from planner.domain.workload import LengthProfile
 
@@ -44,13 +46,40 @@ class RangeSettings:
     width: int = 256
 
 
+class CostSource(StrEnum):
+    """Where step times come from: the formulas, or a user's profile."""
+
+    ANALYTIC = "analytic"
+    TABULATED = "tabulated"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostSettings:
-    """`kv_cache_rate`: share of a prompt found in the prefix cache. `max_tokens_per_step`: prefill budget of a rank."""
+    """How step times are judged. Reference mode heeds `mode` and `kv_cache_rate` alone.
+
+    `kv_cache_rate`: share of a prompt found in the prefix cache. `max_tokens_per_step`: a rank's prefill budget; longer
+    prompts are taken in chunks. `two_micro_batches`: computation hides communication. `balanced_experts`: no expert is
+    more popular than another. `redundant_experts`: further copies of experts in every layer. `mtp_tokens`: tokens that
+    multi-token prediction drafts a step, each accepted with `mtp_acceptance` if those before were.
+    `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `gpus_per_switch` and
+    `cross_switch_bandwidth`: GPUs under one access switch, and what is left of the NIC rate between switches.
+    `calibration` stands over the built-in factors; `profile` is what the tabulated source looks up.
+    """
 
     mode: CostMode = CostMode.DEFAULT
     kv_cache_rate: float = 0.0
     max_tokens_per_step: int = 16384
+    two_micro_batches: bool = True
+    balanced_experts: bool = False
+    redundant_experts: int = 0
+    mtp_tokens: int = 0
+    mtp_acceptance: float = 0.8
+    max_pipeline_stages: int | None = None
+    gpus_per_switch: int = 256
+    cross_switch_bandwidth: float = 1 / 1.27
+    source: CostSource = CostSource.ANALYTIC
+    calibration: Calibration | None = None
+    profile: tuple[Measurement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

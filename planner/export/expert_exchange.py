@@ -6,6 +6,8 @@ NODE       GPUs that DeepEP takes for one node  8       DeepEP csrc/kernels/conf
 NODES      nodes of its throughput kernels      20      same file, NUM_MAX_RDMA_PEERS
 TOKENS     tokens per GPU and step, low latency 1024    FINISHED_SUM_TAG; SGLang asserts it at start
 DEPTH      NVSHMEM's default queue depth        1024    DeepEP asserts depth >= 2 (tokens + 1)
+
+Experts are spread over the GPUs of one pipeline stage.
 """
 
 from dataclasses import dataclass
@@ -21,49 +23,70 @@ _DEFAULT_QUEUE_DEPTH = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertExchange:
-    """`redundant_experts` fill the experts up to a multiple of the GPUs; `obstacle` says why DeepEP cannot
-    serve."""
+    """`redundant_experts`: those asked for, filled up to a multiple of the GPUs; `balanced`: some were asked for, so
+    that the engine is to place them by load. `obstacle` says why DeepEP cannot serve."""
 
     obstacle: str
     redundant_experts: int
+    balanced: bool
 
     @property
     def deepep(self) -> bool:
         """Whether DeepEP's kernels fit the island; otherwise the engine's own all-gather has to do."""
         return not self.obstacle
 
+    @property
+    def gathering_notes(self) -> tuple[str, ...]:
+        """Why the engine's own all-gather serves, where it does."""
+        return (f"Experts exchange tokens by all-gather: {self.obstacle}.",) if self.obstacle else ()
 
-def expert_exchange(island: ServingIsland) -> ExpertExchange:
-    """The exchange that `island` can run. Every GPU must hold the same number of experts."""
+    @property
+    def redundancy_notes(self) -> tuple[str, ...]:
+        """How many experts are there twice."""
+        count = self.redundant_experts
+        return (f"{count} redundant experts give every GPU the same number.",) if count else ()
+
+
+def expert_exchange(island: ServingIsland, *, strided: bool = False) -> ExpertExchange | None:
+    """The exchange that `island` can run; None where one GPU holds a stage, or the model has no experts.
+
+    Every GPU must hold the same number of experts. `strided`: the engine puts a stage onto every so manieth GPU.
+    """
+    experts, devices = island.model.experts, island.parallel.stage_devices
+    if experts is None or devices == 1:
+        return None
+    asked = island.redundant_experts
     return ExpertExchange(
-        obstacle=_obstacle(island), redundant_experts=-island.model.experts.routed % island.parallel.devices
+        obstacle=_obstacle(island, strided),
+        redundant_experts=asked + -(experts.routed + asked) % devices,
+        balanced=asked > 0,
     )
 
 
-def _obstacle(island: ServingIsland) -> str:
-    devices = island.parallel.devices
+def _obstacle(island: ServingIsland, strided: bool) -> str:
+    devices = island.parallel.stage_devices
     if island.gpu.vendor.upper() != "NVIDIA":
         return f"DeepEP has no kernels for {island.gpu.vendor}"
-    if devices == 1:
-        return "one GPU holds every expert"
     if devices > _NODE_GPUS and devices % _NODE_GPUS:
         return f"DeepEP takes at most {_NODE_GPUS} GPUs or a multiple of {_NODE_GPUS}, not {devices}"
-    return _prefill_obstacle(island) if island.phase is Phase.PREFILL else _decode_obstacle(island)
+    return _prefill_obstacle(island, strided) if island.phase is Phase.PREFILL else _decode_obstacle(island)
 
 
-def _prefill_obstacle(island: ServingIsland) -> str:
-    devices, gpus = island.parallel.devices, island.grouping.gpus_per_pod
+def _prefill_obstacle(island: ServingIsland, strided: bool) -> str:
+    devices, gpus = island.parallel.stage_devices, island.grouping.gpus_per_pod
     if devices > _NODE_GPUS * _MAX_NODES:
         return f"DeepEP's throughput kernels reach {_NODE_GPUS * _MAX_NODES} GPUs, not {devices}"
-    if gpus != min(devices, _NODE_GPUS):
+    if gpus < min(devices, _NODE_GPUS) or (devices > _NODE_GPUS and gpus > _NODE_GPUS):
         return f"DeepEP's throughput kernels want {min(devices, _NODE_GPUS)} GPUs in a pod, not {gpus}"
+    if strided and island.grouping.pods > 1:
+        return "DeepEP's throughput kernels want a stage's GPUs side by side"
     return ""
 
 
 def _decode_obstacle(island: ServingIsland) -> str:
-    if island.batch_size > _MAX_LOW_LATENCY_TOKENS:
+    if island.decode_tokens > _MAX_LOW_LATENCY_TOKENS:
         limit = _MAX_LOW_LATENCY_TOKENS
-        return f"DeepEP's low-latency kernels take {limit} tokens a GPU, not {island.batch_size}"
+        return f"DeepEP's low-latency kernels take {limit} tokens a GPU, not {island.decode_tokens}"
     return ""
 
 

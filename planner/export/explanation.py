@@ -29,11 +29,12 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _parallelism(island: ServingIsland, deployment: Deployment) -> str:
-    parallel, experts = island.parallel, island.parallel.devices
+    parallel = island.parallel
+    stages = f" x {parallel.pp} stages" if parallel.pp > 1 else ""
+    experts = f"experts over {_counted(parallel.stage_devices, 'GPU')}, " if island.model.experts else ""
     return (
-        f"{deployment.engine.name}, a group: tensor parallel {parallel.tp} x data parallel {parallel.dp}, "
-        f"experts over {_counted(experts, 'GPU')}, batch {island.batch_size}, "
-        f"{island.max_model_len} tokens of context at most."
+        f"{deployment.engine.name}, a group: tensor parallel {parallel.tp} x data parallel {parallel.dp}{stages}, "
+        f"{experts}batch {island.batch_size}, {island.max_model_len} tokens of context at most."
     )
 
 
@@ -57,6 +58,11 @@ def _pod_notes(island: ServingIsland) -> tuple[str, ...]:
         return ()
     return (
         f"Pods of {_counted(grouping.gpus_per_pod, 'GPU')} although a host has {hosts}: "
-        f"{island.parallel.devices} GPUs a group and tensor parallel {island.parallel.tp} "
-        "allow no larger equal pods.",
+        f"{_group(island)} allow no larger equal pods.",
     )
+
+
+def _group(island: ServingIsland) -> str:
+    parallel = island.parallel
+    stages = f", {parallel.pp} stages" if parallel.pp > 1 else ""
+    return f"{parallel.devices} GPUs a group{stages} and tensor parallel {parallel.tp}"

@@ -1,16 +1,27 @@
 """The plan's serving islands as the export sees them: grouped into pods, named, ready for an engine.
 
 symbol     meaning                                   source
-devices    GPUs of one copy of the model             ParallelConfig.devices = tp x dp
+devices    GPUs of one copy of the model             ParallelConfig.devices = pp x tp x dp
 groups     copies of the model in the island         ParallelConfig.replicas
 gpus       GPUs of one pod                           largest divisor of devices that a host holds and that
-                                                     no tensor-parallel group straddles
+                                                     no tensor-parallel group and no stage straddles
 pods       pods of one group                         devices / gpus
 """
 
 from dataclasses import dataclass
+from typing import TypedDict
 
-from planner.domain import GpuSpec, ModelSpec, ParallelConfig, Phase, Plan, PlannedIsland, Route
+from planner.domain import (
+    CostMode,
+    GpuSpec,
+    ModelSpec,
+    ParallelConfig,
+    Phase,
+    Plan,
+    PlannedIsland,
+    Route,
+    Scenario,
+)
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.names import island_slugs, weights_location, workload_name
 
@@ -29,7 +40,9 @@ class ServingIsland:
     """One island that serves a phase. `name` is its object name, `slug` its part of file names and labels.
 
     `batch_size` counts sequences per attention group (decode) or prompts per attention group and step
-    (prefill); `max_model_len` and `max_tokens_per_step` are tokens; `weights` is what the engine loads.
+    (prefill), those of all pipeline stages together; `max_model_len` and `max_tokens_per_step` are tokens;
+    `weights` is what the engine loads. What the rates rest on: `overlapped` (two micro-batches hide the experts'
+    communication), `redundant_experts` asked for, `draft_tokens` a step.
     """
 
     id: str
@@ -48,16 +61,31 @@ class ServingIsland:
     rate_rps: float
     utilisation: float
     routes: tuple[Route, ...]
+    overlapped: bool = False
+    redundant_experts: int = 0
+    draft_tokens: int = 0
+
+    @property
+    def decode_tokens(self) -> int:
+        """Tokens that an attention group takes through the model in a decode step of one micro-batch per stage."""
+        return -(-self.batch_size // self.parallel.pp) * (1 + self.draft_tokens)
 
 
 def group_pods(parallel: ParallelConfig, gpus_per_host: int) -> PodGrouping:
     """Split each copy of `parallel` into equal pods; exact, so that GPUs multiply out to the island's
     size."""
-    tp, devices = parallel.tp, parallel.devices
+    devices = parallel.devices
     gpus = next(
-        g for g in range(min(gpus_per_host, devices), 0, -1) if devices % g == 0 and (tp % g == 0 or g % tp == 0)
+        g
+        for g in range(min(gpus_per_host, devices), 0, -1)
+        if devices % g == 0 and nests(parallel.tp, g) and nests(parallel.stage_devices, g)
     )
     return PodGrouping(groups=parallel.replicas, pods=devices // gpus, gpus_per_pod=gpus)
+
+
+def nests(unit: int, gpus: int) -> bool:
+    """Whether units of so many GPUs fill pods of `gpus`, or pods fill units."""
+    return unit % gpus == 0 or gpus % unit == 0
 
 
 def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
@@ -100,20 +128,44 @@ def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,
         routes=tuple(route for route in plan.routing if route.island == island.id),
+        **_assumptions(scenario, parallel),
     )
+
+
+class _Assumptions(TypedDict, total=False):
+    overlapped: bool
+    redundant_experts: int
+    draft_tokens: int
+
+
+def _assumptions(scenario: Scenario, parallel: ParallelConfig) -> _Assumptions:
+    """Reference mode heeds none of these settings."""
+    cost, experts = scenario.cost, scenario.model.experts
+    if cost.mode is CostMode.REFERENCE:
+        return {}
+    return {
+        "overlapped": bool(cost.two_micro_batches and experts and parallel.stage_devices > 1),
+        "redundant_experts": cost.redundant_experts if experts else 0,
+        "draft_tokens": cost.mtp_tokens,
+    }
 
 
 def _checked_parallel(island: PlannedIsland, model: ModelSpec) -> ParallelConfig:
     parallel = island.parallel
     if parallel is None or parallel.size != island.size:
         raise InconsistentPlanError(
-            f"Island {island.id}, parallel: replicas x dp x tp must be its {island.size} GPUs, got {parallel}."
+            f"Island {island.id}, parallel: replicas x pp x dp x tp must be its {island.size} GPUs, got {parallel}."
         )
     if model.attention.heads % parallel.tp:
         raise ExportError(
             f"Island {island.id}, parallel.tp: must divide the model's {model.attention.heads} "
             f"attention heads, got {parallel.tp}.",
             hint="No engine splits a head; choose another island size.",
+        )
+    if model.experts is None and parallel.dp > 1:
+        raise ExportError(
+            f"Island {island.id}, parallel.dp: must be 1 for {model.name}, which has no experts, got {parallel.dp}.",
+            hint="Plan again: further groups of a dense model are replicas.",
         )
     return parallel
 

@@ -1,7 +1,8 @@
-"""SGLang: GPUs of one copy = `--tp-size`; `--dp-size` attention groups live inside it and do not multiply
-GPUs.
+"""SGLang: GPUs of one copy = `--tp-size` x `--pp-size`; `--dp-size` attention groups live inside a stage and do not
+multiply GPUs.
 
-So tp-size = tp x dp of the plan, dp-size = dp, and an attention group keeps tp-size / dp-size = tp GPUs.
+So tp-size = tp x dp of the plan, dp-size = dp, and an attention group keeps tp-size / dp-size = tp GPUs. Stages
+follow each other over the pods, and share the running requests out evenly.
 Request and token budgets are given for the whole engine; with DP attention SGLang divides them by dp-size.
 
 Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md, its LeaderWorkerSet examples
@@ -13,8 +14,10 @@ from types import MappingProxyType
 
 from planner.domain import Phase
 from planner.export.arguments import FlagValue, flags, read_count, read_flags
+from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland
+from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 
 _HTTP_PORT = 30000
@@ -25,17 +28,23 @@ _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
 
 
 def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
-    """The commands of one copy of the model on `island`; leader and workers differ by their rank alone."""
+    """The commands of one copy of the model on `island`; leader and workers differ by their rank alone.
+
+    Raises:
+        ExportError: drafted tokens with pipeline stages.
+    """
     exchange = expert_exchange(island)
+    split = overlap(island, exchange, of_ranks_only=False)
     pod = PodCommand(
         command=_COMMAND,
         arguments=flags(
             ("model-path", island.weights),
             ("host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
             ("port", _HTTP_PORT),
-            *_parallel(island, exchange),
+            *_parallel(island, exchange, split),
             *_nodes(island, rendezvous),
             *_limits(island),
+            *_drafts(island),
             *_transfer(island),
         ),
         environment=_environment(island, exchange),
@@ -45,13 +54,15 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         worker=pod if island.grouping.pods > 1 else None,
         ports=_ports(island),
         health_path="/health",
-        notes=_notes(island, exchange),
+        notes=(*(exchange.gathering_notes + exchange.redundancy_notes if exchange else ()), *split.notes),
     )
 
 
-def _parallel(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str, FlagValue]]:
-    devices, dp = island.parallel.devices, island.parallel.dp
-    rows: list[tuple[str, FlagValue]] = [("tp-size", devices)]
+def _parallel(island: ServingIsland, exchange: ExpertExchange | None, split: Overlap) -> list[tuple[str, FlagValue]]:
+    dp, pp = island.parallel.dp, island.parallel.pp
+    rows: list[tuple[str, FlagValue]] = [("tp-size", island.parallel.stage_devices)]
+    if pp > 1:
+        rows += [("pp-size", pp)]
     if dp > 1:
         # dense layers and the output head stay whole on every rank: their widths need not divide by all GPUs
         rows += [
@@ -60,11 +71,13 @@ def _parallel(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str
             ("moe-dense-tp-size", 1),
             ("enable-dp-lm-head", None),
         ]
-    return rows + (_experts(island, exchange) if devices > 1 else [])
+    if exchange:
+        rows += _experts(island, exchange)
+    return rows + ([("enable-two-batch-overlap", None)] if split.enabled else [])
 
 
 def _experts(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str, FlagValue]]:
-    rows: list[tuple[str, FlagValue]] = [("ep-size", island.parallel.devices)]
+    rows: list[tuple[str, FlagValue]] = [("ep-size", island.parallel.stage_devices)]
     if exchange.deepep:
         mode = "normal" if island.phase is Phase.PREFILL else "low_latency"
         rows += [("moe-a2a-backend", "deepep"), ("deepep-mode", mode)]
@@ -72,7 +85,7 @@ def _experts(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str,
         rows += [("moe-a2a-backend", "none")]
     if exchange.redundant_experts:
         rows += [("ep-num-redundant-experts", exchange.redundant_experts)]
-    return rows
+    return rows + ([("enable-eplb", None)] if exchange.balanced else [])
 
 
 def _nodes(island: ServingIsland, rendezvous: Rendezvous) -> list[tuple[str, FlagValue]]:
@@ -103,6 +116,19 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     return rows + ([("kv-cache-dtype", "fp8_e4m3")] if island.model.kv_bytes == 1 else [])
 
 
+def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    """A chain of drafts from the model's own layers; the verified token comes on top."""
+    drafted = draft_tokens(island)
+    if not drafted:
+        return []
+    return [
+        ("speculative-algorithm", "EAGLE"),
+        ("speculative-num-steps", drafted),
+        ("speculative-eagle-topk", 1),
+        ("speculative-num-draft-tokens", drafted + 1),
+    ]
+
+
 def _transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     rows: list[tuple[str, FlagValue]] = [
         ("disaggregation-mode", island.phase.value),
@@ -113,10 +139,10 @@ def _transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     return rows
 
 
-def _environment(island: ServingIsland, exchange: ExpertExchange) -> tuple[tuple[str, str], ...]:
-    if not exchange.deepep or island.phase is Phase.PREFILL:
+def _environment(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[tuple[str, str], ...]:
+    if exchange is None or not exchange.deepep or island.phase is Phase.PREFILL:
         return ()
-    tokens = max(island.batch_size, _LOW_LATENCY_TOKENS_FLOOR)
+    tokens = max(island.decode_tokens, _LOW_LATENCY_TOKENS_FLOOR)
     rows = [("SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK", str(tokens))]
     depth = queue_depth(tokens)
     return tuple(rows + ([("NVSHMEM_QP_DEPTH", str(depth))] if depth else []))
@@ -129,21 +155,13 @@ def _ports(island: ServingIsland) -> tuple[Port, ...]:
     return (http, Port(name="bootstrap", number=_BOOTSTRAP_PORT))
 
 
-def _notes(island: ServingIsland, exchange: ExpertExchange) -> tuple[str, ...]:
-    notes = []
-    if island.parallel.devices > 1 and not exchange.deepep:
-        notes.append(f"Experts exchange tokens by all-gather: {exchange.obstacle}.")
-    if exchange.redundant_experts:
-        notes.append(f"{exchange.redundant_experts} redundant experts give every GPU the same number.")
-    return tuple(notes)
-
-
 def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
-    """`--tp-size` GPUs, 0 where the attention groups do not divide them; pods from `--nnodes`."""
+    """`--tp-size` x `--pp-size` GPUs, 0 where the attention groups do not divide a stage; pods from `--nnodes`."""
     values = read_flags(arguments)
-    gpus, groups = read_count(values, "tp-size", 1), read_count(values, "dp-size", 1)
-    divided = groups > 0 and gpus % groups == 0
-    return DeclaredShape(gpus=gpus if divided else 0, pods=read_count(values, "nnodes", 1))
+    stage, groups = read_count(values, "tp-size", 1), read_count(values, "dp-size", 1)
+    divided = groups > 0 and stage % groups == 0
+    gpus = stage * read_count(values, "pp-size", 1) if divided else 0
+    return DeclaredShape(gpus=gpus, pods=read_count(values, "nnodes", 1))
 
 
 SGLANG = Engine(

@@ -1,16 +1,16 @@
-"""vLLM: GPUs of one copy = tensor parallel x data parallel; expert parallel spans both and has no flag of its
-own.
+"""vLLM: GPUs of one copy = tensor parallel x pipeline parallel x data parallel; expert parallel spans tensor and
+data parallel and has no flag of its own. A data-parallel rank holds all its stages, side by side.
 
 A group of several pods comes in two forms:
-- data parallel: every pod holds whole tensor-parallel groups. The leader balances over all ranks; the others
+- data parallel: every pod holds whole ranks. The leader balances over all ranks; the others
   run headless from their first rank on. The leader must not be given a start rank: that would switch it to
   another kind of load balancing, which turns headless workers away.
-- several pods per tensor-parallel group: the multi-node form (`--nnodes`), which derives every rank itself.
+- several pods per rank: the multi-node form (`--nnodes`), which derives every rank itself.
 
 Sources: vLLM's docs/serving/{data_parallel,expert_parallel}_deployment.md and
 features/nixl_connector_usage.md; vllm/engine/arg_utils.py and config/parallel.py for the rank arithmetic;
-pull request 23691 for the multi-node form. The image has to be at least 0.12: `--all2all-backend` and
-`--nnodes` are younger than 0.11.0.
+pull request 23691 for the multi-node form; issue 52913 and pull request 45880 for KV transfer from stages. The
+image has to be at least 0.12: `--all2all-backend` and `--nnodes` are younger than 0.11.0.
 """
 
 import json
@@ -18,9 +18,12 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from planner.domain import Phase
+from planner.errors import ExportError
 from planner.export.arguments import FlagValue, flags, read_count, read_flags
+from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
-from planner.export.islands import ServingIsland
+from planner.export.islands import ServingIsland, nests
+from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 
 _HTTP_PORT = 8000
@@ -33,31 +36,52 @@ START_RANK_SCRIPT = 'start=$(($1 * $2)); shift 2; exec "$@" --data-parallel-star
 # A decode step takes a token a sequence; the floor leaves room to recompute a preempted prompt, and is what
 # vLLM itself sends through the expert exchange at a time.
 _DECODE_TOKENS_FLOOR = 256
+_DBO_DECODE_TOKENS = 32  # vLLM's own defaults
+_DBO_PREFILL_TOKENS = 512
 
 
 def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
-    """The commands of one copy of the model on `island`."""
-    exchange = expert_exchange(island)
-    shared = (island.weights, *flags(*_parallel(island, exchange), *_limits(island), *_transfer(island)))
-    leader, worker = _pods(island, shared, rendezvous)
+    """The commands of one copy of the model on `island`.
+
+    Raises:
+        ExportError: ranks that neither fill pods nor are filled by them, or drafted tokens with pipeline stages.
+    """
+    exchange = expert_exchange(island, strided=_strided(island))
+    split = overlap(island, exchange, of_ranks_only=True)
+    rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island))
+    leader, worker = _pods(island, (island.weights, *flags(*rows, *_transfer(island))), rendezvous)
     return Launch(
         leader=leader,
         worker=worker if island.grouping.pods > 1 else None,
         ports=(Port(name="http", number=_HTTP_PORT),),
         health_path="/health",
-        notes=_notes(island, exchange),
+        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island)),
     )
 
 
-def _parallel(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str, FlagValue]]:
-    tp, dp = island.parallel.tp, island.parallel.dp
+def _rank_gpus(island: ServingIsland) -> int:
+    """GPUs of a data-parallel rank."""
+    return island.parallel.tp * island.parallel.pp
+
+
+def _strided(island: ServingIsland) -> bool:
+    return island.parallel.pp > 1 and island.parallel.dp > 1
+
+
+def _parallel(island: ServingIsland, exchange: ExpertExchange | None) -> list[tuple[str, FlagValue]]:
+    tp, dp, pp = island.parallel.tp, island.parallel.dp, island.parallel.pp
     rows: list[tuple[str, FlagValue]] = [("tensor-parallel-size", tp)]
+    if pp > 1:
+        rows += [("pipeline-parallel-size", pp)]
     if dp > 1:
         rows += [("data-parallel-size", dp)]
-    if tp * dp > 1:
+    if exchange:
         rows += [("enable-expert-parallel", None)]
-    if dp > 1:
-        rows += [("all2all-backend", _backend(island, exchange)), *_redundancy(exchange)]
+        if dp > 1:
+            rows += [("all2all-backend", _backend(island, exchange))]
+        if _redundant(island, exchange):
+            config = json.dumps({"num_redundant_experts": exchange.redundant_experts})
+            rows += [("enable-eplb", None), ("eplb-config", config)]
     return rows
 
 
@@ -67,11 +91,28 @@ def _backend(island: ServingIsland, exchange: ExpertExchange) -> str:
     return "deepep_high_throughput" if island.phase is Phase.PREFILL else "deepep_low_latency"
 
 
-def _redundancy(exchange: ExpertExchange) -> list[tuple[str, FlagValue]]:
-    if not (exchange.deepep and exchange.redundant_experts):
+def _redundant(island: ServingIsland, exchange: ExpertExchange) -> bool:
+    """DeepEP needs as many experts on every GPU; elsewhere only who asked for redundant ones gets them."""
+    needed = exchange.deepep and island.parallel.dp > 1
+    return exchange.redundant_experts > 0 and (exchange.balanced or needed)
+
+
+def _overlap(island: ServingIsland, split: Overlap) -> list[tuple[str, FlagValue]]:
+    """The thresholds below which steps stay whole come down to the steps that the plan counts on."""
+    if not split.enabled:
         return []
-    config = json.dumps({"num_redundant_experts": exchange.redundant_experts})
-    return [("enable-eplb", None), ("eplb-config", config)]
+    rows: list[tuple[str, FlagValue]] = [("enable-dbo", None)]
+    if island.phase is Phase.PREFILL:
+        low, key, default = island.max_tokens_per_step, "dbo-prefill-token-threshold", _DBO_PREFILL_TOKENS
+    else:
+        low, key, default = island.decode_tokens, "dbo-decode-token-threshold", _DBO_DECODE_TOKENS
+    return rows + ([(key, low)] if low < default else [])
+
+
+def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    drafted = draft_tokens(island)
+    config = json.dumps({"method": "mtp", "num_speculative_tokens": drafted})
+    return [("speculative-config", config)] if drafted else []
 
 
 def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
@@ -86,7 +127,7 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
 
 
 def _decode_tokens(island: ServingIsland) -> int:
-    return max(island.batch_size, _DECODE_TOKENS_FLOOR)
+    return max(island.batch_size, island.decode_tokens, _DECODE_TOKENS_FLOOR)
 
 
 def _transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
@@ -98,7 +139,8 @@ def _pods(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous
     front = flags(("port", _HTTP_PORT), *_api_servers(island))
     if island.grouping.pods == 1:
         return _pod(island, (*shared, *front)), _pod(island, shared)
-    if island.parallel.tp > island.grouping.gpus_per_pod:
+    _check_ranks(island)
+    if _rank_gpus(island) > island.grouping.gpus_per_pod:
         nodes = flags(
             ("nnodes", island.grouping.pods),
             ("node-rank", rendezvous.pod_index),
@@ -116,7 +158,17 @@ def _pods(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous
 
 
 def _local_ranks(island: ServingIsland) -> int:
-    return max(1, island.grouping.gpus_per_pod // island.parallel.tp)
+    return max(1, island.grouping.gpus_per_pod // _rank_gpus(island))
+
+
+def _check_ranks(island: ServingIsland) -> None:
+    rank, gpus = _rank_gpus(island), island.grouping.gpus_per_pod
+    if not nests(rank, gpus):
+        raise ExportError(
+            f"Island {island.id}, parallel: vLLM needs pods of whole ranks or ranks of whole pods, got {rank} GPUs a "
+            f"rank (tp x pp) and {gpus} a pod.",
+            hint="Export for sglang, or plan with another cost.max_pipeline_stages.",
+        )
 
 
 def _api_servers(island: ServingIsland) -> list[tuple[str, FlagValue]]:
@@ -146,24 +198,37 @@ def _environment(island: ServingIsland) -> tuple[tuple[str, str], ...]:
     return tuple(rows + ([("NVSHMEM_QP_DEPTH", str(depth))] if depth else []))
 
 
-def _notes(island: ServingIsland, exchange: ExpertExchange) -> tuple[str, ...]:
-    if island.parallel.dp == 1:
+def _notes(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[str, ...]:
+    if exchange is None:
         return ()
-    if not exchange.deepep:
-        return (f"Experts exchange tokens by all-gather: {exchange.obstacle}.",)
-    if exchange.redundant_experts:
-        return (f"{exchange.redundant_experts} redundant experts give every GPU the same number.",)
-    return ()
+    gathering = exchange.gathering_notes if island.parallel.dp > 1 else ()
+    return (*gathering, *(exchange.redundancy_notes if _redundant(island, exchange) else ()))
+
+
+def _stage_notes(island: ServingIsland) -> tuple[str, ...]:
+    pp = island.parallel.pp
+    if pp == 1:
+        return ()
+    told = [
+        "WARNING: vLLM's NixlConnector hands no KV cache over from or to pipeline stages (issue 52913): choose an "
+        "image and a connector that do, export for sglang, or plan with cost.max_pipeline_stages 1."
+    ]
+    if _strided(island):
+        told.append("vLLM lays a rank's stages side by side: a stage's experts lie on all pods, not on whole hosts.")
+    if island.phase is Phase.DECODE:
+        told.append(f"vLLM shares its sequences out over {pp} stages as they come; the plan counts on equal parts.")
+    return tuple(told)
 
 
 def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
-    """TP x DP GPUs; pods from `--nnodes`, or from the ranks of a pod."""
+    """TP x PP x DP GPUs; pods from `--nnodes`, or from the ranks of a pod."""
     values = read_flags(arguments)
     dp = read_count(values, "data-parallel-size", 1)
     local = read_count(values, "data-parallel-size-local", dp)
     ranks_fit = local > 0 and dp % local == 0
     pods = read_count(values, "nnodes", dp // local if ranks_fit else 0)
-    return DeclaredShape(gpus=read_count(values, "tensor-parallel-size", 1) * dp, pods=pods)
+    rank = read_count(values, "tensor-parallel-size", 1) * read_count(values, "pipeline-parallel-size", 1)
+    return DeclaredShape(gpus=rank * dp, pods=pods)
 
 
 VLLM = Engine(

@@ -1,13 +1,17 @@
 """The only part that touches the disk: facts, traces and scenarios read strictly, runs written whole."""
 
+from planner.files.calibrations import load_calibration, write_calibration
 from planner.files.folders import claim_run_folder, write_folder, write_run
 from planner.files.gpu_specs import load_gpu_spec, load_gpu_specs
+from planner.files.measurements import load_measurements, load_published_measurements, measured_records
+from planner.files.model_documents import model_document
 from planner.files.models import load_model
 from planner.files.plan_document import encode_plan, plan_document, plan_schema
 from planner.files.runs import load_run
 from planner.files.scenario_documents import scenario_document
 from planner.files.scenarios import load_scenario, scenario_from_document
 from planner.files.shipped import shipped_models, shipped_scenarios, shipped_workloads
+from planner.files.single_files import refuse_existing, write_file
 from planner.files.traces import read_trace
 from planner.files.workload_writer import workload_path, write_workload
 from planner.files.workloads import load_workload
@@ -15,21 +19,29 @@ from planner.files.workloads import load_workload
 __all__ = [
     "claim_run_folder",
     "encode_plan",
+    "load_calibration",
     "load_gpu_spec",
     "load_gpu_specs",
+    "load_measurements",
     "load_model",
+    "load_published_measurements",
     "load_run",
     "load_scenario",
     "load_workload",
+    "measured_records",
+    "model_document",
     "plan_document",
     "plan_schema",
     "read_trace",
+    "refuse_existing",
     "scenario_document",
     "scenario_from_document",
     "shipped_models",
     "shipped_scenarios",
     "shipped_workloads",
     "workload_path",
+    "write_calibration",
+    "write_file",
     "write_folder",
     "write_run",
     "write_workload",

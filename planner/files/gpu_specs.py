@@ -27,7 +27,7 @@ _FIGURES = (
     "idle_w",
     "max_w",
 )
-_EXPERT_EFFICIENCIES = ("general", "h20")
+_FAMILIES = ("ampere", "hopper", "h20", "blackwell", "rubin", "cdna3", "other")
 
 
 def load_gpu_specs(extra: Path | None = None) -> dict[str, GpuSpec]:
@@ -110,7 +110,7 @@ class _Figures:
 
 def _read_spec(path: Path) -> GpuSpec:
     document = read_yaml(path)
-    document.allow_only("name", "vendor", "expert_efficiency", "node_selector", *_FIGURES)
+    document.allow_only("name", "vendor", "family", "node_selector", *_FIGURES)
     if document.name("name") != path.stem:
         raise document.fault("name", f"the file's name, {path.stem}", hint="Rename the file or the GPU.")
     spec = _spec(document, _Figures(document))
@@ -139,7 +139,7 @@ def _spec(document: Section, figures: _Figures) -> GpuSpec:
         gpus_per_host=figures.count("gpus_per_host"),
         idle_w=figures.rate("idle_w", "W", may_be_zero=True),
         max_w=figures.rate("max_w", "W"),
-        expert_efficiency=document.one_of("expert_efficiency", _EXPERT_EFFICIENCIES),
+        family=document.one_of("family", _FAMILIES),
         node_selector=read_labels(document.section("node_selector")),
         sources=tuple(figures.sources),
     )

@@ -56,6 +56,7 @@ def _island(island: PlannedIsland) -> Document:
         "phase": island.phase.value,
         "tp": island.parallel.tp,
         "dp": island.parallel.dp,
+        "pp": island.parallel.pp,
         "replicas": island.parallel.replicas,
         "batch_size": island.batch_size,
         "longest_prompt": island.longest_prompt,
@@ -112,6 +113,11 @@ def _provenance(provenance: Provenance) -> Document:
         "seed": provenance.seed,
         "cost_mode": provenance.cost_mode,
         "inputs_sha256": [[name, digest] for name, digest in provenance.input_hashes],
+        "calibration": provenance.calibration,
+        "estimates": [
+            {"gpu": one.gpu, "phase": one.phase.value, "origin": one.origin.value, "source": one.source}
+            for one in provenance.estimates
+        ],
     }
 
 

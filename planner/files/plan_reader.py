@@ -10,10 +10,12 @@ from typing import Any
 import jsonschema
 
 from planner.domain import (
+    Estimate,
     InputHash,
     IslandClass,
     Layout,
     LengthProfile,
+    Origin,
     ParallelConfig,
     Phase,
     Plan,
@@ -128,9 +130,10 @@ def _wrong_islands(plan: Document, types: set[str]) -> Iterator[str]:
                 yield f"{key}.{index}.gpu: must be a type of scenario.inventory, came {island['gpu']!r}"
             seen.add(island["id"])
     for index, island in enumerate(plan["islands"]):
-        degrees = [island[key] for key in ("tp", "dp", "replicas")]
-        if math.prod(degrees) != island["size"]:
-            yield f"islands.{index}: tp, dp and replicas must multiply to size, {island['size']}, came {degrees}"
+        degrees = _read_degrees(island)
+        if degrees.size != island["size"]:
+            came = [degrees.tp, degrees.dp, degrees.pp, degrees.replicas]
+            yield f"islands.{index}: tp, dp, pp and replicas must multiply to size, {island['size']}, came {came}"
 
 
 def _no_trace(trace: RequestTrace) -> LengthProfile:
@@ -146,13 +149,18 @@ def _read_island(row: Document) -> PlannedIsland:
         gpu=row["gpu"],
         size=row["size"],
         phase=Phase(row["phase"]),
-        parallel=ParallelConfig(tp=row["tp"], dp=row["dp"], replicas=row["replicas"]),
+        parallel=_read_degrees(row),
         batch_size=row["batch_size"],
         longest_prompt=row["longest_prompt"],
         rate_rps=row["rate_rps"],
         utilisation=row["utilisation"],
         price_usd_per_hour=row["price_usd_per_hour"],
     )
+
+
+def _read_degrees(row: Document) -> ParallelConfig:
+    """Plans of before pipeline stages have no `pp`: one stage."""
+    return ParallelConfig(tp=row["tp"], dp=row["dp"], pp=row.get("pp", 1), replicas=row["replicas"])
 
 
 def _read_idle_island(row: Document) -> PlannedIsland:
@@ -179,4 +187,10 @@ def _read_provenance(row: Document, scenario: Scenario) -> Provenance:
         seed=row["seed"],
         cost_mode=scenario.cost.mode.value,
         input_hashes=tuple((name, digest) for name, digest in row["inputs_sha256"]),
+        calibration=row.get("calibration", ""),
+        estimates=tuple(_read_estimate(one) for one in row.get("estimates", ())),
     )
+
+
+def _read_estimate(row: Document) -> Estimate:
+    return Estimate(gpu=row["gpu"], phase=Phase(row["phase"]), origin=Origin(row["origin"]), source=row["source"])

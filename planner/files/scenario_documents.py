@@ -1,7 +1,9 @@
 """A scenario as a mapping with every key and its value, for a plan's record."""
 
 from planner.domain import LengthProfile, ModelSpec, Scenario
-from planner.files.models import model_config, read_model
+from planner.files.cost_sections import cost_document
+from planner.files.model_documents import model_document
+from planner.files.models import read_model
 from planner.files.shipped import shipped_models, shipped_workloads
 from planner.files.workloads import read_workload, workload_document
 
@@ -20,11 +22,7 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "prices_usd_per_gpu_hour": {item.gpu.name: item.price_usd_per_gpu_hour for item in items},
         "node_selectors": {item.gpu.name: dict(item.gpu.node_selector) for item in items},
         "ranges": {"width": scenario.ranges.width},
-        "cost": {
-            "mode": scenario.cost.mode.value,
-            "kv_cache_rate": scenario.cost.kv_cache_rate,
-            "max_tokens_per_step": scenario.cost.max_tokens_per_step,
-        },
+        "cost": cost_document(scenario.cost),
         "assignment": _assignment(scenario),
         "search": _search(scenario),
     }
@@ -59,7 +57,7 @@ def _search(scenario: Scenario) -> dict[str, object]:
 
 def _model(model: ModelSpec) -> str | dict[str, object]:
     path = shipped_models().get(model.name)
-    return model.name if path is not None and read_model(path) == model else model_config(model)
+    return model.name if path is not None and read_model(path) == model else model_document(model)
 
 
 def _workload(profile: LengthProfile) -> str | dict[str, object]:

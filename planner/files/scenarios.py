@@ -7,14 +7,11 @@ path relative to the scenario's folder, or the config or workload document itsel
 import hashlib
 import json
 import numbers
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from planner.domain import (
     AssignmentSettings,
-    CostMode,
-    CostSettings,
     Formulation,
     InputHash,
     LengthProfile,
@@ -27,10 +24,11 @@ from planner.domain import (
     Surrogate,
 )
 from planner.errors import InputError
+from planner.files.cost_sections import read_cost
 from planner.files.documents import input_hash, read_yaml, top_level
 from planner.files.inventories import read_inventory
 from planner.files.models import model_file, model_from_config, read_model
-from planner.files.sections import Section
+from planner.files.sections import Section, referred_from
 from planner.files.workloads import profile_from_document, read_workload, workload_file
 
 Summarize = Callable[[RequestTrace], LengthProfile]
@@ -91,6 +89,7 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
     model, model_inputs = _model(document, base)
     workload, workload_inputs = _workload(document, base, summarize)
     inventory, inventory_inputs = read_inventory(document)
+    cost, cost_inputs = read_cost(document.section("cost", optional=True), base, model)
     search = _search(document.section("search", optional=True))
     scenario = Scenario(
         name=document.name("name"),
@@ -98,10 +97,10 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
         workload=workload,
         inventory=inventory,
         ranges=_ranges(document.section("ranges", optional=True)),
-        cost=_cost(document.section("cost", optional=True)),
+        cost=cost,
         assignment=_assignment(document.section("assignment", optional=True)),
         search=search,
-        inputs=inputs + inventory_inputs + model_inputs + workload_inputs,
+        inputs=inputs + inventory_inputs + model_inputs + workload_inputs + cost_inputs,
     )
     _check_island_size(document, scenario)
     return scenario
@@ -111,7 +110,7 @@ def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, .
     if document.holds_section("model"):
         return model_from_config(document.section("model")), ()
     name = document.text("model")
-    with _referred_from(document, "model"):
+    with referred_from(document, "model"):
         path = model_file(name, base)
         return read_model(path), (input_hash(path),)
 
@@ -120,20 +119,11 @@ def _workload(document: Section, base: Path, summarize: Summarize) -> tuple[Leng
     if document.holds_section("workload"):
         return profile_from_document(document.section("workload")), ()
     name = document.text("workload")
-    with _referred_from(document, "workload"):
+    with referred_from(document, "workload"):
         path = workload_file(name, base)
         found = read_workload(path)
         profile = summarize(found) if isinstance(found, RequestTrace) else found
         return profile, (input_hash(path),)
-
-
-@contextmanager
-def _referred_from(document: Section, key: str) -> Iterator[None]:
-    """An error in the file that `key` refers to says who refers to it."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{document.file}: {key}: {error.message}", hint=error.hint) from None
 
 
 def _check_island_size(document: Section, scenario: Scenario) -> None:
@@ -149,18 +139,6 @@ def _check_island_size(document: Section, scenario: Scenario) -> None:
 def _ranges(section: Section) -> RangeSettings:
     section.allow_only("width")
     return RangeSettings(width=section.integer("width", default=RangeSettings().width, low=1, high=1_000_000))
-
-
-def _cost(section: Section) -> CostSettings:
-    section.allow_only("mode", "kv_cache_rate", "max_tokens_per_step")
-    default = CostSettings()
-    return CostSettings(
-        mode=section.choice("mode", CostMode, default=default.mode),
-        kv_cache_rate=section.number("kv_cache_rate", default=default.kv_cache_rate, low=0, below=1),
-        max_tokens_per_step=section.integer(
-            "max_tokens_per_step", default=default.max_tokens_per_step, low=1, high=10_000_000
-        ),
-    )
 
 
 def _assignment(section: Section) -> AssignmentSettings:

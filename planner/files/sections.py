@@ -8,6 +8,7 @@ import math
 import numbers
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -126,6 +127,15 @@ class Section:
             raise self.fault(key, rule)
         return number
 
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        """True or false."""
+        if key not in self._values and default is not None:
+            return default
+        value = self._values.get(key)
+        if not isinstance(value, bool):
+            raise self.fault(key, "true or false")
+        return value
+
     def choice(self, key: str, kind: type[Choice], *, default: Choice | None = None) -> Choice:
         """A member of an enumeration, by its value."""
         if key not in self._values and default is not None:
@@ -201,3 +211,12 @@ def _shown(value: object) -> str:
         return f"a list of {len(value)}"
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
+
+
+@contextmanager
+def referred_from(document: Section, key: str) -> Iterator[None]:
+    """An error in the file that `key` refers to says who refers to it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{document.file}: {document.key_path(key)}: {error.message}", hint=error.hint) from None

@@ -1,7 +1,5 @@
 """Writing a workload file."""
 
-import os
-import tempfile
 from pathlib import Path
 
 import yaml
@@ -10,6 +8,7 @@ from planner.domain import LengthProfile
 from planner.errors import InputError
 from planner.files.documents import EXPONENT_FLOAT
 from planner.files.sections import NAME_PATTERN
+from planner.files.single_files import refuse_existing, write_file
 from planner.files.workloads import workload_document
 
 
@@ -31,11 +30,11 @@ def write_workload(profile: LengthProfile, path: Path, force: bool = False, *, s
 
     `source` says in words how the profile came about. The same profile gives the same bytes.
     """
-    if os.path.lexists(path) and not path.is_dir() and not force:
-        raise InputError(f"{path}: exists already.", hint="Choose another name, or give --force to replace it.")
+    refuse_existing(path, force=force)
     _require_name(profile.name)
     document = workload_document(profile, source=source)
-    _replace(path, yaml.dump(document, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=100))
+    text: str = yaml.dump(document, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=100)
+    write_file(path, text.encode(), force=force)
 
 
 def workload_path(folder: Path, name: str) -> Path:
@@ -50,26 +49,3 @@ def _require_name(name: str) -> None:
             f"workload name: must be letters, digits, '.', '_' or '-', at most 63; came {name!r}.",
             hint="Rename the workload.",
         )
-
-
-def _replace(path: Path, text: str) -> None:
-    try:
-        if path.is_dir():
-            raise InputError(f"{path}: must be a file, is a folder.", hint="Add the file's name.")
-        _write_beside(path, text)
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written: {error.strerror}.", hint="Make the folder first, or choose another."
-        ) from None
-
-
-def _write_beside(path: Path, text: str) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

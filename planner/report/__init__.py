@@ -1,5 +1,14 @@
 """A plan as text, tables and figures. No disk, no printing; matplotlib and pandas load when first needed."""
 
+from planner.report.cost_figures import (
+    QUANTITIES,
+    accuracy_figure,
+    breakdown_figure,
+    configurations_figure,
+    encode_figure,
+    roofline_figure,
+)
+from planner.report.cost_frames import accuracy_frame, configurations_frame, factors_frame, parts_frame
 from planner.report.figures import FIGURES, figure
 from planner.report.frames import Frame, islands_frame, routing_frame, trials_frame
 from planner.report.pages import render
@@ -7,10 +16,20 @@ from planner.report.summary import summary
 
 __all__ = [
     "FIGURES",
+    "QUANTITIES",
     "Frame",
+    "accuracy_figure",
+    "accuracy_frame",
+    "breakdown_figure",
+    "configurations_figure",
+    "configurations_frame",
+    "encode_figure",
+    "factors_frame",
     "figure",
     "islands_frame",
+    "parts_frame",
     "render",
+    "roofline_figure",
     "routing_frame",
     "summary",
     "trials_frame",

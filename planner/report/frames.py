@@ -19,6 +19,7 @@ _ISLAND_COLUMNS = (
     "phase",
     "tp",
     "dp",
+    "pp",
     "replicas",
     "batch_size",
     "longest_prompt",
@@ -27,13 +28,14 @@ _ISLAND_COLUMNS = (
     "price_usd_per_hour",
     "note",
 )
+_DEGREES = ("tp", "dp", "pp", "replicas")
 _ROUTE_COLUMNS = tuple(f.name for f in fields(Route))
 
 
 def islands_frame(plan: Plan) -> Frame:
-    """One row an island. `phase`, `tp`, `dp` and `replicas` are missing where the island is idle."""
+    """One row an island. `phase`, `tp`, `dp`, `pp` and `replicas` are missing where the island is idle."""
     frame = _frame([_island_row(i) for i in plan.islands], _ISLAND_COLUMNS)
-    return frame.astype(dict.fromkeys(("tp", "dp", "replicas"), "Int64"))
+    return frame.astype(dict.fromkeys(_DEGREES, "Int64"))
 
 
 def routing_frame(plan: Plan) -> Frame:
@@ -62,10 +64,7 @@ def _island_row(island: PlannedIsland) -> dict[str, object]:
     row: dict[str, object] = {n: getattr(island, n) for n in _ISLAND_COLUMNS if hasattr(island, n)}
     parallel = island.parallel
     row["phase"] = island.phase.value if island.phase else None
-    row["tp"] = parallel.tp if parallel else None
-    row["dp"] = parallel.dp if parallel else None
-    row["replicas"] = parallel.replicas if parallel else None
-    return row
+    return row | {degree: getattr(parallel, degree, None) for degree in _DEGREES}
 
 
 def _trial_row(trial: Trial) -> dict[str, object]:

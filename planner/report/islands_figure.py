@@ -93,8 +93,9 @@ def _label(group: IslandGroup) -> str:
     if group.phase is None:
         return f"{first}\nidle"
     configs = [i.parallel for i in group.islands if i.parallel]
-    copies = span(c.replicas for c in configs)
+    copies, stages = span(c.replicas for c in configs), span(c.pp for c in configs)
     parallel = f"TP{span(c.tp for c in configs)} DP{span(c.dp for c in configs)}"
+    parallel += "" if stages == "1" else f" PP{stages}"
     busy = percent_span(i.utilisation for i in group.islands)
     return f"{first}\n{parallel}{'' if copies == '1' else f' R{copies}'}\n{busy} busy"
 

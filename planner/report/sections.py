@@ -11,6 +11,7 @@ from planner.report.routing import MINOR_SHARE, Stretch, stretches
 LISTED_GROUPS = 4
 """A row of the routing table names so many groups; the rest are counted."""
 
+_DEGREES = {"tp": "TP", "dp": "DP", "pp": "PP", "replicas": "Replicas"}
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -34,22 +35,23 @@ def _fleet_row(plan: Plan, gpu: str) -> tuple[str, tuple[int, int, int, int, int
 
 
 def islands_table(plan: Plan) -> str:
-    """Equal islands in one row; rate and price are of the row's islands together."""
-    header = ["Islands", "GPU type", "GPUs each", "Phase", "TP", "DP", "Replicas"]
+    """Equal islands in one row; rate and price are of the row's islands together. PP only where some island has it."""
+    degrees = [d for d in _DEGREES if d != "pp" or any(i.parallel and i.parallel.pp > 1 for i in plan.islands)]
+    header = ["Islands", "GPU type", "GPUs each", "Phase", *(_DEGREES[d] for d in degrees)]
     header += ["Batch", "Longest prompt", "Requests/s", "Utilisation", "USD/hour"]
     order = sorted(groups(plan), key=lambda g: PHASES.index(g.phase))
-    return table(header, [_island_row(g) for g in order], "rlrlrrrrrrrr")
+    return table(header, [_island_row(g, degrees) for g in order], "rlrl" + "r" * (len(header) - 4))
 
 
-def _island_row(group: IslandGroup) -> list[str]:
+def _island_row(group: IslandGroup, degrees: Sequence[str]) -> list[str]:
     islands, parallel = group.islands, group.islands[0].parallel
     row = [whole(len(islands)), escaped(group.gpu), span(group.sizes), group.phase or "idle"]
     price = money(group.price_usd_per_hour)
     if group.phase is None or parallel is None:
-        return [*row, *[NONE] * 7, price]
+        return [*row, *[NONE] * (len(degrees) + 4), price]
     return [
         *row,
-        *map(whole, (parallel.tp, parallel.dp, parallel.replicas)),
+        *(whole(getattr(parallel, degree)) for degree in degrees),
         span(i.batch_size for i in islands),
         span(i.longest_prompt for i in islands),
         rate(group.rate_rps),
@@ -140,5 +142,15 @@ def provenance_list(plan: Plan) -> list[str]:
         f"planner {escaped(made.planner_version)}, Python {escaped(made.python_version)}",
         f"Libraries: {libraries or NONE}",
         f"Solver: {escaped(made.solver)}; seed: {made.seed}; cost mode: {escaped(made.cost_mode)}",
+        *_estimates(plan),
         *(f"Input {escaped(name)}: SHA-256 {escaped(sha256)}" for name, sha256 in made.input_hashes),
     ]
+
+
+def _estimates(plan: Plan) -> list[str]:
+    """Where the rates of each GPU type and phase come from."""
+    made = plan.provenance
+    if not made.estimates:
+        return []
+    rates = "; ".join(f"{escaped(e.gpu)} {e.phase}: {e.origin} ({escaped(e.source)})" for e in made.estimates)
+    return [f"Efficiency factors: {escaped(made.calibration)}. Origin of the rates: {rates}"]

@@ -50,7 +50,7 @@ OWNERS = {
     "botorch": ("planner/search/surrogate.py",),
     "gpytorch": ("planner/search/surrogate.py",),
     "torch": ("planner/search/surrogate.py",),
-    "scipy": ("planner/search/",),
+    "scipy": ("planner/search/", "planner/cost/"),
     "matplotlib": ("planner/report/",),
     "pandas": ("planner/workload/", "planner/report/", "planner/files/", "planner/search/experiment.py"),
     "yaml": ("planner/files/", "planner/export/"),

@@ -33,7 +33,7 @@ def test_importing_loads_no_heavy_library() -> None:
 
 
 def test_reading_facts_loads_no_solver_and_no_learner() -> None:
-    code = "import sys; from planner.cost import prefill; from planner import files; files.load_gpu_specs(); "
+    code = "import sys; from planner.cost import prefill_time; from planner import files; files.load_gpu_specs(); "
     loaded = {name.partition(".")[0] for name in _run(code + "print(*sys.modules)").split()}
     assert loaded & {"torch", "botorch", "ax", "pulp", "matplotlib"} == set()
 

@@ -13,20 +13,13 @@ from planner.assignment import assign
 from planner.assignment.max_rate import maximise_rate
 from planner.assignment.solver import solve
 from planner.assignment.variables import open_problem
-from planner.cost import decode_time, prefill_time, tabulate
-from planner.cost.parallelism import configurations
-from planner.cost.rates import QUADRATURE_POINTS
-from planner.cost.rules import DEFAULT
-from planner.domain import Evaluation, GpuSpec, Layout, Phase, Scenario, SearchMethod, SearchSettings, Workload
+from planner.domain import Evaluation, Layout, Scenario, SearchMethod, SearchSettings, Workload
 from planner.evaluation import Evaluator
 from planner.files import load_scenario, shipped_scenarios
 from planner.search import optimize, space_of
 from planner.workload import divide, summarize
 
 pytestmark = pytest.mark.bench
-
-LEAST_ISLAND = 2
-EVERY = 16  # scalar calls are timed on every 16th class
 
 
 @pytest.fixture(scope="module")
@@ -51,44 +44,6 @@ def seconds(call: Callable[[], object], repeats: int = 3) -> float:
 
 def show(line: str) -> None:
     sys.stdout.write(f"\n{line}\n")
-
-
-def classes(scenario: Scenario) -> list[tuple[GpuSpec, int]]:
-    """Every island class of the inventory."""
-    return [(item.gpu, size) for item in scenario.inventory.items for size in range(LEAST_ISLAND, item.count + 1)]
-
-
-def one_call_a_length(gpu: GpuSpec, size: int, scenario: Scenario, workload: Workload) -> None:
-    """The table's row by scalar calls: every configuration, length and quadrature point by itself."""
-    model, answer = scenario.model, workload.mean_output_tokens
-    for degrees in configurations(gpu, model, DEFAULT, Phase.PREFILL, size):
-        for span in workload.ranges:
-            prefill_time(gpu, span.midpoint, tp=degrees.tp, dp=degrees.dp, model=model)
-    for degrees in configurations(gpu, model, DEFAULT, Phase.DECODE, size):
-        for span in workload.ranges:
-            for k in range(QUADRATURE_POINTS):
-                cached = span.midpoint + (k + 0.5) * answer / QUADRATURE_POINTS
-                decode_time(gpu, cached, tp=degrees.tp, batch_size=64, devices=degrees.devices, model=model)
-
-
-def test_performance_table_against_scalar_calls(scenario: Scenario, workload: Workload) -> None:
-    every = classes(scenario)
-    assert len(every) == 253
-
-    def whole_table() -> None:
-        for gpu, size in every:
-            tabulate(gpu, size, model=scenario.model, workload=workload, settings=scenario.cost)
-
-    sample = every[::EVERY]
-    vectorised = seconds(whole_table) / len(every)
-
-    def scalar_sample() -> None:
-        for gpu, size in sample:
-            one_call_a_length(gpu, size, scenario, workload)
-
-    scalar = seconds(scalar_sample, repeats=1) / len(sample)
-    show(f"performance table of {len(every)} classes: scalar calls / vectorised = {scalar / vectorised:.0f}")
-    assert scalar / vectorised > 1
 
 
 def layouts_of(scenario: Scenario, count: int) -> Iterator[Layout]:

@@ -1,12 +1,22 @@
-"""Figures of the facts, written down a second time, so that the tests' arithmetic owes nothing to the package.
+"""Figures of the facts and both models' rates, written down a second time: the tests' arithmetic stands alone.
 
-DeepSeek-V3's shape, and the parts of the published formulas that several tests need.
+DeepSeek-V3's shape; Shallowsim's published formulas (`derated` to `message_ms`); what the default model makes of a data
+sheet (`compute` to `gemm_ms`). Only the efficiency factors are the package's: they are fitted, not derived.
 """
 
-from planner.domain import GpuSpec, ModelSpec
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from planner.cost.efficiency import Efficiency, efficiency_of
+from planner.cost.parts import StepCost
+from planner.cost.step import Steps, step_cost
+from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
 from planner.files import load_gpu_spec, load_model
 
 HIDDEN, HEADS, LAYERS, DENSE_LAYERS = 7168, 128, 61, 3
+MOE_LAYERS = LAYERS - DENSE_LAYERS
 QUERY_RANK, KV_RANK, NOPE, ROPE, VALUE = 1536, 512, 128, 64, 128
 EXPERTS, ACTIVE, EXPERT_FFN, DENSE_FFN = 256, 8, 2048, 18432
 KV_WIDTH = KV_RANK + ROPE
@@ -22,7 +32,25 @@ ATTENTION_PARAMETERS = (
 )
 EXPERT_PARAMETERS = 3 * HIDDEN * EXPERT_FFN
 DENSE_PARAMETERS = 3 * HIDDEN * DENSE_FFN
-EMBEDDING_PARAMETERS = 2 * 129280 * HIDDEN
+HEAD_PARAMETERS = 129280 * HIDDEN
+
+GPU_NAMES = (
+    "A100",
+    "DGX-B200",
+    "DGX-B300",
+    "GB200-NVL72",
+    "GB300-NVL72",
+    "H100",
+    "H20",
+    "H20-3E",
+    "H200",
+    "H800",
+    "MI300X",
+    "MI308X",
+    "Rubin-NVL144",
+    "RubinU-NVL576",
+)
+PLAIN = CostSettings(two_micro_batches=False, balanced_experts=True)  # every SM computes, nothing is hidden
 
 
 def gpu(name: str) -> GpuSpec:
@@ -30,18 +58,18 @@ def gpu(name: str) -> GpuSpec:
     return load_gpu_spec(name)
 
 
-def model() -> ModelSpec:
-    """DeepSeek-V3."""
-    return load_model("deepseek-v3")
+def model(name: str = "deepseek-v3") -> ModelSpec:
+    """A shipped model."""
+    return load_model(name)
 
 
 def derated(rate: float) -> float:
-    """What kernels see of a data-sheet rate."""
+    """What Shallowsim sees of a data-sheet rate."""
     return 0.85 * rate
 
 
 def prefill_rate(tflops: float, spec: GpuSpec) -> float:
-    """An arithmetic rate in prefill, when some SMs communicate."""
+    """Shallowsim's arithmetic rate in prefill, when some SMs communicate."""
     return derated(tflops) * (spec.sms - spec.sms_for_communication) / spec.sms
 
 
@@ -66,10 +94,67 @@ def expert_gflop(tokens: float) -> float:
 
 
 def expert_load_ms(memory_gb_s: float, *, weight_bytes: float = 1) -> float:
-    """One expert out of memory."""
+    """One expert out of Shallowsim's memory."""
     return EXPERT_PARAMETERS * weight_bytes / MI / derated(memory_gb_s)
 
 
 def message_ms(tokens: float, copies: float, gb_s: float) -> float:
-    """`copies` of each token's activations, one byte an element, over one link."""
+    """`copies` of each token's activations, one byte an element, over one of Shallowsim's links."""
     return tokens * HIDDEN * copies / MI / derated(gb_s)
+
+
+def factors(spec: GpuSpec) -> Efficiency:
+    """The built-in efficiency factors of a GPU type."""
+    return efficiency_of(spec, None)
+
+
+def step(
+    spec: GpuSpec | str,
+    phase: Phase,
+    *,
+    length: Any,
+    batch: Any = 1,
+    tp: Any = 1,
+    dp: Any = 1,
+    pp: Any = 1,
+    cached: Any = 0.0,
+    shape: ModelSpec | str = "deepseek-v3",
+    settings: CostSettings = PLAIN,
+    **changed: Any,
+) -> StepCost:
+    """One step of the default model, with its parts; `changed` are settings."""
+    tp, dp, pp, length, batch = (np.asarray(value, dtype=float) for value in (tp, dp, pp, length, batch))
+    steps = Steps(phase=phase, tp=tp, dp=dp, pp=pp, length=length, batch=batch, cached=cached)
+    device = gpu(spec) if isinstance(spec, str) else spec
+    return step_cost(
+        device,
+        model(shape) if isinstance(shape, str) else shape,
+        replace(settings, **changed) if changed else settings,
+        steps,
+    )
+
+
+def compute(tflops: float, spec: GpuSpec, phase: Phase, *, overlapped: bool = False) -> float:
+    """FLOP/ms before a kernel's own share; where work is `overlapped`, prefill leaves some SMs to communication."""
+    computing = spec.sms - spec.sms_for_communication if overlapped and phase is Phase.PREFILL else spec.sms
+    return tflops * 1e9 * factors(spec).kernels(phase) * computing / spec.sms
+
+
+def read_ms(gigabytes: float, spec: GpuSpec, phase: Phase) -> float:
+    """So many GB out of memory."""
+    return gigabytes / (spec.memory_gb_s * factors(spec).memory * factors(spec).kernels(phase)) * 1000
+
+
+def gemm_ms(
+    flops: float, tflops: float, spec: GpuSpec, phase: Phase, *, rows: float, overlapped: bool = False
+) -> float:
+    """A GEMM over `rows` tokens: its rate saturates with them."""
+    f = factors(spec)
+    return flops / (compute(tflops, spec, phase, overlapped=overlapped) * f.gemm * rows / (rows + f.gemm_half))
+
+
+def experts_ms(visits: float, experts: float, tflops: float, spec: GpuSpec, phase: Phase) -> float:
+    """DeepSeek-V3's routed experts of one layer: `visits` tokens shared evenly by so many experts."""
+    f, each = factors(spec), visits / experts
+    reached = compute(tflops, spec, phase) * f.expert * each / (each + f.expert_half)
+    return 2 * visits * EXPERT_PARAMETERS / reached

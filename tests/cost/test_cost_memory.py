@@ -1,159 +1,147 @@
-"""What fits: weights and KV of every GPU, the largest batch, the smallest island."""
+"""What fits: weights, cache and buffers of the fullest GPU, the largest batch, the most prompts."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from cost_figures import (
-    ACTIVE,
-    ATTENTION_PARAMETERS,
-    DENSE_LAYERS,
-    DENSE_PARAMETERS,
-    EMBEDDING_PARAMETERS,
-    EXPERT_PARAMETERS,
-    HIDDEN,
-    KV_WIDTH,
-    LAYERS,
-    gpu,
-    model,
-)
+from cost_figures import HIDDEN, KV_WIDTH, LAYERS, gpu, model
 from cost_workloads import workload
 
 from planner.cost import max_batch_size, smallest_island, tabulate
-from planner.cost.memory import max_batch
-from planner.cost.rates import prefill_rates
-from planner.cost.rules import DEFAULT, REFERENCE, Rules
-from planner.domain import CostMode, CostSettings, ParallelConfig, Phase, PhasePerformance
+from planner.cost.memory import experts_on_device, free_gb, max_batch, max_prompts, weights_gb
+from planner.cost.rates import decode_rates, prefill_rates
+from planner.domain import CostMode, CostSettings, ParallelConfig, Phase
 
-DEFAULT_SETTINGS = CostSettings()
-REFERENCE_SETTINGS = CostSettings(mode=CostMode.REFERENCE)
-USABLE = 0.9
-
-
-def weights_gb(tp: int, held: int) -> float:
-    """One GPU's share of DeepSeek-V3: everything but the experts over tp, `held` experts whole."""
-    split = LAYERS * ATTENTION_PARAMETERS + DENSE_LAYERS * DENSE_PARAMETERS + 2 * EMBEDDING_PARAMETERS
-    return (split / tp + (LAYERS - DENSE_LAYERS) * held * EXPERT_PARAMETERS) / 1e9
+DEFAULT = CostSettings()
+SHARE, RESERVE = 0.9, 1.5  # of device memory; GB that the engine takes
+SHIPPED = ("deepseek-v3", "deepseek-v2", "glm-4.5", "gpt-oss-120b", "kimi-k2", "llama-3.1-405b", "mixtral-8x7b")
 
 
-def held_experts(degrees: ParallelConfig) -> int:
-    """Routed experts of one GPU, and the shared one."""
-    return -(-256 // degrees.devices) + 1
+def cache_gb(shape: str, tokens: float) -> float:
+    """Cache of a whole sequence, every layer and head; windows left out."""
+    m = model(shape)
+    return tokens * m.layers * m.attention.kv_width * m.kv_bytes / 1e9
 
 
-class TestLiteralMemorySizes:
-    def listed(self, tp: int, held: int) -> float:
-        free = 141 * USABLE - 2.91 - 187.17 * 61 / tp / 1024 - 44.05 * 58 * held / 1024
-        return free * 1024**3 / (5000 * KV_WIDTH * LAYERS * tp)
-
-    def mended(self, tp: int, held: int) -> float:
-        free = 141 * USABLE - weights_gb(tp, held)
-        buffers = HIDDEN * ACTIVE * 3 / tp / 1e9
-        return free / (5000 * KV_WIDTH * LAYERS / 1e9 + buffers)
-
-    @pytest.mark.parametrize(("tp", "held"), [(1, 5), (4, 9), (8, 33)])
-    def test_both_by_hand(self, tp: int, held: int) -> None:
-        for rules, expected in ((REFERENCE, self.listed), (DEFAULT, self.mended)):
-            found = max_batch(gpu("H200"), model(), rules, seq_len=4000, decode_len=1000, tp=tp, experts_on_device=held)
-            assert float(found) == pytest.approx(expected(tp, held))
-
-    def test_a_smaller_model_leaves_more_room_only_in_the_mended_form(self) -> None:
-        narrow = replace(model(), experts=replace(model().experts, ffn_size=1024))
-        room = {
-            (rules is DEFAULT, shape is narrow): float(
-                max_batch(gpu("H200"), shape, rules, seq_len=4000, decode_len=0, tp=1, experts_on_device=33)
-            )
-            for rules in (DEFAULT, replace(DEFAULT, literal_memory_sizes=True))
-            for shape in (model(), narrow)
-        }
-        assert room[True, True] > room[True, False]
-        assert room[False, True] == room[False, False]
-
-    def test_latent_kv_is_not_divided_by_tp(self) -> None:
-        one, four = (
-            float(max_batch_size("H200", 4000, 1000, tp=tp, experts_on_device=9, mode="default")) for tp in (1, 4)
-        )
-        assert one < four < 1.3 * one  # four GPUs of a group hold the same KV; only their weights shrink
+@pytest.mark.parametrize("shape", SHIPPED)
+def test_one_gpu_of_one_holds_the_whole_model(shape: str) -> None:
+    held = experts_on_device(model(shape), DEFAULT, 1)
+    assert float(weights_gb(model(shape), tp=1, experts_on_device=held)) == pytest.approx(model(shape).weights_gb)
 
 
-class TestMemoryUnchecked:
-    PAIR = (ParallelConfig(tp=1, dp=2), ParallelConfig(tp=2, dp=1))
-
-    def rates(self, rules: Rules) -> list[list[float]]:
-        settings, lengths = DEFAULT_SETTINGS, workload((1024, 4096))
-        grid = prefill_rates(gpu("H200"), model(), rules, settings, lengths, list(self.PAIR))
-        assert grid.rates_rps.shape == grid.step_ms.shape == (2, 2)
-        return [[float(rate) for rate in row] for row in grid.rates_rps]
-
-    def test_two_h200s_serve_only_unchecked(self) -> None:
-        assert all(rate == 0 for row in self.rates(DEFAULT) for rate in row)
-        assert all(rate > 0 for row in self.rates(replace(DEFAULT, memory_unchecked=True)) for rate in row)
-
-    def test_unchecked_rate_is_one_prompt_a_step(self) -> None:
-        rules, lengths = replace(DEFAULT, memory_unchecked=True), workload((1024, 4096))
-        grid = prefill_rates(gpu("H200"), model(), rules, DEFAULT_SETTINGS, lengths, [ParallelConfig(tp=4, dp=8)])
-        assert grid.rates_rps == pytest.approx(1000 / grid.step_ms)
-
-    def test_checked_rate_counts_every_rank_and_prompt(self) -> None:
-        settings, lengths = replace(DEFAULT_SETTINGS, max_tokens_per_step=8192), workload((1024, 4096))
-        degrees = ParallelConfig(tp=4, dp=8)
-        grid = prefill_rates(gpu("H200"), model(), DEFAULT, settings, lengths, [degrees])
-        assert grid.batch_sizes.tolist() == [[8, 2]]  # 8192 tokens a step, and room for them
-        assert grid.rates_rps == pytest.approx(8 * grid.batch_sizes * 1000 / grid.step_ms)
+@pytest.mark.parametrize(("shape", "gb"), [("deepseek-v3", 671), ("llama-3.1-405b", 812), ("kimi-k2", 1026)])
+def test_published_sizes(shape: str, gb: float) -> None:
+    """Parameters times bytes; embedding and head of the FP8 models are of 16 bits."""
+    assert model(shape).weights_gb == pytest.approx(gb, rel=0.005)
 
 
-def of_two_h200s(settings: CostSettings) -> tuple[PhasePerformance, PhasePerformance]:
-    row = tabulate(gpu("H200"), 2, model=model(), workload=workload(), settings=settings)
-    return row.prefill, row.decode
+@pytest.mark.parametrize(("devices", "held"), [(1, 257), (2, 129), (8, 33), (64, 5), (100, 4), (256, 2)])
+def test_experts_lie_whole_on_gpus(devices: int, held: int) -> None:
+    assert float(experts_on_device(model(), DEFAULT, devices)) == held
+    assert float(experts_on_device(model("llama-3.1-70b"), DEFAULT, devices)) == 0
+
+
+def test_grouped_cache_is_divided_and_latent_cache_is_not() -> None:
+    for shape, ratio in (("llama-3.1-70b", 8), ("deepseek-v3", 1)):
+        free = [
+            float(max_batch_size("DGX-B300", 100_000, 0, tp=tp, experts_on_device=2, model=shape))
+            / float(free_gb(gpu("DGX-B300"), model(shape), tp=tp, experts_on_device=2))
+            for tp in (1, 8)
+        ]
+        assert free[1] / free[0] == pytest.approx(ratio, rel=0.01)
+
+
+def test_drafts_keep_a_cache_and_buffers() -> None:
+    fixed = {"seq_len": 4000, "decode_len": 0, "tp": 1, "experts_on_device": 5}
+    plain, drafting = (float(max_batch(gpu("H200"), model(), **fixed, tokens_per_sequence=tokens)) for tokens in (1, 2))
+    assert plain / drafting == pytest.approx(62 / 61, rel=0.01)
+    assert drafting < plain
+
+
+@pytest.mark.parametrize("hit", [0.0, 0.5])
+@pytest.mark.parametrize("budget", [2048, 16384])
+def test_prompts_by_hand(hit: float, budget: int) -> None:
+    """The cache of all of a prompt, the buffers of one chunk of its new tokens."""
+    settings = replace(DEFAULT, kv_cache_rate=hit, max_tokens_per_step=budget)
+    found = max_prompts(gpu("H200"), model(), settings, longest=10_000, tp=4, experts_on_device=9)
+    chunk = min(10_000 * (1 - hit), budget)
+    buffers = chunk * (HIDDEN * (16 + 8 * 3 / 4) + 18432 * 4 / 4) / 1e9
+    free = 141 * SHARE - RESERVE - float(weights_gb(model(), tp=4, experts_on_device=9))
+    assert float(found) == pytest.approx(free / (10_000 * KV_WIDTH * LAYERS / 1e9 + buffers))
+
+
+def test_a_pipeline_in_prefill_keeps_the_prompts_of_all_its_stages() -> None:
+    fixed = {"longest": 4000, "tp": 8, "experts_on_device": 0}
+    one, two = (float(max_prompts(gpu("H100"), model("llama-3.1-70b"), DEFAULT, **fixed, pp=pp)) for pp in (1, 2))
+    frees = [float(free_gb(gpu("H100"), model("llama-3.1-70b"), tp=8, experts_on_device=0, pp=pp)) for pp in (1, 2)]
+    assert two / one == pytest.approx(frees[1] / frees[0])  # half the layers, twice the prompts
+
+
+def test_a_rank_takes_no_prompt_that_does_not_fit() -> None:
+    load = workload((1024, 150_000))
+    tight = replace(gpu("H20"), memory_gb=97.0)
+    row = tabulate(tight, 8, model=model(), workload=load, settings=DEFAULT).prefill
+    room = max_prompts(tight, model(), DEFAULT, longest=np.array([1024, 150_000]), tp=8, experts_on_device=33)
+    assert (float(room[0]) >= 1) == (max(row.rates_rps[:1]) > 0)
+    assert float(room[1]) < 1
+    assert row.rates_rps[1] == 0
 
 
 def test_two_h200s_hold_no_model_and_say_so() -> None:
-    for performance in of_two_h200s(DEFAULT_SETTINGS):
-        assert not performance.serves
-        assert performance.parallel is None
-        assert performance.rates_rps == (0.0, 0.0, 0.0)
-        assert "deepseek-v3 puts at least 338 GB of weights on each GPU" in performance.reason
-        assert "one H200 offers 127 GB" in performance.reason
-    assert min(weights_gb(tp, 129) for tp in (1, 2)) == pytest.approx(338, abs=0.5)
-
-
-def test_reference_mode_prefills_on_two_h200s_all_the_same() -> None:
-    prefill, decode = of_two_h200s(REFERENCE_SETTINGS)
-    assert min(prefill.rates_rps) > 0
-    assert not decode.serves
-    assert "by the simulator's literals" in decode.reason
-
-
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("name", ["H200", "H20", "H800", "DGX-B200", "GB200-NVL72", "RubinU-NVL576"])
-def test_smallest_island_serves_everything_and_nothing_smaller_does(name: str, phase: Phase) -> None:
-    load = workload()
-
-    def serves_all(size: int) -> bool:
-        row = tabulate(gpu(name), size, model=model(), workload=load, settings=DEFAULT_SETTINGS)
-        return min(row.phase(phase).rates_rps) > 0
-
-    least = smallest_island(gpu(name), phase, model=model(), workload=load, settings=DEFAULT_SETTINGS)
-    assert least is not None
-    assert serves_all(least)
-    assert not any(serves_all(size) for size in range(1, least))
+    row = tabulate(gpu("H200"), 2, model=model(), workload=workload(), settings=DEFAULT)
+    for half in (row.prefill, row.decode):
+        assert (half.serves, half.parallel, half.batch_sizes) == (False, None, (0, 0, 0))
+        assert "deepseek-v3 puts at least 338 GB of weights on each GPU" in half.reason
+        assert "one H200 offers 125 GB" in half.reason
+    reference = tabulate(
+        gpu("H200"), 2, model=model(), workload=workload(), settings=CostSettings(mode=CostMode.REFERENCE)
+    )
+    assert "by the simulator's literals" in reference.decode.reason
 
 
 def test_smallest_island_of_a_gpu_that_is_too_small_is_none() -> None:
     tiny = replace(gpu("H200"), memory_gb=5.0)  # one routed and one shared expert a layer alone take 5.1 GB
-    settings = DEFAULT_SETTINGS
-    assert smallest_island(tiny, Phase.DECODE, model=model(), workload=workload(), settings=settings) is None
+    assert smallest_island(tiny, Phase.DECODE, model=model(), workload=workload(), settings=DEFAULT) is None
 
 
-@pytest.mark.parametrize("name", ["H200", "H20", "H800", "GB300-NVL72", "MI300X"])
-@pytest.mark.parametrize("size", [8, 12, 16, 48, 72, 100])
-def test_whatever_is_served_fits_beside_the_weights(name: str, size: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "shape", "size"),
+    [
+        ("H200", "deepseek-v3", 8),
+        ("H20", "deepseek-v3", 16),
+        ("H800", "deepseek-v3", 48),
+        ("GB300-NVL72", "kimi-k2", 72),
+        ("MI300X", "glm-4.5", 12),
+        ("H100", "llama-3.1-70b", 4),
+        ("A100", "llama-3.1-405b", 32),
+        ("H100", "mixtral-8x7b", 2),
+    ],
+)
+def test_whatever_is_served_fits_beside_the_weights(name: str, shape: str, size: int) -> None:
+    """All of an island's sequences and weights together take no more than all of its usable memory."""
     load = workload((512, 7000), max_output_tokens=1000)
-    row = tabulate(gpu(name), size, model=model(), workload=load, settings=DEFAULT_SETTINGS)
-    for performance, extra in ((row.prefill, 0), (row.decode, 1000)):
-        for batch, span in zip(performance.batch_sizes, load.ranges, strict=True):
-            if performance.parallel is None or batch == 0:
-                continue
-            sequences = batch * (span.midpoint + extra)
-            used = weights_gb(performance.parallel.tp, held_experts(performance.parallel))
-            used += sequences * KV_WIDTH * LAYERS / 1e9
-            assert used <= USABLE * gpu(name).memory_gb
+    row = tabulate(gpu(name), size, model=model(shape), workload=load, settings=DEFAULT)
+    for half, extra in ((row.prefill, 0), (row.decode, 1000)):
+        assert half.parallel is not None
+        groups = half.parallel.replicas * half.parallel.dp
+        in_flight = half.parallel.pp if half is row.prefill else 1
+        for batch, span in zip(half.batch_sizes, load.ranges, strict=True):
+            caches = groups * in_flight * batch * cache_gb(shape, span.longest_input_tokens + extra)
+            weights = half.parallel.replicas * model(shape).weights_gb
+            assert weights + caches <= (SHARE * gpu(name).memory_gb - RESERVE) * size
+
+
+def test_a_stage_is_never_left_without_a_sequence() -> None:
+    """Eight stages and room for few sequences: fewer than one a stage is no batch."""
+    from planner.cost.backend import AnalyticBackend
+    from planner.cost.grid import Degrees
+
+    shape, spec = model("llama-3.1-70b"), replace(gpu("H100"), memory_gb=7.5)
+    degrees = Degrees.of([ParallelConfig(tp=8, dp=1, pp=8)])
+    load, settings = workload((60_000, 120_000)), replace(DEFAULT, max_pipeline_stages=8)
+    backend = AnalyticBackend(spec, shape, settings)
+    grid = decode_rates(backend, spec, shape, settings, load, degrees)
+    assert all(batch == 0 or batch >= 8 for batch in grid.batch_sizes[0])
+    assert (grid.batch_sizes == 0).any()
+    assert np.all((grid.rates_rps > 0) == (grid.batch_sizes > 0))
+    assert prefill_rates(backend, spec, shape, settings, load, degrees).rates_rps.shape == (1, 2)

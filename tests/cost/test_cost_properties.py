@@ -1,136 +1,160 @@
-"""Physics that any cost model must keep, over every GPU type, in default mode."""
+"""Physics that any cost model must keep, over random models, GPUs and configurations, in default mode."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from cost_figures import (
-    ACTIVE,
-    ATTENTION_PARAMETERS,
-    DENSE_LAYERS,
-    DENSE_PARAMETERS,
-    EXPERT_PARAMETERS,
-    LAYERS,
-    gpu,
-    model,
-)
+from cost_figures import GPU_NAMES, gpu, model, step
+from cost_models import Case, cases, least_compute_ms, least_memory_ms
 from cost_workloads import workload
 from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cost import decode_time, max_batch_size, prefill_time, tabulate
-from planner.cost.memory import weights_gb
+from planner.cost.memory import experts_on_device, weights_gb
 from planner.cost.parallelism import configurations
-from planner.cost.rules import DEFAULT
-from planner.domain import CostSettings, GpuSpec, Phase
+from planner.cost.parts import StepCost
+from planner.domain import CostSettings, Phase
+from planner.files import load_gpu_specs, shipped_models
 
-NAMES = (
-    "A100",
-    "DGX-B200",
-    "DGX-B300",
-    "GB200-NVL72",
-    "GB300-NVL72",
-    "H100",
-    "H20",
-    "H20-3E",
-    "H200",
-    "H800",
-    "MI300X",
-    "MI308X",
-    "Rubin-NVL144",
-    "RubinU-NVL576",
-)
-ACTIVE_PARAMETERS = (
-    LAYERS * ATTENTION_PARAMETERS
-    + DENSE_LAYERS * DENSE_PARAMETERS
-    + (LAYERS - DENSE_LAYERS) * (ACTIVE + 1) * EXPERT_PARAMETERS
-)
 DIP = 1e-12  # rounding
-
-gpus = st.sampled_from(NAMES)
-lengths = st.integers(1, 60_000)
-tps = st.sampled_from([1, 2, 4, 8])
-dps = st.integers(1, 40)
-batches = st.integers(1, 1024)
+BANDWIDTHS = ("memory_gb_s", "nvlink_gb_s", "nic_gb_s")
+MODELS = tuple(shipped_models())
 
 
-def prefill_ms(spec: GpuSpec | str, s: float, tp: int, dp: int, prompts: int = 1, rate: float = 0.0) -> float:
-    return float(prefill_time(spec, s, tp=tp, dp=dp, prompts_per_rank=prompts, kv_cache_rate=rate).total_ms)
+def run(case: Case) -> StepCost:
+    return step(
+        case.spec,
+        case.phase,
+        length=case.length,
+        batch=case.batch,
+        tp=case.tp,
+        dp=case.dp,
+        pp=case.pp,
+        cached=case.cached,
+        shape=case.shape,
+        settings=case.settings,
+    )
 
 
-def decode_ms(spec: GpuSpec | str, s: float, tp: int, dp: int, batch: int) -> float:
-    return float(decode_time(spec, s, tp=tp, batch_size=batch, devices=tp * dp).total_ms)
+def ms(case: Case) -> float:
+    return float(run(case).total_ms)
 
 
-def faster(spec: GpuSpec, figure: str, factor: float) -> GpuSpec:
-    """The same GPU with one figure multiplied; both number formats of arithmetic go together."""
+def faster(case: Case, figure: str, factor: float) -> Case:
+    """The same step on a GPU with one figure multiplied; all number formats of arithmetic go together."""
     figures = ("fp16_tflops", "fp8_tflops", "fp4_tflops") if figure == "tflops" else (figure,)
-    return replace(spec, **{f: getattr(spec, f) * factor for f in figures})
+    return replace(case, spec=replace(case.spec, **{f: getattr(case.spec, f) * factor for f in figures}))
 
 
-@given(name=gpus, s=lengths, more=st.integers(1, 20_000), tp=tps, dp=dps, prompts=st.integers(1, 32))
-def test_prefill_time_grows_with_length(name: str, s: int, more: int, tp: int, dp: int, prompts: int) -> None:
-    one, longer, twice = (prefill_ms(name, n, tp, dp, prompts) for n in (s, s + more, 2 * s))
-    assert longer > one * (1 - DIP)
-    assert twice > one
+@given(case=cases())
+def test_time_is_positive_and_finite(case: Case) -> None:
+    cost = run(case)
+    assert 0 < float(cost.total_ms) < float("inf")
+    for part in cost.parts:
+        values = [float(v) for v in (part.compute_ms, part.memory_ms, part.network_ms, part.latency_ms)]
+        assert all(0 <= v < float("inf") for v in values), part.name
 
 
-@given(name=gpus, s=lengths, tp=tps, dp=dps, prompts=st.integers(1, 64), more=st.integers(1, 64))
-def test_prefill_time_grows_with_prompts(name: str, s: int, tp: int, dp: int, prompts: int, more: int) -> None:
-    one, further, twice = (prefill_ms(name, s, tp, dp, n) for n in (prompts, prompts + more, 2 * prompts))
-    assert further > one * (1 - DIP)
-    assert one < twice < 2 * one  # fixed costs are shared
+@given(case=cases())
+def test_parts_add_up_to_the_total_and_what_is_hidden(case: Case) -> None:
+    case = replace(case, pp=1)
+    cost = run(case)
+    assert sum(float(part.ms) for part in cost.parts) == pytest.approx(
+        float(cost.total_ms) * case.gained + float(cost.hidden_ms)
+    )
+    talking = sum(float(part.ms) for part in cost.parts if part.name in ("dispatch", "combine"))
+    assert 0 <= float(cost.hidden_ms) <= talking
 
 
-@given(name=gpus, s=lengths, tp=tps, dp=dps, rate=st.floats(0, 0.9), more=st.floats(0.01, 0.09))
-def test_cached_tokens_save_time(name: str, s: int, tp: int, dp: int, rate: float, more: float) -> None:
-    s = max(s, 100)  # a share of a single token is not a case
-    assert prefill_ms(name, s, tp, dp, rate=rate + more) < prefill_ms(name, s, tp, dp, rate=rate) * (1 + DIP)
-    assert prefill_ms(name, s, tp, dp, rate=rate) <= prefill_ms(name, s, tp, dp) * (1 + DIP)
+@given(case=cases(), more=st.integers(1, 20_000))
+def test_time_grows_with_length(case: Case, more: int) -> None:
+    longer, twice = replace(case, length=case.length + more), replace(case, length=2 * case.length)
+    assert ms(longer) > ms(case) * (1 - DIP)
+    assert ms(twice) > ms(case) * (1 - DIP)
 
 
-@given(name=gpus, s=lengths, tp=tps, dp=dps, batch=batches, more=st.integers(1, 20_000))
-def test_decode_time_grows_with_length(name: str, s: int, tp: int, dp: int, batch: int, more: int) -> None:
-    assert decode_ms(name, s + more, tp, dp, batch) > decode_ms(name, s, tp, dp, batch)
+@given(case=cases(), times=st.integers(2, 8))
+def test_time_grows_with_batch_but_never_faster_than_it(case: Case, times: int) -> None:
+    """Fixed costs and weights are shared by all."""
+    one, more = ms(case), ms(replace(case, batch=times * case.batch))
+    assert one < more < times * one
 
 
-@given(name=gpus, s=lengths, tp=tps, dp=dps, batch=batches, more=st.integers(1, 512))
-def test_decode_time_grows_with_batch(name: str, s: int, tp: int, dp: int, batch: int, more: int) -> None:
-    one, further, twice = (decode_ms(name, s, tp, dp, b) for b in (batch, batch + more, 2 * batch))
-    assert further > one * (1 - DIP)
-    assert one < twice < 2 * one  # the weights are loaded once for all
+@given(case=cases(), more=st.floats(0.01, 0.09))
+def test_cached_tokens_save_time(case: Case, more: float) -> None:
+    case = replace(case, phase=Phase.PREFILL, length=max(case.length, 100), batch=1, pp=1)
+    assert ms(replace(case, cached=case.cached + more)) < ms(case) * (1 + DIP)
+
+
+@given(case=cases(), figure=st.sampled_from([*BANDWIDTHS, "tflops"]), factor=st.floats(1.01, 10))
+def test_a_faster_gpu_is_never_slower_and_never_more_than_it_is_faster(case: Case, figure: str, factor: float) -> None:
+    slow, fast = ms(case), ms(faster(case, figure, factor))
+    assert slow / factor * (1 - DIP) <= fast <= slow * (1 + DIP)
+
+
+@given(case=cases())
+def test_twice_as_fast_in_everything_is_no_more_than_twice_as_fast(case: Case) -> None:
+    fast = case
+    for figure in (*BANDWIDTHS, "tflops"):
+        fast = faster(fast, figure, 2)
+    assert ms(case) / 2 < ms(fast) < ms(case)  # latencies stay
+
+
+@given(case=cases())
+def test_no_step_beats_the_roofline(case: Case) -> None:
+    """Data-sheet FLOP/s and bandwidth, no efficiency factor; drafted tokens count as far as they are accepted."""
+    took = ms(case) * case.gained
+    assert took > least_compute_ms(case)
+    assert took > least_memory_ms(case)
 
 
 @given(
-    name=gpus,
-    s=lengths,
-    tp=tps,
-    dp=dps,
-    batch=batches,
-    figure=st.sampled_from(["memory_gb_s", "nvlink_gb_s", "nic_gb_s", "tflops"]),
-    factor=st.floats(1.01, 10),
+    name=st.sampled_from(GPU_NAMES),
+    shape=st.sampled_from(MODELS),
+    size=st.sampled_from([4, 8, 16, 32, 72, 128]),
+    s=st.integers(64, 16_000),
+    answer=st.integers(1, 1000),
+    tokens=st.sampled_from([4096, 16384]),
 )
-def test_a_faster_gpu_is_never_slower(
-    name: str, s: int, tp: int, dp: int, batch: int, figure: str, factor: float
+def test_no_island_beats_its_arithmetic(name: str, shape: str, size: int, s: int, answer: int, tokens: int) -> None:
+    """Tokens per second and GPU stay below FLOP/s over two per active parameter, at the fastest rate it may use."""
+    spec, served = gpu(name), model(shape)
+    load = workload((s,), mean_output_tokens=answer, max_output_tokens=answer)
+    row = tabulate(spec, size, model=served, workload=load, settings=CostSettings(max_tokens_per_step=tokens))
+    least = min(served.weight_bytes, served.expert_bytes)
+    fastest = spec.fp16_tflops if least > 1 else max(spec.fp8_tflops, spec.fp16_tflops)
+    roof = max(fastest, spec.fp4_tflops if least < 0.6 else 0) * 1e12 / (2 * body_parameters(shape))
+    assert row.prefill.rates_rps[0] * s / size < roof
+    assert row.decode.rates_rps[0] * answer / size < roof
+
+
+def body_parameters(name: str) -> int:
+    """Weights that a token meets, without router, embedding and head."""
+    m = model(name)
+    visited = m.experts.active + m.experts.shared if m.experts else 0
+    return (
+        m.layers * m.attention_parameters
+        + m.dense_layers * m.dense_ffn_parameters
+        + m.moe_layers * visited * m.expert_parameters
+    )
+
+
+@given(
+    name=st.sampled_from(GPU_NAMES),
+    shape=st.sampled_from(MODELS),
+    s=st.integers(1, 60_000),
+    answer=st.integers(0, 4000),
+    more=st.integers(1, 9000),
+    tp=st.sampled_from([1, 2, 4, 8]),
+    held=st.integers(2, 33),
+)
+def test_largest_batch_shrinks_with_length(
+    name: str, shape: str, s: int, answer: int, more: int, tp: int, held: int
 ) -> None:
-    slow, fast = gpu(name), faster(gpu(name), figure, factor)
-    assert prefill_ms(fast, s, tp, dp) <= prefill_ms(slow, s, tp, dp)
-    assert decode_ms(fast, s, tp, dp, batch) <= decode_ms(slow, s, tp, dp, batch)
-
-
-@given(name=gpus, s=lengths, tp=tps, dp=dps, batch=batches, figure=st.sampled_from(["memory_gb_s", "tflops"]))
-def test_memory_and_arithmetic_always_tell(name: str, s: int, tp: int, dp: int, batch: int, figure: str) -> None:
-    slow, fast = gpu(name), faster(gpu(name), figure, 2)
-    assert decode_ms(fast, s, tp, dp, batch) < decode_ms(slow, s, tp, dp, batch)
-    assert prefill_ms(fast, s, tp, dp) < prefill_ms(slow, s, tp, dp)
-    both = faster(faster(faster(fast, "nvlink_gb_s", 2), "nic_gb_s", 2), "memory_gb_s", 2)
-    assert decode_ms(both, s, tp, dp, batch) > decode_ms(slow, s, tp, dp, batch) / 4
-
-
-@given(name=gpus, s=lengths, answer=st.integers(0, 4000), more=st.integers(1, 9000), tp=tps, held=st.integers(2, 33))
-def test_largest_batch_shrinks_with_length(name: str, s: int, answer: int, more: int, tp: int, held: int) -> None:
+    held = held if model(shape).experts else 0
     one, longer_prompt, longer_answer = (
-        float(max_batch_size(name, prompt, out, tp=tp, experts_on_device=held))
+        float(max_batch_size(name, prompt, out, tp=tp, experts_on_device=held, model=shape))
         for prompt, out in ((s, answer), (s + more, answer), (s, answer + more))
     )
     if one > 0:
@@ -140,33 +164,34 @@ def test_largest_batch_shrinks_with_length(name: str, s: int, answer: int, more:
         assert longer_prompt <= 0  # weights that do not fit fit no better for longer prompts
 
 
-@given(
-    name=gpus,
-    size=st.integers(8, 128),
-    s=st.integers(64, 16_000),
-    answer=st.integers(1, 1000),
-    tokens=st.sampled_from([4096, 16384, 65536]),
-)
-def test_no_island_beats_its_arithmetic(name: str, size: int, s: int, answer: int, tokens: int) -> None:
-    """Tokens per second and GPU stay below derated FLOP/s over two per active parameter (embeddings left out)."""
-    spec = gpu(name)
-    load = workload((s,), mean_output_tokens=answer, max_output_tokens=answer)
-    row = tabulate(spec, size, model=model(), workload=load, settings=CostSettings(max_tokens_per_step=tokens))
-    roof = 0.85 * (spec.fp8_tflops or spec.fp16_tflops) * 1e12 / (2 * ACTIVE_PARAMETERS)
-    assert row.prefill.rates_rps[0] * s / size < roof
-    assert row.decode.rates_rps[0] * answer / size < roof
-
-
 @pytest.mark.parametrize("phase", Phase)
-@given(name=gpus, size=st.integers(1, 320))
-def test_the_islands_gpus_hold_the_whole_model(phase: Phase, name: str, size: int) -> None:
-    for degrees in configurations(gpu(name), model(), DEFAULT, phase, size):
-        held = int(np.ceil(256 / degrees.devices)) + 1
-        a_gpu = float(weights_gb(model(), tp=degrees.tp, experts_on_device=held))
-        assert a_gpu * size >= model().weights_gb * degrees.replicas
+@given(name=st.sampled_from(GPU_NAMES), shape=st.sampled_from(MODELS), size=st.integers(1, 320))
+def test_the_islands_gpus_hold_the_whole_model(phase: Phase, name: str, shape: str, size: int) -> None:
+    served, settings = model(shape), CostSettings()
+    for config in configurations(gpu(name), served, settings, size):
+        held = experts_on_device(served, settings, config.stage_devices)
+        a_gpu = float(weights_gb(served, tp=config.tp, experts_on_device=held, pp=config.pp))
+        assert a_gpu * size >= served.weights_gb * config.replicas * (1 - DIP)
+
+
+@pytest.mark.parametrize("shape", MODELS)
+@pytest.mark.parametrize("name", GPU_NAMES)
+def test_every_shipped_model_on_every_shipped_gpu(name: str, shape: str) -> None:
+    served = model(shape)
+    dp = 2 if served.experts else 1
+    lengths = np.array([1, 100, 5000, 30_000])
+    prefill = prefill_time(name, lengths, tp=4, dp=dp, model=shape)
+    decode = decode_time(name, lengths, tp=4, devices=4 * dp, batch_size=32, model=shape)
+    for times in (prefill.total_ms, decode.total_ms):
+        assert times.shape == (4,)
+        assert np.all(np.isfinite(times) & (times > 0))
+        assert np.all(np.diff(times) > 0)
+    row = tabulate(gpu(name), 16, model=served, workload=workload(), settings=CostSettings())
+    for half in (row.prefill, row.decode):
+        assert half.serves or half.reason
+        assert half.parallel is None or half.parallel.size == 16
+        assert all(np.isfinite(half.rates_rps)) and min(half.rates_rps) >= 0  # noqa: PT018
 
 
 def test_the_list_of_names_is_whole() -> None:
-    from planner.files import load_gpu_specs
-
-    assert sorted(NAMES) == sorted(load_gpu_specs())
+    assert sorted(GPU_NAMES) == sorted(load_gpu_specs())

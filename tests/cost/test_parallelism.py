@@ -1,6 +1,7 @@
 """Which parallel degrees an island may have, and which it gets: the paper's definition, evaluated the long way."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,12 +10,14 @@ from cost_workloads import workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost import decode_time, max_batch_size, prefill_time, tabulate
+from planner.cost import decode_time, max_batch_size, prefill_time, smallest_island, tabulate, tabulate_sizes
+from planner.cost.memory import experts_on_device, max_prompts
 from planner.cost.parallelism import choose, configurations
-from planner.cost.rules import DEFAULT, REFERENCE, Rules
-from planner.domain import CostMode, CostSettings, ParallelConfig, Phase, PhasePerformance
+from planner.cost.reference import reference_configurations
+from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase, PhasePerformance
 
-GPUS = ("A100", "H200", "H20", "MI300X", "GB200-NVL72", "Rubin-NVL144")
+GPUS = ("H200", "GB200-NVL72", "Rubin-NVL144")
+MODELS = ("deepseek-v3", "llama-3.1-70b", "gpt-oss-120b", "mixtral-8x7b", "qwen3-30b-a3b")
 SIZES = (1, 2, 3, 7, 8, 12, 24, 64, 96, 128, 257, 320)
 
 
@@ -50,39 +53,55 @@ def test_ties_go_to_the_first() -> None:
     assert choose(np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 1.0]]), np.array([0.75, 0.25])) == 1
 
 
-@pytest.mark.parametrize("rules", [DEFAULT, REFERENCE], ids=["default", "reference"])
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("name", GPUS)
-def test_degrees_multiply_to_the_size(name: str, phase: Phase, rules: Rules) -> None:
-    for size in SIZES:
-        found = configurations(gpu(name), model(), rules, phase, size)
-        assert len(set(found)) == len(found)
-        assert all(c.replicas * c.dp * c.tp == c.size == size for c in found)
+def allowed(spec: GpuSpec, shape: ModelSpec, settings: CostSettings, size: int) -> set[tuple[int, int, int, int]]:
+    """(replicas, pp, dp, tp) by trying every number: what an engine can run."""
+    kv = getattr(shape.attention, "kv_heads", 1)
+    stages = settings.max_pipeline_stages or (1 if shape.experts else 8)
+    found = set()
+    for tp in range(1, min(size, spec.gpus_per_host) + 1):
+        for pp in range(1, stages + 1):
+            for dp in range(1, size // (tp * pp) + 1):
+                if size % (tp * pp * dp) or shape.attention.heads % tp or (kv > 1 and kv % tp and tp % kv):
+                    continue
+                if pp > 1 and (tp * dp) % spec.gpus_per_host:
+                    continue
+                if dp > 1 and shape.experts is None:
+                    continue
+                if shape.experts and tp * dp > shape.experts.routed + settings.redundant_experts:
+                    continue
+                found.add((size // (tp * pp * dp), pp, dp, tp))
+    return found
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("settings", [CostSettings(), CostSettings(redundant_experts=32, max_pipeline_stages=4)])
+@pytest.mark.parametrize("shape", MODELS)
 @pytest.mark.parametrize("name", GPUS)
-def test_default_mode_allows_what_an_engine_can_run(name: str, phase: Phase) -> None:
-    spec = gpu(name)
+def test_configurations_are_what_an_engine_can_run(name: str, shape: str, settings: CostSettings) -> None:
     for size in SIZES:
-        allowed = {
-            (tp, size // replicas // tp, replicas)
-            for replicas in (range(1, size + 1) if phase is Phase.DECODE else [1])
-            for tp in range(1, size + 1)
-            if size % replicas == 0
-            and (size // replicas) % tp == 0
-            and 128 % tp == 0
-            and tp <= spec.gpus_per_host
-            and (phase is Phase.PREFILL or size // replicas <= 256)
-        }
-        found = configurations(spec, model(), DEFAULT, phase, size)
-        assert {(c.tp, c.dp, c.replicas) for c in found} == allowed
+        found = configurations(gpu(name), model(shape), settings, size)
+        as_tuples = [(c.replicas, c.pp, c.dp, c.tp) for c in found]
+        assert len(set(as_tuples)) == len(as_tuples)
+        assert set(as_tuples) == allowed(gpu(name), model(shape), settings, size)
+        assert all(c.size == size for c in found)
+        assert [c.replicas for c in found] == sorted(c.replicas for c in found)
+
+
+def test_examples() -> None:
+    """Two hosts of 8: a dense model runs as one or two stages of whole hosts, never as a group across them."""
+    found = configurations(gpu("H100"), model("llama-3.1-70b"), CostSettings(), 16)
+    assert {(c.replicas, c.pp, c.tp) for c in found} == {(1, 2, 8), (2, 1, 8), (4, 1, 4), (8, 1, 2), (16, 1, 1)}
+    assert {c.dp for c in found} == {1}
+    few = configurations(gpu("GB200-NVL72"), model("mixtral-8x7b"), CostSettings(), 16)
+    assert max(c.stage_devices for c in few) == 8  # eight experts
+    more = configurations(gpu("GB200-NVL72"), model("mixtral-8x7b"), CostSettings(redundant_experts=8), 16)
+    assert max(c.stage_devices for c in more) == 16
+    assert max(c.tp for c in more) == 4  # a tray is a host
 
 
 def test_reference_mode_allows_every_divisor() -> None:
-    prefill = configurations(gpu("H800"), model(), REFERENCE, Phase.PREFILL, 12)
+    prefill = reference_configurations(Phase.PREFILL, 12)
     assert {(c.tp, c.dp, c.replicas) for c in prefill} == {(t, 12 // t, 1) for t in (1, 2, 3, 4, 6, 12)}
-    decode = configurations(gpu("H800"), model(), REFERENCE, Phase.DECODE, 12)
+    decode = reference_configurations(Phase.DECODE, 12)
     divisors = [d for d in range(1, 13) if 12 % d == 0]
     assert {(c.tp, c.devices) for c in decode} == {(t, d) for d in divisors for t in range(1, d + 1) if d % t == 0}
 
@@ -125,49 +144,115 @@ def test_reference_rows_are_the_papers_definition(name: str, size: int) -> None:
     load = workload(lengths, shares, mean_output_tokens=answer, max_output_tokens=longest)
     settings = CostSettings(mode=CostMode.REFERENCE)
     row = tabulate(gpu(name), size, model=model(), workload=load, settings=settings)
-    prefill_configs = configurations(gpu(name), model(), REFERENCE, Phase.PREFILL, size)
+    prefill_configs = reference_configurations(Phase.PREFILL, size)
     prefill = [[reference_prefill(name, c, s) for s in lengths] for c in prefill_configs]
     is_best_of(row.prefill, prefill_configs, prefill, shares)
-    decode_configs = configurations(gpu(name), model(), REFERENCE, Phase.DECODE, size)
+    decode_configs = reference_configurations(Phase.DECODE, size)
     decode = [[reference_decode(name, c, s, answer, longest) for s in lengths] for c in decode_configs]
     is_best_of(row.decode, decode_configs, decode, shares)
 
 
-def default_prefill(name: str, degrees: ParallelConfig, length: int, prompts: int) -> float:
-    """1000 dp n / t, for the n prompts of a rank that the row reports."""
-    time = prefill_time(name, length, tp=degrees.tp, dp=degrees.dp, prompts_per_rank=prompts)
-    return 1000 * degrees.dp * prompts / float(time.total_ms)
+def default_prefill(spec: GpuSpec, shape: ModelSpec, settings: CostSettings, c: ParallelConfig, s: int) -> float:
+    """1000 r dp n pp / t; n prompts a rank: as many as the token budget and memory allow, at least one in chunks."""
+    held = experts_on_device(shape, settings, c.stage_devices)
+    room = float(max_prompts(spec, shape, settings, longest=s, tp=c.tp, experts_on_device=held, pp=c.pp))
+    prompts = min(max(1, settings.max_tokens_per_step // s), math.floor(max(room, 0)))
+    if prompts == 0:
+        return 0.0
+    time = prefill_time(spec, s, tp=c.tp, dp=c.dp, pp=c.pp, prompts_per_rank=prompts, model=shape, settings=settings)
+    return 1000 * c.replicas * c.dp * prompts * c.pp / float(time.total_ms)
 
 
-def default_decode(name: str, degrees: ParallelConfig, length: int, answer: int, longest: int) -> float:
+def default_decode(
+    spec: GpuSpec, shape: ModelSpec, settings: CostSettings, c: ParallelConfig, s: int, answer: int, longest: int
+) -> float:
     """1000 r dp B / sum of token times; B the largest batch of a group, a multiple of 8 where there are 8."""
-    held = -(-256 // degrees.devices) + 1
-    most = float(max_batch_size(name, length, longest, tp=degrees.tp, experts_on_device=held))
+    held = experts_on_device(shape, settings, c.stage_devices)
+    most = float(max_batch_size(spec, s, longest, tp=c.tp, experts_on_device=held, pp=c.pp, model=shape))
     whole = min(max(math.floor(most), 0), 1024)
     batch = whole // 8 * 8 if whole >= 8 else whole
-    if batch == 0:
+    if batch < c.pp:
         return 0.0
-    cached = length + np.arange(answer)
-    tokens = decode_time(name, cached, tp=degrees.tp, batch_size=batch, devices=degrees.devices).total_ms
-    return degrees.replicas * degrees.dp * batch * 1000 / float(tokens.sum())
+    tokens = decode_time(
+        spec,
+        s + np.arange(answer),
+        tp=c.tp,
+        batch_size=batch,
+        devices=c.stage_devices,
+        pp=c.pp,
+        model=shape,
+        settings=settings,
+    ).total_ms
+    return c.replicas * c.dp * batch * 1000 / float(tokens.sum())
 
 
-@pytest.mark.parametrize(("name", "size"), [("H800", 24), ("H20", 16), ("GB200-NVL72", 36), ("H200", 64)])
-def test_default_decode_rows_are_the_definition(name: str, size: int) -> None:
-    lengths, shares, answer, longest = (256, 3000), (0.6, 0.4), 40, 1000
+@pytest.mark.parametrize(
+    ("name", "shape", "size"),
+    [
+        ("H800", "deepseek-v3", 24),
+        ("H20", "deepseek-v3", 16),
+        ("GB200-NVL72", "deepseek-v3", 36),
+        ("H200", "kimi-k2", 64),
+        ("H100", "llama-3.1-70b", 24),
+        ("A100", "llama-3.1-405b", 32),
+        ("H100", "gpt-oss-120b", 6),
+    ],
+)
+def test_default_rows_are_the_definition(name: str, shape: str, size: int) -> None:
+    lengths, shares, answer, longest = (256, 3000, 20_000), (0.5, 0.3, 0.2), 40, 1000
+    spec, served, settings = gpu(name), model(shape), CostSettings()
     load = workload(lengths, shares, mean_output_tokens=answer, max_output_tokens=longest)
-    row = tabulate(gpu(name), size, model=model(), workload=load, settings=CostSettings()).decode
-    configs = configurations(gpu(name), model(), DEFAULT, Phase.DECODE, size)
-    rates = [[default_decode(name, c, s, answer, longest) for s in lengths] for c in configs]
-    is_best_of(row, configs, rates, shares, tolerance=1e-3)
+    row = tabulate(spec, size, model=served, workload=load, settings=settings)
+    configs = configurations(spec, served, settings, size)
+    prefill = [[default_prefill(spec, served, settings, c, s) for s in lengths] for c in configs]
+    is_best_of(row.prefill, configs, prefill, shares)
+    decode = [[default_decode(spec, served, settings, c, s, answer, longest) for s in lengths] for c in configs]
+    is_best_of(row.decode, configs, decode, shares, tolerance=1e-3)
 
 
-@pytest.mark.parametrize(("name", "size"), [("H800", 24), ("H20", 16), ("GB200-NVL72", 36), ("H200", 64)])
-def test_default_prefill_rows_fill_the_token_budget(name: str, size: int) -> None:
-    lengths = (256, 3000, 20_000)
-    load, settings = workload(lengths), CostSettings(max_tokens_per_step=16384)
-    row = tabulate(gpu(name), size, model=model(), workload=load, settings=settings).prefill
-    assert row.parallel is not None
+def test_prefill_fills_the_token_budget() -> None:
+    load, settings = workload((256, 3000, 20_000)), CostSettings(max_tokens_per_step=16384)
+    row = tabulate(gpu("H200"), 64, model=model(), workload=load, settings=settings).prefill
     assert row.batch_sizes == (64, 5, 1)
-    for length, prompts, rate in zip(lengths, row.batch_sizes, row.rates_rps, strict=True):
-        assert rate == pytest.approx(default_prefill(name, row.parallel, length, prompts))
+    cached = replace(settings, kv_cache_rate=0.5)
+    assert tabulate(gpu("H200"), 64, model=model(), workload=load, settings=cached).prefill.batch_sizes[1] == 10
+
+
+@pytest.mark.parametrize("shape", ["deepseek-v3", "llama-3.1-70b"])
+@pytest.mark.parametrize("mode", CostMode)
+def test_all_sizes_at_once_as_one_by_one(mode: CostMode, shape: str) -> None:
+    if mode is CostMode.REFERENCE and shape != "deepseek-v3":
+        return
+    settings, sizes = CostSettings(mode=mode), [1, 5, 8, 9, 16, 24, 40, 72, 96]
+    for name in ("H100", "GB200-NVL72"):
+        kept = {"model": model(shape), "workload": workload(), "settings": settings}
+        together = tabulate_sizes(gpu(name), sizes, **kept)
+        assert together == [tabulate(gpu(name), size, **kept) for size in sizes]
+        assert [row.island.size for row in together] == sizes
+
+
+def test_replicas_multiply() -> None:
+    """What an island of copies does is what one copy does, so many times."""
+    settings, load = CostSettings(), workload()
+    for shape in ("deepseek-v3", "llama-3.1-70b"):
+        for row in tabulate_sizes(gpu("H200"), [32, 64, 128], model=model(shape), workload=load, settings=settings):
+            for half in (row.prefill, row.decode):
+                assert half.parallel is not None
+                one = tabulate(gpu("H200"), half.parallel.devices, model=model(shape), workload=load, settings=settings)
+                best = one.prefill if half is row.prefill else one.decode
+                if best.parallel == replace(half.parallel, replicas=1):
+                    assert half.rates_rps == pytest.approx([rate * half.parallel.replicas for rate in best.rates_rps])
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("H200", "deepseek-v3"), ("H800", "deepseek-v3"), ("GB200-NVL72", "kimi-k2"), ("H20", "glm-4.5")],
+)
+def test_smallest_island_serves_everything_and_nothing_smaller_does(name: str, shape: str, phase: Phase) -> None:
+    kept = {"model": model(shape), "workload": workload(), "settings": CostSettings()}
+    least = smallest_island(gpu(name), phase, **kept)
+    assert least is not None
+    rows = tabulate_sizes(gpu(name), range(1, least + 1), **kept)
+    served = [min(row.phase(phase).rates_rps) > 0 for row in rows]
+    assert served == [False] * (least - 1) + [True]

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 from planner.domain import (
+    CostSettings,
     Experts,
     GpuSpec,
+    GroupedAttention,
     Inventory,
     InventoryItem,
     LengthProfile,
@@ -25,12 +27,24 @@ MODEL = ModelSpec(
     uri="hf://deepseek-ai/DeepSeek-V3",
     hidden_size=7168,
     layers=61,
-    dense_layers=3,
+    moe_layer_indices=tuple(range(3, 61)),
     dense_ffn_size=18432,
     attention=MlaAttention(heads=128, query_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128),
     experts=Experts(routed=256, active=8, shared=1, ffn_size=2048),
     vocab_size=129280,
     max_context=163840,
+)
+
+
+DENSE = replace(
+    MODEL,
+    name="dense-70b",
+    uri="hf://example/dense-70b",
+    layers=80,
+    moe_layer_indices=(),
+    dense_ffn_size=28672,
+    attention=GroupedAttention(heads=64, kv_heads=8, head_dim=128),
+    experts=None,
 )
 
 
@@ -116,6 +130,7 @@ def plan_of(
     name: str = "mixed-fleet",
     model: ModelSpec = MODEL,
     routing: tuple[Route, ...] | None = None,
+    cost: CostSettings | None = None,
 ) -> Plan:
     """A plan with these islands and, unless given, an even routing table."""
     types = gpus or (gpu("H20"), gpu("H200"))
@@ -129,8 +144,11 @@ def plan_of(
         mean_output_tokens=300.0,
         max_output_tokens=2000,
     )
+    scenario = Scenario(
+        name=name, model=model, workload=workload, inventory=Inventory(items=items), cost=cost or CostSettings()
+    )
     return Plan(
-        scenario=Scenario(name=name, model=model, workload=workload, inventory=Inventory(items=items)),
+        scenario=scenario,
         throughput_rps=10.0,
         prefill_rps=12.0,
         decode_rps=10.0,

@@ -4,10 +4,11 @@ from collections import Counter
 
 import yaml
 from export_plans import gpu, island, plan_of, route
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from planner.domain import ParallelConfig, Phase, Plan, PlannedIsland, Route
+from planner.errors import ExportError
 from planner.export import render
 
 HOSTS = st.sampled_from([4, 8, 16, 72])
@@ -16,6 +17,7 @@ PARALLEL = st.builds(
     tp=st.sampled_from([1, 2, 4, 8, 16, 32]),
     dp=st.integers(1, 40),
     replicas=st.integers(1, 5),
+    pp=st.sampled_from([1, 1, 2, 4]),
 )
 
 
@@ -49,10 +51,19 @@ def routings(draw: st.DrawFn, islands: list[PlannedIsland]) -> tuple[Route, ...]
     return tuple(rows)
 
 
+def rendered(plan: Plan, engine: str) -> dict[str, str]:
+    """The manifests; vLLM may refuse ranks that pods cannot hold evenly."""
+    try:
+        return render(plan, engine=engine)
+    except ExportError as error:
+        assume(not (engine == "vllm" and "pods of whole ranks" in error.message))
+        raise
+
+
 @given(plans(), st.sampled_from(["vllm", "sglang"]))
 def test_random_plans_export_exactly(plan: Plan, engine: str) -> None:
     found: Counter[str] = Counter()
-    for text in render(plan, engine=engine).values():
+    for text in rendered(plan, engine).values():
         for thing in yaml.safe_load_all(text):
             if thing["kind"] == "LeaderWorkerSet":
                 group = thing["spec"]["leaderWorkerTemplate"]

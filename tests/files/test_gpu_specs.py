@@ -75,7 +75,7 @@ def test_hosts_and_efficiency_curves() -> None:
     specs = load_gpu_specs()
     trays = {name: spec.gpus_per_host for name, spec in specs.items() if "NVL72" in name}
     assert trays == {"GB200-NVL72": 4, "GB300-NVL72": 4}
-    assert {name for name, spec in specs.items() if spec.expert_efficiency == "h20"} == {"H20", "H20-3E"}
+    assert {name for name, spec in specs.items() if spec.family == "h20"} == {"H20", "H20-3E"}
 
 
 def test_prices_are_those_of_the_study_and_no_others() -> None:
@@ -108,7 +108,7 @@ def test_an_extra_folder_adds_types_and_prices(tmp_path: Path) -> None:
         ("value: 70,", "value: 701,", ("idle_w.value", "at most max_w (700)")),
         ("value: 20,", "value: 132,", ("sms_for_communication.value", "less than sms (132)")),
         ("sms:", "sm:", ("sm is not a known key",)),
-        ("general", "hopper", ("expert_efficiency", "one of general, h20", "'hopper'")),
+        ("family: hopper", "family: volta", ("family", "one of ampere, hopper, h20", "'volta'")),
         ("NVIDIA-H100-80GB-HBM3", "'bad value'", ("node_selector.nvidia.com/gpu.product", "'bad value'")),
         ("nvidia.com/gpu.product", "Nvidia/'x'", ("node_selector", "label key")),
         ("value: 132, ", "", ("sms.value", "it is missing")),

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from planner.domain import GroupedAttention, MlaAttention, ModelSpec
 from planner.files import load_model, shipped_models
+from planner.files.documents import parse_json
+from planner.files.models import model_from_config
 
 Refused = Callable[..., None]
 
@@ -62,14 +65,21 @@ def test_the_origin_in_the_config_serves_as_uri(tmp_path: Path, config: dict[str
     ("change", "words"),
     [
         (
-            {"architectures": ["LlamaForCausalLM"]},
-            ("architectures", "DeepseekV3ForCausalLM", "LlamaForCausalLM"),
+            {"architectures": ["Qwen3NextForCausalLM"]},
+            ("architectures", "DeepseekV3ForCausalLM", "LlamaForCausalLM", "came Qwen3NextForCausalLM"),
         ),
         ({"architectures": []}, ("architectures", "none")),
         ({"architectures": "DeepseekV3ForCausalLM"}, ("architectures", "a list of texts")),
-        ({"moe_layer_freq": 2}, ("moe_layer_freq", "must be 1", "2 (int)")),
-        ({"tie_word_embeddings": True}, ("tie_word_embeddings", "false")),
-        ({"q_lora_rank": None}, ("q_lora_rank", "whole number", "None")),
+        ({"architectures": ["DeepseekV32ForCausalLM"]}, ("architectures", "came DeepseekV32ForCausalLM")),
+        ({"index_topk": 2048}, ("index_topk", "absent", "2048")),
+        ({"vision_config": {}}, ("vision_config", "absent")),
+        ({"hidden_act": "relu2"}, ("hidden_act", "silu", "'relu2'")),
+        ({"moe_layer_freq": [0, 1]}, ("moe_layer_freq", "whole number", "a list of 2")),
+        ({"moe_layer_freq": 0}, ("moe_layer_freq", "at least 1")),
+        ({"tie_word_embeddings": "no"}, ("tie_word_embeddings", "true or false")),
+        ({"sliding_window": 4096}, ("sliding_window", "null")),
+        ({"n_group": 7}, ("n_group", "a divisor of n_routed_experts, 256")),
+        ({"topk_group": 9}, ("topk_group", "at most 8", "9")),
         ({"hidden_size": 7168.5}, ("hidden_size", "whole number", "7168.5")),
         ({"hidden_size": True}, ("hidden_size", "whole number", "True (bool)")),
         ({"num_experts_per_tok": 257}, ("num_experts_per_tok", "at most 256", "257")),
@@ -97,6 +107,7 @@ def test_what_the_planner_does_not_know_is_refused_by_name(
         "hidden_size",
         "num_hidden_layers",
         "kv_lora_rank",
+        "q_lora_rank",
         "n_routed_experts",
         "moe_intermediate_size",
         "vocab_size",
@@ -112,3 +123,272 @@ def test_a_missing_field_is_named(tmp_path: Path, config: dict[str, Any], refuse
 def test_unknown_name_lists_the_shipped_and_says_how_to_bring_ones_own(refused: Refused) -> None:
     refused(lambda: load_model("deepseek-v4"), "deepseek-v4", hint="Did you mean deepseek-v3")
     refused(lambda: load_model("deepseek-v4"), hint="path of its config.json")
+
+
+Config = dict[str, Any]
+DENSE: Config = {
+    "_planner": {"name": "m", "uri": "hf://a/b"},
+    "hidden_size": 1024,
+    "num_hidden_layers": 8,
+    "intermediate_size": 4096,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "vocab_size": 32000,
+    "max_position_embeddings": 8192,
+    "torch_dtype": "bfloat16",
+}
+QWEN_MOE = {"num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 512}
+LOCAL_EXPERTS = {"num_local_experts": 16, "num_experts_per_tok": 4}
+WINDOWS = ["sliding_attention", "full_attention"] * 4
+GROUPED = (
+    "Glm4MoeForCausalLM",
+    "GptOssForCausalLM",
+    "LlamaForCausalLM",
+    "MistralForCausalLM",
+    "MixtralForCausalLM",
+    "Qwen2ForCausalLM",
+    "Qwen2MoeForCausalLM",
+    "Qwen3ForCausalLM",
+    "Qwen3MoeForCausalLM",
+)
+
+
+def _config(architecture: str, **changes: object) -> Config:
+    """A small config of the architecture; a change to `...` takes the key away."""
+    extra: Config = {
+        "Glm4MoeForCausalLM": {
+            "first_k_dense_replace": 1,
+            "n_routed_experts": 16,
+            "n_shared_experts": 1,
+            "num_experts_per_tok": 4,
+            "moe_intermediate_size": 512,
+        },
+        "GptOssForCausalLM": {**LOCAL_EXPERTS, "layer_types": WINDOWS, "sliding_window": 128},
+        "MixtralForCausalLM": LOCAL_EXPERTS,
+        "Qwen2MoeForCausalLM": {**QWEN_MOE, "shared_expert_intermediate_size": 2048},
+        "Qwen3MoeForCausalLM": QWEN_MOE,
+    }.get(architecture, {})
+    config = DENSE | {"architectures": [architecture]} | extra | changes
+    return {key: value for key, value in config.items() if value is not ...}
+
+
+def _read(architecture: str, **changes: object) -> ModelSpec:
+    return model_from_config(parse_json(json.dumps(_config(architecture, **changes)), file="config.json"))
+
+
+def _attention(architecture: str, **changes: object) -> GroupedAttention:
+    attention = _read(architecture, **changes).attention
+    assert isinstance(attention, GroupedAttention)
+    return attention
+
+
+@pytest.mark.parametrize("architecture", GROUPED)
+def test_grouped_architectures_read_alike(architecture: str) -> None:
+    model = _read(architecture)
+    attention = model.attention
+    assert isinstance(attention, GroupedAttention)
+    assert (attention.heads, attention.kv_heads, attention.head_dim) == (16, 4, 128)
+    assert (model.layers, model.hidden_size, model.tied_embeddings, model.weight_bytes) == (8, 1024, False, 2.0)
+    assert (model.experts is None) == (model.moe_layers == 0)
+    assert (model.dense_ffn_size == 0) == (model.dense_layers == 0)
+
+
+@pytest.mark.parametrize("architecture", GROUPED)
+def test_heads_must_be_a_multiple_of_kv_heads(refused: Refused, architecture: str) -> None:
+    refused(lambda: _read(architecture, num_key_value_heads=5), "num_key_value_heads", "a divisor of", "16", "5")
+
+
+def test_a_missing_head_dim_is_the_width_over_the_heads_or_refused(refused: Refused) -> None:
+    for architecture in ("LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "Qwen2ForCausalLM"):
+        assert _attention(architecture, head_dim=...).head_dim == 64
+        assert _attention(architecture, head_dim=None).head_dim == 64
+    for architecture in ("Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Glm4MoeForCausalLM", "GptOssForCausalLM"):
+        refused(lambda architecture=architecture: _read(architecture, head_dim=...), "head_dim", "it is missing")
+    refused(
+        lambda: _read("LlamaForCausalLM", head_dim=..., hidden_size=1000), "num_attention_heads", "hidden_size, 1000"
+    )
+
+
+def test_missing_kv_heads_are_as_many_as_heads_or_refused(refused: Refused) -> None:
+    assert _attention("LlamaForCausalLM", num_key_value_heads=...).kv_heads == 16
+    assert _attention("Qwen3ForCausalLM", num_key_value_heads=None).kv_heads == 16
+    refused(lambda: _read("MistralForCausalLM", num_key_value_heads=...), "num_key_value_heads", "it is missing")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes", "windows"),
+    [
+        ("GptOssForCausalLM", {}, (128, 4)),
+        ("GptOssForCausalLM", {"layer_types": ["full_attention"] * 8}, (0, 0)),
+        ("MistralForCausalLM", {"sliding_window": 4096}, (4096, 8)),
+        ("MistralForCausalLM", {"sliding_window": None}, (0, 0)),
+        ("MixtralForCausalLM", {"sliding_window": 4096, "layer_types": WINDOWS}, (4096, 4)),
+        ("Qwen2ForCausalLM", {"sliding_window": 4096, "use_sliding_window": False, "max_window_layers": 2}, (0, 0)),
+        ("Qwen2ForCausalLM", {"sliding_window": 4096, "use_sliding_window": True, "max_window_layers": 2}, (4096, 6)),
+        ("Qwen3ForCausalLM", {"sliding_window": 4096, "use_sliding_window": True, "max_window_layers": 8}, (0, 0)),
+        ("Qwen3ForCausalLM", {"sliding_window": 64, "use_sliding_window": True, "layer_types": WINDOWS}, (64, 4)),
+        ("Qwen3MoeForCausalLM", {"use_sliding_window": True, "sliding_window": None}, (0, 0)),
+        ("LlamaForCausalLM", {"layer_types": ["full_attention"] * 8}, (0, 0)),
+    ],
+)
+def test_windowed_layers_are_counted(architecture: str, changes: Config, windows: tuple[int, int]) -> None:
+    attention = _attention(architecture, **changes)
+    assert (attention.window, attention.windowed_layers) == windows
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes", "words"),
+    [
+        ("GptOssForCausalLM", {"layer_types": ...}, ("layer_types", "it is missing")),
+        ("GptOssForCausalLM", {"layer_types": WINDOWS[:7]}, ("layer_types", "one entry a layer, 8")),
+        ("GptOssForCausalLM", {"layer_types": ["linear_attention"] * 8}, ("layer_types", "linear_attention")),
+        ("GptOssForCausalLM", {"sliding_window": None}, ("sliding_window", "whole number")),
+        ("LlamaForCausalLM", {"layer_types": WINDOWS}, ("layer_types", "full_attention alone")),
+        ("Qwen3ForCausalLM", {"layer_types": WINDOWS, "sliding_window": 64}, ("use_sliding_window", "true")),
+        ("Qwen2ForCausalLM", {"use_sliding_window": True, "sliding_window": 64}, ("max_window_layers", "missing")),
+        ("Qwen2MoeForCausalLM", {"shared_expert_intermediate_size": 700}, ("a multiple of", "512", "700")),
+        ("Qwen3MoeForCausalLM", {"mlp_only_layers": [8]}, ("mlp_only_layers", "at most 7")),
+        ("MixtralForCausalLM", {"num_experts_per_tok": 17}, ("num_experts_per_tok", "at most 16")),
+        ("LlamaForCausalLM", {"hidden_act": "gelu"}, ("hidden_act", "silu", "'gelu'")),
+    ],
+)
+def test_odd_configs_are_refused(refused: Refused, architecture: str, changes: Config, words: tuple[str, ...]) -> None:
+    refused(lambda: _read(architecture, **changes), "config.json", *words)
+
+
+def test_layers_with_experts_interleave_as_the_architecture_says(config: Config) -> None:
+    def deepseek(**changes: int) -> tuple[int, ...]:
+        changed = parse_json(json.dumps(config | changes), file="config.json")
+        return model_from_config(changed, name="m").moe_layer_indices
+
+    assert deepseek() == tuple(range(3, 61))
+    assert deepseek(moe_layer_freq=4, num_hidden_layers=13) == (4, 8, 12)
+    assert deepseek(moe_layer_freq=4, num_hidden_layers=13, first_k_dense_replace=0) == (0, 4, 8, 12)
+    assert _read("Glm4MoeForCausalLM").moe_layer_indices == (1, 2, 3, 4, 5, 6, 7)
+    assert _read("Qwen3MoeForCausalLM", decoder_sparse_step=2).moe_layer_indices == (1, 3, 5, 7)
+    assert _read("Qwen3MoeForCausalLM", mlp_only_layers=[6, 0]).moe_layer_indices == (1, 2, 3, 4, 5, 7)
+    assert _read("Qwen3MoeForCausalLM", decoder_sparse_step=9).experts is None
+
+
+def test_queries_without_compression_have_rank_0(config: Config) -> None:
+    plain = model_from_config(parse_json(json.dumps(config | {"q_lora_rank": None}), file="config.json"), name="m")
+    assert isinstance(plain.attention, MlaAttention)
+    assert plain.attention.query_rank == 0
+    width = 128 * (128 + 64)
+    assert plain.attention_parameters - load_model("deepseek-v3").attention_parameters == (
+        7168 * width - 1536 * (7168 + width)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit"),
+    [
+        ({}, 4),
+        ({"n_group": 1, "topk_group": 1}, 0),
+        ({"topk_group": 8}, 0),
+        ({"topk_method": "greedy"}, 0),
+        ({"n_group": None}, 0),
+    ],
+)
+def test_the_groups_that_a_token_reaches(config: Config, changes: Config, limit: int) -> None:
+    experts = model_from_config(parse_json(json.dumps(config | changes), file="config.json"), name="m").experts
+    assert experts is not None
+    assert experts.node_limit == limit
+
+
+def test_a_shared_expert_of_several_widths_counts_as_several() -> None:
+    experts = _read("Qwen2MoeForCausalLM").experts
+    assert experts is not None
+    assert (experts.shared, experts.ffn_size) == (4, 512)
+
+
+def test_tied_embeddings_are_stored_once() -> None:
+    untied, tied = _read("LlamaForCausalLM"), _read("LlamaForCausalLM", tie_word_embeddings=True)
+    assert untied.parameters - tied.parameters == 32000 * 1024
+    assert untied.active_parameters == tied.active_parameters
+
+
+def _group(bits: int, kind: str = "float", **more: object) -> Config:
+    return {"config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": bits, "type": kind, **more}}}}
+
+
+KEPT = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]
+NVFP4 = _group(4, group_size=16)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes", "sizes"),
+    [
+        ("LlamaForCausalLM", {}, (2.0, 2.0, 2.0)),
+        ("LlamaForCausalLM", {"torch_dtype": ..., "dtype": "float16"}, (2.0, 2.0, 2.0)),
+        ("Qwen3MoeForCausalLM", {"quantization_config": {"quant_method": "fp8"}}, (1.0, 1.0, 1.0)),
+        (
+            "Glm4MoeForCausalLM",
+            {
+                "quantization_config": {
+                    "quant_method": "compressed-tensors",
+                    "ignore": ["lm_head", "re:.*mlp.gate$", "model.layers.8.self_attn.q_proj"],
+                    **_group(8),
+                }
+            },
+            (1.0, 1.0, 1.0),
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            {
+                "quantization_config": {
+                    "quant_method": "modelopt",
+                    "quant_algo": "NVFP4",
+                    "ignore": ["model.layers.*.mlp.gate"],
+                    **NVFP4,
+                }
+            },
+            (0.5625, 0.5625, 1.0),
+        ),
+        (
+            "GptOssForCausalLM",
+            {"torch_dtype": ..., "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": KEPT}},
+            (2.0, 0.53125, 2.0),
+        ),
+    ],
+)
+def test_bytes_per_element_follow_the_quantisation(
+    architecture: str, changes: Config, sizes: tuple[float, float, float]
+) -> None:
+    model = _read(architecture, **changes)
+    assert (model.weight_bytes, model.expert_bytes, model.kv_bytes) == sizes
+
+
+@pytest.mark.parametrize(
+    ("quantization", "words"),
+    [
+        ({"quant_method": "gptq"}, ("quant_method", "fp8", "'gptq'")),
+        ({"quant_method": "mxfp4", "modules_to_not_convert": KEPT}, ("modules_to_not_convert", "gpt-oss")),
+        (
+            {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.self_attn"]},
+            ("model.layers.0.self_attn",),
+        ),
+        ({"quant_method": "fp8", "ignored_layers": ["model.layers.0.mlp.gate_proj"]}, ("ignored_layers", "gate_proj")),
+        ({"quant_method": "modelopt", "quant_algo": "FP8", **NVFP4}, ("config_groups", "the format FP8")),
+        ({"quant_method": "modelopt", "quant_algo": "W4A8"}, ("quant_algo", "FP8, NVFP4", "'W4A8'")),
+        ({"quant_method": "compressed-tensors", **_group(8, "int")}, ("weights.type", "float", "'int'")),
+        ({"quant_method": "compressed-tensors", **_group(4, group_size=32)}, ("num_bits", "NVFP4", "4 (int)")),
+        ({"quant_method": "compressed-tensors", "config_groups": {}}, ("config_groups", "one format")),
+        ({"quant_method": "compressed-tensors"}, ("config_groups", "missing")),
+    ],
+)
+def test_ambiguous_quantisation_is_refused(refused: Refused, quantization: Config, words: tuple[str, ...]) -> None:
+    refused(lambda: _read("Qwen3MoeForCausalLM", quantization_config=quantization), "config.json", *words)
+
+
+def test_bytes_of_our_own_go_first() -> None:
+    def sizes(own: Config, **changes: object) -> tuple[float, float, float]:
+        model = _read("GptOssForCausalLM", _planner=DENSE["_planner"] | own, **changes)
+        return model.weight_bytes, model.expert_bytes, model.kv_bytes
+
+    mxfp4 = {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": KEPT}}
+    assert sizes({"weight_bytes": 1}) == (1.0, 1.0, 1.0)
+    assert sizes({"weight_bytes": 1}, **mxfp4) == (1.0, 0.53125, 1.0)
+    assert sizes({"expert_bytes": 0.5625, "kv_bytes": 1}) == (2.0, 0.5625, 1.0)
+    assert sizes({"weight_bytes": 1}, quantization_config={"quant_method": "awq"}) == (1.0, 1.0, 1.0)

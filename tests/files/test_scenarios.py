@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.domain import CostMode, Formulation, Scenario, SearchMethod, Surrogate
+from planner.domain import CostMode, CostSettings, Formulation, Scenario, SearchMethod, Surrogate
 from planner.files import load_scenario, scenario_document, shipped_scenarios
 from planner.workload import summarize
 
@@ -53,6 +53,28 @@ def test_prices_and_selectors_of_the_scenario_come_first(read: Read, document: d
     assert inventory.price_usd_per_hour == 16 * 3.5 + 8 * 1
     assert inventory.item("H20").gpu.node_selector == (("pool", "cheap"), ("zone", "b"))
     assert inventory.item("H200").gpu.node_selector == (("nvidia.com/gpu.product", "NVIDIA-H200"),)
+
+
+def test_every_cost_setting_is_written_back(read: Read, document: dict[str, Any]) -> None:
+    written = cast(dict[str, Any], scenario_document(read(document))["cost"])
+    assert set(written) >= {field.name for field in fields(CostSettings)} - {"source", "calibration", "profile"}
+    assert written["max_pipeline_stages"] is None
+
+
+@pytest.mark.parametrize(
+    ("key", "model", "named"),
+    [
+        ("mtp_tokens", "llama-3.1-70b", "model.mtp_layers"),
+        ("mtp_tokens", "mixtral-8x7b", "model.mtp_layers"),
+        ("redundant_experts", "llama-3.1-70b", "no experts"),
+    ],
+)
+def test_what_the_model_lacks_cannot_be_asked_for(
+    read: Read, document: dict[str, Any], refused: Refused, key: str, model: str, named: str
+) -> None:
+    asked = document | {"model": model, "cost": {key: 1}}
+    refused(lambda: read(asked), f"cost.{key}", named, model, "came 1", hint="Choose a model with")
+    assert replace(read(asked | {"cost": {key: 0}}), inputs=())
 
 
 def test_numpy_counts_are_counts(read: Read, document: dict[str, Any]) -> None:
@@ -105,6 +127,19 @@ def _at(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
         ("cost.kv_cache_rate", 1, ("cost.kv_cache_rate", "less than 1"), ""),
         ("cost.kv_cache_rate", -0.1, ("cost.kv_cache_rate", "at least 0"), ""),
         ("cost.max_tokens_per_step", 0, ("cost.max_tokens_per_step", "at least 1"), ""),
+        ("cost.two_micro_batches", 1, ("cost.two_micro_batches", "true or false", "1 (int)"), ""),
+        ("cost.balanced_experts", "yes", ("cost.balanced_experts", "true or false", "'yes'"), ""),
+        ("cost.redundant_experts", -1, ("cost.redundant_experts", "at least 0"), ""),
+        ("cost.redundant_experts", 4097, ("cost.redundant_experts", "at most 4096"), ""),
+        ("cost.mtp_tokens", 9, ("cost.mtp_tokens", "at most 8"), ""),
+        ("cost.mtp_acceptance", 0, ("cost.mtp_acceptance", "more than 0"), ""),
+        ("cost.mtp_acceptance", 1.01, ("cost.mtp_acceptance", "at most 1"), ""),
+        ("cost.max_pipeline_stages", 0, ("cost.max_pipeline_stages", "at least 1"), ""),
+        ("cost.max_pipeline_stages", 65, ("cost.max_pipeline_stages", "at most 64"), ""),
+        ("cost.gpus_per_switch", 0, ("cost.gpus_per_switch", "at least 1"), ""),
+        ("cost.cross_switch_bandwidth", 0, ("cost.cross_switch_bandwidth", "more than 0"), ""),
+        ("cost.cross_switch_bandwidth", 1.1, ("cost.cross_switch_bandwidth", "at most 1"), ""),
+        ("cost.redundant_expert", 8, ("cost.redundant_expert", "not a known key"), "Did you mean redundant_experts"),
         ("assignment.formulation", "max", ("assignment.formulation", "max_rate, deviation"), "max_rate"),
         ("assignment.solver", "gurobi", ("assignment.solver", "highs, cbc", "'gurobi'"), ""),
         ("assignment.time_limit_s", 0, ("assignment.time_limit_s", "more than 0"), ""),
@@ -213,6 +248,14 @@ settings_documents = st.fixed_dictionaries(
                 "mode": st.sampled_from([m.value for m in CostMode]),
                 "kv_cache_rate": st.floats(0, 0.999),
                 "max_tokens_per_step": st.integers(1, 100_000),
+                "two_micro_batches": st.booleans(),
+                "balanced_experts": st.booleans(),
+                "redundant_experts": st.integers(0, 4096),
+                "mtp_tokens": st.integers(0, 8),
+                "mtp_acceptance": st.floats(0.001, 1),
+                "max_pipeline_stages": st.none() | st.integers(1, 64),
+                "gpus_per_switch": st.integers(1, 1_000_000),
+                "cross_switch_bandwidth": st.floats(0.001, 1),
             }
         ),
         "assignment": st.fixed_dictionaries(
@@ -263,5 +306,7 @@ def test_every_setting_survives_the_way_through_a_document(
     }
     scenario = read(document)
     normalised = scenario_document(scenario)
-    assert {key: normalised[key] for key in parts} == parts
+    for key, given_settings in parts.items():
+        written = cast(dict[str, Any], normalised[key])
+        assert {name: written[name] for name in given_settings} == given_settings
     assert replace(read(normalised), inputs=()) == replace(scenario, inputs=())

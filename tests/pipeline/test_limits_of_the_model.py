@@ -7,7 +7,7 @@ from pipeline_scenarios import small
 
 from planner.cost import tabulate
 from planner.domain import CostMode, CostSettings, LengthProfile, Scenario
-from planner.errors import EXIT_FAILURE, InfeasibleError, InputError, SolverError
+from planner.errors import EXIT_BAD_INPUT, EXIT_FAILURE, InfeasibleError, InputError, SolverError
 from planner.pipeline import check, plan
 from planner.workload import divide
 
@@ -25,6 +25,16 @@ def with_prompts(scenario: Scenario, *lengths: int) -> Scenario:
 
 
 FLEET = small({"H200": 32})
+
+
+@pytest.mark.parametrize("action", [plan, check])
+@pytest.mark.parametrize("model", ["llama-3.1-70b", "mixtral-8x7b"])
+def test_reference_mode_refuses_other_shapes_before_any_search(action, model: str) -> None:  # type: ignore[no-untyped-def]  # two signatures
+    scenario = small({"H200": 32}, model=model, cost={"mode": "reference"})
+    with pytest.raises(InputError, match=rf"model {model}: reference mode knows DeepSeek's shape only") as caught:
+        action(scenario)
+    assert caught.value.exit_status == EXIT_BAD_INPUT
+    assert "cost.mode default" in caught.value.hint
 
 
 @pytest.mark.parametrize("action", [plan, check])

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pipeline_scenarios import by_deviation, shipped, short, small
@@ -23,8 +24,10 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError
 from planner.evaluation import Evaluator
-from planner.files import encode_plan
+from planner.export import ExportOptions, render
+from planner.files import encode_plan, load_run
 from planner.pipeline import check, plan
+from planner.report import summary
 from planner.workload import divide
 
 
@@ -33,6 +36,7 @@ def in_reference_mode(scenario: Scenario) -> Scenario:
 
 
 MIXED = {"H200": 32, "H20": 64}
+LARGE_ISLANDS = {"method": "random", "iterations": 2, "batch_size": 4, "min_island_size": 16}
 SCENARIOS = [
     pytest.param(small(MIXED), id="default"),
     pytest.param(in_reference_mode(small(MIXED)), id="reference"),
@@ -41,6 +45,10 @@ SCENARIOS = [
     pytest.param(short(small(MIXED), SearchMethod.DIVIDER), id="divider"),
     pytest.param(small({"GB200-NVL72": 72}), id="rack"),
     pytest.param(small({"MI300X": 24}, cost={"kv_cache_rate": 0.5}), id="cached"),
+    pytest.param(small({"H200": 16, "A100": 16}, model="llama-3.1-70b"), id="dense"),
+    pytest.param(small({"A100": 64}, model="llama-3.1-405b", search=LARGE_ISLANDS), id="stages"),
+    pytest.param(small({"H200": 32}, cost={"max_pipeline_stages": 4}), id="stages-of-experts"),
+    pytest.param(small(MIXED, cost={"mtp_tokens": 2, "redundant_experts": 32}), id="drafts"),
 ]
 
 
@@ -53,10 +61,31 @@ def test_any_scenario_ends_in_a_plan_that_passes_the_audit(scenario: Scenario) -
     assert found.throughput_rps == max(trial.throughput_rps for trial in found.search.trials)
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_any_plan_is_read_back_reported_and_exported(scenario: Scenario, tmp_path: Path) -> None:
+    found = plan(scenario)
+    (tmp_path / "plan.json").write_bytes(encode_plan(found))
+    assert load_run(tmp_path) == found
+    assert summary(found)
+    if scenario.cost.mode is CostMode.REFERENCE:
+        return  # its parallel degrees may be such as no engine takes
+    for engine in ("vllm", "sglang"):
+        assert render(found, engine=engine, options=ExportOptions(images=(("AMD", "example/engine:1"),)))
+
+
+def test_a_dense_model_too_large_for_a_host_gets_stages() -> None:
+    islands = plan(small({"A100": 64}, model="llama-3.1-405b", search=LARGE_ISLANDS)).islands
+    degrees = [one.parallel for one in islands if one.parallel]
+    assert {(d.dp, d.pp > 1) for d in degrees} == {(1, True)}
+
+
 def test_islands_are_those_of_the_best_layout(example: Plan) -> None:
     best = example.search.trials[example.search.best_trial]
     assert Layout.of(IslandClass(gpu=one.gpu, size=one.size) for one in example.islands) == best.layout
-    assert sum(one.price_usd_per_hour for one in example.islands) == pytest.approx(example.price_usd_per_hour)
+    price = {item.gpu.name: item.price_usd_per_gpu_hour for item in example.scenario.inventory.items}
+    due = sum(price[one.gpu] * one.size * count for one, count in best.layout.counts)
+    assert sum(one.price_usd_per_hour for one in example.islands) == pytest.approx(due)
+    assert due <= example.price_usd_per_hour
 
 
 def test_islands_sum_up_their_routes(example: Plan) -> None:
@@ -103,7 +132,7 @@ def held_gb(plan: Plan, island: PlannedIsland, route: Route) -> float:
     embeddings = 2 * 2 * model.vocab_size * model.hidden_size
     of_a_group = model.layers * per_layer + dense + embeddings
     held = -(-experts.routed // (degrees.tp * degrees.dp)) + experts.shared
-    of_experts = (model.layers - model.dense_layers) * held * 3 * model.hidden_size * experts.ffn_size
+    of_experts = model.moe_layers * held * 3 * model.hidden_size * experts.ffn_size
     answer = plan.scenario.workload.max_output_tokens if route.phase is Phase.DECODE else 0
     tokens = route.batch_size * ((route.range_start + route.range_end) // 2 + answer)
     kv = tokens * model.layers * (attention.kv_rank + attention.rope_dim)

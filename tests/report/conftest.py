@@ -42,7 +42,7 @@ MODEL = ModelSpec(
     uri="hf://deepseek-ai/DeepSeek-V3",
     hidden_size=7168,
     layers=61,
-    dense_layers=3,
+    moe_layer_indices=tuple(range(3, 61)),
     dense_ffn_size=18432,
     attention=MlaAttention(heads=128, query_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128),
     experts=Experts(routed=256, active=8, shared=1, ffn_size=2048),

@@ -13,20 +13,20 @@ from planner.report import islands_frame, routing_frame, trials_frame
 def test_islands(plan):
     frame = islands_frame(plan)
     assert list(frame.columns) == [
-        *("id", "gpu", "size", "phase", "tp", "dp", "replicas", "batch_size", "longest_prompt"),
+        *("id", "gpu", "size", "phase", "tp", "dp", "pp", "replicas", "batch_size", "longest_prompt"),
         *("rate_rps", "utilisation", "price_usd_per_hour", "note"),
     ]
-    assert frame.shape == (12, 13)
+    assert frame.shape == (12, 14)
     assert frame["size"].sum() == 252
     assert frame["price_usd_per_hour"].sum() == 64 * 4 + 62 * 2 + 126
     assert frame.groupby("phase")["rate_rps"].sum().to_dict() == pytest.approx({"prefill": 180, "decode": 180})
     busy = frame.dropna(subset=["phase"])
-    assert (busy["tp"] * busy["dp"] * busy["replicas"] == busy["size"]).all()
+    assert (busy["tp"] * busy["dp"] * busy["pp"] * busy["replicas"] == busy["size"]).all()
 
 
 def test_an_idle_island_has_no_phase_and_no_parallelism(plan):
     idle = islands_frame(plan).iloc[-1]
-    assert idle[["phase", "tp", "dp", "replicas"]].isna().all()
+    assert idle[["phase", "tp", "dp", "pp", "replicas"]].isna().all()
     assert idle["note"].startswith("671 GB")
 
 

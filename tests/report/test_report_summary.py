@@ -241,3 +241,18 @@ def test_provenance_names_versions_seed_and_inputs(plan):
 def test_equal_plans_give_equal_pages(make_plan):
     assert summary(make_plan()) == summary(make_plan())
     assert summary(make_plan()).endswith("\n")
+
+
+def islands_of(plan) -> list[list[str]]:
+    """The islands' table, header first."""
+    return next(rows for rows in tables(summary(plan)) if rows[0][0] == "Islands")
+
+
+def test_stages_have_a_column_only_where_there_are_some(plan):
+    assert islands_of(plan)[0][4:7] == ["TP", "DP", "Replicas"]
+    first, *others = plan.islands
+    staged = replace(first, parallel=replace(first.parallel, dp=2, pp=2, replicas=2))
+    header, row, *_ = islands_of(replace(plan, islands=(staged, *others)))
+    assert header[4:8] == ["TP", "DP", "PP", "Replicas"]
+    assert row[4:8] == ["2", "2", "2", "2"]
+    assert {len(cells) for cells in islands_of(replace(plan, islands=(staged, *others)))} == {13}

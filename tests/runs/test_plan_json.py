@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_figures_of_plan_json_are_the_plan(plan: Plan, document: Document) -> No
     sizes = [island["size"] for key in ("islands", "idle_islands") for island in document[key]]
     assert sum(sizes) <= 64
     for island in document["islands"]:
-        assert island["tp"] * island["dp"] * island["replicas"] == island["size"]
+        assert island["tp"] * island["dp"] * island["pp"] * island["replicas"] == island["size"]
         served = [r["rate_rps"] for r in document["routing"] if r["island"] == island["id"]]
         assert island["rate_rps"] == pytest.approx(sum(served))
     best = document["search"]["trials"][document["search"]["best_trial"]]
@@ -97,7 +98,9 @@ def test_the_schema_is_a_schema_and_its_keys_are_all_there(document: Document) -
     found = list(_objects(schema, document, "plan"))
     assert {where for where, _, _ in found} >= {"plan", "plan.islands[0]", "plan.routing[0]", "plan.search.trials[0]"}
     for where, part, value in found:
-        assert set(value) == set(part["properties"]) == set(part["required"]), where
+        optional = {key for key, below in part["properties"].items() if "default" in below}
+        assert set(value) == set(part["properties"]), where
+        assert set(part["properties"]) == set(part["required"]) | optional, where
         assert part["additionalProperties"] is False, where
 
 
@@ -156,6 +159,8 @@ def _repeat(key: str, index: int) -> Change:
         (_set("search", "trials", to=[]), ("search.trials",)),
         (_set("search", "trials", 0, "layout", 0, 1, to=0), ("search.trials.0.layout.0.1",)),
         (_set("islands", 0, "tp", to=None), ("islands.0.tp", "integer")),
+        (_set("islands", 0, "pp", to=0), ("islands.0.pp", "minimum")),
+        (_set("islands", 0, "pp", to=2), ("islands.0", "tp, dp, pp and replicas must multiply to size")),
         (_set("schema_version", to=2), ("schema_version", "must be 1", "2")),
         (_set("schema_version", to="1"), ("schema_version", "must be 1", "'1'")),
         (_drop("schema_version"), ("schema_version", "None")),
@@ -188,6 +193,21 @@ def test_what_breaks_the_schema_is_named(
 
 def test_the_unchanged_document_is_read(document: Document, plan: Plan, tmp_path: Path) -> None:
     assert _load(tmp_path, document) == plan
+
+
+def test_plans_of_before_pipeline_stages_are_read(document: Document, plan: Plan, tmp_path: Path) -> None:
+    assert all(island.pop("pp") == 1 for island in document["islands"])
+    assert _load(tmp_path, document) == plan
+
+
+def test_pipeline_stages_are_kept(plan: Plan, tmp_path: Path) -> None:
+    """An island whose replicas are taken for stages: what is read is what was written."""
+    first = next(island for island in plan.islands if island.parallel and island.parallel.dp > 1)
+    assert first.parallel is not None
+    staged = replace(first, parallel=replace(first.parallel, dp=1, pp=first.parallel.dp))
+    changed = replace(plan, islands=tuple(staged if island is first else island for island in plan.islands))
+    (tmp_path / "plan.json").write_bytes(encode_plan(changed))
+    assert load_run(tmp_path) == changed
 
 
 def test_a_plan_that_refers_to_a_trace_is_refused(document: Document, tmp_path: Path) -> None:

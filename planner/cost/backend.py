@@ -1,0 +1,58 @@
+"""Where step times come from: one small seam, two sources."""
+
+from typing import Protocol
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.step import Steps, step_cost
+from planner.cost.tabulated import TabulatedBackend
+from planner.domain import CostSettings, CostSource, GpuSpec, Measurement, ModelSpec
+
+
+class CostBackend(Protocol):
+    """Times of steps of one model on one GPU type."""
+
+    def step_ms(self, steps: Steps, /) -> Array:
+        """Prefill: time in which each rank takes in its prompts. Decode: time per output token. Shape: `steps`' own.
+
+        NaN where the source has no answer; never a guess. (ms)
+        """
+        ...
+
+    def largest_batch(self, steps: Steps, /) -> Array:
+        """Largest batch that the source answers for at these degrees and lengths; inf where it knows no limit."""
+        ...
+
+
+class AnalyticBackend:
+    """The formulas, with the settings' calibration."""
+
+    def __init__(self, gpu: GpuSpec, model: ModelSpec, settings: CostSettings) -> None:
+        self._gpu, self._model, self._settings = gpu, model, settings
+
+    def step_ms(self, steps: Steps, /) -> Array:
+        """Times by formula; see CostBackend."""
+        return step_cost(self._gpu, self._model, self._settings, steps).total_ms
+
+    def largest_batch(self, steps: Steps, /) -> Array:
+        """No limit of its own: memory sets it."""
+        return np.full(np.broadcast_shapes(steps.tp.shape, steps.dp.shape, steps.pp.shape, steps.length.shape), np.inf)
+
+
+def open_backend(gpu: GpuSpec, model: ModelSpec, settings: CostSettings) -> CostBackend:
+    """The source that the settings name. Raises InputError where a profile has nothing on this GPU and model."""
+    if settings.source is CostSource.TABULATED:
+        return TabulatedBackend(gpu.name, model.name, [m for m in settings.profile if _suits(m, model, settings)])
+    return AnalyticBackend(gpu, model, settings)
+
+
+def _suits(m: Measurement, model: ModelSpec, settings: CostSettings) -> bool:
+    """Whether a measurement was made under the conditions asked for; one that states none is taken at its word."""
+    stated = (
+        (m.kv_cache_rate, settings.kv_cache_rate),
+        (m.two_micro_batches, settings.two_micro_batches),
+        (m.balanced, settings.balanced_experts),
+        (m.kv_bytes, model.kv_bytes),
+    )
+    return all(given is None or given == wanted for given, wanted in stated)

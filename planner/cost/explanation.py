@@ -1,0 +1,280 @@
+"""A step taken apart, and an island's configurations compared: the cost model shown.
+
+| symbol | meaning | unit |
+|---|---|---|
+| roofline | max over GPUs' parts of FLOPs / data-sheet rate and bytes / data-sheet bandwidth, nothing else | ms |
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner import catalog
+from planner.cost import memory
+from planner.cost.arguments import require_at_least, require_whole
+from planner.cost.arrays import as_array
+from planner.cost.backend import open_backend
+from planner.cost.device import arithmetic_tflops, require_figures
+from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of
+from planner.cost.grid import Degrees
+from planner.cost.parallelism import configurations, require_configuration, require_drafts
+from planner.cost.parts import BOUNDS, StepCost
+from planner.cost.rates import LARGEST_BATCH, decode_rates, prefill_rates
+from planner.cost.reference import decode_rates as reference_decode_rates
+from planner.cost.reference import prefill_rates as reference_prefill_rates
+from planner.cost.reference import reference_configurations
+from planner.cost.step import Steps, step_cost
+from planner.domain import (
+    ConfigurationRates,
+    CostMode,
+    CostSettings,
+    GpuSpec,
+    LengthRange,
+    ModelSpec,
+    ParallelConfig,
+    PartOfStep,
+    Phase,
+    StepExplanation,
+    Workload,
+)
+from planner.errors import InfeasibleError, InputError
+from planner.units import MS_PER_S
+
+_GB = 1e9
+
+
+def explain(
+    gpu: GpuSpec | str,
+    model: ModelSpec | str,
+    phase: Phase | str,
+    *,
+    tp: int,
+    devices: int,
+    length: int,
+    pp: int = 1,
+    batch: int | None = None,
+    settings: CostSettings | None = None,
+) -> StepExplanation:
+    """One step of a replica of `pp` stages of `devices` GPUs, part by part.
+
+    `length`: a prompt's tokens, or tokens in the cache of a sequence. `batch`: prompts a rank, or sequences a group;
+    by default what the token budget and the memory allow. Raises InputError on what the GPU or the model cannot have,
+    InfeasibleError where the weights do not fit.
+    """
+    spec = catalog.gpu(gpu) if isinstance(gpu, str) else gpu
+    shape = catalog.model(model) if isinstance(model, str) else model
+    chosen, half = settings or CostSettings(), Phase(phase)
+    for number, name in ((tp, "tp"), (devices, "devices"), (pp, "pp")):
+        require_whole(number, name)
+    require_at_least(length, 1, "length")
+    if devices % tp:
+        raise InputError(f"tp: must divide devices, {devices}, got {tp}.", hint="Choose a divisor.")
+    if length > shape.max_context:
+        raise InputError(
+            f"length: must be at most the {shape.max_context} tokens of context of {shape.name}, got {length}.",
+            hint="Shorten it.",
+        )
+    config = ParallelConfig(tp=tp, dp=devices // tp, pp=pp)
+    require_figures(spec)
+    require_drafts(shape, chosen)
+    require_configuration(spec, shape, chosen, config)
+    most = _largest_batch(spec, shape, chosen, half, config, length)
+    if batch is None and most < 1:
+        raise InfeasibleError(
+            f"{shape.name}: weights and one sequence of {length} tokens must fit on {config.devices} {spec.name}; "
+            "they do not.",
+            hint="Use more GPUs, a smaller model, or a GPU with more memory.",
+        )
+    return _explained(spec, shape, chosen, half, config, length, int(most) if batch is None else batch)
+
+
+def _largest_batch(
+    gpu: GpuSpec, model: ModelSpec, settings: CostSettings, phase: Phase, config: ParallelConfig, length: int
+) -> int:
+    held = memory.experts_on_device(model, settings, config.stage_devices)
+    if phase is Phase.DECODE:
+        most = memory.max_batch(
+            gpu,
+            model,
+            seq_len=length,
+            decode_len=0,
+            tp=config.tp,
+            experts_on_device=held,
+            pp=config.pp,
+            tokens_per_sequence=1 + settings.mtp_tokens,
+        )
+        return int(np.clip(np.floor(most), 0, LARGEST_BATCH))
+    fits = memory.max_prompts(gpu, model, settings, longest=length, tp=config.tp, experts_on_device=held, pp=config.pp)
+    budget = max(1, settings.max_tokens_per_step // max(1.0, length * (1 - settings.kv_cache_rate)))
+    return int(np.clip(np.floor(fits), 0, budget))
+
+
+def _explained(
+    gpu: GpuSpec,
+    model: ModelSpec,
+    settings: CostSettings,
+    phase: Phase,
+    config: ParallelConfig,
+    length: int,
+    batch: int,
+) -> StepExplanation:
+    steps = Steps(
+        phase=phase,
+        tp=as_array(config.tp),
+        dp=as_array(config.dp),
+        pp=as_array(config.pp),
+        length=as_array(length),
+        batch=as_array(batch),
+        cached=settings.kv_cache_rate,
+    )
+    cost = step_cost(gpu, model, settings, steps)
+    parts = _parts(cost)
+    total = float(cost.total_ms)
+    tokens = batch * (length if phase is Phase.PREFILL else 1)
+    in_flight = config.pp if phase is Phase.PREFILL else 1
+    per_gpu = tokens * config.dp * in_flight * MS_PER_S / config.devices
+    held = memory.experts_on_device(model, settings, config.stage_devices)
+    origin, said = origin_of(gpu, phase, settings.calibration)
+    return StepExplanation(
+        gpu=gpu.name,
+        model=model.name,
+        phase=phase,
+        parallel=config,
+        length=length,
+        batch=batch,
+        parts=parts,
+        step_ms=sum(part.ms for part in parts) - float(cost.hidden_ms),
+        hidden_ms=float(cost.hidden_ms),
+        total_ms=total,
+        tokens_per_s_per_gpu=per_gpu / total,
+        roofline_tokens_per_s_per_gpu=per_gpu / (_roofline_ms(gpu, model, cost) * total / _pass_ms(cost)),
+        bound=_bound(parts),
+        weights_gb=float(
+            memory.weights_gb(model, tp=config.tp, experts_on_device=held, pp=config.pp, drafts=settings.mtp_tokens > 0)
+        ),
+        cache_gb=float(memory.cache_gb(model, length=length, batch=batch, tp=config.tp, pp=config.pp)),
+        usable_gb=gpu.memory_gb * memory.MEMORY_SHARE - memory.RESERVE_GB,
+        peak_tflops=_peaks(gpu),
+        memory_gb_s=gpu.memory_gb_s,
+        origin=origin,
+        origin_source=said,
+        factors=tuple(merged(settings.calibration).factor(name, gpu.family) for name in FACTOR_NAMES),
+    )
+
+
+def _parts(cost: StepCost) -> tuple[PartOfStep, ...]:
+    return tuple(
+        PartOfStep(
+            name=part.name,
+            ms=float(part.ms),
+            compute_ms=float(part.compute_ms),
+            memory_ms=float(part.memory_ms),
+            network_ms=float(part.network_ms),
+            latency_ms=float(part.latency_ms),
+            bound=part.bound,
+            flops=float(part.flops),
+            bytes=float(part.bytes),
+        )
+        for part in cost.parts
+        if float(part.ms) > 0
+    )
+
+
+def _pass_ms(cost: StepCost) -> float:
+    return float(sum(part.ms for part in cost.parts) - cost.hidden_ms)
+
+
+def _roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
+    """The least time that data-sheet rates allow for the step's operations and bytes."""
+    rates = {
+        "attention": gpu.fp16_tflops,
+        "head": gpu.fp16_tflops,
+        "shared experts": arithmetic_tflops(gpu, model.expert_bytes),
+        "routed experts": arithmetic_tflops(gpu, model.expert_bytes),
+    }
+    usual = arithmetic_tflops(gpu, model.weight_bytes)
+    computing = sum(float(part.flops) / rates.get(part.name, usual) / 1e9 for part in cost.parts)
+    moving = sum(float(part.bytes) for part in cost.parts) / gpu.memory_gb_s / 1e6
+    return max(computing, moving)
+
+
+def _bound(parts: Sequence[PartOfStep]) -> str:
+    """What takes the largest share of the step."""
+    shares = dict.fromkeys(BOUNDS, 0.0)
+    for part in parts:
+        shares["compute" if part.compute_ms >= part.memory_ms else "memory"] += max(part.compute_ms, part.memory_ms)
+        shares["network"] += part.network_ms
+        shares["latency"] += part.latency_ms
+    return max(shares, key=lambda bound: shares[bound])
+
+
+def _peaks(gpu: GpuSpec) -> tuple[tuple[str, float], ...]:
+    listed = (("FP16", gpu.fp16_tflops), ("FP8", gpu.fp8_tflops), ("FP4", gpu.fp4_tflops))
+    return tuple((name, rate) for name, rate in listed if rate > 0)
+
+
+def compare_configurations(
+    gpu: GpuSpec | str,
+    model: ModelSpec | str,
+    phase: Phase | str,
+    *,
+    size: int,
+    lengths: Sequence[int],
+    mean_output_tokens: float = 100,
+    max_output_tokens: int = 1000,
+    settings: CostSettings | None = None,
+) -> tuple[ConfigurationRates, ...]:
+    """Every parallel configuration of an island of `size` GPUs over prompt `lengths` (the paper's figures 4.3, 4.4)."""
+    spec = catalog.gpu(gpu) if isinstance(gpu, str) else gpu
+    shape = catalog.model(model) if isinstance(model, str) else model
+    chosen, half = settings or CostSettings(), Phase(phase)
+    require_figures(spec)
+    workload = _workload(lengths, mean_output_tokens, max_output_tokens)
+    if chosen.mode is CostMode.REFERENCE:
+        configs = reference_configurations(half, size)
+        if half is Phase.PREFILL:
+            grid = reference_prefill_rates(spec, shape, chosen, workload, configs)
+        else:
+            grid = reference_decode_rates(spec, shape, workload, configs)
+        copies = np.ones(len(configs))
+    else:
+        configs = configurations(spec, shape, chosen, size)
+        of_phase = prefill_rates if half is Phase.PREFILL else decode_rates
+        backend = open_backend(spec, shape, chosen)
+        grid = of_phase(backend, spec, shape, chosen, workload, Degrees.of(configs))
+        copies = np.array([config.replicas for config in configs])
+    return tuple(
+        ConfigurationRates(
+            gpu=spec.name,
+            phase=half,
+            parallel=config,
+            lengths=tuple(int(length) for length in lengths),
+            rates_rps=tuple((grid.rates_rps[k] * copies[k]).tolist()),
+            batch_sizes=tuple(grid.batch_sizes[k].astype(int).tolist()),
+        )
+        for k, config in enumerate(configs)
+    )
+
+
+def _workload(lengths: Sequence[int], mean_output_tokens: float, max_output_tokens: int) -> Workload:
+    if len(lengths) == 0:
+        raise InputError("lengths: must name at least one prompt length, came none.", hint="Give some.")
+    require_at_least(list(lengths), 1, "lengths")
+    ranges = tuple(
+        LengthRange(
+            start=int(n) - 1,
+            end=int(n) + 1,
+            midpoint=int(n),
+            probability=1 / len(lengths),
+            mean_input_tokens=float(n),
+            longest_input_tokens=int(n),
+        )
+        for n in lengths
+    )
+    return Workload(
+        name="lengths",
+        ranges=ranges,
+        mean_input_tokens=float(np.mean(lengths)),
+        mean_output_tokens=mean_output_tokens,
+        max_output_tokens=max_output_tokens,
+    )

@@ -1,0 +1,74 @@
+"""The built-in efficiency factors: data, each with unit, origin and source. Data-sheet figures live in gpu_specs/.
+
+| name | meaning |
+|---|---|
+| gemm, expert | share of the data-sheet rate that large GEMMs and grouped GEMMs of experts reach |
+| gemm_half, expert_half | tokens (of a GEMM; of one expert) at which half of that is reached: eta(m) = m / (m + half) |
+| attention_prefill, attention_decode | share of the 16-bit rate in attention scores |
+| memory | share of the memory bandwidth |
+| nvlink, nic_prefill, nic_decode | share of the link rate |
+| all_to_all_us, all_reduce_us, transfer_us | latency of one collective, one hand-over between stages |
+| layer_us | fixed time of a layer's small kernels |
+| step_prefill_ms, step_decode_ms | fixed time of a step: scheduling, sampling |
+| passes | times that a token's activations pass through memory in a layer, outside of GEMMs and attention |
+| overlap | share of the shorter of computation and communication that two micro-batches hide |
+| imbalance | tokens of the busiest GPU over the mean, where experts are not equally popular |
+| kernels_prefill, kernels_decode | what a whole engine reaches of the kernels' speed: the fitted factors |
+"""
+
+from planner.cost.fitted_factors import FITTED
+from planner.domain.efficiency import ANY_FAMILY, Calibration, Factor, Origin
+
+_DEEPGEMM = "DeepGEMM README: up to 1 550 TFLOP/s of 1 979 on H800, dense; about 1 290 in grouped GEMMs"
+_DEEPEP = "DeepEP documentation, H800 with 400 Gb/s NICs"
+_SHALLOWSIM = "fit to Shallowsim's table of expert efficiency by tokens per expert"
+_OURS = "estimate"
+
+
+def _one(
+    name: str,
+    value: float,
+    unit: str,
+    origin: Origin,
+    source: str,
+    family: str = ANY_FAMILY,
+) -> Factor:
+    gpus = () if origin is not Origin.PUBLISHED else ("H20",) if family == "h20" else ("H100", "H800")
+    return Factor(name=name, family=family, value=value, unit=unit, origin=origin, source=source, gpus=gpus)
+
+
+_GENERAL = (
+    _one("gemm", 0.78, "1", Origin.PUBLISHED, _DEEPGEMM),
+    _one("gemm_half", 48, "tokens", Origin.DEFAULT, "estimate: a tile of 64 rows is half full"),
+    _one("expert", 0.65, "1", Origin.PUBLISHED, _DEEPGEMM),
+    _one("expert_half", 200, "tokens", Origin.DEFAULT, _SHALLOWSIM),
+    _one("attention_prefill", 0.6, "1", Origin.PUBLISHED, "FlashAttention-3 paper: 600-650 TFLOP/s of 989, causal"),
+    _one("attention_decode", 0.66, "1", Origin.PUBLISHED, "FlashMLA README: 660 TFLOP/s of 989 on H800"),
+    _one("memory", 0.9, "1", Origin.PUBLISHED, "FlashMLA README: 3 000 GB/s of 3 350 on H800"),
+    _one("nvlink", 0.78, "1", Origin.PUBLISHED, f"{_DEEPEP}: 155 of 200 GB/s"),
+    _one("nic_prefill", 0.9, "1", Origin.PUBLISHED, f"{_DEEPEP}: 43-51 of 50 GB/s, normal kernels"),
+    _one("nic_decode", 0.79, "1", Origin.PUBLISHED, f"{_DEEPEP}: 39-40 of 50 GB/s, low-latency kernels at EP 128"),
+    _one("all_to_all_us", 20, "us", Origin.DEFAULT, _OURS),
+    _one("all_reduce_us", 15, "us", Origin.DEFAULT, "Shallowsim"),
+    _one("transfer_us", 20, "us", Origin.DEFAULT, _OURS),
+    _one("layer_us", 30, "us", Origin.DEFAULT, "estimate: about ten small kernels, replayed from a graph"),
+    _one("step_prefill_ms", 10, "ms", Origin.DEFAULT, "estimate: scheduling of a batch"),
+    _one("step_decode_ms", 2, "ms", Origin.DEFAULT, "estimate: scheduling and sampling"),
+    _one("passes", 16, "1", Origin.DEFAULT, "estimate: norms, residuals, quantisation, activation, rotary embedding"),
+    _one("overlap", 0.9, "1", Origin.DEFAULT, _OURS),
+    _one("imbalance", 1.2, "1", Origin.DEFAULT, "prior of the fit"),
+    _one("kernels_prefill", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
+    _one("kernels_decode", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
+)
+_KERNELS = "InferSim's kernel measurements on H20 (bench_data of alibaba/InferSim)"
+_H20 = (
+    _one("gemm", 0.94, "1", Origin.PUBLISHED, f"{_KERNELS}: GEMMs of 8 192 tokens and more", "h20"),
+    _one("gemm_half", 25, "tokens", Origin.PUBLISHED, f"{_KERNELS}: 64-512 tokens", "h20"),
+    _one("expert", 0.89, "1", Origin.PUBLISHED, f"{_KERNELS}: grouped GEMMs, 4 096 tokens an expert", "h20"),
+    _one("expert_half", 60, "tokens", Origin.PUBLISHED, f"{_KERNELS}: grouped GEMMs, 64-1 024 tokens an expert", "h20"),
+    _one("attention_prefill", 0.85, "1", Origin.DEFAULT, "estimate: a device with few FLOP/s keeps them busy", "h20"),
+    _one("attention_decode", 0.85, "1", Origin.DEFAULT, "estimate: as above", "h20"),
+)
+
+UNFITTED = Calibration(name="unfitted", factors=_GENERAL + _H20)
+BUILT_IN = Calibration(name="built-in", factors=UNFITTED.factors + FITTED)

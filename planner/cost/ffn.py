@@ -1,0 +1,119 @@
+"""Feed-forward blocks on one GPU: dense FFN, shared and routed experts, output head.
+
+| symbol | meaning | unit |
+|---|---|---|
+| n | tokens that one GPU pushes through the block in a step | tokens |
+| mu | micro-batches of a step; each loads the weights | 1 |
+| K, E | routed experts a token visits, routed experts | 1 |
+| g | experts that one GPU holds (redundant copies included) | 1 |
+| f | share of the experts that some token of the micro-batch visits: 1 - (1 - K/E)^tokens | 1 |
+| m | tokens per visited expert and micro-batch: n K imbalance / (mu g f) | tokens |
+
+compute = FLOPs / (rate eta(m)), eta(m) = eta_max m / (m + half); memory = weights / bandwidth.
+"""
+
+import numpy as np
+
+from planner.cost.arrays import Array, as_array
+from planner.cost.device import Device
+from planner.cost.efficiency import saturation
+from planner.cost.parts import Part
+from planner.domain import Experts, ModelSpec
+from planner.domain.model import EMBEDDING_BYTES
+
+IMBALANCE_DEVICES = 32
+
+
+def gemm_part(
+    name: str,
+    dev: Device,
+    *,
+    flops: Array,
+    rate: float,
+    rows: Array,
+    weight_bytes: Array,
+    micro_batches: Array,
+) -> Part:
+    """A GEMM of `flops` over `rows` tokens in all micro-batches, its weights read once in each."""
+    eff = dev.efficiency
+    reached = rate * eff.gemm * saturation(rows / micro_batches, eff.gemm_half)
+    moved = weight_bytes * micro_batches
+    return Part(name=name, compute_ms=flops / reached, memory_ms=moved / dev.memory, flops=flops, bytes=moved)
+
+
+def dense_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, micro_batches: Array) -> Part:
+    """Dense FFNs of all dense layers, `tokens` of a group of `tp` GPUs."""
+    weights = model.dense_layers * model.dense_ffn_parameters / tp
+    return gemm_part(
+        "dense",
+        dev,
+        flops=2 * tokens * weights,
+        rate=dev.weights,
+        rows=tokens,
+        weight_bytes=weights * model.weight_bytes,
+        micro_batches=micro_batches,
+    )
+
+
+def head_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array) -> Part:
+    """Output head for the `tokens` of a group that need a next token."""
+    weights = as_array(model.head_parameters / tp)
+    return gemm_part(
+        "head",
+        dev,
+        flops=2 * tokens * weights,
+        rate=dev.fp16,
+        rows=tokens,
+        weight_bytes=weights * EMBEDDING_BYTES,
+        micro_batches=as_array(1.0),
+    )
+
+
+def shared_part(dev: Device, model: ModelSpec, experts: Experts, *, tokens: Array, micro_batches: Array) -> Part:
+    """Shared experts of all MoE layers for `tokens` per GPU; every GPU holds them whole."""
+    weights = as_array(model.moe_layers * experts.shared * model.expert_parameters)
+    return gemm_part(
+        "shared experts",
+        dev,
+        flops=2 * tokens * weights,
+        rate=dev.experts,
+        rows=tokens,
+        weight_bytes=weights * model.expert_bytes,
+        micro_batches=micro_batches,
+    )
+
+
+def routed_part(
+    dev: Device,
+    model: ModelSpec,
+    experts: Experts,
+    *,
+    tokens: Array,
+    devices: Array,
+    held: Array,
+    micro_batches: Array,
+    imbalance: float,
+) -> Part:
+    """Routed experts of all MoE layers for `tokens` per GPU on `devices` GPUs with `held` experts each."""
+    eff = dev.efficiency
+    visits = tokens * experts.active * busiest(imbalance, devices)
+    visited = 1 - (1 - experts.active / experts.routed) ** (tokens * devices / micro_batches)
+    loaded = np.maximum(held * visited, np.minimum(1, held))
+    eta = eff.expert * saturation(visits / micro_batches / loaded, eff.expert_half)
+    weights = model.moe_layers * model.expert_parameters
+    flops, moved = 2 * visits * weights, micro_batches * loaded * weights * model.expert_bytes
+    return Part(
+        name="routed experts",
+        compute_ms=flops / (dev.experts * eta),
+        memory_ms=moved / dev.memory,
+        flops=flops,
+        bytes=moved,
+    )
+
+
+def busiest(imbalance: float, devices: Array) -> Array:
+    """Tokens of the busiest of `devices` GPUs over the mean.
+
+    `imbalance` holds for 32 GPUs; the excess grows with the logarithm of their number, and is nil on one GPU.
+    """
+    return np.asarray(1 + (imbalance - 1) * np.log2(as_array(devices)) / np.log2(IMBALANCE_DEVICES))

@@ -1,0 +1,25 @@
+"""The fitted factors: what `calibration.fit_calibration` finds for the published measurements (a test fits them anew).
+
+Accuracy, leave-one-out included: `planner cost accuracy`. GPUs that no measurement is from take the factors of their
+family, or those of all families, and are called default.
+"""
+
+from planner.domain.efficiency import ANY_FAMILY, Factor, Origin
+
+_HOPPER = ("H100", "H800")
+_SET = "planner/files/measurement_sets/published.csv"
+
+
+def _fitted(name: str, family: str, value: float, count: int, gpus: tuple[str, ...], remark: str = "") -> Factor:
+    source = f"fitted to {count} published measurement{'s' * (count > 1)} on {', '.join(gpus)} ({_SET}){remark}"
+    return Factor(name=name, family=family, value=value, unit="1", origin=Origin.PUBLISHED, source=source, gpus=gpus)
+
+
+FITTED = (
+    _fitted("kernels_prefill", ANY_FAMILY, 0.7243, 5, _HOPPER),
+    _fitted("kernels_decode", ANY_FAMILY, 0.7185, 2, _HOPPER),
+    _fitted("imbalance", ANY_FAMILY, 1.3021, 5, ("GB200-NVL72", "H100")),
+    _fitted("kernels_decode", "blackwell", 0.5209, 1, ("GB200-NVL72",)),
+    _fitted("kernels_prefill", "h20", 1.0, 1, ("H20",), "; at its bound"),
+    _fitted("kernels_decode", "h20", 0.8429, 1, ("H20",)),
+)

@@ -1,0 +1,63 @@
+"""Configurations as columns, ranges as rows: the shape that rates are computed in."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.domain import ParallelConfig, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateGrid:
+    """Rates (requests/s), batch sizes and step times (ms), each of shape (configurations, ranges)."""
+
+    rates_rps: Array
+    batch_sizes: Array
+    step_ms: Array
+
+    @classmethod
+    def joined(cls, pieces: list["RateGrid"], ranges: int) -> "RateGrid":
+        """The configurations of all pieces in one grid over so many ranges."""
+        none = np.zeros((0, ranges))
+        return cls(
+            rates_rps=np.concatenate([none, *(piece.rates_rps for piece in pieces)]),
+            batch_sizes=np.concatenate([none, *(piece.batch_sizes for piece in pieces)]),
+            step_ms=np.concatenate([none, *(piece.step_ms for piece in pieces)]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degrees:
+    """Parallel degrees as columns of shape (configurations, 1)."""
+
+    tp: Array
+    dp: Array
+    pp: Array
+    replicas: Array
+
+    @classmethod
+    def of(cls, configs: list[ParallelConfig]) -> "Degrees":
+        """Columns of `configs`."""
+        columns = np.array([(c.tp, c.dp, c.pp, c.replicas) for c in configs], dtype=float).T[:, :, None]
+        return cls(tp=columns[0], dp=columns[1], pp=columns[2], replicas=columns[3])
+
+    @property
+    def devices(self) -> Array:
+        """GPUs of a replica's stage, over which experts are spread."""
+        return np.asarray(self.tp * self.dp)
+
+
+def midpoints(workload: Workload) -> Array:
+    """Midpoint of every range, shape (1, ranges)."""
+    return np.array([[r.midpoint for r in workload.ranges]], dtype=float)
+
+
+def longest_prompts(workload: Workload) -> Array:
+    """Longest prompt of every range, shape (1, ranges)."""
+    return np.array([[r.longest_input_tokens for r in workload.ranges]], dtype=float)
+
+
+def answer_points(tokens: float, points: int) -> Array:
+    """Where in an answer of `tokens` tokens TPOT is sampled (offsets); their mean stands for the whole answer."""
+    return (np.arange(points) + 0.5) * tokens / points - 0.5

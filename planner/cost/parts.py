@@ -1,0 +1,57 @@
+"""Parts of a step: what each costs in arithmetic, memory, network and latency, and what bounds it.
+
+A part's time = max(compute, memory) + network + latency (ms, summed over the layers of one step).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.arrays import Array, as_array
+
+Quantity = Array | float
+BOUNDS = ("compute", "memory", "network", "latency")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One kind of work in a step, all layers together (ms, arrays that broadcast), with its operations and bytes."""
+
+    name: str
+    compute_ms: Quantity = 0.0
+    memory_ms: Quantity = 0.0
+    network_ms: Quantity = 0.0
+    latency_ms: Quantity = 0.0
+    flops: Quantity = 0.0
+    bytes: Quantity = 0.0
+
+    @property
+    def ms(self) -> Array:
+        """The part's time."""
+        return as_array(np.maximum(self.compute_ms, self.memory_ms) + self.network_ms + self.latency_ms)
+
+    @property
+    def bound(self) -> str:
+        """What takes the largest share (of scalar parts): compute, memory, network or latency."""
+        values = [float(v) for v in (self.compute_ms, self.memory_ms, self.network_ms, self.latency_ms)]
+        return BOUNDS[int(np.argmax(values))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCost:
+    """One step's parts, the communication that computation hides, and the whole (ms).
+
+    `moe_compute_ms` is the computation of the layers that communicate. `scale` makes a pass over the model the step
+    that was asked for: pipelined, the slowest stage counts for every stage; with drafts, a pass yields several tokens.
+    A new pipelined step may begin every `total_ms / pp`.
+    """
+
+    parts: tuple[Part, ...]
+    moe_compute_ms: Array
+    hidden_ms: Array
+    scale: Array
+    total_ms: Array
+
+    def part(self, name: str) -> Part:
+        """One part by name."""
+        return next(part for part in self.parts if part.name == name)

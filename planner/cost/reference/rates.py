@@ -1,0 +1,73 @@
+"""Rates in the paper's counting.
+
+| symbol | meaning | unit |
+|---|---|---|
+| s[j] | midpoint of range j | tokens |
+| B | sequences of a GPU, a multiple of 8 within 8..1024 | 1 |
+| N | mean answer, rounded | tokens |
+
+prefill 1000 / t (no factor dp, memory unchecked [6]); decode 1000 r B / sum_{i<N} TPOT(s + i).
+Arrays have shape (configurations, ranges). Source: facts on planning; Rignall 2025, sections 4.2.3 and 4.6.
+"""
+
+import numpy as np
+
+from planner.cost.arrays import Array, as_array, ceil_divide
+from planner.cost.grid import Degrees, RateGrid, answer_points, midpoints
+from planner.cost.reference.memory import max_batch
+from planner.cost.reference.steps import decode_step, prefill_step, shape_of
+from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig, Workload
+from planner.units import MS_PER_S
+
+LARGEST_BATCH = 1024
+BATCH_STEP = 8
+EXACT_SUM_UP_TO = 512
+
+
+def prefill_rates(
+    gpu: GpuSpec, model: ModelSpec, settings: CostSettings, workload: Workload, configs: list[ParallelConfig]
+) -> RateGrid:
+    """Prefill rates of `configs`."""
+    degrees, lengths = Degrees.of(configs), midpoints(workload)
+    step = prefill_step(
+        gpu, model, seq_len=lengths, tp=degrees.tp, dp=degrees.dp, kv_cache_rate=settings.kv_cache_rate
+    ).total_ms
+    return RateGrid(rates_rps=MS_PER_S / step, batch_sizes=np.ones(step.shape), step_ms=step)
+
+
+def decode_rates(gpu: GpuSpec, model: ModelSpec, workload: Workload, configs: list[ParallelConfig]) -> RateGrid:
+    """Decode rates of `configs`, each range at the largest batch that fits."""
+    degrees, lengths = Degrees.of(configs), midpoints(workload)
+    batch = _batch(gpu, model, workload, degrees)
+    offsets, tokens = _answer_tokens(workload)
+    tpot = decode_step(
+        gpu,
+        model,
+        seq_len=lengths[..., None] + offsets,
+        tp=degrees.tp[..., None],
+        batch_size=np.maximum(batch, 1)[..., None],
+        devices=degrees.devices[..., None],
+    ).total_ms.mean(axis=-1)
+    rates = degrees.replicas * batch * MS_PER_S / (tokens * tpot)
+    return RateGrid(rates_rps=rates, batch_sizes=batch, step_ms=tpot)
+
+
+def _batch(gpu: GpuSpec, model: ModelSpec, workload: Workload, degrees: Degrees) -> Array:
+    _, moe = shape_of(model)
+    most = max_batch(
+        gpu,
+        model,
+        seq_len=midpoints(workload),
+        decode_len=workload.max_output_tokens,
+        tp=degrees.tp,
+        experts_on_device=ceil_divide(moe.routed, degrees.devices) + moe.shared,
+    )
+    whole = np.minimum(np.floor(np.maximum(most, 0)), LARGEST_BATCH)
+    return np.where(most >= 1, np.maximum(whole - whole % BATCH_STEP, BATCH_STEP), as_array(0))
+
+
+def _answer_tokens(workload: Workload) -> tuple[Array, float]:
+    tokens = float(max(1, round(max(1.0, workload.mean_output_tokens))))
+    if tokens <= EXACT_SUM_UP_TO:
+        return np.arange(tokens), tokens
+    return answer_points(tokens, 16), tokens

@@ -1,0 +1,238 @@
+"""One step of a replica: prompts taken in (prefill), or one token of every sequence (decode).
+
+| symbol | meaning | unit |
+|---|---|---|
+| n | new tokens of an attention group | tokens |
+| c | chunks of a prompt: ceil(fresh tokens / budget) | 1 |
+| mu | micro-batches: 2 where communication is overlapped, else 1 | 1 |
+| C, X | computation and communication of the MoE layers | ms |
+| omega | share of the shorter of both that overlap hides | 1 |
+| v, a | tokens verified a sequence (1 + drafted), tokens gained a step: 1 + p + p^2 + ... | tokens |
+
+step = sum of the parts - omega min(C, X); TPOT = step / a.
+Chunked prefill: projections and FFNs add up over the chunks (equal ones), causal pairs too; weights are loaded once a
+pass, and the cache of what came before is read, MLA's expanded, anew by every chunk: sum_i (h s + i fresh/c), i = 1..c.
+Prompts that fit the budget together share a pass. Pipelined: pp equal micro-batches are in flight, so every stage
+counts like the slowest, ceil(L/pp) layers, and a pass takes pp of them.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost import attention, collectives, ffn
+from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
+from planner.cost.attention import AttentionWork
+from planner.cost.device import Device, device
+from planner.cost.efficiency import saturation
+from planner.cost.parts import Part, StepCost
+from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
+
+_PERMUTED_BYTES = 6  # an expert's copy of a token: written and read on dispatch (1 byte), on combine (2 bytes)
+_US_PER_MS = 1000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What steps are asked for: arrays that broadcast.
+
+    `length`: a prompt's tokens (prefill) or a sequence's cached tokens (decode). `batch`: prompts a rank takes in, or
+    sequences that an attention group decodes, those of all pipeline stages together. `cached`: share of each prompt
+    that is in the prefix cache (prefill).
+    """
+
+    phase: Phase
+    tp: Array
+    dp: Array
+    pp: Array
+    length: Array
+    batch: Array
+    cached: Numbers = 0.0
+
+    @property
+    def devices(self) -> Array:
+        """GPUs that share a layer's experts."""
+        return np.asarray(self.tp * self.dp)
+
+
+def step_cost(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps) -> StepCost:
+    """The parts of one step. In decode the parts are of one pass over the model, `total_ms` is TPOT.
+
+    Raises InputError where the GPU lacks a figure.
+    """
+    overlapped = settings.two_micro_batches and model.experts is not None
+    dev = device(gpu, model, steps.phase, settings.calibration, overlapped=overlapped)
+    if steps.phase is Phase.PREFILL:
+        return _prefill(dev, model, settings, steps)
+    return _decode(dev, model, settings, steps)
+
+
+def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps) -> StepCost:
+    s, hit = steps.length, as_array(steps.cached)
+    fresh = np.round((1 - hit) * s, 6)  # a rounding error must not cost a chunk
+    budget = settings.max_tokens_per_step
+    chunks = ceil_divide(fresh, budget)
+    new = fresh * steps.batch
+    taken = np.where(fresh <= budget, ceil_divide(np.round(new, 6), budget), chunks * steps.batch)
+    expanded = steps.batch * (chunks * hit * s + fresh * (chunks + 1) / 2)
+    work = attention.prefill_work(
+        model,
+        new=new,
+        expanded=expanded,
+        pairs=steps.batch * attention.causal_pairs(model, new=fresh, total=s),
+        tp=steps.tp,
+    )
+    parts, micro = _common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=taken)
+    head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
+    fixed = Part(name="scheduling", latency_ms=taken * dev.efficiency.step_prefill_ms)
+    return _sum(dev, model, steps, (*parts, head, fixed), micro, gained=1.0)
+
+
+def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps) -> StepCost:
+    verified = 1 + settings.mtp_tokens
+    gained = sum(settings.mtp_acceptance**i for i in range(verified))
+    sequences = steps.batch / steps.pp
+    new = sequences * verified
+    work = attention.decode_work(
+        model, sequences=sequences, tokens=as_array(verified), cached=steps.length, tp=steps.tp
+    )
+    parts, micro = _common_parts(dev, model, settings, steps, work, new=new, expanded=new, passes=as_array(1.0))
+    drafted = settings.mtp_tokens / model.layers
+    parts = tuple(_scaled(part, 1 + drafted) for part in parts)  # a draft layer costs about what another layer does
+    head = ffn.head_part(dev, model, tokens=sequences * (verified + settings.mtp_tokens), tp=steps.tp)
+    fixed = Part(name="scheduling", latency_ms=as_array(dev.efficiency.step_decode_ms))
+    return _sum(dev, model, steps, (*parts, head, fixed), micro, gained=gained)
+
+
+def _common_parts(
+    dev: Device,
+    model: ModelSpec,
+    settings: CostSettings,
+    steps: Steps,
+    work: AttentionWork,
+    *,
+    new: Array,
+    expanded: Array,
+    passes: Array,
+) -> tuple[tuple[Part, ...], Array]:
+    """Parts that both phases have, over all layers and `passes` over the model; and the micro-batches of a pass."""
+    split = settings.two_micro_batches and model.experts is not None
+    micro = np.where(steps.devices > 1, 2.0, 1.0) if split else as_array(1.0)
+    loads = micro * passes
+    parts = [
+        *_attention_parts(dev, model, work, rows=new, expanded=expanded, loads=loads),
+        collectives.all_reduce_part(dev, model, tokens=new, tp=steps.tp, micro_batches=loads),
+        _small_kernels_part(dev, model, tokens=new, tp=steps.tp, loads=loads),
+        ffn.dense_part(dev, model, tokens=new, tp=steps.tp, micro_batches=loads),
+    ]
+    if model.experts:
+        own, devices = new / steps.tp, steps.devices
+        held = ceil_divide(model.experts.routed + settings.redundant_experts, devices)
+        imbalance = 1.0 if settings.balanced_experts else dev.efficiency.imbalance
+        parts.append(ffn.shared_part(dev, model, model.experts, tokens=own, micro_batches=loads))
+        parts.append(
+            ffn.routed_part(
+                dev,
+                model,
+                model.experts,
+                tokens=own,
+                devices=devices,
+                held=held,
+                micro_batches=loads,
+                imbalance=imbalance,
+            )
+        )
+        parts += collectives.all_to_all_parts(
+            dev,
+            model,
+            model.experts,
+            settings,
+            tokens=own * ffn.busiest(imbalance, devices),
+            devices=devices,
+            micro_batches=loads,
+        )
+    stage = collectives.transfer_part(dev, model, tokens=new, tp=steps.tp, pp=steps.pp, stage_devices=steps.devices)
+    return (*parts, stage), micro
+
+
+def _attention_parts(
+    dev: Device, model: ModelSpec, work: AttentionWork, *, rows: Array, expanded: Array, loads: Array
+) -> list[Part]:
+    layers, eff = model.layers, dev.efficiency
+    share = eff.attention_prefill if dev.phase is Phase.PREFILL else eff.attention_decode
+    projections = ffn.gemm_part(
+        "projections",
+        dev,
+        flops=layers * 2 * work.projection_macs,
+        rate=dev.weights,
+        rows=rows,
+        weight_bytes=layers * work.weight_bytes,
+        micro_batches=loads,
+    )
+    expansion = layers * 2 * work.expansion_macs
+    reached = dev.weights * eff.gemm * saturation(expanded / loads, eff.gemm_half)
+    return [
+        replace(
+            projections,
+            compute_ms=projections.compute_ms + expansion / reached,
+            flops=projections.flops + expansion,
+        ),
+        Part(
+            name="attention",
+            compute_ms=layers * 2 * work.score_macs / (dev.fp16 * share),
+            memory_ms=layers * work.cache_bytes / dev.memory,
+            flops=layers * 2 * work.score_macs,
+            bytes=layers * work.cache_bytes,
+        ),
+    ]
+
+
+def _small_kernels_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, loads: Array) -> Part:
+    """Norms, residuals, quantisation, routing: activations through memory, and a fixed time a layer."""
+    moved = model.layers * tokens * model.hidden_size * collectives.ACTIVATION_BYTES * dev.efficiency.passes
+    if model.experts:
+        moved = moved + model.moe_layers * tokens / tp * model.experts.active * model.hidden_size * _PERMUTED_BYTES
+    latency = model.layers * loads * dev.efficiency.layer_us / _US_PER_MS
+    return Part(name="small kernels", memory_ms=moved / dev.memory, latency_ms=latency, bytes=moved)
+
+
+def _scaled(part: Part, by: float) -> Part:
+    return Part(
+        name=part.name,
+        compute_ms=part.compute_ms * by,
+        memory_ms=part.memory_ms * by,
+        network_ms=part.network_ms * by,
+        latency_ms=part.latency_ms * by,
+        flops=part.flops * by,
+        bytes=part.bytes * by,
+    )
+
+
+_OF_ALL_LAYERS = ("projections", "attention", "all-reduce", "small kernels")
+
+
+def _sum(
+    dev: Device,
+    model: ModelSpec,
+    steps: Steps,
+    parts: tuple[Part, ...],
+    micro: Array,
+    *,
+    gained: float,
+) -> StepCost:
+    by_name = {part.name: part.ms for part in parts}
+    communication = by_name.get("dispatch", as_array(0.0)) + by_name.get("combine", as_array(0.0))
+    share = model.moe_layers / model.layers
+    computing = share * sum(by_name[name] for name in _OF_ALL_LAYERS)
+    for name in ("shared experts", "routed experts"):
+        computing = computing + by_name.get(name, as_array(0.0))
+    hidden = np.where(micro > 1, dev.efficiency.overlap * np.minimum(computing, communication), 0.0)
+    whole = sum(by_name.values()) - hidden
+    scale = as_array(ceil_divide(model.layers, steps.pp) * steps.pp / model.layers / gained)
+    return StepCost(
+        parts=parts,
+        moe_compute_ms=as_array(computing),
+        hidden_ms=hidden,
+        scale=scale,
+        total_ms=as_array(whole * scale),
+    )

@@ -1,0 +1,79 @@
+"""Efficiency factors: what kernels and links reach of data-sheet figures, each with unit, origin and source."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+ANY_FAMILY = "any"
+
+# factors by name, with the values that they may have
+_SHARE = (0.001, 1.0)
+_TIME = (0.0, 1e6)
+BOUNDS = {
+    "gemm": _SHARE,
+    "gemm_half": (0.0, 1e5),
+    "expert": _SHARE,
+    "expert_half": (0.0, 1e5),
+    "attention_prefill": _SHARE,
+    "attention_decode": _SHARE,
+    "memory": _SHARE,
+    "nvlink": _SHARE,
+    "nic_prefill": _SHARE,
+    "nic_decode": _SHARE,
+    "all_to_all_us": _TIME,
+    "all_reduce_us": _TIME,
+    "transfer_us": _TIME,
+    "layer_us": _TIME,
+    "step_prefill_ms": _TIME,
+    "step_decode_ms": _TIME,
+    "passes": (0.0, 1e3),
+    "overlap": (0.0, 1.0),
+    "imbalance": (1.0, 100.0),
+    "kernels_prefill": _SHARE,
+    "kernels_decode": _SHARE,
+}
+
+
+class Origin(StrEnum):
+    """Where a number comes from, from the firmest to the weakest for the machine at hand."""
+
+    USER = "user's measurement"
+    PUBLISHED = "published measurement"
+    DATA_SHEET = "data sheet"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """One factor of one GPU family (`any`: of every family that has none of its own).
+
+    `gpus` are the GPU types that it was measured on; for others of the family it is carried over.
+    """
+
+    name: str
+    family: str
+    value: float
+    unit: str
+    origin: Origin
+    source: str
+    gpus: tuple[str, ...] = ()
+
+    def origin_for(self, gpu: str) -> Origin:
+        """The factor's origin where `gpu` uses it: a measurement of another GPU type is a default there."""
+        measured = self.origin in (Origin.USER, Origin.PUBLISHED)
+        return Origin.DEFAULT if measured and gpu not in self.gpus else self.origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Factors under one name; later factors stand in for earlier ones of the same name and family."""
+
+    name: str
+    factors: tuple[Factor, ...]
+
+    def factor(self, name: str, family: str) -> Factor:
+        """The factor of `family`, or else of any. Raises KeyError where there is neither."""
+        for wanted in (family, ANY_FAMILY):
+            for factor in reversed(self.factors):
+                if (factor.name, factor.family) == (name, wanted):
+                    return factor
+        raise KeyError(f"{name} ({family})")

@@ -1,0 +1,148 @@
+"""The performance table of four GPU types against a data frame evaluated row by row. `make bench` prints the ratios."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from planner.cost import decode_time, max_batch_size, prefill_time, tabulate_sizes
+from planner.cost.parallelism import configurations
+from planner.domain import CostSettings, GpuSpec, LengthRange, ModelSpec, Phase, Workload
+from planner.files import load_gpu_spec, load_model
+
+pytestmark = pytest.mark.bench
+
+GPUS = ("H200", "H800", "H20", "DGX-B200")
+SIZES = range(2, 129)
+RANGES = 32
+ANSWER = 211
+ROWS = 300  # of the data frame, drawn at random
+PROGRAM = """
+import resource
+from planner.cost import tabulate_sizes
+from planner.domain import CostSettings
+from test_cost_speed import GPUS, SIZES, workload
+from planner.files import load_gpu_spec, load_model
+model = load_model("deepseek-v3")
+for name in GPUS:
+    tabulate_sizes(load_gpu_spec(name), SIZES, model=model, workload=workload(), settings=CostSettings())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def workload() -> Workload:
+    """32 ranges of 256 tokens."""
+    ranges = tuple(
+        LengthRange(
+            start=256 * k,
+            end=256 * (k + 1),
+            midpoint=256 * k + 128,
+            probability=1 / RANGES,
+            mean_input_tokens=256.0 * k + 128,
+            longest_input_tokens=256 * (k + 1) - 1,
+        )
+        for k in range(RANGES)
+    )
+    return Workload(
+        name="bench",
+        ranges=ranges,
+        mean_input_tokens=128.0 * RANGES,
+        mean_output_tokens=ANSWER,
+        max_output_tokens=1000,
+    )
+
+
+def show(line: str) -> None:
+    sys.stdout.write(f"\n{line}\n")
+
+
+def cpu_seconds(call: Callable[[], object], repeats: int) -> float:
+    """Least CPU time of some calls."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def cells(gpus: list[GpuSpec], model: ModelSpec) -> pd.DataFrame:
+    """One row a GPU type, phase, size, configuration and range."""
+    rows = [
+        (gpu.name, phase, c.tp, c.dp, c.replicas, span.midpoint)
+        for gpu in gpus
+        for phase in Phase
+        for size in SIZES
+        for c in configurations(gpu, model, CostSettings(), size)
+        for span in workload().ranges
+    ]
+    return pd.DataFrame(rows, columns=["gpu", "phase", "tp", "dp", "replicas", "length"])
+
+
+def one_row(row: pd.Series, specs: dict[str, GpuSpec], model: ModelSpec) -> float:
+    """One cell of the table, by itself."""
+    gpu = specs[row["gpu"]]
+    if row["phase"] is Phase.PREFILL:
+        return 1000 / float(prefill_time(gpu, row["length"], tp=row["tp"], dp=row["dp"], model=model).total_ms)
+    held = -(-256 // (row["tp"] * row["dp"])) + 1
+    most = float(max_batch_size(gpu, row["length"], 1000, tp=row["tp"], experts_on_device=held, model=model))
+    cached = row["length"] + (np.arange(4) + 0.5) * ANSWER / 4
+    step = decode_time(gpu, cached, tp=row["tp"], batch_size=max(1.0, most), devices=row["tp"] * row["dp"], model=model)
+    return 1000 * max(0.0, most) / float(step.total_ms.mean())
+
+
+def test_table_against_a_data_frame_row_by_row() -> None:
+    model, gpus = load_model("deepseek-v3"), [load_gpu_spec(name) for name in GPUS]
+
+    def table() -> None:
+        for gpu in gpus:
+            tabulate_sizes(gpu, SIZES, model=model, workload=workload(), settings=CostSettings())
+
+    frame = cells(gpus, model)
+    sample, specs = frame.sample(ROWS, random_state=0), {gpu.name: gpu for gpu in gpus}
+    whole = cpu_seconds(table, repeats=5)
+    rows = cpu_seconds(lambda: sample.apply(one_row, axis=1, specs=specs, model=model), repeats=1)
+    ratio = (rows / ROWS) / (whole / len(frame))
+    show(
+        f"performance table of {len(frame):,} cells ({len(GPUS)} GPU types, sizes 2-128, {RANGES} ranges, 2 phases): "
+        f"row by row / table = {ratio:,.0f} per cell; the whole table took {whole:.3f} CPU-seconds"
+    )
+    assert ratio >= 1000
+
+
+def test_all_sizes_at_once_against_one_by_one() -> None:
+    model, gpu = load_model("deepseek-v3"), load_gpu_spec("H800")
+    settings = CostSettings()
+
+    def at_once() -> None:
+        tabulate_sizes(gpu, SIZES, model=model, workload=workload(), settings=settings)
+
+    def one_by_one() -> None:
+        for size in SIZES:
+            tabulate_sizes(gpu, [size], model=model, workload=workload(), settings=settings)
+
+    ratio = median(cpu_seconds(one_by_one, 1) / cpu_seconds(at_once, 1) for _ in range(5))
+    show(f"127 sizes one by one / at once = {ratio:.1f}")
+    assert ratio > 1
+
+
+def test_table_stays_small() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, env=_environment()
+    )
+    megabytes = float(found.stdout)
+    show(f"peak memory of a process that makes the table: {megabytes:.0f} MB")
+    assert megabytes <= 300
+
+
+def _environment() -> dict[str, str]:
+    import os
+    from pathlib import Path
+
+    here = Path(__file__).parent
+    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(here), str(here.parents[1])))}

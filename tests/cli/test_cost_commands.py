@@ -1,0 +1,136 @@
+"""`planner cost`: steps explained, configurations compared, measurements fitted, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+from command_line import Command
+
+from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
+
+EXPLAIN = (
+    *("cost", "explain", "--gpu", "H20", "--model", "deepseek-v3", "--phase", "decode"),
+    *("--tp", "1", "--devices", "32", "--length", "4096"),
+)
+MEASURED = """\
+gpu,model,phase,tp,dp,ep,length,batch,ms
+H200,deepseek-v3,decode,1,16,16,1024,64,48
+H200,deepseek-v3,decode,1,16,16,4096,64,61
+H200,deepseek-v3,decode,1,16,16,4096,128,95
+H200,deepseek-v3,prefill,1,16,16,4096,4,2500
+"""
+
+
+@pytest.fixture
+def measured(planner: Command) -> Path:
+    path = Path("measured.csv")
+    path.write_text(MEASURED, encoding="utf-8")
+    return path
+
+
+def test_explain_tells_parts_bounds_memory_and_origin(planner: Command) -> None:
+    answer = planner(*EXPLAIN)
+    assert answer.status == EXIT_DONE
+    for word in ("attention", "routed experts", "dispatch", "combine", "projections", "bound by", "KV cache"):
+        assert word in answer.out
+    assert "origin of the estimate: published measurement" in answer.out
+
+
+def test_explained_parts_add_up(planner: Command) -> None:
+    found = planner(*EXPLAIN, "--batch", "64", "--json").json
+    assert sum(part["ms"] for part in found["parts"]) - found["hidden_ms"] == pytest.approx(found["total_ms"])
+    assert {part["bound"] for part in found["parts"]} <= {"compute", "memory", "network", "latency"}
+    assert found["batch"] == 64
+    assert found["tokens_per_s_per_gpu"] == pytest.approx(64 / found["total_ms"] * 1000)
+    assert found["tokens_per_s_per_gpu"] < found["roofline_tokens_per_s_per_gpu"]
+    assert {factor["name"] for factor in found["factors"]} >= {"memory", "gemm", "kernels_decode"}
+
+
+def test_explain_draws_a_roofline(planner: Command) -> None:
+    assert planner(*EXPLAIN, "--figure", "roof.png").status == EXIT_DONE
+    assert Path("roof.png").read_bytes().startswith(b"\x89PNG")
+    again = planner(*EXPLAIN, "--figure", "roof.png")
+    assert (again.status, "exists already" in again.err) == (EXIT_BAD_INPUT, True)
+    assert planner(*EXPLAIN, "--figure", "roof.svg").status == EXIT_DONE
+
+
+def test_configurations_side_by_side(planner: Command) -> None:
+    asked = ("cost", "configurations", "--gpu", "H200", "--gpu", "H20", "--phase", "prefill", "--size", "16")
+    found = planner(*asked, "--lengths", "512,4096", "--json").json
+    assert {row["gpu"] for row in found} == {"H200", "H20"}
+    for row in found:
+        c = row["parallel"]
+        assert c["tp"] * c["dp"] * c["pp"] * c["replicas"] == 16
+        assert len(row["rates_rps"]) == 2
+    assert planner(*asked, "--figure", "prefill.png").status == EXIT_DONE
+    paper = planner(*asked, "--mode", "reference", "--json").json
+    assert {row["parallel"]["tp"] for row in paper} == {1, 2, 4, 8, 16}
+
+
+def test_calibrate_writes_a_file_that_a_scenario_can_name(planner: Command, measured: Path) -> None:
+    answer = planner("cost", "calibrate", measured, "--json")
+    assert answer.status == EXIT_DONE
+    found = answer.json
+    assert found["file"] == "measured.calibration.yaml"
+    assert found["mean_absolute_error"]["after"] < found["mean_absolute_error"]["before"]
+    assert [point["row"] for point in found["points"]] == [1, 2, 3, 4]
+    Path("s.yaml").write_text(
+        "name: s\nmodel: deepseek-v3\nworkload: azure-code-2023\ninventory: {H200: 32}\n"
+        "cost: {calibration: measured.calibration.yaml}\n",
+        encoding="utf-8",
+    )
+    assert planner("check", "s.yaml").status == EXIT_DONE
+    plain = planner(*(word if word != "H20" else "H200" for word in EXPLAIN), "--json").json
+    fitted = planner(
+        *(word if word != "H20" else "H200" for word in EXPLAIN), "--calibration", "measured.calibration.yaml", "--json"
+    ).json
+    assert fitted["total_ms"] != plain["total_ms"]
+    assert (plain["origin"], fitted["origin"]) == ("default", "user's measurement")
+
+
+def test_calibrate_does_not_overwrite(planner: Command, measured: Path) -> None:
+    assert planner("cost", "calibrate", measured).status == EXIT_DONE
+    again = planner("cost", "calibrate", measured)
+    assert (again.status, "exists already" in again.err) == (EXIT_BAD_INPUT, True)
+    assert planner("cost", "calibrate", measured, "--force").status == EXIT_DONE
+
+
+def test_accuracy_of_the_built_in_factors(planner: Command) -> None:
+    found = planner("cost", "accuracy", "--json").json
+    assert found["mean_absolute_error"]["after"] <= 0.10
+    assert found["mean_absolute_error"]["left_out"] <= 0.15
+    assert len(found["points"]) == 12
+    assert "left out" in planner("cost", "accuracy").out
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"--tp": "3"}, EXIT_BAD_INPUT, "tp"),
+        ({"--tp": "3", "--devices": "48"}, EXIT_BAD_INPUT, "must divide the 128 attention heads"),
+        ({"--tp": "16"}, EXIT_BAD_INPUT, "host"),
+        ({"--devices": "320"}, EXIT_BAD_INPUT, "must be at most the 256 experts"),
+        ({"--devices": "0"}, EXIT_BAD_INPUT, "devices"),
+        ({"--length": "0"}, EXIT_BAD_INPUT, "length"),
+        ({"--length": "999999"}, EXIT_BAD_INPUT, "163840 tokens of context"),
+        ({"--batch": "0"}, EXIT_BAD_INPUT, "--batch"),
+        ({"--gpu": "H2000"}, EXIT_BAD_INPUT, "Did you mean"),
+        ({"--model": "deepseek-v9"}, EXIT_BAD_INPUT, "Did you mean"),
+        ({"--devices": "2"}, EXIT_INFEASIBLE, "must fit on 2 H20"),
+        ({"--calibration": "none.yaml"}, EXIT_BAD_INPUT, "none.yaml"),
+        ({"--figure": "roof.pdf"}, EXIT_BAD_INPUT, "--figure"),
+    ],
+)
+def test_what_cannot_be_is_refused(planner: Command, change: dict[str, str], status: int, said: str) -> None:
+    options = dict(zip(EXPLAIN[2::2], EXPLAIN[3::2], strict=True)) | change
+    answer = planner("cost", "explain", *(word for pair in options.items() for word in pair))
+    assert (answer.status, answer.out) == (status, "")
+    assert said in answer.err
+
+
+def test_faulty_measurements_name_rows_and_leave_nothing(planner: Command) -> None:
+    Path("bad.csv").write_text(MEASURED.replace(",61", ",nan").replace(",95", ",-95"), encoding="utf-8")
+    answer = planner("cost", "calibrate", "bad.csv")
+    assert answer.status == EXIT_BAD_INPUT
+    assert "row 2" in answer.err
+    assert "row 3" in answer.err
+    assert sorted(path.name for path in Path().iterdir()) == ["bad.csv"]

@@ -1,0 +1,156 @@
+"""The fit to measurements: against the published ones, and against factors that the test itself made data with."""
+
+from dataclasses import replace
+
+import pytest
+from cost_figures import gpu
+
+from planner.cost import BUILT_IN, PUBLISHED_FREE, UNFITTED, fit_calibration, predict_ms
+from planner.cost.efficiency import efficiency_of, merged, origin_of
+from planner.domain import Calibration, CalibrationFit, Factor, Measurement, Origin, Phase
+from planner.errors import InputError
+from planner.files import load_model, load_published_measurements, measured_records
+
+FACTS = {  # tokens/s per GPU of the facts' table, in its order; the last two are a day of production
+    ("H800", Phase.PREFILL, 32, 4096): 7839,
+    ("H800", Phase.DECODE, 128, 4096): 2324,
+    ("H100", Phase.PREFILL, 32, 4096): 6288,
+    ("H100", Phase.DECODE, 72, 2000): 2785,
+    ("GB200-NVL72", Phase.DECODE, 48, 2000): 7583,
+    ("H800", Phase.PREFILL, 32, 4989): 73_700 / 8,
+    ("H800", Phase.DECODE, 144, 4989): 14_800 / 8,
+}
+
+
+@pytest.fixture(scope="module")
+def published() -> CalibrationFit:
+    rows = load_published_measurements()
+    gpus, models = measured_records(rows, "published")
+    return fit_calibration(
+        rows, gpus, models, name="published", origin=Origin.PUBLISHED, base=UNFITTED, free=PUBLISHED_FREE
+    )
+
+
+def step(name: str, phase: Phase, length: int, batch: int, ms: float = 1.0, dp: int = 8) -> Measurement:
+    return Measurement(
+        gpu=name, model="deepseek-v3", phase=phase, tp=1, dp=dp, ep=dp, length=length, batch=batch, ms=ms
+    )
+
+
+def made_with(calibration: Calibration, steps: list[Measurement]) -> list[Measurement]:
+    """Measurements as a machine with these factors would give them."""
+    model = load_model("deepseek-v3")
+    return [replace(m, ms=predict_ms(m, gpu(m.gpu), model, calibration), row=k) for k, m in enumerate(steps, 1)]
+
+
+def shared(name: str, family: str, value: float) -> Factor:
+    return Factor(name=name, family=family, value=value, unit="1", origin=Origin.USER, source="made up")
+
+
+class TestPublishedMeasurements:
+    def test_every_row_of_the_facts_is_there(self) -> None:
+        rows = load_published_measurements()
+        for (name, phase, ep, length), rate in FACTS.items():
+            found = [m for m in rows if (m.gpu, m.phase, m.ep, m.length) == (name, phase, ep, length)]
+            assert any(m.tokens_per_s_per_gpu == pytest.approx(rate, rel=2e-4) for m in found)
+        assert all(m.source for m in rows)
+
+    def test_built_in_factors_are_the_fit(self, published: CalibrationFit) -> None:
+        for factor in published.calibration.factors:
+            built_in = BUILT_IN.factor(factor.name, factor.family)
+            assert built_in.value == pytest.approx(factor.value, rel=1e-3)
+            assert (built_in.origin, built_in.gpus) == (Origin.PUBLISHED, factor.gpus)
+
+    def test_errors_are_within_what_was_asked(self, published: CalibrationFit) -> None:
+        assert published.mean_error("after") <= 0.10
+        assert published.mean_error("left_out") <= 0.15
+        of_facts = [p for p in published.points if facts_key(p.measurement) and p.measurement.fitted]
+        rows = [p for p in of_facts if not (p.measurement.balanced and p.measurement.gpu == "H100")]
+        assert len(rows) == 5
+        assert sum(abs(p.after_error) for p in rows) / 5 <= 0.10
+        assert sum(abs(p.left_out_error) for p in rows) / 5 <= 0.15
+
+    def test_leaving_out_is_a_fit_without_the_point(self, published: CalibrationFit) -> None:
+        point = next(p for p in published.points if p.measurement.gpu == "GB200-NVL72")
+        others = [m for m in load_published_measurements() if m != point.measurement]
+        gpus, models = measured_records(others, "others")
+        gpus["GB200-NVL72"] = gpu("GB200-NVL72")
+        fit = fit_calibration(others, gpus, models, name="without", base=UNFITTED, free=PUBLISHED_FREE)
+        at_all = fit.calibration.factor("kernels_decode", "any").value
+        bare = Calibration(name="bare", factors=UNFITTED.factors + fit.calibration.factors)
+        assert bare.factor("kernels_decode", "blackwell").value == at_all
+        predicted = predict_ms(point.measurement, gpu("GB200-NVL72"), models["deepseek-v3"], bare)
+        assert predicted == pytest.approx(point.left_out_ms, rel=1e-3)
+
+
+def facts_key(m: Measurement) -> bool:
+    return (m.gpu, m.phase, m.ep, m.length) in FACTS
+
+
+class TestUsersMeasurements:
+    def test_known_factors_are_found_again(self) -> None:
+        truth = Calibration(name="truth", factors=(shared("kernels_decode", "hopper", 0.5),))
+        rows = made_with(truth, [step("H200", Phase.DECODE, n, b) for n, b in ((1024, 32), (4096, 64), (8192, 128))])
+        fit = fit_calibration(rows, {"H200": gpu("H200")}, {"deepseek-v3": load_model("deepseek-v3")}, name="mine")
+        assert fit.calibration.factor("kernels_decode", "hopper").value == pytest.approx(0.5, rel=0.02)
+        assert fit.mean_error("before") > 0.2
+        assert fit.mean_error("after") < 0.01
+        assert fit.mean_error("left_out") < 0.02
+
+    def test_many_points_tell_the_fixed_time_too(self) -> None:
+        slow = (shared("kernels_decode", "hopper", 0.6), replace(shared("step_decode_ms", "hopper", 15), unit="ms"))
+        steps = [step("H200", Phase.DECODE, n, b) for n in (512, 8192) for b in (4, 64, 256)]
+        rows = made_with(Calibration(name="truth", factors=slow), steps)
+        fit = fit_calibration(rows, {"H200": gpu("H200")}, {"deepseek-v3": load_model("deepseek-v3")}, name="mine")
+        found = merged(fit.calibration)
+        assert found.factor("kernels_decode", "hopper").value == pytest.approx(0.6, rel=0.03)
+        assert found.factor("step_decode_ms", "hopper").value == pytest.approx(15, rel=0.1)
+
+    def test_what_was_not_measured_keeps_its_factors(self) -> None:
+        truth = Calibration(name="truth", factors=(shared("kernels_decode", "hopper", 0.5),))
+        rows = made_with(truth, [step("H200", Phase.DECODE, 4096, 64)])
+        fit = fit_calibration(rows, {"H200": gpu("H200")}, {"deepseek-v3": load_model("deepseek-v3")}, name="mine")
+        for name in ("H20", "GB200-NVL72"):
+            assert efficiency_of(gpu(name), fit.calibration) == efficiency_of(gpu(name), None)
+        before = efficiency_of(gpu("H200"), None)
+        assert efficiency_of(gpu("H200"), fit.calibration).kernels_prefill == before.kernels_prefill
+
+    def test_nothing_to_fit_is_refused(self) -> None:
+        rows = [replace(step("H200", Phase.DECODE, 4096, 64), fitted=False)]
+        with pytest.raises(InputError, match="at least one"):
+            fit_calibration(rows, {"H200": gpu("H200")}, {"deepseek-v3": load_model("deepseek-v3")}, name="mine")
+
+
+class TestOrigins:
+    @pytest.mark.parametrize(
+        ("name", "phase", "origin"),
+        [
+            ("H800", Phase.PREFILL, Origin.PUBLISHED),
+            ("H100", Phase.DECODE, Origin.PUBLISHED),
+            ("H200", Phase.DECODE, Origin.DEFAULT),
+            ("GB200-NVL72", Phase.DECODE, Origin.PUBLISHED),
+            ("GB200-NVL72", Phase.PREFILL, Origin.DEFAULT),
+            ("DGX-B200", Phase.DECODE, Origin.DEFAULT),
+            ("H20", Phase.DECODE, Origin.PUBLISHED),
+            ("MI300X", Phase.PREFILL, Origin.DEFAULT),
+        ],
+    )
+    def test_a_measurement_vouches_for_its_own_gpu_only(self, name: str, phase: Phase, origin: Origin) -> None:
+        found, said = origin_of(gpu(name), phase, None)
+        assert found is origin
+        assert ("carried over" in said) == (origin is Origin.DEFAULT)
+
+    def test_a_users_measurement_comes_first(self) -> None:
+        rows = made_with(BUILT_IN, [step("H200", Phase.DECODE, 4096, 64)])
+        fit = fit_calibration(rows, {"H200": gpu("H200")}, {"deepseek-v3": load_model("deepseek-v3")}, name="mine")
+        assert origin_of(gpu("H200"), Phase.DECODE, fit.calibration)[0] is Origin.USER
+        assert origin_of(gpu("H100"), Phase.DECODE, fit.calibration)[0] is Origin.DEFAULT
+
+
+def test_data_sheet_figures_are_not_factors() -> None:
+    for factor in BUILT_IN.factors:
+        assert factor.unit
+        assert factor.source
+        assert factor.value > 0
+    shares = ("gemm", "expert", "attention_prefill", "attention_decode", "memory", "nvlink", "overlap")
+    assert all(f.value <= 1 for f in BUILT_IN.factors if f.name in shares or f.name.startswith(("kernels", "nic")))

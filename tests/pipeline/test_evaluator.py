@@ -1,0 +1,78 @@
+"""The evaluator: many sizes at once, each once, and the same as one by one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pipeline_scenarios import small
+
+from planner import evaluation
+from planner.cost import tabulate, tabulate_sizes
+from planner.domain import GpuSpec, IslandClass, Layout
+from planner.evaluation import Evaluator
+from planner.feasibility import require_room
+from planner.workload import divide
+
+FLEET = small({"H200": 32, "H20": 64})
+LOAD = divide(FLEET.workload, FLEET.ranges.width)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[int, ...]]]:
+    """What the cost stage is asked for, call by call."""
+    calls: list[tuple[str, tuple[int, ...]]] = []
+
+    def listen(gpu: GpuSpec, sizes: Sequence[int], **rest: Any) -> object:
+        calls.append((gpu.name, tuple(sizes)))
+        return tabulate_sizes(gpu, sizes, **rest)
+
+    monkeypatch.setattr(evaluation, "tabulate_sizes", listen)
+    return calls
+
+
+def layout(*islands: tuple[str, int]) -> Layout:
+    return Layout.of(IslandClass(gpu=gpu, size=size) for gpu, size in islands)
+
+
+BATCH = [
+    layout(("H200", 16), ("H200", 16), ("H20", 32), ("H20", 32)),
+    layout(("H200", 24), ("H200", 8), ("H20", 64)),
+    layout(("H200", 16), ("H200", 8), ("H20", 48)),
+]
+
+
+def test_a_batch_asks_once_a_type_for_what_is_new(asked: list[tuple[str, tuple[int, ...]]]) -> None:
+    evaluator = Evaluator(FLEET, LOAD)
+    first = evaluator(BATCH)
+    assert sorted((gpu, sorted(sizes)) for gpu, sizes in asked) == [("H20", [32, 48, 64]), ("H200", [8, 16, 24])]
+    asked.clear()
+    again = evaluator([*BATCH, layout(("H200", 12), ("H20", 64))])
+    assert asked == [("H200", (12,))]
+    assert again[:3] == first
+
+
+def test_rows_are_those_of_single_sizes() -> None:
+    evaluator = Evaluator(FLEET, LOAD)
+    evaluator(BATCH)
+    for item in FLEET.inventory.items:
+        for size in (8, 24, 32, 48):
+            alone = tabulate(item.gpu, size, model=FLEET.model, workload=LOAD, settings=FLEET.cost)
+            assert evaluator.row(IslandClass(gpu=item.gpu.name, size=size)) == alone
+
+
+def test_one_by_one_or_together_makes_no_difference() -> None:
+    together, alone = Evaluator(FLEET, LOAD), Evaluator(FLEET, LOAD)
+    assert together(BATCH) == [alone.evaluate(one) for one in BATCH]
+
+
+def test_room_is_sought_from_the_largest_size_in_few_calls(asked: list[tuple[str, tuple[int, ...]]]) -> None:
+    require_room(FLEET, LOAD, Evaluator(FLEET, LOAD))
+    assert asked[0][1][0] in (32, 64)
+    assert len(asked) <= 2
+    asked.clear()
+    tiny = small({"H200": 300}, model="deepseek-v3", workload="normal-500-2000")
+    evaluator = Evaluator(tiny, LOAD)
+    require_room(tiny, LOAD, evaluator)
+    sizes = [size for _, piece in asked for size in piece]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 300
