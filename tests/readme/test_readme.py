@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(match[1], match[2]) for match in FENCE.finditer(TEXT)]
+MEASUREMENTS = "gpu,model,phase,tp,dp,ep,length,batch,ms\nH200,deepseek-v3,decode,1,32,32,4096,64,60\n"
 TRACE = "arrival_s,input_tokens,output_tokens\n0,100,10\n1.5,2000,20\n2,300,0\n"
 
 
@@ -25,6 +26,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("workloads", "gpu_specs"):
         shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "trace.csv").write_text(TRACE)
+    (tmp_path / "measurements.csv").write_text(MEASUREMENTS)
     return tmp_path
 
 

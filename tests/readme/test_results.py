@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.files import load_scenario, shipped_scenarios
+from planner.cost import PUBLISHED_FREE, UNFITTED, fit_calibration
+from planner.files import load_published_measurements, load_scenario, measured_records, shipped_scenarios
 from planner.pipeline import plan
 from planner.workload import summarize
 
@@ -51,3 +52,21 @@ def test_the_sample_output_is_reached() -> None:
     assert printed is not None
     found = plan(load_scenario(shipped_scenarios()["azure-code-512usd"], summarize))
     assert found.throughput_rps == pytest.approx(float(printed[1]), rel=NEAR)
+
+
+def test_the_accuracy_table_is_the_fits() -> None:
+    rows = load_published_measurements()
+    gpus, models = measured_records(rows, "published")
+    fit = fit_calibration(rows, gpus, models, name="published", base=UNFITTED, free=PUBLISHED_FREE)
+    body = TEXT[TEXT.index("<!-- accuracy -->") : TEXT.index("Left out means")]
+    printed = re.findall(r"^\| [^|]+ \| ([\d ]+) \| ([-+][\d.]+) % \| (?:([-+][\d.]+) %)? *\|$", body, re.MULTILINE)
+    assert len(printed) == len(fit.points)
+    wanted = {m.replace(" ", ""): (after, left_out) for m, after, left_out in printed}
+    for point in fit.points:
+        after, left_out = wanted[f"{point.measurement.tokens_per_s_per_gpu:.0f}"]
+        assert point.after_error * 100 == pytest.approx(float(after), abs=0.06)
+        assert (left_out == "") == (not point.measurement.fitted)
+        if left_out:
+            assert point.left_out_error * 100 == pytest.approx(float(left_out), abs=0.06)
+    assert f"**{fit.mean_error('after') * 100:.1f} %**" in body
+    assert f"**{fit.mean_error('left_out') * 100:.1f} %**" in body
