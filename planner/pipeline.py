@@ -2,12 +2,13 @@
 
 from planner.assembly import assemble
 from planner.audit import audit
+from planner.certificate import certify, is_exact, solve_layout
 from planner.domain import Plan, ReportProgress, Scenario, Workload, no_progress
 from planner.errors import InconsistentPlanError, InputError
-from planner.evaluation import open_evaluator
+from planner.evaluation import Evaluator, open_evaluator
 from planner.feasibility import nothing_found, require_context, require_few_ranges, require_room
 from planner.provenance import estimates_of, provenance_of
-from planner.search import optimize
+from planner.search import SearchResult, given, optimize
 from planner.workload import divide
 
 
@@ -22,11 +23,13 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
     require_few_ranges(scenario, workload)
     with open_evaluator(scenario, workload) as evaluator:
         require_room(scenario, workload, evaluator)
-        result = optimize(scenario.inventory, scenario.search, evaluator, progress)
+        answer = solve_layout(scenario, evaluator) if is_exact(scenario) else None
+        result = given(answer.layout, evaluator, progress) if answer else _search(scenario, evaluator, progress)
         if result.best is None or result.best.assignment is None:
             raise nothing_found(scenario, workload, [t.error for t in result.record.trials], result.unanswered)
         layout, assignment = result.best.layout, result.best.assignment
         table = evaluator.table(layout)
+        certificate = certify(scenario, evaluator, layout, assignment.throughput_rps, answer)
     islands, routing = assemble(scenario.inventory, layout, table, assignment)
     finished = Plan(
         scenario=scenario,
@@ -40,9 +43,14 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
         routing=routing,
         search=result.record,
         provenance=provenance_of(scenario, assignment.solver, estimates_of(table, islands)),
+        certificate=certificate,
     )
     audit(finished, workload)
     return finished
+
+
+def _search(scenario: Scenario, evaluator: Evaluator, progress: ReportProgress) -> SearchResult:
+    return optimize(scenario.inventory, scenario.search, evaluator, progress)
 
 
 def check(scenario: Scenario) -> Workload:

@@ -1,5 +1,11 @@
-"""The inner problem: a MILP that gives each island a phase and its ranges. Door: `assign`."""
+"""The mathematical programmes: who serves which range on given islands, and which islands to form at all.
+
+Doors: `assign` (one layout), `best_layout` (the layout itself), `relax` (what no layout can exceed).
+"""
 
 from planner.assignment.inner_problem import assign
+from planner.assignment.layout_options import Offer
+from planner.assignment.layout_programme import LayoutAnswer, best_layout
+from planner.assignment.relaxation import Relaxation, relax
 
-__all__ = ["assign"]
+__all__ = ["LayoutAnswer", "Offer", "Relaxation", "assign", "best_layout", "relax"]

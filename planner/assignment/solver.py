@@ -1,5 +1,7 @@
 """The solvers: HiGHS by default, CBC where it is missing or asked for."""
 
+import math
+
 import pulp
 
 from planner.domain import AssignmentSettings
@@ -63,3 +65,14 @@ def _ask(name: str, model: pulp.LpProblem, settings: AssignmentSettings) -> bool
             hint="Loosen assignment.tau, or add GPUs.",
         )
     return None
+
+
+def dual_bound(model: pulp.LpProblem, proven: float | None) -> float | None:
+    """What the solver has proven that the programme cannot pass; `proven` (or None) where it does not say."""
+    highs = getattr(model, "solverModel", None)
+    info = getattr(highs, "getInfo", None)
+    if info is None:
+        return proven
+    found = float(info().mip_dual_bound)
+    sign = -1.0 if model.sense == pulp.LpMaximize else 1.0  # PuLP has HiGHS minimise the negative
+    return sign * found if math.isfinite(found) else proven

@@ -14,11 +14,13 @@ from planner.domain.layout import (
 )
 from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
+from planner.domain.objective import Certificate, ObjectiveKind, ObjectiveSettings
 from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
 from planner.domain.plan import Estimate, Plan, PlannedIsland, Provenance, Route, SearchRecord, Trial
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.scenario import (
     AssignmentSettings,
+    Bound,
     CostMode,
     CostSettings,
     CostSource,
@@ -28,16 +30,20 @@ from planner.domain.scenario import (
     Scenario,
     SearchMethod,
     SearchSettings,
+    SizeSet,
     Surrogate,
 )
+from planner.domain.slo import RangeSlo, SloSettings
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
     "Assignment",
     "AssignmentSettings",
     "Attention",
+    "Bound",
     "Calibration",
     "CalibrationFit",
+    "Certificate",
     "ClassPerformance",
     "ConfigurationRates",
     "CostMode",
@@ -63,6 +69,8 @@ __all__ = [
     "Measurement",
     "MlaAttention",
     "ModelSpec",
+    "ObjectiveKind",
+    "ObjectiveSettings",
     "Origin",
     "ParallelConfig",
     "PartOfStep",
@@ -74,6 +82,7 @@ __all__ = [
     "Price",
     "Provenance",
     "RangeSettings",
+    "RangeSlo",
     "ReportProgress",
     "RequestTrace",
     "Route",
@@ -81,6 +90,8 @@ __all__ = [
     "SearchMethod",
     "SearchRecord",
     "SearchSettings",
+    "SizeSet",
+    "SloSettings",
     "Source",
     "StepExplanation",
     "Surrogate",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from planner.domain.efficiency import Origin
 from planner.domain.layout import Layout, ParallelConfig, Phase
+from planner.domain.objective import Certificate
 from planner.domain.scenario import Scenario
 
 
@@ -118,11 +119,22 @@ class Plan:
     routing: tuple[Route, ...]
     search: SearchRecord
     provenance: Provenance
+    certificate: Certificate | None = None
+
+    @property
+    def fleet(self) -> dict[str, int]:
+        """GPUs that are paid for, by type: the inventory as it stands, or those rented where the number was chosen."""
+        if not self.scenario.objective.rents:
+            return {item.gpu.name: item.count for item in self.scenario.inventory.items}
+        rented = {item.gpu.name: 0 for item in self.scenario.inventory.items}
+        for island in self.islands:
+            rented[island.gpu] += island.size
+        return rented
 
     @property
     def price_usd_per_hour(self) -> float:
-        """Rent of every GPU of the inventory, used or not: the fleet is paid for as it stands."""
-        return self.scenario.inventory.price_usd_per_hour
+        """Rent of every GPU of the fleet, used or not."""
+        return sum(i.price_usd_per_gpu_hour * self.fleet[i.gpu.name] for i in self.scenario.inventory.items)
 
     @property
     def tokens_per_s(self) -> float:

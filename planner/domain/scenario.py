@@ -7,6 +7,8 @@ from planner.domain.efficiency import Calibration
 from planner.domain.layout import Inventory
 from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
+from planner.domain.objective import ObjectiveSettings
+from planner.domain.slo import SloSettings
 from planner.domain.workload import LengthProfile
 
 
@@ -30,6 +32,22 @@ class SearchMethod(StrEnum):
     DIVIDER = "divider"
     DIRECT = "direct"
     RANDOM = "random"
+    EXACT = "exact"
+
+
+class Bound(StrEnum):
+    """How a plan's bound is found: by the relaxation (milliseconds), or by solving the layout itself (seconds)."""
+
+    FAST = "fast"
+    TIGHT = "tight"
+
+
+class SizeSet(StrEnum):
+    """Which island sizes the exact method may form."""
+
+    ALL = "all"
+    POWERS_OF_TWO = "powers_of_two"
+    WHOLE_NODES = "whole_nodes"
 
 
 class Surrogate(StrEnum):
@@ -96,7 +114,11 @@ class AssignmentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """Outer search; the defaults are the paper's. `slots` (K per type) belongs to the direct encoding alone."""
+    """Outer search; the defaults are the paper's. `slots` (K per type) belongs to the direct encoding alone.
+
+    `sizes` (a set, or island sizes), `gap` (relative, to be proven) and `time_limit_s` belong to the exact method and
+    to a tight `bound`.
+    """
 
     method: SearchMethod = SearchMethod.DIVIDER
     surrogate: Surrogate = Surrogate.GP
@@ -107,6 +129,10 @@ class SearchSettings:
     slots: int = 8
     seed: int = 0
     processes: int = 1
+    sizes: SizeSet | tuple[int, ...] = SizeSet.ALL
+    gap: float = 0.002
+    time_limit_s: float = 120.0
+    bound: Bound = Bound.FAST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +153,8 @@ class Scenario:
     inventory: Inventory
     ranges: RangeSettings = field(default_factory=RangeSettings)
     cost: CostSettings = field(default_factory=CostSettings)
+    slo: SloSettings = field(default_factory=SloSettings)
+    objective: ObjectiveSettings = field(default_factory=ObjectiveSettings)
     assignment: AssignmentSettings = field(default_factory=AssignmentSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     inputs: tuple[InputHash, ...] = ()

@@ -28,6 +28,7 @@ def plan_document(plan: Plan) -> Document:
         "output_tokens_per_s": plan.output_tokens_per_s,
         "price_usd_per_hour": plan.price_usd_per_hour,
         "price_usd_per_million_tokens": plan.price_usd_per_million_tokens,
+        **_certificate(plan),
         "assignment": {
             "objective_rps": plan.objective_rps,
             "deviation_rps": plan.deviation_rps,
@@ -43,6 +44,25 @@ def plan_document(plan: Plan) -> Document:
         },
         "scenario": scenario_document(plan.scenario),
         "provenance": _provenance(plan.provenance),
+    }
+
+
+def _certificate(plan: Plan) -> Document:
+    """How far the plan is from the best possible; nothing is known of plans of before certificates."""
+    found = plan.certificate
+    if found is None:
+        return {}
+    return {
+        "bound_rps": found.bound_rps,
+        "gap": found.gap,
+        "objective": {
+            "kind": plan.scenario.objective.kind.value,
+            "value": found.objective_value,
+            "bound": found.objective_bound,
+            "gap": found.objective_gap,
+            "note": found.note,
+        },
+        "fleet": plan.fleet,
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 
 from planner.domain import (
+    Certificate,
     Estimate,
     InputHash,
     IslandClass,
@@ -73,6 +74,21 @@ def _read_plan(document: Document, scenario: Scenario) -> Plan:
             best_trial=document["search"]["best_trial"],
         ),
         provenance=provenance,
+        certificate=_read_certificate(document),
+    )
+
+
+def _read_certificate(document: Document) -> Certificate | None:
+    if "objective" not in document:
+        return None
+    objective = document["objective"]
+    return Certificate(
+        bound_rps=document["bound_rps"],
+        gap=document["gap"],
+        objective_value=objective["value"],
+        objective_bound=objective["bound"],
+        objective_gap=objective["gap"],
+        note=objective["note"],
     )
 
 

@@ -1,10 +1,12 @@
 """A scenario as a mapping with every key and its value, for a plan's record."""
 
-from planner.domain import LengthProfile, ModelSpec, Scenario
+from planner.domain import LengthProfile, ModelSpec, Scenario, SizeSet
 from planner.files.cost_sections import cost_document
 from planner.files.model_documents import model_document
 from planner.files.models import read_model
+from planner.files.objective_sections import objective_document
 from planner.files.shipped import shipped_models, shipped_workloads
+from planner.files.slo_sections import slo_document
 from planner.files.workloads import read_workload, workload_document
 
 
@@ -23,6 +25,8 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "node_selectors": {item.gpu.name: dict(item.gpu.node_selector) for item in items},
         "ranges": {"width": scenario.ranges.width},
         "cost": cost_document(scenario.cost),
+        "slo": slo_document(scenario.slo),
+        "objective": objective_document(scenario.objective),
         "assignment": _assignment(scenario),
         "search": _search(scenario),
     }
@@ -52,6 +56,10 @@ def _search(scenario: Scenario) -> dict[str, object]:
         "slots": settings.slots,
         "seed": settings.seed,
         "processes": settings.processes,
+        "sizes": settings.sizes.value if isinstance(settings.sizes, SizeSet) else list(settings.sizes),
+        "gap": settings.gap,
+        "time_limit_s": settings.time_limit_s,
+        "bound": settings.bound.value,
     }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from planner.domain import (
     AssignmentSettings,
+    Bound,
     Formulation,
     InputHash,
     LengthProfile,
@@ -21,6 +22,7 @@ from planner.domain import (
     Scenario,
     SearchMethod,
     SearchSettings,
+    SizeSet,
     Surrogate,
 )
 from planner.errors import InputError
@@ -28,7 +30,9 @@ from planner.files.cost_sections import read_cost
 from planner.files.documents import input_hash, read_yaml, top_level
 from planner.files.inventories import read_inventory
 from planner.files.models import model_file, model_from_config, read_model
+from planner.files.objective_sections import read_objective, require_method
 from planner.files.sections import Section, referred_from
+from planner.files.slo_sections import read_slo
 from planner.files.workloads import profile_from_document, read_workload, workload_file
 
 Summarize = Callable[[RequestTrace], LengthProfile]
@@ -43,6 +47,8 @@ _KEYS = (
     "node_selectors",
     "ranges",
     "cost",
+    "slo",
+    "objective",
     "assignment",
     "search",
 )
@@ -91,6 +97,8 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
     inventory, inventory_inputs = read_inventory(document)
     cost, cost_inputs = read_cost(document.section("cost", optional=True), base, model)
     search = _search(document.section("search", optional=True))
+    objective = read_objective(document.section("objective", optional=True))
+    require_method(document.file, objective, search)
     scenario = Scenario(
         name=document.name("name"),
         model=model,
@@ -98,6 +106,8 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
         inventory=inventory,
         ranges=_ranges(document.section("ranges", optional=True)),
         cost=cost,
+        slo=read_slo(document.section("slo", optional=True)),
+        objective=objective,
         assignment=_assignment(document.section("assignment", optional=True)),
         search=search,
         inputs=inputs + inventory_inputs + model_inputs + workload_inputs + cost_inputs,
@@ -165,6 +175,10 @@ def _search(section: Section) -> SearchSettings:
         "slots",
         "seed",
         "processes",
+        "sizes",
+        "gap",
+        "time_limit_s",
+        "bound",
     )
     default = SearchSettings()
     return SearchSettings(
@@ -177,4 +191,17 @@ def _search(section: Section) -> SearchSettings:
         slots=section.integer("slots", default=default.slots, low=1, high=64),
         seed=section.integer("seed", default=default.seed, low=0, high=2**32 - 1),
         processes=section.integer("processes", default=default.processes, low=1, high=1024),
+        sizes=_sizes(section),
+        gap=section.number("gap", default=default.gap, low=0, below=1),
+        time_limit_s=section.number("time_limit_s", default=default.time_limit_s, above=0, high=1e6),
+        bound=section.choice("bound", Bound, default=default.bound),
     )
+
+
+def _sizes(section: Section) -> SizeSet | tuple[int, ...]:
+    """A set's name, or island sizes."""
+    if "sizes" not in section:
+        return SizeSet.ALL
+    if section.holds_list("sizes"):
+        return section.integers("sizes", low=1, high=1_000_000)
+    return section.choice("sizes", SizeSet)

@@ -160,6 +160,21 @@ class Section:
         value = self._values.get(key)
         return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
+    def holds_list(self, key: str) -> bool:
+        """Whether the value of `key` is a list."""
+        return isinstance(self._values.get(key), list | tuple)
+
+    def integers(self, key: str, *, low: int, high: int) -> tuple[int, ...]:
+        """A list of distinct whole numbers in low..high, ascending."""
+        value = self._values.get(key)
+        rule = f"a list of distinct whole numbers of {low} to {high}"
+        if not isinstance(value, list | tuple) or not value or len(set(map(repr, value))) != len(value):
+            raise self.fault(key, rule)
+        for item in value:
+            if isinstance(item, bool) or not isinstance(item, numbers.Integral) or not low <= int(item) <= high:
+                raise self.fault(key, rule)
+        return tuple(sorted(int(item) for item in value))
+
     def is_false(self, key: str) -> bool:
         """Whether the value of `key` is the boolean false."""
         return self._values.get(key) is False
@@ -176,6 +191,15 @@ class Section:
         if not isinstance(value, Mapping):
             raise self.fault(key, "a mapping of keys to values", hint="Write its keys indented below it.")
         return Section(value, file=self.file, path=self.key_path(key))
+
+    def sections(self, key: str) -> "tuple[Section, ...]":
+        """A list of mappings."""
+        value = self._values.get(key)
+        if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
+            raise self.fault(key, "a list of mappings")
+        return tuple(
+            Section(item, file=self.file, path=f"{self.key_path(key)}[{index}]") for index, item in enumerate(value)
+        )
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts."""

@@ -29,9 +29,10 @@ def _fleet_row(plan: Plan, gpu: str) -> tuple[str, tuple[int, int, int, int, int
     item = plan.scenario.inventory.item(gpu)
     islands = [i for i in plan.islands if i.gpu == gpu]
     prefill, decode = (sum(i.size for i in islands if i.phase is phase) for phase in Phase)
-    idle = item.count - prefill - decode
-    price = item.count * item.price_usd_per_gpu_hour
-    return gpu, (item.count, len(islands), prefill, decode, idle), price
+    count = plan.fleet[gpu]
+    idle = count - prefill - decode
+    price = count * item.price_usd_per_gpu_hour
+    return gpu, (count, len(islands), prefill, decode, idle), price
 
 
 def islands_table(plan: Plan) -> str:
@@ -93,6 +94,8 @@ def search_text(plan: Plan) -> str:
     trials, settings = plan.search.trials, plan.scenario.search
     if not trials:
         return "No search was made: the layout was given."
+    if settings.method is SearchMethod.EXACT:
+        return "\n\n".join(["Method exact: the layout itself was solved for, as a MILP.", *_best_trial(plan)])
     rounds = len({t.iteration for t in trials})
     surrogate = "" if settings.method is SearchMethod.RANDOM else f" with surrogate {settings.surrogate}"
     effort = (

@@ -1,6 +1,7 @@
 """One page on a plan, in Markdown: the verdict first, what backs it after."""
 
 from planner.domain import CostMode, Phase, Plan, Scenario
+from planner.report.certificate import certificate_text
 from planner.report.markdown import bullets, escaped
 from planner.report.notes import notes
 from planner.report.quantities import money, percent, rate, significant, whole
@@ -15,6 +16,7 @@ def summary(plan: Plan) -> str:
     parts = [
         f"# Plan: {escaped(plan.scenario.name)}",
         headline(plan),
+        *certificate_text(plan),
         *_warning(plan),
         _question(plan.scenario),
         f"## Fleet\n\n{fleet_table(plan)}",
@@ -29,7 +31,7 @@ def summary(plan: Plan) -> str:
 
 def headline(plan: Plan) -> str:
     """The verdict in one sentence."""
-    gpus = sum(item.count for item in plan.scenario.inventory.items)
+    gpus = sum(plan.fleet.values())
     if plan.throughput_rps <= 0:
         return (
             f"**The {gpus} GPUs serve no request of this workload** as a whole: some range has no island "

@@ -113,6 +113,23 @@ def optimize(
     )
 
 
+def given(layout: Layout, evaluate: EvaluateLayouts, progress: ReportProgress = no_progress) -> SearchResult:
+    """The record of a layout that was not searched for, but solved: one trial."""
+    (evaluation,) = evaluate([layout])
+    trial = Trial(
+        index=0,
+        iteration=0,
+        parameters=(),
+        layout=layout,
+        throughput_rps=evaluation.throughput_rps,
+        generator=SearchMethod.EXACT.value,
+        error=evaluation.error,
+    )
+    progress(1, 1, evaluation.throughput_rps)
+    best = evaluation if evaluation.throughput_rps > 0 else None
+    return SearchResult(record=SearchRecord(trials=(trial,), best_trial=0), best=best, unanswered=evaluation.failed)
+
+
 def _bayesian(space: Space, settings: SearchSettings) -> Proposer:
     from planner.search.experiment import AxProposer  # noqa: PLC0415  (torch and Ax only for a search that needs them)
 

@@ -1,0 +1,200 @@
+"""How far a plan is from the best possible, and the best layout itself where the exact method is asked for."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planner.assignment import LayoutAnswer, Offer, best_layout, relax
+from planner.domain import (
+    AssignmentSettings,
+    Bound,
+    Certificate,
+    CostMode,
+    InventoryItem,
+    IslandClass,
+    Layout,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Scenario,
+    SearchMethod,
+    SizeSet,
+)
+from planner.errors import InfeasibleError, SolverError
+from planner.evaluation import Evaluator
+
+MOST_STAGES = 8
+MOST_REFERENCE_SIZES = 1024
+RATE = ObjectiveSettings(kind=ObjectiveKind.RATE)
+UNBOUNDED = "islands of more than 1,024 GPUs have no bound in reference mode"
+
+
+def offer_of(scenario: Scenario, evaluator: Evaluator, sizes: SizeSet | tuple[int, ...] = SizeSet.ALL) -> Offer:
+    """Every island that a layout of the inventory may be made of, with what it does."""
+    classes = [
+        IslandClass(gpu=item.gpu.name, size=size)
+        for item in scenario.inventory.items
+        for size in _sizes(scenario, item, sizes)
+    ]
+    evaluator.tabulate(classes)
+    return Offer.of(
+        scenario.inventory.items,
+        [evaluator.row(island) for island in classes],
+        [span.probability for span in evaluator.workload.ranges],
+    )
+
+
+def _sizes(scenario: Scenario, item: InventoryItem, sizes: SizeSet | tuple[int, ...]) -> Iterator[int]:
+    """Sizes of islands from the minimum up. Beyond the largest replica there are only copies of smaller islands."""
+    least = scenario.search.min_island_size
+    for size in range(least, min(item.count, least + _largest_replica(scenario, item)) + 1):
+        match sizes:
+            case SizeSet.ALL:
+                yield size
+            case SizeSet.POWERS_OF_TWO:
+                if size & (size - 1) == 0:
+                    yield size
+            case SizeSet.WHOLE_NODES:
+                if size % item.gpu.gpus_per_host == 0:
+                    yield size
+            case _:
+                if size in sizes:
+                    yield size
+
+
+def _largest_replica(scenario: Scenario, item: InventoryItem) -> int:
+    if scenario.cost.mode is CostMode.REFERENCE:
+        return MOST_REFERENCE_SIZES
+    stages = scenario.cost.max_pipeline_stages
+    if scenario.model.experts is None:
+        return (stages or MOST_STAGES) * item.gpu.gpus_per_host
+    return (stages or 1) * (scenario.model.experts.routed + scenario.cost.redundant_experts)
+
+
+def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
+    """The best layout for the scenario's objective.
+
+    Raises InfeasibleError where a target is out of reach, or a budget rents nothing that serves; it names what can be
+    had.
+    """
+    offer = offer_of(scenario, evaluator, scenario.search.sizes)
+    settings, objective = layout_settings(scenario), scenario.objective
+    _require_reachable(scenario, offer, settings)
+    answer = best_layout(offer, objective, settings)
+    if objective.kind is ObjectiveKind.BUDGET and not answer.layout.counts:
+        cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=1e-6), settings)
+        raise InfeasibleError(
+            f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour rents "
+            f"no fleet that serves the workload; the cheapest costs {cheapest.value:.2f}.",
+            hint="Raise the budget, or offer cheaper GPUs.",
+        )
+    return answer
+
+
+def layout_settings(scenario: Scenario) -> AssignmentSettings:
+    """The solver's settings for layouts: the search's gap and time."""
+    return replace(scenario.assignment, gap=scenario.search.gap, time_limit_s=scenario.search.time_limit_s)
+
+
+def _require_reachable(scenario: Scenario, offer: Offer, settings: AssignmentSettings) -> None:
+    target = scenario.objective.target_rps
+    most = relax(offer, RATE, settings).rate
+    if target > most:
+        raise InfeasibleError(
+            f"scenario {scenario.name}: objective.target_rps: {target:g} requests/s is above what the offered GPUs can "
+            f"reach, at most {most:.1f}.",
+            hint="Lower the target, offer more GPUs, or loosen the service levels.",
+        )
+
+
+def certify(
+    scenario: Scenario, evaluator: Evaluator, layout: Layout, throughput_rps: float, answer: LayoutAnswer | None
+) -> Certificate:
+    """Bounds for a plan of `layout`; `answer` is the exact method's, where it made the layout."""
+    if scenario.cost.mode is CostMode.REFERENCE and _beyond_reference(scenario):
+        return _unknown(throughput_rps, UNBOUNDED)
+    try:
+        if answer is None:
+            return _of_search(scenario, evaluator, throughput_rps)
+        return _of_answer(scenario, evaluator, layout, throughput_rps, answer)
+    except SolverError as error:
+        return _unknown(throughput_rps, error.message)
+
+
+def _of_search(scenario: Scenario, evaluator: Evaluator, throughput_rps: float) -> Certificate:
+    offer, settings = offer_of(scenario, evaluator), layout_settings(scenario)
+    if scenario.search.bound is Bound.TIGHT:
+        bound = best_layout(offer, RATE, settings).bound
+    else:
+        bound = relax(offer, RATE, settings).value
+    bound = max(bound, throughput_rps)  # equal but for the solver's last digits
+    gap = 1 - throughput_rps / bound
+    return Certificate(
+        bound_rps=bound, gap=gap, objective_value=throughput_rps, objective_bound=bound, objective_gap=gap
+    )
+
+
+def _of_answer(
+    scenario: Scenario, evaluator: Evaluator, layout: Layout, throughput_rps: float, answer: LayoutAnswer
+) -> Certificate:
+    objective = scenario.objective
+    value = objective_value(scenario, layout, throughput_rps)
+    if objective.kind is ObjectiveKind.RATE:
+        bound_rps = answer.bound
+    else:
+        bound_rps = relax(_own(scenario, evaluator, layout), RATE, layout_settings(scenario)).value
+    bound_rps = max(bound_rps, throughput_rps)
+    better = min(answer.bound, value) if objective.minimises else max(answer.bound, value)
+    note = "" if answer.proven else "the solver stopped at its time limit: the best found so far"
+    if objective.kind is ObjectiveKind.PER_DOLLAR and not answer.proven:
+        note = "bounded by the relaxation alone"
+    return Certificate(
+        bound_rps=bound_rps,
+        gap=1 - throughput_rps / bound_rps,
+        objective_value=value,
+        objective_bound=better,
+        objective_gap=abs(value - better) / max(abs(better), 1e-12),
+        note=note,
+    )
+
+
+def objective_value(scenario: Scenario, layout: Layout, throughput_rps: float) -> float:
+    """The objective of a layout in its own unit: requests/s, USD/hour, requests per USD/hour, or W."""
+    items = {item.gpu.name: item for item in scenario.inventory.items}
+    price = sum(items[i.gpu].price_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
+    match scenario.objective.kind:
+        case ObjectiveKind.RATE | ObjectiveKind.BUDGET:
+            return throughput_rps
+        case ObjectiveKind.TARGET:
+            return price
+        case ObjectiveKind.PER_DOLLAR:
+            return throughput_rps / price
+        case ObjectiveKind.WATTS:
+            return sum(items[i.gpu].gpu.max_w * i.size * n for i, n in layout.counts)
+
+
+def _own(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Offer:
+    """The offer of the GPUs that the layout uses, no more."""
+    used: dict[str, int] = {}
+    for island, count in layout.counts:
+        used[island.gpu] = used.get(island.gpu, 0) + island.size * count
+    offer = offer_of(scenario, evaluator, scenario.search.sizes)
+    return replace(offer, counts=tuple(used.get(gpu, 0) for gpu in offer.gpus))
+
+
+def _beyond_reference(scenario: Scenario) -> bool:
+    return any(item.count > MOST_REFERENCE_SIZES for item in scenario.inventory.items)
+
+
+def _unknown(throughput_rps: float, note: str) -> Certificate:
+    return Certificate(
+        bound_rps=None,
+        gap=None,
+        objective_value=throughput_rps,
+        objective_bound=None,
+        objective_gap=None,
+        note=note,
+    )
+
+
+def is_exact(scenario: Scenario) -> bool:
+    """Whether the layout itself is solved for."""
+    return scenario.search.method is SearchMethod.EXACT

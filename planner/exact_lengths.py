@@ -1,0 +1,269 @@
+"""A finished plan at every exact prompt length: what cutting the lengths into ranges was worth.
+
+| symbol | meaning | unit |
+|---|---|---|
+| s, q(s) | exact length, its probability | tokens, 1 |
+| a[i, j] | share of range j that goes to island i (the routing table) | 1 |
+| b[i](s) | rate of island i on prompts of s tokens alone, at the plan's degrees | requests/s |
+| u[i, j] | share of its time that an island may spend on a range (1: all) | 1 |
+| w[i, j] | time for one request of the mix: sum over s in j of q(s) / b[i](s) | s |
+| n, B | prompts of a rank and prefill step, sequences of an attention group | 1 |
+| N | mean answer | tokens |
+
+throughput = min over islands of 1 / sum_j a w / u
+prefill b = r dp n pp 1000 / t(s, n), reference 1000 / t      decode b = r dp B 1000 / (N mean TPOT), reference r B
+n is the plan's, or fewer where the tokens of a step would pass the budget; B is the plan's.
+Neither the performance table nor the solver is asked; only the cost stage's times of single steps.
+Source: Rignall 2025, section 5.2.2 (there at the best degrees of every length; here at those that the plan deploys).
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.cost import Steps, decode_time, open_backend, prefill_time
+from planner.cost.arrays import Array, as_array
+from planner.domain import (
+    CostMode,
+    LengthProfile,
+    ParallelConfig,
+    Phase,
+    Plan,
+    PlannedIsland,
+    Route,
+    Scenario,
+)
+from planner.units import MS_PER_S
+
+ANSWER_POINTS = 16  # where in an answer TPOT is taken; every token of a shorter answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseEvaluation:
+    """One phase: rates (requests/s) at exact lengths and at midpoints, the island that sets the exact one.
+
+    `worst_range`: (start, end) of the range whose exact lengths take the most time beyond what its midpoint says, and
+    `worst_range_difference` how much that is, relative to its time at the midpoint. Negative where none takes more.
+    """
+
+    phase: Phase
+    throughput_rps: float
+    binned_rps: float
+    worst_island: str
+    worst_range: tuple[int, int]
+    worst_range_difference: float
+
+    @property
+    def difference(self) -> float:
+        """Exact less binned rate, relative to the binned one."""
+        return self.throughput_rps / self.binned_rps - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactEvaluation:
+    """What a plan serves at exact lengths, and at midpoints with the same routing (requests/s).
+
+    `busy`: share of its time that each island of the plan with a phase is busy at the plan's own throughput.
+    `throughput_rps` is 0 where some length cannot be served at all on an island that it is routed to.
+    """
+
+    per_phase: tuple[PhaseEvaluation, ...]
+    busy: tuple[tuple[str, float], ...]
+
+    @property
+    def slowest(self) -> PhaseEvaluation:
+        """The phase that limits the exact rate."""
+        return min(self.per_phase, key=lambda one: one.throughput_rps)
+
+    @property
+    def throughput_rps(self) -> float:
+        """Highest rate of the mix at which no island exceeds its time."""
+        return self.slowest.throughput_rps
+
+    @property
+    def binned_rps(self) -> float:
+        """The same at the ranges' midpoints; the plan's throughput, or more where its routing leaves room."""
+        return min(one.binned_rps for one in self.per_phase)
+
+    @property
+    def difference(self) -> float:
+        """Exact less binned throughput, relative to the binned one."""
+        return self.throughput_rps / self.binned_rps - 1
+
+    @property
+    def worst_island(self) -> str:
+        """The island that limits the exact rate."""
+        return self.slowest.worst_island
+
+    @property
+    def worst_range(self) -> tuple[int, int]:
+        """Of the limiting phase, the range that its midpoint flatters most."""
+        return self.slowest.worst_range
+
+
+def evaluate_exactly(plan: Plan, usable_time: Mapping[tuple[str, int], float] | None = None) -> ExactEvaluation:
+    """Throughput of `plan` at every exact length of its workload.
+
+    `usable_time[island, range start]`: the share u of its time that an island may spend on a range, 1 where missing.
+    """
+    usable = usable_time or {}
+    exact, binned = _exact_times(plan), _midpoint_times(plan)
+    return ExactEvaluation(
+        per_phase=tuple(_phase(plan, phase, exact, binned, usable) for phase in Phase),
+        busy=tuple(
+            (name, seconds * plan.throughput_rps) for name, seconds in _by_island(plan.routing, exact, usable).items()
+        ),
+    )
+
+
+Key = tuple[str, int]  # island, start of a range
+
+
+def _phase(
+    plan: Plan, phase: Phase, exact: Mapping[Key, float], binned: Mapping[Key, float], usable: Mapping[Key, float]
+) -> PhaseEvaluation:
+    routes = [route for route in plan.routing if route.phase is phase]
+    busy, midpoint = _by_island(routes, exact, usable), _by_island(routes, binned, usable)
+    worst = max(busy, key=lambda name: busy[name])
+    by_range: dict[tuple[int, int], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    for route in routes:
+        key, span = (route.island, route.range_start), (route.range_start, route.range_end)
+        due, said = by_range[span]
+        by_range[span] = due + route.share * exact[key], said + route.share * binned[key]
+    span = max(by_range, key=lambda one: by_range[one][0] - by_range[one][1])
+    due, said = by_range[span]
+    return PhaseEvaluation(
+        phase=phase,
+        throughput_rps=1 / busy[worst],
+        binned_rps=1 / max(midpoint.values()),
+        worst_island=worst,
+        worst_range=span,
+        worst_range_difference=due / said - 1,
+    )
+
+
+def _by_island(routes: Sequence[Route], times: Mapping[Key, float], usable: Mapping[Key, float]) -> dict[str, float]:
+    """Seconds of each island's usable time that one request of the mix takes."""
+    busy: dict[str, float] = defaultdict(float)
+    for route in routes:
+        key = (route.island, route.range_start)
+        busy[route.island] += route.share * times[key] / usable.get(key, 1.0)
+    return dict(busy)
+
+
+def _midpoint_times(plan: Plan) -> dict[Key, float]:
+    return {(route.island, route.range_start): route.probability / route.capacity_rps for route in plan.routing}
+
+
+def _exact_times(plan: Plan) -> dict[Key, float]:
+    """w of every route. Islands that cannot be told apart are looked at once."""
+    islands = {island.id: island for island in plan.islands}
+    alike: dict[tuple[str, Phase, ParallelConfig], list[Route]] = defaultdict(list)
+    for route in plan.routing:
+        alike[_kind(islands[route.island], route.phase)].append(route)
+    times: dict[Key, float] = {}
+    for (gpu, phase, parallel), routes in alike.items():
+        spans = {(route.range_start, route.batch_size): route for route in routes}
+        found = dict(zip(spans, _times(plan.scenario, gpu, phase, parallel, list(spans.values())), strict=True))
+        times |= {(route.island, route.range_start): found[route.range_start, route.batch_size] for route in routes}
+    return times
+
+
+def _kind(island: PlannedIsland, phase: Phase) -> tuple[str, Phase, ParallelConfig]:
+    assert island.parallel is not None  # the audit has seen that islands with routes have degrees
+    return island.gpu, phase, island.parallel
+
+
+def _times(
+    scenario: Scenario, gpu: str, phase: Phase, parallel: ParallelConfig, routes: Sequence[Route]
+) -> Iterator[float]:
+    """w of each of `routes`, which are of one GPU type, phase and configuration; inf where a length is not served."""
+    members = [_lengths(scenario.workload, route) for route in routes]
+    lengths = [max(1, s) for mine in members for s, _ in mine]  # a synthetic prompt may have no token
+    batches = [route.batch_size for route, mine in zip(routes, members, strict=True) for _ in mine]
+    rates = iter(_rates(scenario, gpu, phase, parallel, lengths, batches))
+    for mine in members:
+        yield math.fsum(q / rate if rate > 0 else math.inf for (_, q), rate in zip(mine, rates, strict=False))
+
+
+def _lengths(profile: LengthProfile, route: Route) -> list[tuple[int, float]]:
+    """Exact lengths of a range with their probabilities."""
+    pairs = zip(profile.input_tokens, profile.probabilities, strict=True)
+    return [(s, q) for s, q in pairs if q > 0 and route.range_start <= s < route.range_end]
+
+
+def _rates(
+    scenario: Scenario,
+    gpu: str,
+    phase: Phase,
+    parallel: ParallelConfig,
+    lengths: Sequence[int],
+    batches: Sequence[int],
+) -> list[float]:
+    """b of one island per length; 0 where the cost model has no answer (requests/s)."""
+    of_phase = _prefill_rates if phase is Phase.PREFILL else _decode_rates
+    rates: list[float] = of_phase(scenario, gpu, parallel, lengths, batches).tolist()
+    return [rate if math.isfinite(rate) else 0.0 for rate in rates]
+
+
+def _prefill_rates(
+    scenario: Scenario, gpu: str, parallel: ParallelConfig, lengths: Sequence[int], batches: Sequence[int]
+) -> Array:
+    spec, cost = scenario.inventory.item(gpu).gpu, scenario.cost
+    if cost.mode is CostMode.REFERENCE:
+        ms = prefill_time(
+            spec,
+            lengths,
+            tp=parallel.tp,
+            dp=parallel.dp,
+            kv_cache_rate=cost.kv_cache_rate,
+            model=scenario.model,
+            mode=cost.mode,
+        ).total_ms
+        return MS_PER_S / ms
+    fresh = [max(1e-6, round(s * (1 - cost.kv_cache_rate), 6)) for s in lengths]
+    budget = [max(1, int(cost.max_tokens_per_step / new)) for new in fresh]
+    prompts = [min(n, most) for n, most in zip(batches, budget, strict=True)]
+    taken = as_array([max(1, n) for n in prompts])
+    steps = _steps(Phase.PREFILL, parallel, as_array(lengths), taken, cached=cost.kv_cache_rate)
+    ms = open_backend(spec, scenario.model, cost).step_ms(steps)
+    return as_array(parallel.replicas * parallel.dp * parallel.pp * as_array(prompts) * MS_PER_S / ms)
+
+
+def _decode_rates(
+    scenario: Scenario, gpu: str, parallel: ParallelConfig, lengths: Sequence[int], batches: Sequence[int]
+) -> Array:
+    spec, cost, model = scenario.inventory.item(gpu).gpu, scenario.cost, scenario.model
+    tokens = max(1.0, scenario.workload.mean_output_tokens)
+    if cost.mode is CostMode.REFERENCE:
+        tokens = float(round(tokens))
+    points = int(min(ANSWER_POINTS, math.ceil(tokens)))
+    offsets = as_array([(k + 0.5) * tokens / points - 0.5 for k in range(points)])
+    cached, batch = as_array(lengths)[:, None] + offsets, as_array(batches)
+    decoded = as_array([max(1, b) for b in batches])[:, None]
+    if cost.mode is CostMode.REFERENCE:
+        tpot = decode_time(
+            spec,
+            cached,
+            tp=parallel.tp,
+            batch_size=decoded,
+            devices=parallel.devices,
+            model=model,
+            mode=cost.mode,
+        ).total_ms.mean(axis=-1)
+        return as_array(parallel.replicas * batch * MS_PER_S / (tokens * tpot))
+    tpot = open_backend(spec, model, cost).step_ms(_steps(Phase.DECODE, parallel, cached, decoded)).mean(axis=-1)
+    return as_array(parallel.replicas * parallel.dp * batch * MS_PER_S / (tokens * tpot))
+
+
+def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, cached: float = 0.0) -> Steps:
+    return Steps(
+        phase=phase,
+        tp=as_array(parallel.tp),
+        dp=as_array(parallel.dp),
+        pp=as_array(parallel.pp),
+        length=length,
+        batch=batch,
+        cached=cached,
+    )

@@ -1,0 +1,57 @@
+"""How far a plan is from the best possible, in words."""
+
+from planner.domain import Certificate, ObjectiveKind, Plan
+from planner.report.quantities import money, rate, whole
+
+_BEST = {
+    ObjectiveKind.BUDGET: "The most requests/s for a rent of at most {budget} USD/hour",
+    ObjectiveKind.TARGET: "The cheapest fleet for {target} requests/s",
+    ObjectiveKind.PER_DOLLAR: "The most requests per USD",
+    ObjectiveKind.WATTS: "The least watts for {target} requests/s",
+}
+
+
+def certificate_text(plan: Plan) -> list[str]:
+    """One paragraph: within how much of the best possible the plan is; nothing where it carries no certificate."""
+    found = plan.certificate
+    if found is None:
+        return []
+    text = [*_objective(plan, found), *_rate(plan, found)]
+    if found.note:
+        text.append(f"Note: {found.note}.")
+    return [" ".join(text)] if text else []
+
+
+def _rate(plan: Plan, found: Certificate) -> list[str]:
+    if found.gap is None or found.bound_rps is None:
+        return ["How far this is from the best possible layout is not known."]
+    fleet = "these GPUs" if plan.scenario.objective.rents else "this inventory"
+    return [
+        f"**Within {_percent(found.gap)} of the best possible layout** of {fleet} under this model: none serves more than "
+        f"{rate(found.bound_rps)} requests/s."
+    ]
+
+
+def _objective(plan: Plan, found: Certificate) -> list[str]:
+    objective = plan.scenario.objective
+    if objective.kind is ObjectiveKind.RATE or found.objective_gap is None or found.objective_bound is None:
+        return []
+    asked = _BEST[objective.kind].format(budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps))
+    value, bound = (_value(objective.kind, v) for v in (found.objective_value, found.objective_bound))
+    return [f"{asked}: {value}, within {_percent(found.objective_gap)} of the best possible, {bound}."]
+
+
+def _value(kind: ObjectiveKind, value: float) -> str:
+    match kind:
+        case ObjectiveKind.TARGET:
+            return f"{money(value)} USD/hour"
+        case ObjectiveKind.WATTS:
+            return f"{whole(value)} W"
+        case ObjectiveKind.PER_DOLLAR:
+            return f"{rate(value)} requests/s per USD/hour"
+        case _:
+            return f"{rate(value)} requests/s"
+
+
+def _percent(gap: float) -> str:
+    return f"{100 * max(gap, 0.0):.1f} %"
