@@ -82,8 +82,8 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
     if objective.kind is ObjectiveKind.BUDGET and not answer.layout.counts:
         cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=1e-6), settings)
         raise InfeasibleError(
-            f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour rents "
-            f"no fleet that serves the workload; the cheapest costs {cheapest.value:.2f}.",
+            f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
+            f"rents no fleet that serves the workload; the cheapest costs {cheapest.value:.2f}.",
             hint="Raise the budget, or offer cheaper GPUs.",
         )
     return answer

@@ -21,12 +21,19 @@ from planner.domain import (
     Layout,
     PerformanceTable,
     Scenario,
+    SloSettings,
     Workload,
 )
 from planner.errors import InfeasibleError, SolverError
+from planner.goodput import at_goodput, bounds_ttft, goodput_of
 from planner.processes import deaf_to_interrupts, end_with_parent
 
 NEITHER_BOTH = "layout: its islands cannot be parted so that every range is served in both phases."
+
+TOO_SLOW = (
+    "layout: slo.ttft_ms: the first decode step on its islands takes what prefill leaves of the bound; "
+    "a bound slo.tpot_ms sets it apart."
+)
 
 
 class Evaluator:
@@ -58,6 +65,7 @@ class Evaluator:
                 model=self.scenario.model,
                 workload=self.workload,
                 settings=self.scenario.cost,
+                slo=self.scenario.slo,
             )
             self._rows.update((row.island, row) for row in rows)
 
@@ -81,15 +89,17 @@ class Evaluator:
 
     def _judge(self, fresh: Sequence[Layout]) -> Iterable[Evaluation]:
         tables = [self.table(layout) for layout in fresh]
+        settings, slo, tokens = self.scenario.assignment, self.scenario.slo, self.workload.mean_output_tokens
         if self._pool is None:
-            return [
-                _judge(table, layout, self.scenario.assignment) for table, layout in zip(tables, fresh, strict=True)
-            ]
+            return [_judge(table, layout, settings, slo, tokens) for table, layout in zip(tables, fresh, strict=True)]
         with deaf_to_interrupts():  # the pool starts its processes when it is first asked
-            return self._pool.map(_judge, tables, fresh, repeat(self.scenario.assignment))
+            return self._pool.map(_judge, tables, fresh, repeat(settings), repeat(slo), repeat(tokens))
 
 
-def _judge(table: PerformanceTable, layout: Layout, settings: AssignmentSettings) -> Evaluation:
+def _judge(
+    table: PerformanceTable, layout: Layout, settings: AssignmentSettings, slo: SloSettings, mean_output_tokens: float
+) -> Evaluation:
+    """Under a bound on TTFT the rates are those that keep to it in every island's own mixture of ranges."""
     try:
         assignment = assign(table, layout, settings)
     except (InfeasibleError, SolverError) as error:  # one layout that fails must not end the search
@@ -97,6 +107,10 @@ def _judge(table: PerformanceTable, layout: Layout, settings: AssignmentSettings
         return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error.message, failed=failed)
     if not assignment.throughput_rps > 0:
         return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=NEITHER_BOTH)
+    if bounds_ttft(slo):
+        assignment = at_goodput(assignment, goodput_of(assignment, table, slo, mean_output_tokens))
+        if not assignment.throughput_rps > 0:
+            return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=TOO_SLOW)
     return Evaluation(layout=layout, throughput_rps=assignment.throughput_rps, assignment=assignment)
 
 

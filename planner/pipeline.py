@@ -4,7 +4,7 @@ from planner.assembly import assemble
 from planner.audit import audit
 from planner.certificate import certify, is_exact, solve_layout
 from planner.domain import Plan, ReportProgress, Scenario, Workload, no_progress
-from planner.errors import InconsistentPlanError, InputError
+from planner.errors import InconsistentPlanError, InfeasibleError, InputError, SolverError
 from planner.evaluation import Evaluator, open_evaluator
 from planner.feasibility import nothing_found, require_context, require_few_ranges, require_room
 from planner.provenance import estimates_of, provenance_of
@@ -25,6 +25,8 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
         require_room(scenario, workload, evaluator)
         answer = solve_layout(scenario, evaluator) if is_exact(scenario) else None
         result = given(answer.layout, evaluator, progress) if answer else _search(scenario, evaluator, progress)
+        if result.best is None and not result.unanswered:
+            result = _solved_instead(scenario, evaluator, result)
         if result.best is None or result.best.assignment is None:
             raise nothing_found(scenario, workload, [t.error for t in result.record.trials], result.unanswered)
         layout, assignment = result.best.layout, result.best.assignment
@@ -51,6 +53,15 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
 
 def _search(scenario: Scenario, evaluator: Evaluator, progress: ReportProgress) -> SearchResult:
     return optimize(scenario.inventory, scenario.search, evaluator, progress)
+
+
+def _solved_instead(scenario: Scenario, evaluator: Evaluator, result: SearchResult) -> SearchResult:
+    """Where the search tried nothing that serves, the layout is solved for: what is feasible must not be missed."""
+    try:
+        answer = solve_layout(scenario, evaluator)
+    except (InfeasibleError, SolverError):
+        return result
+    return result.with_solved(evaluator([answer.layout])[0])
 
 
 def check(scenario: Scenario) -> Workload:

@@ -78,6 +78,7 @@ def _set_objective(
             model.setObjective(cost)
             model += rate >= objective.target_rps, "target"
         case ObjectiveKind.PER_DOLLAR:
+            assert scale is not None
             model.setObjective(1 * rate)
             model += cost <= 1, "budget"
             model += rate - objective.target_rps * scale >= 0, "target"
@@ -92,7 +93,8 @@ def _read(
 ) -> Relaxation:
     price: dict[str, float] = {name: abs(row.pi or 0.0) for name, row in model.constraints.items()}
     charges: tuple[float, ...] = offer.charges(objective)
-    at_cost: float = 1.0 if objective.minimises else price.get("budget", 0.0)
+    at_cost = 1.0 if objective.minimises else price.get("budget", 0.0)
+    tolls = {gpu: price[f"offered_{t}"] + at_cost * float(charges[t]) for t, gpu in enumerate(offer.gpus)}
     gpus: dict[tuple[str, Phase], float] = {}
     for (t, phase, _), variable in time.items():
         key = (offer.gpus[t], phase)
@@ -101,6 +103,6 @@ def _read(
         value=float(pulp.value(model.objective)),
         rate=float(rate.varValue or 0.0),
         worth={(ph, j): price[f"serve_{ph}_{j}"] / p for ph in PHASES for j, p in enumerate(offer.probabilities)},
-        toll={gpu: price[f"offered_{t}"] + at_cost * charges[t] for t, gpu in enumerate(offer.gpus)},
+        toll=tolls,
         gpus=gpus,
     )

@@ -64,6 +64,8 @@ def accuracy_command(
 
 
 def _show_fit(fit: "CalibrationFit", *, json: bool, file: str | None = None) -> None:
+    from planner import cost
+
     means = {which: fit.mean_error(which) for which in ("before", "after", "left_out")}
     if json:
         screen.show_json(
@@ -94,9 +96,12 @@ def _show_fit(fit: "CalibrationFit", *, json: bool, file: str | None = None) -> 
         f"{means['left_out']:.1%} left out"
     )
     for factor in fit.calibration.factors:
-        screen.show_text(f"{factor.name} ({factor.family}): {factor.value:.4f} {factor.unit}; {factor.source}")
+        unit = "" if factor.unit == "1" else f" {factor.unit}"
+        screen.show_text(f"{factor.name} ({factor.family}): {factor.value:.4f}{unit}; {factor.source}")
     if file:
         screen.show_text(f"written: {file}")
+    for warning in cost.doubts(fit):
+        screen.show_warning(warning)
 
 
 def _point(p: "JudgedMeasurement") -> dict[str, object]:

@@ -30,10 +30,10 @@ def command(
     from planner import cost, files, report
 
     settings = replace(cost_options.settings(calibration), mode=mode)
-    asked, shape = cost_options.lengths(lengths), files.load_model(model)
+    asked, shape = sorted(set(cost_options.lengths(lengths))), files.load_model(model)
     rates = [
         row
-        for name in gpu
+        for name in dict.fromkeys(gpu)
         for row in cost.compare_configurations(name, shape, phase, size=size, lengths=asked, settings=settings)
     ]
     cost_options.draw(figure, lambda: report.configurations_figure(rates), force=force)

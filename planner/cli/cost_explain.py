@@ -6,6 +6,7 @@ import typer
 
 from planner.cli import cost_options, screen
 from planner.domain import Phase
+from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain import StepExplanation
@@ -39,6 +40,8 @@ def command(
         two_micro_batches=two_micro_batches,
         kv_cache_rate=cost_options.share(kv_cache_rate, "--kv-cache-rate"),
     )
+    if phase is Phase.DECODE and kv_cache_rate:
+        raise InputError("--kv-cache-rate: belongs to prefill, came with decode.", hint="Leave it out.")
     if batch is not None:
         cost_options.at_least_one(batch, "--batch")
     explained = cost.explain(

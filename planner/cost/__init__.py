@@ -2,31 +2,43 @@
 
 from planner.cost.backend import AnalyticBackend, CostBackend, open_backend
 from planner.cost.breakdowns import DecodeTime, PrefillTime
-from planner.cost.calibration import PUBLISHED_FREE, fit_calibration, predict_ms
+from planner.cost.calibration import PUBLISHED_FREE, doubts, fit_calibration, predict_ms
+from planner.cost.closest import Closest, closest
 from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
+from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, mixture
 from planner.cost.step import Steps
 from planner.cost.table import smallest_island, tabulate, tabulate_sizes
 from planner.cost.tabulated import TabulatedBackend
 from planner.cost.times import decode_time, max_batch_size, prefill_time
+from planner.cost.waiting import Queue, largest_share, predicted_wait
 
 __all__ = [
     "BUILT_IN",
+    "FIRST_STEP_MS",
+    "PLACE_SHARE",
     "PUBLISHED_FREE",
     "UNFITTED",
     "AnalyticBackend",
+    "Closest",
     "CostBackend",
     "DecodeTime",
     "PrefillTime",
+    "Queue",
     "Steps",
     "TabulatedBackend",
+    "closest",
     "compare_configurations",
     "decode_time",
+    "doubts",
     "explain",
     "fit_calibration",
+    "largest_share",
     "max_batch_size",
+    "mixture",
     "open_backend",
     "predict_ms",
+    "predicted_wait",
     "prefill_time",
     "smallest_island",
     "tabulate",

@@ -17,9 +17,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.cost import memory
 from planner.cost.arrays import Array, as_array
 from planner.cost.device import require_figures
 from planner.cost.efficiency import merged
+from planner.cost.parallelism import require_configuration
+from planner.cost.roofline import least_ms
 from planner.cost.step import Steps, step_cost
 from planner.domain import (
     Calibration,
@@ -31,13 +34,16 @@ from planner.domain import (
     Measurement,
     ModelSpec,
     Origin,
+    ParallelConfig,
     Phase,
 )
-from planner.domain.efficiency import ANY_FAMILY
+from planner.domain.efficiency import ANY_FAMILY, BOUNDS
 from planner.errors import InputError
 
 TRUST = 0.05
 ENOUGH_FOR_OVERHEAD = 4
+LARGE_ERROR = 0.3
+AT_BOUND = 1e-3
 _SMALLEST_SHARE = 0.02
 
 
@@ -69,11 +75,14 @@ def predict_ms(
     m = measurement
     settings = CostSettings(
         calibration=calibration,
-        two_micro_batches=CostSettings().two_micro_batches if m.two_micro_batches is None else m.two_micro_batches,
         balanced_experts=bool(m.balanced),
     )
     shape = model if m.kv_bytes is None else replace(model, kv_bytes=m.kv_bytes)
-    steps = Steps(
+    return float(step_cost(gpu, shape, settings, _steps(m), overlap=m.two_micro_batches).total_ms)
+
+
+def _steps(m: Measurement) -> Steps:
+    return Steps(
         phase=m.phase,
         tp=as_array(m.tp),
         dp=as_array(m.dp),
@@ -82,7 +91,6 @@ def predict_ms(
         batch=as_array(m.batch),
         cached=m.kv_cache_rate or 0.0,
     )
-    return float(step_cost(gpu, shape, settings, steps).total_ms)
 
 
 def free_factors(measurements: Sequence[Measurement], gpus: Mapping[str, GpuSpec]) -> tuple[FreeFactor, ...]:
@@ -122,6 +130,8 @@ def fit_calibration(
     chosen = tuple(free if free is not None else free_factors(used, gpus))
     for gpu in gpus.values():
         require_figures(gpu)
+    for m in measurements:
+        require_possible(m, gpus[m.gpu], models[m.model])
     problem = _Problem(gpus=gpus, models=models, base=merged(base), free=chosen)
     fitted = problem.fit(used)
     calibration = problem.calibration(fitted, used, name=name, origin=origin)
@@ -135,6 +145,47 @@ def fit_calibration(
         for m in measurements
     )
     return CalibrationFit(calibration=calibration, points=points)
+
+
+def require_possible(m: Measurement, gpu: GpuSpec, model: ModelSpec) -> None:
+    """Raises InputError, with the row, where a measurement cannot have been made: degrees, length, memory, roofline."""
+    try:
+        require_configuration(gpu, model, CostSettings(), ParallelConfig(tp=m.tp, dp=m.dp, pp=m.pp))
+    except InputError as error:
+        raise InputError(f"measurements: row {m.row}: {error.message}", hint=error.hint) from None
+    if m.length > model.max_context:
+        raise _impossible(
+            m, f"length must be at most the {model.max_context} tokens of context of {model.name}", m.length
+        )
+    held = memory.experts_on_device(model, CostSettings(), m.tp * m.dp)
+    if float(memory.weights_gb(model, tp=m.tp, experts_on_device=held, pp=m.pp)) > gpu.memory_gb:
+        raise _impossible(m, f"the weights of {model.name} must fit on {m.tp * m.dp * m.pp} {gpu.name}", "too few GPUs")
+    shape = model if m.kv_bytes is None else replace(model, kv_bytes=m.kv_bytes)
+    cache = float(memory.cache_gb(shape, length=m.length, batch=m.batch, tp=m.tp, pp=m.pp))
+    if m.phase is Phase.DECODE and cache > gpu.memory_gb:
+        raise _impossible(
+            m, f"the cache of the batch must fit on one {gpu.name}, {gpu.memory_gb:g} GB", f"{cache:.0f} GB"
+        )
+    least = least_ms(gpu, shape, _steps(m), CostSettings(balanced_experts=True))
+    if m.ms < least:
+        raise _impossible(m, f"ms must be at least what the data sheet allows, {least:.4g}", m.ms)
+
+
+def _impossible(m: Measurement, rule: str, came: object) -> InputError:
+    return InputError(f"measurements: row {m.row}: {rule}; came {came}.", hint="Mend or remove the row.")
+
+
+def doubts(fit: CalibrationFit) -> list[str]:
+    """What a reader of the fit should be told: factors at their bounds, measurements that it does not explain."""
+    told = []
+    for factor in fit.calibration.factors:
+        low, high = BOUNDS[factor.name]
+        if factor.value >= high * (1 - AT_BOUND) or factor.value <= max(low, _SMALLEST_SHARE) * (1 + AT_BOUND):
+            told.append(f"{factor.name} ({factor.family}) ended at its bound, {factor.value:.4g}: {factor.source}.")
+    for point in fit.fitted:
+        if abs(point.after_error) > LARGE_ERROR:
+            told.append(f"row {point.measurement.row} is {point.after_error:+.0%} off after the fit: is it right?")
+    return told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cost.arrays import Array
 from planner.cost.efficiency import Efficiency, efficiency_of
 from planner.domain import Calibration, GpuSpec, ModelSpec, Phase
 from planner.errors import InputError
@@ -37,22 +41,22 @@ class Device:
     gpu: GpuSpec
     phase: Phase
     efficiency: Efficiency
-    fp16: float
-    weights: float
-    experts: float
+    fp16: Array
+    weights: Array
+    experts: Array
     memory: float
     nvlink: float
     nic: float
 
 
 def device(
-    gpu: GpuSpec, model: ModelSpec, phase: Phase, calibration: Calibration | None, *, overlapped: bool
+    gpu: GpuSpec, model: ModelSpec, phase: Phase, calibration: Calibration | None, *, overlapped: NDArray[np.bool_]
 ) -> Device:
     """The rates of `gpu`, whose figures are sound. In prefill some SMs communicate where that is `overlapped`."""
     efficiency = efficiency_of(gpu, calibration)
-    share = efficiency.kernels(phase)
-    if overlapped and phase is Phase.PREFILL:
-        share *= (gpu.sms - gpu.sms_for_communication) / gpu.sms
+    share = np.asarray(efficiency.kernels(phase))
+    if phase is Phase.PREFILL:
+        share = share * np.where(overlapped, (gpu.sms - gpu.sms_for_communication) / gpu.sms, 1.0)
     return Device(
         gpu=gpu,
         phase=phase,

@@ -14,7 +14,7 @@ from planner.cost import memory
 from planner.cost.arguments import require_at_least, require_whole
 from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
-from planner.cost.device import arithmetic_tflops, require_figures
+from planner.cost.device import require_figures
 from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of
 from planner.cost.grid import Degrees
 from planner.cost.parallelism import configurations, require_configuration, require_drafts
@@ -23,6 +23,7 @@ from planner.cost.rates import LARGEST_BATCH, decode_rates, prefill_rates
 from planner.cost.reference import decode_rates as reference_decode_rates
 from planner.cost.reference import prefill_rates as reference_prefill_rates
 from planner.cost.reference import reference_configurations
+from planner.cost.roofline import roofline_ms
 from planner.cost.step import Steps, step_cost
 from planner.domain import (
     ConfigurationRates,
@@ -79,13 +80,21 @@ def explain(
     require_drafts(shape, chosen)
     require_configuration(spec, shape, chosen, config)
     most = _largest_batch(spec, shape, chosen, half, config, length)
-    if batch is None and most < 1:
+    if most < 1:
         raise InfeasibleError(
             f"{shape.name}: weights and one sequence of {length} tokens must fit on {config.devices} {spec.name}; "
             "they do not.",
             hint="Use more GPUs, a smaller model, or a GPU with more memory.",
         )
-    return _explained(spec, shape, chosen, half, config, length, int(most) if batch is None else batch)
+    if batch is not None and batch > most:
+        raise InfeasibleError(
+            f"batch: must be at most {most}, what the memory of {spec.name} (and the step's token budget in prefill) "
+            f"allows; got {batch}.",
+            hint="Lower it, or use more GPUs.",
+        )
+    if half is Phase.DECODE and batch is not None and batch < pp:
+        raise InputError(f"batch: must be at least pp, {pp}, or stages idle; got {batch}.", hint="Raise it.")
+    return _explained(spec, shape, chosen, half, config, length, min(most, LARGEST_BATCH) if batch is None else batch)
 
 
 def _largest_batch(
@@ -103,7 +112,7 @@ def _largest_batch(
             pp=config.pp,
             tokens_per_sequence=1 + settings.mtp_tokens,
         )
-        return int(np.clip(np.floor(most), 0, LARGEST_BATCH))
+        return max(0, int(np.floor(most)))
     fits = memory.max_prompts(gpu, model, settings, longest=length, tp=config.tp, experts_on_device=held, pp=config.pp)
     budget = max(1, settings.max_tokens_per_step // max(1.0, length * (1 - settings.kv_cache_rate)))
     return int(np.clip(np.floor(fits), 0, budget))
@@ -147,7 +156,7 @@ def _explained(
         hidden_ms=float(cost.hidden_ms),
         total_ms=total,
         tokens_per_s_per_gpu=per_gpu / total,
-        roofline_tokens_per_s_per_gpu=per_gpu / (_roofline_ms(gpu, model, cost) * total / _pass_ms(cost)),
+        roofline_tokens_per_s_per_gpu=per_gpu / (roofline_ms(gpu, model, cost) * total / _pass_ms(cost)),
         bound=_bound(parts),
         weights_gb=float(
             memory.weights_gb(model, tp=config.tp, experts_on_device=held, pp=config.pp, drafts=settings.mtp_tokens > 0)
@@ -184,20 +193,6 @@ def _pass_ms(cost: StepCost) -> float:
     return float(sum(part.ms for part in cost.parts) - cost.hidden_ms)
 
 
-def _roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
-    """The least time that data-sheet rates allow for the step's operations and bytes."""
-    rates = {
-        "attention": gpu.fp16_tflops,
-        "head": gpu.fp16_tflops,
-        "shared experts": arithmetic_tflops(gpu, model.expert_bytes),
-        "routed experts": arithmetic_tflops(gpu, model.expert_bytes),
-    }
-    usual = arithmetic_tflops(gpu, model.weight_bytes)
-    computing = sum(float(part.flops) / rates.get(part.name, usual) / 1e9 for part in cost.parts)
-    moving = sum(float(part.bytes) for part in cost.parts) / gpu.memory_gb_s / 1e6
-    return max(computing, moving)
-
-
 def _bound(parts: Sequence[PartOfStep]) -> str:
     """What takes the largest share of the step."""
     shares = dict.fromkeys(BOUNDS, 0.0)
@@ -229,6 +224,13 @@ def compare_configurations(
     shape = catalog.model(model) if isinstance(model, str) else model
     chosen, half = settings or CostSettings(), Phase(phase)
     require_figures(spec)
+    if lengths and max(lengths) > shape.max_context:
+        raise InputError(
+            f"lengths: must be at most the {shape.max_context} tokens of context of {shape.name}, got {max(lengths)}.",
+            hint="Leave it out.",
+        )
+    if chosen.mode is CostMode.REFERENCE and chosen.calibration:
+        raise InputError("calibration: is of no use in reference mode.", hint="Leave it out, or use mode default.")
     workload = _workload(lengths, mean_output_tokens, max_output_tokens)
     if chosen.mode is CostMode.REFERENCE:
         configs = reference_configurations(half, size)

@@ -21,7 +21,6 @@ from planner.domain.efficiency import ANY_FAMILY, Calibration, Factor, Origin
 
 _DEEPGEMM = "DeepGEMM README: up to 1 550 TFLOP/s of 1 979 on H800, dense; about 1 290 in grouped GEMMs"
 _DEEPEP = "DeepEP documentation, H800 with 400 Gb/s NICs"
-_SHALLOWSIM = "fit to Shallowsim's table of expert efficiency by tokens per expert"
 _OURS = "estimate"
 
 
@@ -41,7 +40,7 @@ _GENERAL = (
     _one("gemm", 0.78, "1", Origin.PUBLISHED, _DEEPGEMM),
     _one("gemm_half", 48, "tokens", Origin.DEFAULT, "estimate: a tile of 64 rows is half full"),
     _one("expert", 0.65, "1", Origin.PUBLISHED, _DEEPGEMM),
-    _one("expert_half", 200, "tokens", Origin.DEFAULT, _SHALLOWSIM),
+    _one("expert_half", 32, "tokens", Origin.DEFAULT, "estimate: grouped GEMMs work in tiles of 16 to 64 rows"),
     _one("attention_prefill", 0.6, "1", Origin.PUBLISHED, "FlashAttention-3 paper: 600-650 TFLOP/s of 989, causal"),
     _one("attention_decode", 0.66, "1", Origin.PUBLISHED, "FlashMLA README: 660 TFLOP/s of 989 on H800"),
     _one("memory", 0.9, "1", Origin.PUBLISHED, "FlashMLA README: 3 000 GB/s of 3 350 on H800"),

@@ -29,7 +29,7 @@ def gemm_part(
     dev: Device,
     *,
     flops: Array,
-    rate: float,
+    rate: Array,
     rows: Array,
     weight_bytes: Array,
     micro_batches: Array,

@@ -11,15 +11,18 @@ _SET = "planner/files/measurement_sets/published.csv"
 
 
 def _fitted(name: str, family: str, value: float, count: int, gpus: tuple[str, ...], remark: str = "") -> Factor:
-    source = f"fitted to {count} published measurement{'s' * (count > 1)} on {', '.join(gpus)} ({_SET}){remark}"
+    model = "Qwen3-30B-A3B" if family == "h20" else "DeepSeek-V3"
+    source = (
+        f"fitted to {count} published measurement{'s' * (count > 1)} of {model} on {', '.join(gpus)} ({_SET}){remark}"
+    )
     return Factor(name=name, family=family, value=value, unit="1", origin=Origin.PUBLISHED, source=source, gpus=gpus)
 
 
 FITTED = (
-    _fitted("kernels_prefill", ANY_FAMILY, 0.7243, 5, _HOPPER),
-    _fitted("kernels_decode", ANY_FAMILY, 0.7185, 2, _HOPPER),
-    _fitted("imbalance", ANY_FAMILY, 1.3021, 5, ("GB200-NVL72", "H100")),
-    _fitted("kernels_decode", "blackwell", 0.5209, 1, ("GB200-NVL72",)),
+    _fitted("kernels_prefill", ANY_FAMILY, 0.7185, 5, _HOPPER),
+    _fitted("kernels_decode", ANY_FAMILY, 0.6641, 2, _HOPPER),
+    _fitted("imbalance", ANY_FAMILY, 1.3022, 5, ("GB200-NVL72", "H100")),
+    _fitted("kernels_decode", "blackwell", 0.5001, 1, ("GB200-NVL72",)),
     _fitted("kernels_prefill", "h20", 1.0, 1, ("H20",), "; at its bound"),
-    _fitted("kernels_decode", "h20", 0.8429, 1, ("H20",)),
+    _fitted("kernels_decode", "h20", 0.8404, 1, ("H20",)),
 )

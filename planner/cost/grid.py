@@ -10,11 +10,17 @@ from planner.domain import ParallelConfig, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateGrid:
-    """Rates (requests/s), batch sizes and step times (ms), each of shape (configurations, ranges)."""
+    """Rates (requests/s), batch sizes and step times (ms), each of shape (configurations, ranges).
+
+    Under service levels also the utilisation that the rates stop at, and the time that a bound is held against (ms):
+    prefill and KV transfer, or TPOT.
+    """
 
     rates_rps: Array
     batch_sizes: Array
     step_ms: Array
+    utilisation_limits: Array | None = None
+    service_ms: Array | None = None
 
     @classmethod
     def joined(cls, pieces: list["RateGrid"], ranges: int) -> "RateGrid":
@@ -24,7 +30,14 @@ class RateGrid:
             rates_rps=np.concatenate([none, *(piece.rates_rps for piece in pieces)]),
             batch_sizes=np.concatenate([none, *(piece.batch_sizes for piece in pieces)]),
             step_ms=np.concatenate([none, *(piece.step_ms for piece in pieces)]),
+            utilisation_limits=_joined([piece.utilisation_limits for piece in pieces]),
+            service_ms=_joined([piece.service_ms for piece in pieces]),
         )
+
+
+def _joined(pieces: list[Array | None]) -> Array | None:
+    known = [piece for piece in pieces if piece is not None]
+    return np.concatenate(known) if known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

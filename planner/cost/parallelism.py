@@ -7,7 +7,8 @@
 | R[c, j] | rate of configuration c on range j | requests/s |
 | p[j] | probability of range j | 1 |
 
-An island runs one configuration: the one with the smallest sum_j p[j] (best_j - R[c, j]) / best_j.
+An island runs one configuration: of those that serve the most ranges (in reference mode: of all) the one with the
+smallest sum_j p[j] (best_j - R[c, j]) / best_j.
 Source: Rignall 2025, sections 4.6.1-2.
 """
 

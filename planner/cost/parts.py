@@ -6,10 +6,12 @@ A part's time = max(compute, memory) + network + latency (ms, summed over the la
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.cost.arrays import Array, as_array
 
 Quantity = Array | float
+PART_FIGURES = ("compute_ms", "memory_ms", "network_ms", "latency_ms", "flops", "bytes")
 BOUNDS = ("compute", "memory", "network", "latency")
 
 
@@ -41,9 +43,9 @@ class Part:
 class StepCost:
     """One step's parts, the communication that computation hides, and the whole (ms).
 
-    `moe_compute_ms` is the computation of the layers that communicate. `scale` makes a pass over the model the step
-    that was asked for: pipelined, the slowest stage counts for every stage; with drafts, a pass yields several tokens.
-    A new pipelined step may begin every `total_ms / pp`.
+    `moe_compute_ms` is the computation of the layers that communicate, `overlapped` whether in two micro-batches.
+    `scale` makes a pass over the model the step that was asked for: pipelined, the slowest stage counts for every
+    stage; with drafts, a pass yields several tokens. A new pipelined step may begin every `total_ms / pp`.
     """
 
     parts: tuple[Part, ...]
@@ -51,6 +53,7 @@ class StepCost:
     hidden_ms: Array
     scale: Array
     total_ms: Array
+    overlapped: NDArray[np.bool_]
 
     def part(self, name: str) -> Part:
         """One part by name."""

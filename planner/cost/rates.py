@@ -11,6 +11,8 @@
 prefill 1000 dp n pp / t(s, n): pp steps are under way at once      decode 1000 dp B / (N mean TPOT(s + i, B))
 TPOT is linear in the cached length but for one kink (where communication is hidden), so a few points stand for the
 whole answer, to 0.1 %. What fits is asked for the longest prompt of a range. Arrays have shape (shapes, ranges).
+Under service levels n is the power of two (or the most that fits) with the best rate within them, B the largest batch
+within them, and rates stop at a utilisation (`service_levels`).
 Source: facts on planning; Rignall 2025, sections 4.2.3 and 4.6.
 """
 
@@ -22,6 +24,13 @@ from planner.cost import memory
 from planner.cost.arrays import Array
 from planner.cost.backend import CostBackend
 from planner.cost.grid import Degrees, RateGrid, answer_points, longest_prompts, midpoints
+from planner.cost.service_levels import (
+    ServiceBounds,
+    decode_limits,
+    largest_batch_within,
+    prefill_limits,
+    transfer_ms,
+)
 from planner.cost.step import Steps
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase, Workload
 from planner.units import MS_PER_S
@@ -38,8 +47,9 @@ def prefill_rates(
     settings: CostSettings,
     workload: Workload,
     degrees: Degrees,
+    bounds: ServiceBounds | None = None,
 ) -> RateGrid:
-    """Prefill rates of one replica of each shape; a rank takes as many prompts as budget and memory allow."""
+    """Prefill rates of one replica of each shape; a rank takes as many prompts as budget, memory and bounds allow."""
     lengths = midpoints(workload)
     fits = memory.max_prompts(
         gpu,
@@ -55,7 +65,64 @@ def prefill_rates(
     steps = _steps(Phase.PREFILL, degrees, lengths, np.ones(fits.shape), settings.kv_cache_rate)
     prompts = np.minimum(np.minimum(budget, np.floor(np.maximum(fits, 0))), np.floor(backend.largest_batch(steps)))
     ms = backend.step_ms(replace(steps, batch=np.maximum(prompts, 1)))
-    return _grid(degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
+    most = _grid(degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
+    if bounds is None or not bounds.bounds_ttft:
+        return most
+    length = lengths if bounds.misses is None else longest_prompts(workload)
+    sent = transfer_ms(gpu, model, settings, length, degrees)
+    return _within_ttft(backend, steps, length, sent, degrees, most, bounds)
+
+
+def _within_ttft(
+    backend: CostBackend,
+    steps: Steps,
+    length: Array,
+    sent_ms: Array,
+    degrees: Degrees,
+    most: RateGrid,
+    bounds: ServiceBounds,
+) -> RateGrid:
+    """The best of steps of 1, 2, 4, ... prompts and of the most that fit, each at the utilisation that it bears."""
+    best, bounded = _bounded_grid(backend, steps, length, sent_ms, degrees, most.batch_sizes, bounds), bounds.ttft_ms
+    prompts = 1.0
+    while prompts < most.batch_sizes.max(initial=0.0):
+        batch = np.where(np.isfinite(bounded), np.minimum(prompts, most.batch_sizes), most.batch_sizes)
+        best = _better(best, _bounded_grid(backend, steps, length, sent_ms, degrees, batch, bounds))
+        prompts *= 2
+    return best
+
+
+def _bounded_grid(
+    backend: CostBackend,
+    steps: Steps,
+    length: Array,
+    sent_ms: Array,
+    degrees: Degrees,
+    prompts: Array,
+    bounds: ServiceBounds,
+) -> RateGrid:
+    at_least_one = np.maximum(prompts, 1)
+    ms = backend.step_ms(replace(steps, batch=at_least_one))
+    service = backend.step_ms(replace(steps, batch=at_least_one, length=length)) + sent_ms
+    limits = prefill_limits(bounds, degrees, prompts, ms, service)
+    full = degrees.dp * prompts * degrees.pp * MS_PER_S / ms
+    return _grid(full * limits, prompts, ms, limits, service)
+
+
+def _better(one: RateGrid, other: RateGrid) -> RateGrid:
+    """Cell by cell the higher rate; the first where they are equal."""
+    second = other.rates_rps > one.rates_rps
+
+    def pick(a: Array | None, b: Array | None) -> Array | None:
+        return None if a is None or b is None else np.where(second, b, a)
+
+    return RateGrid(
+        rates_rps=np.where(second, other.rates_rps, one.rates_rps),
+        batch_sizes=np.where(second, other.batch_sizes, one.batch_sizes),
+        step_ms=np.where(second, other.step_ms, one.step_ms),
+        utilisation_limits=pick(one.utilisation_limits, other.utilisation_limits),
+        service_ms=pick(one.service_ms, other.service_ms),
+    )
 
 
 def decode_rates(
@@ -65,19 +132,51 @@ def decode_rates(
     settings: CostSettings,
     workload: Workload,
     degrees: Degrees,
+    bounds: ServiceBounds | None = None,
 ) -> RateGrid:
-    """Decode rates of one replica of each shape, each range at the largest batch that fits."""
+    """Decode rates of one replica of each shape, each range at the largest batch that fits and keeps to the bounds."""
     tokens = max(1.0, workload.mean_output_tokens)
     cached = midpoints(workload)[..., None] + answer_points(tokens, QUADRATURE_POINTS)
-    batch = _batch(backend, gpu, model, settings, workload, degrees, cached)
+    most = _most(backend, gpu, model, settings, workload, degrees, cached)
+
+    def mean_tpot(batch: Array) -> Array:
+        return _tpot(backend, degrees, cached, batch)
+
+    if bounds is None:
+        batch = _rounded(most, degrees)
+        tpot = mean_tpot(batch)
+        return _grid(degrees.dp * batch * MS_PER_S / (tokens * tpot), batch, tpot)
+    judged = judged_lengths(workload, bounds)
+
+    def judged_tpot(batch: Array) -> Array:
+        return _tpot(backend, degrees, judged, batch)
+
+    if bounds.bounds_tpot:
+        most = largest_batch_within(judged_tpot, most, np.broadcast_to(degrees.pp, most.shape), bounds.tpot_ms)
+    batch = _rounded(most, degrees)
+    tpot, service = mean_tpot(batch), judged_tpot(batch)
+    limits = decode_limits(bounds, degrees, batch, tpot, tokens) if bounds.bounds_ttft else np.ones(batch.shape)
+    return _grid(degrees.dp * batch * MS_PER_S / (tokens * tpot) * limits, batch, tpot, limits, service)
+
+
+def judged_lengths(workload: Workload, bounds: ServiceBounds) -> Array:
+    """Cached tokens at which TPOT is held against its bound, shape (1, ranges, points); their mean is taken."""
+    tokens = max(1.0, workload.mean_output_tokens)
+    if bounds.misses is None:
+        return np.asarray(midpoints(workload)[..., None] + answer_points(tokens, QUADRATURE_POINTS))
+    return np.asarray(longest_prompts(workload)[..., None] + tokens)
+
+
+def _tpot(backend: CostBackend, degrees: Degrees, cached: Array, batch: Array) -> Array:
+    """Mean TPOT over the points of `cached`; shape (shapes, ranges)."""
     columns = Degrees(
         tp=degrees.tp[..., None], dp=degrees.dp[..., None], pp=degrees.pp[..., None], replicas=degrees.replicas
     )
-    tpot = backend.step_ms(_steps(Phase.DECODE, columns, cached, np.maximum(batch, 1)[..., None])).mean(axis=-1)
-    return _grid(degrees.dp * batch * MS_PER_S / (tokens * tpot), batch, tpot)
+    steps = _steps(Phase.DECODE, columns, cached, np.maximum(batch, 1)[..., None])
+    return np.asarray(backend.step_ms(steps).mean(axis=-1))
 
 
-def _batch(
+def _most(
     backend: CostBackend,
     gpu: GpuSpec,
     model: ModelSpec,
@@ -86,7 +185,7 @@ def _batch(
     degrees: Degrees,
     cached: Array,
 ) -> Array:
-    """Largest batch per shape and range, a multiple of 8 where there are 8; 0 where nothing fits."""
+    """Largest whole batch per shape and range that memory and source admit; 0 where nothing fits."""
     most = memory.max_batch(
         gpu,
         model,
@@ -100,20 +199,26 @@ def _batch(
     steps = _steps(Phase.DECODE, degrees, cached.max(axis=-1), np.ones(most.shape))
     known = np.minimum(backend.largest_batch(steps), LARGEST_BATCH)
     whole = np.minimum(np.floor(np.maximum(most, 0)), np.floor(known))
-    whole = np.where(whole >= degrees.pp, whole, 0)  # a stage without a sequence would idle
+    return np.asarray(np.where(whole >= degrees.pp, whole, 0))  # a stage without a sequence would idle
+
+
+def _rounded(whole: Array, degrees: Degrees) -> Array:
+    """A multiple of 8 where there are 8."""
     rounded = whole - whole % BATCH_STEP
-    return np.where(rounded >= np.maximum(BATCH_STEP, degrees.pp), rounded, whole)
+    return np.asarray(np.where(rounded >= np.maximum(BATCH_STEP, degrees.pp), rounded, whole))
 
 
 def _steps(phase: Phase, degrees: Degrees, length: Array, batch: Array, cached: float = 0.0) -> Steps:
     return Steps(phase=phase, tp=degrees.tp, dp=degrees.dp, pp=degrees.pp, length=length, batch=batch, cached=cached)
 
 
-def _grid(rates: Array, batch: Array, ms: Array) -> RateGrid:
+def _grid(rates: Array, batch: Array, ms: Array, limits: Array | None = None, service: Array | None = None) -> RateGrid:
     """Rates with nothing where the source has no answer."""
-    known = np.isfinite(ms)
+    known = np.isfinite(ms) if service is None else np.isfinite(ms) & np.isfinite(service)
     return RateGrid(
         rates_rps=np.where(known, rates, 0.0),
         batch_sizes=np.where(known, batch, 0.0),
         step_ms=np.where(known, ms, 0.0),
+        utilisation_limits=limits,
+        service_ms=None if service is None else np.where(known, service, 0.0),
     )

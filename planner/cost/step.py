@@ -4,7 +4,7 @@
 |---|---|---|
 | n | new tokens of an attention group | tokens |
 | c | chunks of a prompt: ceil(fresh tokens / budget) | 1 |
-| mu | micro-batches: 2 where communication is overlapped, else 1 | 1 |
+| mu | micro-batches of a pass: 2 where communication is overlapped, else 1 | 1 |
 | C, X | computation and communication of the MoE layers | ms |
 | omega | share of the shorter of both that overlap hides | 1 |
 | v, a | tokens verified a sequence (1 + drafted), tokens gained a step: 1 + p + p^2 + ... | tokens |
@@ -19,13 +19,14 @@ counts like the slowest, ceil(L/pp) layers, and a pass takes pp of them.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from planner.cost import attention, collectives, ffn
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.attention import AttentionWork
 from planner.cost.device import Device, device
 from planner.cost.efficiency import saturation
-from planner.cost.parts import Part, StepCost
+from planner.cost.parts import PART_FIGURES, Part, StepCost
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
 
 _PERMUTED_BYTES = 6  # an expert's copy of a token: written and read on dispatch (1 byte), on combine (2 bytes)
@@ -55,19 +56,51 @@ class Steps:
         return np.asarray(self.tp * self.dp)
 
 
-def step_cost(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps) -> StepCost:
+def step_cost(
+    gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps, *, overlap: bool | None = None
+) -> StepCost:
     """The parts of one step. In decode the parts are of one pass over the model, `total_ms` is TPOT.
 
+    `overlap`: whether two micro-batches are run; None lets each step have the faster way, if the settings allow both.
     Raises InputError where the GPU lacks a figure.
     """
-    overlapped = settings.two_micro_batches and model.experts is not None
-    dev = device(gpu, model, steps.phase, settings.calibration, overlapped=overlapped)
-    if steps.phase is Phase.PREFILL:
-        return _prefill(dev, model, settings, steps)
-    return _decode(dev, model, settings, steps)
+    if overlap is not None:
+        return _one_way(gpu, model, settings, steps, overlap=overlap)
+    plain = _one_way(gpu, model, settings, steps, overlap=False)
+    if not (settings.two_micro_batches and model.experts):
+        return plain
+    return _faster(plain, _one_way(gpu, model, settings, steps, overlap=True))
 
 
-def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps) -> StepCost:
+def _one_way(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps, *, overlap: bool) -> StepCost:
+    split = (steps.devices > 1) & (overlap and model.experts is not None)
+    dev = device(gpu, model, steps.phase, settings.calibration, overlapped=split)
+    of_phase = _prefill if steps.phase is Phase.PREFILL else _decode
+    return of_phase(dev, model, settings, steps, np.where(split, 2.0, 1.0))
+
+
+def _faster(one: StepCost, other: StepCost) -> StepCost:
+    """Step by step the faster of two ways."""
+    better = other.total_ms < one.total_ms
+
+    def pick(a: ArrayLike, b: ArrayLike) -> Array:
+        return np.where(better, b, a)
+
+    parts = tuple(
+        Part(name=a.name, **{field: pick(getattr(a, field), getattr(b, field)) for field in PART_FIGURES})
+        for a, b in zip(one.parts, other.parts, strict=True)
+    )
+    return StepCost(
+        parts=parts,
+        moe_compute_ms=pick(one.moe_compute_ms, other.moe_compute_ms),
+        hidden_ms=pick(one.hidden_ms, other.hidden_ms),
+        scale=one.scale,
+        total_ms=pick(one.total_ms, other.total_ms),
+        overlapped=pick(one.overlapped, other.overlapped) > 0,
+    )
+
+
+def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps, micro: Array) -> StepCost:
     s, hit = steps.length, as_array(steps.cached)
     fresh = np.round((1 - hit) * s, 6)  # a rounding error must not cost a chunk
     budget = settings.max_tokens_per_step
@@ -82,13 +115,13 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
         pairs=steps.batch * attention.causal_pairs(model, new=fresh, total=s),
         tp=steps.tp,
     )
-    parts, micro = _common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=taken)
+    parts = _common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=taken, micro=micro)
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=taken * dev.efficiency.step_prefill_ms)
     return _sum(dev, model, steps, (*parts, head, fixed), micro, gained=1.0)
 
 
-def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps) -> StepCost:
+def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps, micro: Array) -> StepCost:
     verified = 1 + settings.mtp_tokens
     gained = sum(settings.mtp_acceptance**i for i in range(verified))
     sequences = steps.batch / steps.pp
@@ -96,7 +129,7 @@ def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps)
     work = attention.decode_work(
         model, sequences=sequences, tokens=as_array(verified), cached=steps.length, tp=steps.tp
     )
-    parts, micro = _common_parts(dev, model, settings, steps, work, new=new, expanded=new, passes=as_array(1.0))
+    parts = _common_parts(dev, model, settings, steps, work, new=new, expanded=new, passes=as_array(1.0), micro=micro)
     drafted = settings.mtp_tokens / model.layers
     parts = tuple(_scaled(part, 1 + drafted) for part in parts)  # a draft layer costs about what another layer does
     head = ffn.head_part(dev, model, tokens=sequences * (verified + settings.mtp_tokens), tp=steps.tp)
@@ -114,10 +147,9 @@ def _common_parts(
     new: Array,
     expanded: Array,
     passes: Array,
-) -> tuple[tuple[Part, ...], Array]:
-    """Parts that both phases have, over all layers and `passes` over the model; and the micro-batches of a pass."""
-    split = settings.two_micro_batches and model.experts is not None
-    micro = np.where(steps.devices > 1, 2.0, 1.0) if split else as_array(1.0)
+    micro: Array,
+) -> tuple[Part, ...]:
+    """Parts that both phases have, over all layers and `passes` over the model of `micro` micro-batches each."""
     loads = micro * passes
     parts = [
         *_attention_parts(dev, model, work, rows=new, expanded=expanded, loads=loads),
@@ -152,7 +184,7 @@ def _common_parts(
             micro_batches=loads,
         )
     stage = collectives.transfer_part(dev, model, tokens=new, tp=steps.tp, pp=steps.pp, stage_devices=steps.devices)
-    return (*parts, stage), micro
+    return (*parts, stage)
 
 
 def _attention_parts(
@@ -235,4 +267,5 @@ def _sum(
         hidden_ms=hidden,
         scale=scale,
         total_ms=as_array(whole * scale),
+        overlapped=micro > 1,
     )

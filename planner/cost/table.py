@@ -22,6 +22,7 @@ from planner.cost.rates import decode_rates, prefill_rates
 from planner.cost.reference import decode_rates as reference_decode_rates
 from planner.cost.reference import prefill_rates as reference_prefill_rates
 from planner.cost.reference import reference_configurations
+from planner.cost.service_levels import ServiceBounds
 from planner.cost.tabulated import TabulatedBackend
 from planner.domain import (
     ClassPerformance,
@@ -35,6 +36,7 @@ from planner.domain import (
     ParallelConfig,
     Phase,
     PhasePerformance,
+    SloSettings,
     Workload,
 )
 
@@ -43,22 +45,34 @@ _SHAPES_AT_ONCE = 256  # bounds the arrays to a few megabytes
 
 
 def tabulate(
-    gpu: GpuSpec, size: int, *, model: ModelSpec, workload: Workload, settings: CostSettings
+    gpu: GpuSpec,
+    size: int,
+    *,
+    model: ModelSpec,
+    workload: Workload,
+    settings: CostSettings,
+    slo: SloSettings | None = None,
 ) -> ClassPerformance:
     """What an island of `size` GPUs does in each phase and range, at its one best configuration per phase."""
-    return tabulate_sizes(gpu, [size], model=model, workload=workload, settings=settings)[0]
+    return tabulate_sizes(gpu, [size], model=model, workload=workload, settings=settings, slo=slo)[0]
 
 
 def tabulate_sizes(
-    gpu: GpuSpec, sizes: Sequence[int], *, model: ModelSpec, workload: Workload, settings: CostSettings
+    gpu: GpuSpec,
+    sizes: Sequence[int],
+    *,
+    model: ModelSpec,
+    workload: Workload,
+    settings: CostSettings,
+    slo: SloSettings | None = None,
 ) -> list[ClassPerformance]:
-    """`tabulate` for every size, much cheaper than one by one.
+    """`tabulate` for every size, much cheaper than one by one. Rates keep to `slo`; reference mode does not heed it.
 
     Raises InputError where the GPU lacks a figure, or a profile has nothing on it.
     """
     require_figures(gpu)
     require_drafts(model, settings)
-    halves = {phase: _phase(gpu, sizes, phase, model, workload, settings) for phase in Phase}
+    halves = {phase: _phase(gpu, sizes, phase, model, workload, settings, slo) for phase in Phase}
     return [
         ClassPerformance(island=IslandClass(gpu=gpu.name, size=size), prefill=prefill, decode=decode)
         for size, prefill, decode in zip(sizes, halves[Phase.PREFILL], halves[Phase.DECODE], strict=True)
@@ -66,24 +80,36 @@ def tabulate_sizes(
 
 
 def smallest_island(
-    gpu: GpuSpec, phase: Phase, *, model: ModelSpec, workload: Workload, settings: CostSettings
+    gpu: GpuSpec,
+    phase: Phase,
+    *,
+    model: ModelSpec,
+    workload: Workload,
+    settings: CostSettings,
+    slo: SloSettings | None = None,
 ) -> int | None:
     """Fewest GPUs of this type that serve every range of `phase` in one island; None beyond 512 GPUs."""
     require_figures(gpu)
     for first in range(1, LARGEST_SOUGHT_ISLAND + 1, 64):
         sizes = range(first, first + 64)
-        for size, row in zip(sizes, _phase(gpu, sizes, phase, model, workload, settings), strict=True):
+        for size, row in zip(sizes, _phase(gpu, sizes, phase, model, workload, settings, slo), strict=True):
             if all(rate > 0 for rate in row.rates_rps):
                 return size
     return None
 
 
 def _phase(
-    gpu: GpuSpec, sizes: Sequence[int], phase: Phase, model: ModelSpec, workload: Workload, settings: CostSettings
+    gpu: GpuSpec,
+    sizes: Sequence[int],
+    phase: Phase,
+    model: ModelSpec,
+    workload: Workload,
+    settings: CostSettings,
+    slo: SloSettings | None,
 ) -> list[PhasePerformance]:
     if settings.mode is CostMode.REFERENCE:
         return [_reference_row(gpu, size, phase, model, workload, settings) for size in sizes]
-    shapes = _Shapes.of(gpu, sizes, phase, model, workload, settings)
+    shapes = _Shapes.of(gpu, sizes, phase, model, workload, settings, slo)
     probabilities = np.array([r.probability for r in workload.ranges])
     return [_row(shapes, size, probabilities, gpu, model, settings) for size in sizes]
 
@@ -106,6 +132,7 @@ class _Shapes:
         model: ModelSpec,
         workload: Workload,
         settings: CostSettings,
+        slo: SloSettings | None,
     ) -> "_Shapes":
         """The shapes for `sizes`, computed in pieces that bound the memory they take."""
         configs: list[ParallelConfig] = []
@@ -117,8 +144,9 @@ class _Shapes:
         backend, of_phase = open_backend(gpu, model, settings), _RATES[phase]
         if isinstance(backend, TabulatedBackend):
             backend.require_coverage(phase, midpoints(workload))
+        bounds = ServiceBounds.of(slo, workload)
         pieces = [
-            of_phase(backend, gpu, model, settings, workload, Degrees.of(configs[k : k + _SHAPES_AT_ONCE]))
+            of_phase(backend, gpu, model, settings, workload, Degrees.of(configs[k : k + _SHAPES_AT_ONCE]), bounds)
             for k in range(0, len(configs), _SHAPES_AT_ONCE)
         ]
         grid = RateGrid.joined(pieces, len(workload.ranges))
@@ -148,7 +176,8 @@ def _row(
         return _idle(len(probabilities), f"no parallel configuration of {size} GPUs suits {model.name}")
     rows, copies = (np.array(column) for column in zip(*found, strict=True))
     rates = shapes.grid.rates_rps[rows] * copies[:, None]
-    chosen = choose(rates, probabilities)
+    served = (rates > 0).sum(axis=1)
+    chosen = choose(rates, probabilities, among=np.flatnonzero(served == served.max()).tolist())
     if chosen is None:
         return _idle(len(probabilities), _shortage(gpu, model, settings, [shapes.configs[row] for row in rows]))
     row, config = int(rows[chosen]), shapes.configs[int(rows[chosen])]
@@ -160,7 +189,13 @@ def _row(
         step_ms=tuple(shapes.grid.step_ms[row].tolist()),
         origin=origin,
         origin_source=said,
+        utilisation_limits=_cells(shapes.grid.utilisation_limits, row),
+        service_ms=_cells(shapes.grid.service_ms, row),
     )
+
+
+def _cells(grid: Array | None, row: int) -> tuple[float, ...]:
+    return () if grid is None else tuple(grid[row].tolist())
 
 
 def _reference_row(

@@ -39,7 +39,8 @@ class Measurement:
     def label(self) -> str:
         """The measurement in words."""
         degrees = f"tp {self.tp} dp {self.dp}" + (f" pp {self.pp}" if self.pp > 1 else "")
-        return f"{self.gpu} {self.model} {self.phase} {degrees}, {self.length} tokens, batch {self.batch:g}"
+        even = ", balanced experts" if self.balanced else ""
+        return f"{self.gpu} {self.model} {self.phase} {degrees}, {self.length} tokens, batch {self.batch:g}{even}"
 
     @property
     def tokens_per_s_per_gpu(self) -> float:

@@ -13,6 +13,8 @@ class PhasePerformance:
 
     `rates_rps[j]`: requests/s if the island did nothing but range j (0: cannot). `batch_sizes[j]`: prompts per rank
     and step (prefill) or sequences per attention group (decode). `step_ms[j]`: one prefill step, or one output token.
+    Under service levels `rates_rps` keep to them: `utilisation_limits[j]` is the busy share that they stop at (empty: 1),
+    and `service_ms[j]` what a bound is held against: prefill and KV transfer, or TPOT as bounded (empty: no bound).
     `parallel` is None, and `reason` says why, where the class cannot serve the phase at all. `origin` and
     `origin_source` say how firm the rates are.
     """
@@ -24,11 +26,17 @@ class PhasePerformance:
     reason: str = ""
     origin: Origin = Origin.DEFAULT
     origin_source: str = ""
+    utilisation_limits: tuple[float, ...] = ()
+    service_ms: tuple[float, ...] = ()
 
     @property
     def serves(self) -> bool:
         """Whether any range can be served."""
         return any(rate > 0 for rate in self.rates_rps)
+
+    def utilisation_limit(self, j: int) -> float:
+        """Busy share at which the rate of range j stops."""
+        return self.utilisation_limits[j] if self.utilisation_limits else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import yaml
 
 from planner.domain import Calibration, CalibrationFit, Factor, Origin
 from planner.domain.efficiency import BOUNDS
+from planner.errors import InputError
 from planner.files.documents import read_yaml
 from planner.files.sections import Section
 from planner.files.single_files import write_file
@@ -16,6 +17,11 @@ _HEAD = "# Efficiency factors fitted to measurements; a scenario names this file
 
 def load_calibration(path: Path) -> Calibration:
     """The calibration of a file. InputError names file, factor and key."""
+    if path.suffix == ".csv":
+        raise InputError(
+            f"{path}: must be a calibration file (YAML), is a CSV.",
+            hint="Make one of it: planner cost calibrate FILE.csv.",
+        )
     return calibration_from_document(read_yaml(path))
 
 

@@ -34,6 +34,9 @@ def read_sources(section: Section, base: Path, mode: CostMode) -> CostSources:
     tabulated = source is CostSource.TABULATED
     if tabulated and not profile:
         raise section.fault("profile", "given where cost.source is tabulated", hint="Name a CSV of measurements.")
+    for key in ("mtp_tokens", "redundant_experts"):
+        if tabulated and not section.is_empty(key) and section.integer(key, low=0):
+            raise section.fault(key, "0 where cost.source is tabulated: a profile does not tell its effect")
     if profile and not tabulated:
         raise section.fault("source", "tabulated where cost.profile is given", hint="Add source: tabulated.")
     if mode is CostMode.REFERENCE and (tabulated or calibration):

@@ -27,8 +27,8 @@ def _rate(plan: Plan, found: Certificate) -> list[str]:
         return ["How far this is from the best possible layout is not known."]
     fleet = "these GPUs" if plan.scenario.objective.rents else "this inventory"
     return [
-        f"**Within {_percent(found.gap)} of the best possible layout** of {fleet} under this model: none serves more than "
-        f"{rate(found.bound_rps)} requests/s."
+        f"**Within {_percent(found.gap)} of the best possible layout** of {fleet} under this model: none serves more "
+        f"than {rate(found.bound_rps)} requests/s."
     ]
 
 

@@ -77,6 +77,30 @@ class SearchResult:
     best: Evaluation | None
     unanswered: int = 0
 
+    def with_solved(self, evaluation: Evaluation) -> "SearchResult":
+        """The result with one more trial, of a layout that was solved for."""
+        trials = self.record.trials
+        rounds = 1 + max((trial.iteration for trial in trials), default=-1)
+        trial = _solved_trial(len(trials), rounds, evaluation)
+        better = evaluation.throughput_rps > (self.best.throughput_rps if self.best else 0.0)
+        return SearchResult(
+            record=SearchRecord(trials=(*trials, trial), best_trial=trial.index if better else self.record.best_trial),
+            best=evaluation if better else self.best,
+            unanswered=self.unanswered,
+        )
+
+
+def _solved_trial(index: int, iteration: int, evaluation: Evaluation) -> Trial:
+    return Trial(
+        index=index,
+        iteration=iteration,
+        parameters=(),
+        layout=evaluation.layout,
+        throughput_rps=evaluation.throughput_rps,
+        generator=SearchMethod.EXACT.value,
+        error=evaluation.error,
+    )
+
 
 def optimize(
     inventory: Inventory,
@@ -116,18 +140,9 @@ def optimize(
 def given(layout: Layout, evaluate: EvaluateLayouts, progress: ReportProgress = no_progress) -> SearchResult:
     """The record of a layout that was not searched for, but solved: one trial."""
     (evaluation,) = evaluate([layout])
-    trial = Trial(
-        index=0,
-        iteration=0,
-        parameters=(),
-        layout=layout,
-        throughput_rps=evaluation.throughput_rps,
-        generator=SearchMethod.EXACT.value,
-        error=evaluation.error,
-    )
     progress(1, 1, evaluation.throughput_rps)
-    best = evaluation if evaluation.throughput_rps > 0 else None
-    return SearchResult(record=SearchRecord(trials=(trial,), best_trial=0), best=best, unanswered=evaluation.failed)
+    nothing = SearchResult(record=SearchRecord(trials=(), best_trial=0), best=None, unanswered=evaluation.failed)
+    return nothing.with_solved(evaluation)
 
 
 def _bayesian(space: Space, settings: SearchSettings) -> Proposer:

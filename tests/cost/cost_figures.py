@@ -120,6 +120,7 @@ def step(
     cached: Any = 0.0,
     shape: ModelSpec | str = "deepseek-v3",
     settings: CostSettings = PLAIN,
+    overlap: bool | None = None,
     **changed: Any,
 ) -> StepCost:
     """One step of the default model, with its parts; `changed` are settings."""
@@ -131,6 +132,7 @@ def step(
         model(shape) if isinstance(shape, str) else shape,
         replace(settings, **changed) if changed else settings,
         steps,
+        overlap=overlap,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from cost_figures import gpu
 
-from planner.cost import BUILT_IN, PUBLISHED_FREE, UNFITTED, fit_calibration, predict_ms
+from planner.cost import BUILT_IN, PUBLISHED_FREE, UNFITTED, doubts, fit_calibration, predict_ms
 from planner.cost.efficiency import efficiency_of, merged, origin_of
 from planner.domain import Calibration, CalibrationFit, Factor, Measurement, Origin, Phase
 from planner.errors import InputError
@@ -154,3 +154,30 @@ def test_data_sheet_figures_are_not_factors() -> None:
         assert factor.value > 0
     shares = ("gemm", "expert", "attention_prefill", "attention_decode", "memory", "nvlink", "overlap")
     assert all(f.value <= 1 for f in BUILT_IN.factors if f.name in shares or f.name.startswith(("kernels", "nic")))
+
+
+class TestWhatCannotHaveBeenMeasured:
+    @pytest.mark.parametrize(
+        ("changed", "said"),
+        [
+            ({"tp": 3, "dp": 32, "ep": 96}, "row 7: tp: must divide the 128 attention heads"),
+            ({"tp": 16, "dp": 2, "ep": 32}, "row 7: tp: must stay within one host"),
+            ({"dp": 300, "ep": 300}, "row 7: devices: must be at most the 256 experts"),
+            ({"dp": 1, "ep": 1}, "row 7: the weights of deepseek-v3 must fit on 1 H20"),
+            ({"length": 4_096_000}, "row 7: length must be at most the 163840 tokens"),
+            ({"batch": 1e9}, "row 7: the cache of the batch must fit"),
+            ({"ms": 0.001}, "row 7: ms must be at least what the data sheet allows"),
+        ],
+    )
+    def test_is_refused_with_its_row(self, changed: dict[str, float], said: str) -> None:
+        possible = replace(step("H20", Phase.DECODE, 4096, 32, ms=80.0, dp=32), row=7)
+        records = {"H20": gpu("H20")}, {"deepseek-v3": load_model("deepseek-v3")}
+        assert fit_calibration([possible], *records, name="mine").points
+        with pytest.raises(InputError, match=said):
+            fit_calibration([replace(possible, **changed)], *records, name="mine")
+
+    def test_a_doubtful_fit_is_told(self) -> None:
+        odd = replace(step("H20", Phase.DECODE, 4096, 32, ms=1e6, dp=32), row=3)
+        fit = fit_calibration([odd], {"H20": gpu("H20")}, {"deepseek-v3": load_model("deepseek-v3")}, name="mine")
+        assert any("at its bound" in one for one in doubts(fit))
+        assert any("row 3 is" in one for one in doubts(fit))

@@ -268,10 +268,22 @@ class TestPipeline:
 
 class TestTwoMicroBatches:
     @pytest.mark.parametrize("phase", Phase)
+    @pytest.mark.parametrize("dp", [1, 8, 64])
+    @pytest.mark.parametrize("batch", [1, 256])
+    def test_each_step_gets_the_faster_way(self, phase: Phase, dp: int, batch: int) -> None:
+        asked: dict[str, Any] = {"length": 2048, "batch": batch, "dp": dp, "settings": CostSettings()}
+        one, two = (step("H800", phase, overlap=overlap, **asked).total_ms for overlap in (False, True))
+        either = step("H800", phase, **asked)
+        assert float(either.total_ms) == min(float(one), float(two))
+        assert bool(either.overlapped) == (float(two) < float(one))
+        assert sum(float(p.ms) for p in either.parts) - float(either.hidden_ms) == pytest.approx(float(either.total_ms))
+        assert float(step("H800", phase, two_micro_batches=False, **asked).total_ms) == float(one)
+
+    @pytest.mark.parametrize("phase", Phase)
     @pytest.mark.parametrize("dp", [8, 64])
     def test_the_hidden_part(self, phase: Phase, dp: int) -> None:
         spec = gpu("H800")
-        found = step(spec, phase, length=4096, batch=4 if phase is PREFILL else 128, dp=dp, settings=CostSettings())
+        found = step(spec, phase, length=4096, batch=4 if phase is PREFILL else 128, dp=dp, overlap=True)
         every = ("projections", "attention", "all-reduce", "small kernels")
         computing = MOE_LAYERS / LAYERS * sum(float(found.part(name).ms) for name in every)
         computing += float(found.part("shared experts").ms + found.part("routed experts").ms)

@@ -10,11 +10,20 @@ from cost_workloads import workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost import decode_time, max_batch_size, prefill_time, smallest_island, tabulate, tabulate_sizes
+from planner.cost import (
+    compare_configurations,
+    decode_time,
+    max_batch_size,
+    prefill_time,
+    smallest_island,
+    tabulate,
+    tabulate_sizes,
+)
 from planner.cost.memory import experts_on_device, max_prompts
 from planner.cost.parallelism import choose, configurations
 from planner.cost.reference import reference_configurations
 from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase, PhasePerformance
+from planner.files import load_model
 
 GPUS = ("H200", "GB200-NVL72", "Rubin-NVL144")
 MODELS = ("deepseek-v3", "llama-3.1-70b", "gpt-oss-120b", "mixtral-8x7b", "qwen3-30b-a3b")
@@ -256,3 +265,20 @@ def test_smallest_island_serves_everything_and_nothing_smaller_does(name: str, s
     rows = tabulate_sizes(gpu(name), range(1, least + 1), **kept)
     served = [min(row.phase(phase).rates_rps) > 0 for row in rows]
     assert served == [False] * (least - 1) + [True]
+
+
+@pytest.mark.parametrize(("name", "shape", "size"), [("H20", "kimi-k2", 45), ("H20", "deepseek-v3", 64)])
+def test_a_configuration_that_serves_every_range_comes_before_a_faster_one(name: str, shape: str, size: int) -> None:
+    lengths = (128, 2048, 6000, 14_000)
+    asked = {"model": load_model(shape), "workload": workload(lengths, (0.7, 0.28, 0.0199, 0.0001))}
+    for redundant in (0, 128):
+        row = tabulate(gpu(name), size, settings=CostSettings(redundant_experts=redundant), **asked)
+        found = compare_configurations(
+            gpu(name),
+            load_model(shape),
+            Phase.PREFILL,
+            size=size,
+            lengths=lengths,
+            settings=CostSettings(redundant_experts=redundant),
+        )
+        assert sum(r > 0 for r in row.prefill.rates_rps) == max(sum(r > 0 for r in c.rates_rps) for c in found)

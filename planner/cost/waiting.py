@@ -1,0 +1,123 @@
+"""Waiting before one replica that takes prompts in steps, or sequences in places.
+
+| symbol | meaning | unit |
+|---|---|---|
+| u | utilisation of the replica | 1 |
+| w[k] | share of its busy time on prompts of kind k | 1 |
+| m[k] | places of a step (all ranks) or of a decode batch (all groups) | 1 |
+| T[k] | time between two starts of steps (prefill: t / pp), or that a sequence stays (decode) | ms |
+| c | servers: mean places over prompts, sum_k w m/T / sum_k w/T | 1 |
+| S[k] = c T[k] / m[k] | service time on one of c servers | ms |
+| b | chance that a step is under way: min(1, u sum_k w m); half-empty steps last as long as full ones | 1 |
+
+Ranks share experts, so they start steps together: a prompt waits for the step under way to end, b sum_k w T/2 on
+average, P(> x) = b sum_k w (1 - x/T)+, and then in an M/G/c queue for a place. One place (c = 1): M/G/1 holds the rest
+of the step already. Quantiles of both are added, which overstates the whole. Arrivals are Poisson.
+Not in it: pauses of short prompts' ranks while another rank takes a longer step.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.queueing import mean_wait, wait_quantile
+
+_HALVINGS = 30
+_ONE = 1 + 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """What waits before one replica. Arrays have shape (..., kinds); `shares` sum to 1 over the kinds.
+
+    `in_steps`: all places start together. `variation`: of the service time within a kind (squared coefficient).
+    """
+
+    places: Array
+    interval_ms: Array
+    shares: Array
+    in_steps: bool = True
+    variation: float = 0.0
+
+    @property
+    def servers(self) -> Array:
+        """c, shape (...)."""
+        return np.asarray((self.shares * self.places / self.interval_ms).sum(-1) / self._starts)
+
+    @property
+    def _starts(self) -> Array:
+        return np.asarray((self.shares / self.interval_ms).sum(-1))
+
+    def _service(self) -> tuple[Array, Array, Array]:
+        """(c, mean S, cs2)."""
+        rate = (self.shares * self.places / self.interval_ms).sum(-1)
+        servers = rate / self._starts
+        between = rate * (self.shares * self.interval_ms / self.places).sum(-1) - 1
+        return servers, np.asarray(servers / rate), np.asarray(np.maximum(between, 0.0) + self.variation)
+
+    def _under_way(self, utilisation: Array) -> Array:
+        return np.asarray(np.minimum(1.0, utilisation * (self.shares * self.places).sum(-1)))
+
+    def mean_ms(self, utilisation: Array) -> Array:
+        """Mean wait, shape (...)."""
+        servers, service, variation = self._service()
+        queue = mean_wait(servers, utilisation, service, service_variation=variation)
+        if not self.in_steps:
+            return queue
+        rest = self._under_way(utilisation) * (self.shares * self.interval_ms).sum(-1) / 2
+        return np.asarray(queue + np.where(servers > _ONE, rest, 0.0))
+
+    def meets(self, utilisation: Array, slack_ms: Array, misses: float | None) -> Array:
+        """Whether the mean wait, or that of all but a share `misses`, is at most `slack_ms`; shape (...)."""
+        if misses is None:
+            return np.asarray((slack_ms >= 0) & (self.mean_ms(utilisation) <= slack_ms))
+        servers, service, variation = self._service()
+        queue = wait_quantile(servers, utilisation, service, misses=misses, service_variation=variation)
+        left = slack_ms - queue
+        fits = (slack_ms >= 0) & (left >= 0)
+        if not self.in_steps:
+            return np.asarray(fits)
+        rest = np.where(servers > _ONE, left, slack_ms)
+        return np.asarray(fits & (self._late(utilisation, rest) <= misses))
+
+    def _late(self, utilisation: Array, wait_ms: Array) -> Array:
+        """Chance that the step under way lasts longer than `wait_ms`."""
+        with np.errstate(invalid="ignore"):
+            longer = np.maximum(1 - wait_ms[..., None] / self.interval_ms, 0.0)
+        return np.asarray(self._under_way(utilisation) * (self.shares * longer).sum(-1))
+
+    def quantile_ms(self, utilisation: Array, misses: float) -> Array:
+        """The wait that `meets` just accepts (ms), shape (...)."""
+        high = np.ones(np.shape(utilisation)) * self.interval_ms.max(-1)
+        for _ in range(_HALVINGS):
+            high = np.where(self.meets(utilisation, high, misses), high, 2 * high)
+        low = np.zeros(high.shape)
+        for _ in range(2 * _HALVINGS):
+            middle = (low + high) / 2
+            enough = self.meets(utilisation, middle, misses)
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return np.asarray(high)
+
+    def largest_utilisation(self, slack_ms: Array, misses: float | None) -> Array:
+        """Utilisation up to which `meets` holds, in [0, 1), shape (...); 1 where the slack is infinite."""
+        low = np.zeros(np.shape(slack_ms))
+        high = np.ones(np.shape(slack_ms))
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            enough = self.meets(middle, slack_ms, misses)
+            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        return np.asarray(np.where(np.isinf(slack_ms), 1.0, low))
+
+
+def largest_share(queue: Queue, utilisation: float, slack_ms: float, misses: float | None) -> float:
+    """Share in [0, 1] of the load `utilisation` at which the wait of `queue` stays within `slack_ms`."""
+    if bool(queue.meets(np.asarray(utilisation), np.asarray(slack_ms), misses)):
+        return 1.0
+    return min(1.0, float(queue.largest_utilisation(np.asarray(slack_ms), misses)) / utilisation)
+
+
+def predicted_wait(queue: Queue, utilisation: float, misses: float | None) -> tuple[float, float | None]:
+    """(mean, quantile) of the wait (ms); no quantile without `misses`."""
+    load = np.asarray(utilisation)
+    return float(queue.mean_ms(load)), None if misses is None else float(queue.quantile_ms(load, misses))

@@ -1,0 +1,46 @@
+"""What a plan promises about waiting: bounds, predictions, and the goodput that keeps them."""
+
+from dataclasses import dataclass
+
+from planner.domain.layout import IslandClass, Phase
+from planner.domain.slo import SloSettings
+from planner.domain.workload import LengthRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeService:
+    """One phase of one range at the plan's goodput, on the island class that is slowest in it.
+
+    Prefill: time to first token; decode: time per output token (ms). `bound_ms` is None where nothing is bounded,
+    `percentile_ms` where the bounds hold for the mean.
+    """
+
+    phase: Phase
+    start: int
+    end: int
+    bound_ms: float | None
+    mean_ms: float
+    percentile_ms: float | None
+    island: IslandClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """`goodput_rps` = `factor` times what the assignment could serve; `binding` is whose queue sets a factor < 1."""
+
+    goodput_rps: float
+    factor: float
+    percentile: float | None
+    binding: IslandClass | None
+    binding_phase: Phase | None
+    ranges: tuple[RangeService, ...]
+
+
+def range_bounds(slo: SloSettings, span: LengthRange) -> tuple[float | None, float | None]:
+    """(TTFT, TPOT) bounds of a range: the tightest of any prompt in it, where `slo.ranges` cut through it (ms)."""
+    edges = [span.start, *(edge for one in slo.ranges for edge in (one.start, one.end))]
+    pairs = [slo.bounds(edge) for edge in edges if span.start <= edge <= span.longest_input_tokens]
+    pairs = pairs or [slo.bounds(span.longest_input_tokens)]
+    ttft = [pair[0] for pair in pairs if pair[0] is not None]
+    tpot = [pair[1] for pair in pairs if pair[1] is not None]
+    return min(ttft, default=None), min(tpot, default=None)

@@ -1,0 +1,175 @@
+"""Throughput under service levels: how much of what an assignment could serve keeps to the bounds on TTFT.
+
+The table caps each range as if its island served nothing else. An island's real queue holds all of its ranges, and
+long prompts delay short ones: its mixture may bear less. Every island then gets the same share of the whole load.
+TPOT needs nothing here: the batches of the table keep to it, whatever the mixture.
+Arrivals reach an island by its routing shares, spread evenly over its replicas.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Queue, largest_share, mixture, predicted_wait
+from planner.domain import Assignment, Duty, IslandClass, PerformanceTable, Phase, PhasePerformance, SloSettings
+from planner.domain.service import RangeService, Service, range_bounds
+
+LEAST_SHARE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """One island class in one phase at the assignment's throughput; `ranges` are those that it serves."""
+
+    duty: Duty
+    performance: PhasePerformance
+    ranges: tuple[int, ...]
+    queue: Queue
+    utilisation: float
+
+
+def goodput_of(assignment: Assignment, table: PerformanceTable, slo: SloSettings, mean_output_tokens: float) -> Service:
+    """The largest share of `assignment`'s throughput at which every range on every island keeps to its bounds."""
+    islands = list(_loaded(assignment, table, max(1.0, mean_output_tokens)))
+    first = _first_steps(table, islands, slo)
+    factor, binding = 1.0, None
+    for island in islands:
+        share = _share(island, table, slo, first)
+        if share < factor:
+            factor, binding = share, island.duty
+    return Service(
+        goodput_rps=factor * assignment.throughput_rps,
+        factor=factor,
+        percentile=slo.percentile,
+        binding=binding.island if binding else None,
+        binding_phase=binding.phase if binding else None,
+        ranges=tuple(_services(table, islands, slo, first, factor)),
+    )
+
+
+def at_goodput(assignment: Assignment, service: Service) -> Assignment:
+    """The assignment with the rates that keep to the bounds; the shares of time stay."""
+    return replace(
+        assignment,
+        throughput_rps=service.goodput_rps,
+        prefill_rps=assignment.prefill_rps * service.factor,
+        decode_rps=assignment.decode_rps * service.factor,
+    )
+
+
+def bounds_ttft(slo: SloSettings) -> bool:
+    """Whether any prompt's TTFT is bounded: only then can queues cost throughput."""
+    return slo.ttft_ms is not None or any(one.ttft_ms is not None for one in slo.ranges)
+
+
+def _loaded(assignment: Assignment, table: PerformanceTable, tokens: float) -> Iterator[_Loaded]:
+    """Every island class that serves something, with its queue."""
+    for phase in Phase:
+        mine = [(duty, table.row(duty.island).phase(phase)) for duty in assignment.duties if duty.phase is phase]
+        totals = [
+            sum(duty.count * duty.time_shares[j] * one.rates_rps[j] for duty, one in mine)
+            for j in range(len(table.ranges))
+        ]
+        for duty, one in mine:
+            served = [share * rate for share, rate in zip(duty.time_shares, one.rates_rps, strict=True)]
+            kept = tuple(j for j, rate in enumerate(served) if rate > LEAST_SHARE * totals[j])
+            if kept and one.parallel:
+                due = {j: assignment.throughput_rps * table.ranges[j].probability * served[j] / totals[j] for j in kept}
+                yield _island(duty, one, due, tokens)
+
+
+def _island(duty: Duty, one: PhasePerformance, due_rps: dict[int, float], tokens: float) -> _Loaded:
+    """`due_rps`: what each of the islands is to serve of each range."""
+    assert one.parallel is not None
+    busy = {j: rate * one.utilisation_limit(j) / one.rates_rps[j] for j, rate in due_rps.items()}
+    whole = sum(busy.values())
+    stages = one.parallel.pp if duty.phase is Phase.PREFILL else 1
+    queue = mixture(
+        duty.phase,
+        [float(one.parallel.dp * one.batch_sizes[j]) for j in busy],
+        [one.step_ms[j] / stages for j in busy],
+        [part / whole for part in busy.values()],
+        tokens,
+    )
+    return _Loaded(duty=duty, performance=one, ranges=tuple(busy), queue=queue, utilisation=whole)
+
+
+def _first_steps(table: PerformanceTable, islands: list[_Loaded], slo: SloSettings) -> list[float]:
+    """First decode step per range: the TPOT bound; without one what the slowest island that decodes it takes (ms)."""
+    steps = []
+    for j, span in enumerate(table.ranges):
+        bound = range_bounds(slo, span)[1]
+        taken = [
+            island.performance.step_ms[j]
+            for island in islands
+            if island.duty.phase is Phase.DECODE and j in island.ranges
+        ]
+        steps.append(bound if bound is not None else max(taken, default=FIRST_STEP_MS))
+    return steps
+
+
+def _misses(slo: SloSettings) -> float | None:
+    """A percentile's misses, shared evenly by the two queues."""
+    return None if slo.percentile is None else (1 - slo.percentile / 100) / 2
+
+
+def _share(island: _Loaded, table: PerformanceTable, slo: SloSettings, first: list[float]) -> float:
+    """Share of its load at which an island's queue leaves all its ranges within their bounds."""
+    slack = [s for j in island.ranges if (s := _slack(island, j, table, slo, first)) is not None]
+    return largest_share(island.queue, island.utilisation, min(slack), _misses(slo)) if slack else 1.0
+
+
+def _slack(island: _Loaded, j: int, table: PerformanceTable, slo: SloSettings, first: list[float]) -> float | None:
+    """What the other parts of TTFT leave for the wait in this queue (ms); None where TTFT is not bounded."""
+    bound = range_bounds(slo, table.ranges[j])[0]
+    if bound is None:
+        return None
+    set_aside = PLACE_SHARE * bound if slo.percentile is None else 0.0
+    if island.duty.phase is Phase.DECODE:
+        return set_aside
+    return bound - island.performance.service_ms[j] - first[j] - set_aside
+
+
+def _services(
+    table: PerformanceTable, islands: list[_Loaded], slo: SloSettings, first: list[float], factor: float
+) -> Iterator[RangeService]:
+    waits = {id(i): predicted_wait(i.queue, i.utilisation * factor, _misses(slo)) for i in islands}
+    for phase in Phase:
+        for j in range(len(table.ranges)):
+            rows = [
+                _service(table, island, j, slo, first[j], waits[id(island)])
+                for island in islands
+                if island.duty.phase is phase and j in island.ranges
+            ]
+            if rows:
+                yield max(rows, key=lambda row: row.mean_ms if row.percentile_ms is None else row.percentile_ms)
+
+
+def _service(
+    table: PerformanceTable,
+    island: _Loaded,
+    j: int,
+    slo: SloSettings,
+    first_ms: float,
+    wait: tuple[float, float | None],
+) -> RangeService:
+    """TTFT (without the wait for a place in a decode batch) or TPOT of one range on one island class."""
+    span, one = table.ranges[j], island.performance
+    ttft_bound, tpot_bound = range_bounds(slo, span)
+    judged = one.service_ms[j] if one.service_ms else one.step_ms[j]
+    prefills = island.duty.phase is Phase.PREFILL
+    late = judged if slo.percentile is not None else None
+    if prefills and late is not None and wait[1] is not None:
+        late += wait[1] + first_ms
+    return RangeService(
+        phase=island.duty.phase,
+        start=span.start,
+        end=span.end,
+        bound_ms=ttft_bound if prefills else tpot_bound,
+        mean_ms=judged + wait[0] + first_ms if prefills else one.step_ms[j],
+        percentile_ms=late,
+        island=_class(island),
+    )
+
+
+def _class(island: _Loaded) -> IslandClass:
+    return island.duty.island
