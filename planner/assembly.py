@@ -1,5 +1,6 @@
 """Plan records from a solved assignment: islands with names, and the routing table."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -7,14 +8,18 @@ from planner.domain import (
     Assignment,
     ClassPerformance,
     Duty,
+    Flow,
     Inventory,
     IslandClass,
+    KvFlow,
     Layout,
     LengthRange,
+    ModelSpec,
     PerformanceTable,
     Phase,
     PlannedIsland,
     Route,
+    kv_gb,
 )
 
 LEAST_SHARE = 1e-6
@@ -49,6 +54,52 @@ def assemble(
     islands = [_island(inventory, one, by_island[one.id]) for one in named]
     islands.extend(_unassigned(inventory, layout, table, assignment))
     return tuple(sorted(islands, key=lambda island: island.phase is None)), routes
+
+
+def assemble_flows(model: ModelSpec, table: PerformanceTable, assignment: Assignment) -> tuple[KvFlow, ...]:
+    """Flows between named islands at the assignment's throughput: a class's flow is parted evenly, so that each of its
+    prefill islands feeds each decode island of the other class alike."""
+    sums: dict[int, float] = defaultdict(float)
+    for flow in assignment.flows:
+        sums[flow.range_index] += flow.rate_rps
+    names = {(duty.island, duty.phase): list(_names(duty)) for duty in assignment.duties}
+    return tuple(
+        one
+        for flow in sorted(assignment.flows, key=lambda flow: flow.range_index)
+        for one in _island_flows(
+            model, table, assignment.throughput_rps, flow, flow.rate_rps / sums[flow.range_index], names
+        )
+    )
+
+
+def network_bottleneck(table: PerformanceTable, assignment: Assignment) -> str:
+    """What holds the flows back; nothing where bounds on TTFT keep them below what the network carries."""
+    carried = sum(flow.rate_rps for flow in assignment.flows if flow.range_index == 0) / table.ranges[0].probability
+    return assignment.network_bottleneck if assignment.throughput_rps > carried * (1 - LEAST_SHARE) else ""
+
+
+def _island_flows(
+    model: ModelSpec,
+    table: PerformanceTable,
+    throughput_rps: float,
+    flow: Flow,
+    share: float,
+    names: dict[tuple[IslandClass, Phase], list[str]],
+) -> Iterator[KvFlow]:
+    """`share`: the flow's part of its range."""
+    span = table.ranges[flow.range_index]
+    senders, receivers = names[flow.prefill, Phase.PREFILL], names[flow.decode, Phase.DECODE]
+    rate = share * span.probability * throughput_rps / (len(senders) * len(receivers))
+    for sender in senders:
+        for receiver in receivers:
+            yield KvFlow(
+                prefill=sender,
+                decode=receiver,
+                range_start=span.start,
+                range_end=span.end,
+                rate_rps=rate,
+                gb_s=rate * kv_gb(model, span.mean_input_tokens),
+            )
 
 
 def _names(duty: Duty) -> Iterator[str]:

@@ -6,14 +6,14 @@ Raises InconsistentPlanError; a plan that breaks an invariant never leaves the p
 from collections import defaultdict
 from collections.abc import Iterator
 
-from planner.domain import Phase, Plan, PlannedIsland, Route, Workload
+from planner.domain import KvFlow, NetworkSettings, Phase, Plan, PlannedIsland, Route, Workload, kv_gb
 from planner.errors import InconsistentPlanError
 
 TOLERANCE = 1e-6  # comparisons below are written as "not within", so that a NaN fails them
 
 
 def audit(plan: Plan, workload: Workload) -> None:
-    """Check inventory, parallel degrees, shares, coverage, rates and time of every island."""
+    """Check inventory, parallel degrees, shares, coverage, rates, time and network of every island."""
     for broken in _violations(plan, workload):
         raise InconsistentPlanError(
             f"plan {plan.scenario.name}: {broken}.", hint="This is a defect of the planner; please report it."
@@ -27,6 +27,11 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
         yield from _coverage(plan, workload, phase)
     yield from _time(plan)
     yield from _totals(plan)
+    if plan.scenario.network is not None:
+        yield from _handed_over(plan, workload)
+        yield from _network(plan, plan.scenario.network)
+    elif plan.flows:
+        yield "it has KV flows, the scenario no network"
 
 
 def _inventory(plan: Plan) -> Iterator[str]:
@@ -111,6 +116,48 @@ def _totals(plan: Plan) -> Iterator[str]:
             yield f"island {island.id}: batch size is not the largest of its routes"
         if island.longest_prompt != max((route.range_end - 1 for route in mine), default=0):
             yield f"island {island.id}: longest prompt is not the longest of its routes"
+
+
+def _handed_over(plan: Plan, workload: Workload) -> Iterator[str]:
+    """Flows add up to the routes at both of their ends, and carry the caches of their requests."""
+    gb = {span.start: kv_gb(plan.scenario.model, span.mean_input_tokens) for span in workload.ranges}
+    rates: dict[tuple[Phase, str, int], float] = defaultdict(float)
+    for flow in plan.flows:
+        rates[Phase.PREFILL, flow.prefill, flow.range_start] += flow.rate_rps
+        rates[Phase.DECODE, flow.decode, flow.range_start] += flow.rate_rps
+        if not _close(flow.gb_s, flow.rate_rps * gb.get(flow.range_start, 0.0)):
+            yield f"the flow from {flow.prefill} to {flow.decode} does not carry the KV caches of its requests"
+        if not flow.rate_rps >= 0:
+            yield f"the flow from {flow.prefill} to {flow.decode} is negative"
+    for route in plan.routing:
+        sums = rates.pop((route.phase, route.island, route.range_start), 0.0)
+        if not _close(sums, route.rate_rps):
+            yield f"{route.phase} flows of {route.island} are not its routes of {route.range_start} tokens and more"
+    for phase, name, start in rates:
+        yield f"{phase} flows of {name} have no route of {start} tokens and more"
+
+
+def _network(plan: Plan, network: NetworkSettings) -> Iterator[str]:
+    """No island's NICs and no type's uplink carry more than they can."""
+    islands = {island.id: island for island in plan.islands}
+    for way in ("prefill", "decode"):
+        carried: dict[str, float] = defaultdict(float)
+        crossed: dict[str, float] = defaultdict(float)
+        for flow in plan.flows:
+            carried[getattr(flow, way)] += flow.gb_s
+            if _crosses(flow, islands):
+                crossed[islands[getattr(flow, way)].gpu] += flow.gb_s
+        for name, gb_s in carried.items():
+            nic = plan.scenario.inventory.item(islands[name].gpu).gpu.nic_gb_s
+            if not gb_s <= islands[name].size * nic * network.nic_share * (1 + TOLERANCE):
+                yield f"NICs of island {name} carry {gb_s:.6g} GB/s of KV caches, more than their share"
+        for gpu, uplink in network.switch_gb_s:
+            if not crossed[gpu] <= uplink * (1 + TOLERANCE):
+                yield f"the uplink of {gpu} carries {crossed[gpu]:.6g} GB/s, its capacity is {uplink:.6g}"
+
+
+def _crosses(flow: KvFlow, islands: dict[str, PlannedIsland]) -> bool:
+    return islands[flow.prefill].gpu != islands[flow.decode].gpu
 
 
 def _close(found: float, due: float) -> bool:

@@ -22,6 +22,7 @@ from planner.errors import InfeasibleError, SolverError
 from planner.evaluation import Evaluator
 
 MOST_STAGES = 8
+LEAST_SHARE = 0.01  # of the highest rate: what a fleet that "serves" serves at least
 MOST_REFERENCE_SIZES = 1024
 RATE = ObjectiveSettings(kind=ObjectiveKind.RATE)
 UNBOUNDED = "islands of more than 1,024 GPUs have no bound in reference mode"
@@ -78,15 +79,18 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
     offer = offer_of(scenario, evaluator, scenario.search.sizes)
     settings, objective = layout_settings(scenario), scenario.objective
     _require_reachable(scenario, offer, settings)
-    answer = best_layout(offer, objective, settings)
-    if objective.kind is ObjectiveKind.BUDGET and not answer.layout.counts:
-        cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=1e-6), settings)
+    try:
+        return best_layout(offer, objective, settings)
+    except InfeasibleError:
+        if objective.kind is not ObjectiveKind.BUDGET:
+            raise
+        least = LEAST_SHARE * relax(offer, RATE, settings).rate
+        cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=least), settings)
         raise InfeasibleError(
             f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
             f"rents no fleet that serves the workload; the cheapest costs {cheapest.value:.2f}.",
             hint="Raise the budget, or offer cheaper GPUs.",
-        )
-    return answer
+        ) from None
 
 
 def layout_settings(scenario: Scenario) -> AssignmentSettings:

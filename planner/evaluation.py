@@ -18,7 +18,9 @@ from planner.domain import (
     ClassPerformance,
     Evaluation,
     IslandClass,
+    KvTraffic,
     Layout,
+    NetworkSettings,
     PerformanceTable,
     Scenario,
     SloSettings,
@@ -90,18 +92,30 @@ class Evaluator:
     def _judge(self, fresh: Sequence[Layout]) -> Iterable[Evaluation]:
         tables = [self.table(layout) for layout in fresh]
         settings, slo, tokens = self.scenario.assignment, self.scenario.slo, self.workload.mean_output_tokens
+        network = self.scenario.network
+        kv = KvTraffic.of(self.scenario.model, self.scenario.inventory, self.workload.ranges)
         if self._pool is None:
-            return [_judge(table, layout, settings, slo, tokens) for table, layout in zip(tables, fresh, strict=True)]
+            return [
+                _judge(table, layout, settings, slo, tokens, network, kv)
+                for table, layout in zip(tables, fresh, strict=True)
+            ]
         with deaf_to_interrupts():  # the pool starts its processes when it is first asked
-            return self._pool.map(_judge, tables, fresh, repeat(settings), repeat(slo), repeat(tokens))
+            shared = (repeat(settings), repeat(slo), repeat(tokens), repeat(network), repeat(kv))
+            return self._pool.map(_judge, tables, fresh, *shared)
 
 
 def _judge(
-    table: PerformanceTable, layout: Layout, settings: AssignmentSettings, slo: SloSettings, mean_output_tokens: float
+    table: PerformanceTable,
+    layout: Layout,
+    settings: AssignmentSettings,
+    slo: SloSettings,
+    mean_output_tokens: float,
+    network: NetworkSettings | None,
+    kv: KvTraffic,
 ) -> Evaluation:
     """Under a bound on TTFT the rates are those that keep to it in every island's own mixture of ranges."""
     try:
-        assignment = assign(table, layout, settings)
+        assignment = assign(table, layout, settings, network, kv)
     except (InfeasibleError, SolverError) as error:  # one layout that fails must not end the search
         failed = isinstance(error, SolverError)
         return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error.message, failed=failed)

@@ -8,7 +8,7 @@
 | u[i, j] | share of its time that an island may spend on a range (1: all) | 1 |
 | w[i, j] | time for one request of the mix: sum over s in j of q(s) / b[i](s) | s |
 | n, B | prompts of a rank and prefill step, sequences of an attention group | 1 |
-| N | mean answer | tokens |
+| N | mean answer: of all prompts, as the plan has it, or of those of s tokens | tokens |
 
 throughput = min over islands of 1 / sum_j a w / u
 prefill b = r dp n pp 1000 / t(s, n), reference 1000 / t      decode b = r dp B 1000 / (N mean TPOT), reference r B
@@ -34,6 +34,7 @@ from planner.domain import (
     Route,
     Scenario,
 )
+from planner.errors import InputError
 from planner.units import MS_PER_S
 
 ANSWER_POINTS = 16  # where in an answer TPOT is taken; every token of a shorter answer
@@ -102,13 +103,17 @@ class ExactEvaluation:
         return self.slowest.worst_range
 
 
-def evaluate_exactly(plan: Plan, usable_time: Mapping[tuple[str, int], float] | None = None) -> ExactEvaluation:
+def evaluate_exactly(
+    plan: Plan, usable_time: Mapping[tuple[str, int], float] | None = None, *, own_answers: bool = False
+) -> ExactEvaluation:
     """Throughput of `plan` at every exact length of its workload.
 
     `usable_time[island, range start]`: the share u of its time that an island may spend on a range, 1 where missing.
+    `own_answers`: prompts of each length are answered at their own mean length, not at that of all prompts.
+    Raises InputError where the workload does not know these answers.
     """
     usable = usable_time or {}
-    exact, binned = _exact_times(plan), _midpoint_times(plan)
+    exact, binned = _exact_times(plan, own_answers), _midpoint_times(plan)
     return ExactEvaluation(
         per_phase=tuple(_phase(plan, phase, exact, binned, usable) for phase in Phase),
         busy=tuple(
@@ -118,6 +123,15 @@ def evaluate_exactly(plan: Plan, usable_time: Mapping[tuple[str, int], float] | 
 
 
 Key = tuple[str, int]  # island, start of a range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prompt:
+    """Prompts of one length: their probability and their mean answer (tokens)."""
+
+    tokens: int
+    probability: float
+    answer: float
 
 
 def _phase(
@@ -156,16 +170,19 @@ def _midpoint_times(plan: Plan) -> dict[Key, float]:
     return {(route.island, route.range_start): route.probability / route.capacity_rps for route in plan.routing}
 
 
-def _exact_times(plan: Plan) -> dict[Key, float]:
+def _exact_times(plan: Plan, own_answers: bool) -> dict[Key, float]:
     """w of every route. Islands that cannot be told apart are looked at once."""
     islands = {island.id: island for island in plan.islands}
+    prompts = _prompts(plan.scenario.workload, own_answers)
     alike: dict[tuple[str, Phase, ParallelConfig], list[Route]] = defaultdict(list)
     for route in plan.routing:
         alike[_kind(islands[route.island], route.phase)].append(route)
     times: dict[Key, float] = {}
     for (gpu, phase, parallel), routes in alike.items():
         spans = {(route.range_start, route.batch_size): route for route in routes}
-        found = dict(zip(spans, _times(plan.scenario, gpu, phase, parallel, list(spans.values())), strict=True))
+        found = dict(
+            zip(spans, _times(plan.scenario, prompts, gpu, phase, parallel, list(spans.values())), strict=True)
+        )
         times |= {(route.island, route.range_start): found[route.range_start, route.batch_size] for route in routes}
     return times
 
@@ -175,22 +192,34 @@ def _kind(island: PlannedIsland, phase: Phase) -> tuple[str, Phase, ParallelConf
     return island.gpu, phase, island.parallel
 
 
+def _prompts(profile: LengthProfile, own_answers: bool) -> list[_Prompt]:
+    """Every exact length that occurs."""
+    if own_answers and not profile.output_tokens:
+        raise InputError(
+            f"workload {profile.name}: must know the mean answer of every prompt length, came none.",
+            hint="Use a trace, or leave own_answers out.",
+        )
+    answers = profile.output_tokens if own_answers else (profile.mean_output_tokens,) * len(profile.input_tokens)
+    rows = zip(profile.input_tokens, profile.probabilities, answers, strict=True)
+    return [_Prompt(tokens=s, probability=q, answer=max(1.0, answer)) for s, q, answer in rows if q > 0]
+
+
 def _times(
-    scenario: Scenario, gpu: str, phase: Phase, parallel: ParallelConfig, routes: Sequence[Route]
+    scenario: Scenario,
+    prompts: Sequence[_Prompt],
+    gpu: str,
+    phase: Phase,
+    parallel: ParallelConfig,
+    routes: Sequence[Route],
 ) -> Iterator[float]:
     """w of each of `routes`, which are of one GPU type, phase and configuration; inf where a length is not served."""
-    members = [_lengths(scenario.workload, route) for route in routes]
-    lengths = [max(1, s) for mine in members for s, _ in mine]  # a synthetic prompt may have no token
+    members = [[one for one in prompts if route.range_start <= one.tokens < route.range_end] for route in routes]
     batches = [route.batch_size for route, mine in zip(routes, members, strict=True) for _ in mine]
-    rates = iter(_rates(scenario, gpu, phase, parallel, lengths, batches))
+    rates = iter(_rates(scenario, gpu, phase, parallel, [one for mine in members for one in mine], batches))
     for mine in members:
-        yield math.fsum(q / rate if rate > 0 else math.inf for (_, q), rate in zip(mine, rates, strict=False))
-
-
-def _lengths(profile: LengthProfile, route: Route) -> list[tuple[int, float]]:
-    """Exact lengths of a range with their probabilities."""
-    pairs = zip(profile.input_tokens, profile.probabilities, strict=True)
-    return [(s, q) for s, q in pairs if q > 0 and route.range_start <= s < route.range_end]
+        yield math.fsum(
+            one.probability / rate if rate > 0 else math.inf for one, rate in zip(mine, rates, strict=False)
+        )
 
 
 def _rates(
@@ -198,19 +227,19 @@ def _rates(
     gpu: str,
     phase: Phase,
     parallel: ParallelConfig,
-    lengths: Sequence[int],
+    prompts: Sequence[_Prompt],
     batches: Sequence[int],
 ) -> list[float]:
     """b of one island per length; 0 where the cost model has no answer (requests/s)."""
     of_phase = _prefill_rates if phase is Phase.PREFILL else _decode_rates
-    rates: list[float] = of_phase(scenario, gpu, parallel, lengths, batches).tolist()
+    rates: list[float] = of_phase(scenario, gpu, parallel, prompts, batches).tolist()
     return [rate if math.isfinite(rate) else 0.0 for rate in rates]
 
 
 def _prefill_rates(
-    scenario: Scenario, gpu: str, parallel: ParallelConfig, lengths: Sequence[int], batches: Sequence[int]
+    scenario: Scenario, gpu: str, parallel: ParallelConfig, prompts: Sequence[_Prompt], batches: Sequence[int]
 ) -> Array:
-    spec, cost = scenario.inventory.item(gpu).gpu, scenario.cost
+    spec, cost, lengths = scenario.inventory.item(gpu).gpu, scenario.cost, _lengths(prompts)
     if cost.mode is CostMode.REFERENCE:
         ms = prefill_time(
             spec,
@@ -222,26 +251,25 @@ def _prefill_rates(
             mode=cost.mode,
         ).total_ms
         return MS_PER_S / ms
-    fresh = [max(1e-6, round(s * (1 - cost.kv_cache_rate), 6)) for s in lengths]
+    fresh = [max(1e-6, round(s * (1 - cost.kv_cache_rate), 6)) for s in lengths.tolist()]
     budget = [max(1, int(cost.max_tokens_per_step / new)) for new in fresh]
-    prompts = [min(n, most) for n, most in zip(batches, budget, strict=True)]
-    taken = as_array([max(1, n) for n in prompts])
-    steps = _steps(Phase.PREFILL, parallel, as_array(lengths), taken, cached=cost.kv_cache_rate)
+    taken = as_array([min(n, most) for n, most in zip(batches, budget, strict=True)])
+    steps = _steps(Phase.PREFILL, parallel, lengths, taken.clip(min=1), cached=cost.kv_cache_rate)
     ms = open_backend(spec, scenario.model, cost).step_ms(steps)
-    return as_array(parallel.replicas * parallel.dp * parallel.pp * as_array(prompts) * MS_PER_S / ms)
+    return as_array(parallel.replicas * parallel.dp * parallel.pp * taken * MS_PER_S / ms)
 
 
 def _decode_rates(
-    scenario: Scenario, gpu: str, parallel: ParallelConfig, lengths: Sequence[int], batches: Sequence[int]
+    scenario: Scenario, gpu: str, parallel: ParallelConfig, prompts: Sequence[_Prompt], batches: Sequence[int]
 ) -> Array:
     spec, cost, model = scenario.inventory.item(gpu).gpu, scenario.cost, scenario.model
-    tokens = max(1.0, scenario.workload.mean_output_tokens)
+    answers, batch = as_array([one.answer for one in prompts]), as_array(batches)
     if cost.mode is CostMode.REFERENCE:
-        tokens = float(round(tokens))
-    points = int(min(ANSWER_POINTS, math.ceil(tokens)))
-    offsets = as_array([(k + 0.5) * tokens / points - 0.5 for k in range(points)])
-    cached, batch = as_array(lengths)[:, None] + offsets, as_array(batches)
-    decoded = as_array([max(1, b) for b in batches])[:, None]
+        answers = answers.round()
+    points = min(ANSWER_POINTS, math.ceil(answers.max()))
+    along = as_array([(k + 0.5) / points for k in range(points)])
+    cached = _lengths(prompts)[:, None] + answers[:, None] * along - 0.5
+    decoded = batch.clip(min=1)[:, None]
     if cost.mode is CostMode.REFERENCE:
         tpot = decode_time(
             spec,
@@ -252,9 +280,14 @@ def _decode_rates(
             model=model,
             mode=cost.mode,
         ).total_ms.mean(axis=-1)
-        return as_array(parallel.replicas * batch * MS_PER_S / (tokens * tpot))
+        return as_array(parallel.replicas * batch * MS_PER_S / (answers * tpot))
     tpot = open_backend(spec, model, cost).step_ms(_steps(Phase.DECODE, parallel, cached, decoded)).mean(axis=-1)
-    return as_array(parallel.replicas * parallel.dp * batch * MS_PER_S / (tokens * tpot))
+    return as_array(parallel.replicas * parallel.dp * batch * MS_PER_S / (answers * tpot))
+
+
+def _lengths(prompts: Sequence[_Prompt]) -> Array:
+    """Tokens of each prompt; a synthetic one may have none, and is counted as one token."""
+    return as_array([max(1, one.tokens) for one in prompts])
 
 
 def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, cached: float = 0.0) -> Steps:

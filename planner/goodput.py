@@ -6,19 +6,21 @@ TPOT needs nothing here: the batches of the table keep to it, whatever the mixtu
 Arrivals reach an island by its routing shares, spread evenly over its replicas.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Queue, largest_share, mixture, predicted_wait
-from planner.domain import Assignment, Duty, IslandClass, PerformanceTable, Phase, PhasePerformance, SloSettings
+from planner.domain import Assignment, Duty, ParallelConfig, PerformanceTable, Phase, PhasePerformance, SloSettings
 from planner.domain.service import RangeService, Service, range_bounds
 
 LEAST_SHARE = 1e-6
+FULL = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
-    """One island class in one phase at the assignment's throughput; `ranges` are those that it serves."""
+    """One island class in one phase at the assignment's capacity; `ranges` are those that it serves."""
 
     duty: Duty
     performance: PhasePerformance
@@ -28,7 +30,10 @@ class _Loaded:
 
 
 def goodput_of(assignment: Assignment, table: PerformanceTable, slo: SloSettings, mean_output_tokens: float) -> Service:
-    """The largest share of `assignment`'s throughput at which every range on every island keeps to its bounds."""
+    """The largest share of what `assignment` could serve at which every range on every island keeps to its bounds.
+
+    Shares of time count, not the assignment's own rates: an assignment `at_goodput` gives the same answer.
+    """
     islands = list(_loaded(assignment, table, max(1.0, mean_output_tokens)))
     first = _first_steps(table, islands, slo)
     factor, binding = 1.0, None
@@ -37,7 +42,7 @@ def goodput_of(assignment: Assignment, table: PerformanceTable, slo: SloSettings
         if share < factor:
             factor, binding = share, island.duty
     return Service(
-        goodput_rps=factor * assignment.throughput_rps,
+        goodput_rps=factor * capacity_rps(assignment, table),
         factor=factor,
         percentile=slo.percentile,
         binding=binding.island if binding else None,
@@ -61,31 +66,46 @@ def bounds_ttft(slo: SloSettings) -> bool:
     return slo.ttft_ms is not None or any(one.ttft_ms is not None for one in slo.ranges)
 
 
+def capacity_rps(assignment: Assignment, table: PerformanceTable) -> float:
+    """Rate of the whole mix that the duties' shares of time serve, before mixtures are looked at."""
+    return min(
+        total / span.probability
+        for phase in Phase
+        for total, span in zip(_totals(assignment, table, phase), table.ranges, strict=True)
+    )
+
+
+def _totals(assignment: Assignment, table: PerformanceTable, phase: Phase) -> list[float]:
+    """Requests/s per range that all islands of a phase serve together."""
+    mine = [(duty, table.row(duty.island).phase(phase)) for duty in assignment.duties if duty.phase is phase]
+    return [
+        sum(duty.count * duty.time_shares[j] * one.rates_rps[j] for duty, one in mine) for j in range(len(table.ranges))
+    ]
+
+
 def _loaded(assignment: Assignment, table: PerformanceTable, tokens: float) -> Iterator[_Loaded]:
-    """Every island class that serves something, with its queue."""
-    for phase in Phase:
-        mine = [(duty, table.row(duty.island).phase(phase)) for duty in assignment.duties if duty.phase is phase]
-        totals = [
-            sum(duty.count * duty.time_shares[j] * one.rates_rps[j] for duty, one in mine)
-            for j in range(len(table.ranges))
-        ]
-        for duty, one in mine:
-            served = [share * rate for share, rate in zip(duty.time_shares, one.rates_rps, strict=True)]
-            kept = tuple(j for j, rate in enumerate(served) if rate > LEAST_SHARE * totals[j])
-            if kept and one.parallel:
-                due = {j: assignment.throughput_rps * table.ranges[j].probability * served[j] / totals[j] for j in kept}
-                yield _island(duty, one, due, tokens)
+    """Every island class that serves something, with its queue at `capacity_rps`."""
+    rate = capacity_rps(assignment, table)
+    totals = {phase: _totals(assignment, table, phase) for phase in Phase}
+    for duty in assignment.duties:
+        one, whole = table.row(duty.island).phase(duty.phase), totals[duty.phase]
+        served = [share * alone for share, alone in zip(duty.time_shares, one.rates_rps, strict=True)]
+        kept = [j for j, here in enumerate(served) if here > LEAST_SHARE * whole[j]]
+        if kept and one.parallel:
+            due = {j: rate * table.ranges[j].probability * served[j] / whole[j] for j in kept}
+            yield _island(duty, one, one.parallel, due, tokens)
 
 
-def _island(duty: Duty, one: PhasePerformance, due_rps: dict[int, float], tokens: float) -> _Loaded:
+def _island(
+    duty: Duty, one: PhasePerformance, parallel: ParallelConfig, due_rps: dict[int, float], tokens: float
+) -> _Loaded:
     """`due_rps`: what each of the islands is to serve of each range."""
-    assert one.parallel is not None
     busy = {j: rate * one.utilisation_limit(j) / one.rates_rps[j] for j, rate in due_rps.items()}
     whole = sum(busy.values())
-    stages = one.parallel.pp if duty.phase is Phase.PREFILL else 1
+    stages = parallel.pp if duty.phase is Phase.PREFILL else 1
     queue = mixture(
         duty.phase,
-        [float(one.parallel.dp * one.batch_sizes[j]) for j in busy],
+        [float(parallel.dp * one.batch_sizes[j]) for j in busy],
         [one.step_ms[j] / stages for j in busy],
         [part / whole for part in busy.values()],
         tokens,
@@ -132,7 +152,7 @@ def _slack(island: _Loaded, j: int, table: PerformanceTable, slo: SloSettings, f
 def _services(
     table: PerformanceTable, islands: list[_Loaded], slo: SloSettings, first: list[float], factor: float
 ) -> Iterator[RangeService]:
-    waits = {id(i): predicted_wait(i.queue, i.utilisation * factor, _misses(slo)) for i in islands}
+    waits = {id(i): _wait(i, i.utilisation * factor, slo) for i in islands}
     for phase in Phase:
         for j in range(len(table.ranges)):
             rows = [
@@ -141,7 +161,18 @@ def _services(
                 if island.duty.phase is phase and j in island.ranges
             ]
             if rows:
-                yield max(rows, key=lambda row: row.mean_ms if row.percentile_ms is None else row.percentile_ms)
+                yield max(rows, key=_slowness)
+
+
+def _slowness(row: RangeService) -> float:
+    if row.mean_ms is None:
+        return math.inf
+    return row.mean_ms if row.percentile_ms is None else row.percentile_ms
+
+
+def _wait(island: _Loaded, utilisation: float, slo: SloSettings) -> tuple[float | None, float | None]:
+    """(mean, percentile) of the wait (ms); nothing where the queue has no end."""
+    return (None, None) if utilisation > FULL else predicted_wait(island.queue, utilisation, _misses(slo))
 
 
 def _service(
@@ -150,26 +181,23 @@ def _service(
     j: int,
     slo: SloSettings,
     first_ms: float,
-    wait: tuple[float, float | None],
+    wait: tuple[float | None, float | None],
 ) -> RangeService:
     """TTFT (without the wait for a place in a decode batch) or TPOT of one range on one island class."""
     span, one = table.ranges[j], island.performance
     ttft_bound, tpot_bound = range_bounds(slo, span)
     judged = one.service_ms[j] if one.service_ms else one.step_ms[j]
     prefills = island.duty.phase is Phase.PREFILL
-    late = judged if slo.percentile is not None else None
-    if prefills and late is not None and wait[1] is not None:
-        late += wait[1] + first_ms
+    mean = None if wait[0] is None else judged + wait[0] + first_ms
+    late = None if wait[1] is None else judged + wait[1] + first_ms
+    if not prefills:
+        mean, late = one.step_ms[j], None if slo.percentile is None else judged
     return RangeService(
         phase=island.duty.phase,
         start=span.start,
         end=span.end,
         bound_ms=ttft_bound if prefills else tpot_bound,
-        mean_ms=judged + wait[0] + first_ms if prefills else one.step_ms[j],
+        mean_ms=mean,
         percentile_ms=late,
-        island=_class(island),
+        island=island.duty.island,
     )
-
-
-def _class(island: _Loaded) -> IslandClass:
-    return island.duty.island

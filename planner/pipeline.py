@@ -1,6 +1,8 @@
 """The planner's table of contents: which stage follows which. No disk, no printing."""
 
-from planner.assembly import assemble
+from dataclasses import replace
+
+from planner.assembly import assemble, assemble_flows, network_bottleneck
 from planner.audit import audit
 from planner.certificate import certify, is_exact, solve_layout
 from planner.domain import Plan, ReportProgress, Scenario, Workload, no_progress
@@ -9,6 +11,7 @@ from planner.evaluation import Evaluator, open_evaluator
 from planner.feasibility import nothing_found, require_context, require_few_ranges, require_room
 from planner.provenance import estimates_of, provenance_of
 from planner.search import SearchResult, given, optimize
+from planner.sensitivity import sensitivity_of
 from planner.workload import divide
 
 
@@ -46,7 +49,10 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
         search=result.record,
         provenance=provenance_of(scenario, assignment.solver, estimates_of(table, islands)),
         certificate=certificate,
+        flows=assemble_flows(scenario.model, table, assignment),
+        network_bottleneck=network_bottleneck(table, assignment),
     )
+    finished = replace(finished, sensitivity=sensitivity_of(finished, evaluator))
     audit(finished, workload)
     return finished
 

@@ -30,6 +30,7 @@ def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publica
         "islands.csv": _csv(report.islands_frame(plan)),
         "routing.csv": _csv(report.routing_frame(plan)),
         "trials.csv": _csv(report.trials_frame(plan)),
+        **({"flows.csv": _csv(report.flows_frame(plan))} if plan.flows else {}),
         **report.render(plan),
     }
     try:

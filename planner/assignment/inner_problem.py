@@ -1,9 +1,13 @@
 """Door of the stage: who serves which range."""
 
+from dataclasses import replace
+
 import pulp
 
 from planner.assignment.deviation import maximise_throughput_less_deviation
+from planner.assignment.flows import connect
 from planner.assignment.max_rate import maximise_rate
+from planner.assignment.network import keep_network
 from planner.assignment.solver import solve
 from planner.assignment.variables import PHASES, Problem, open_problem
 from planner.domain import (
@@ -11,22 +15,33 @@ from planner.domain import (
     AssignmentSettings,
     Duty,
     Formulation,
+    KvTraffic,
     Layout,
+    NetworkSettings,
     PerformanceTable,
     Phase,
 )
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, InputError
 
 NEGLIGIBLE = 1e-9
 
 
-def assign(table: PerformanceTable, layout: Layout, settings: AssignmentSettings) -> Assignment:
-    """Assign phases and ranges to the islands of `layout`.
+def assign(
+    table: PerformanceTable,
+    layout: Layout,
+    settings: AssignmentSettings,
+    network: NetworkSettings | None = None,
+    kv: KvTraffic | None = None,
+) -> Assignment:
+    """Assign phases and ranges to the islands of `layout`; with a `network`, within what it carries of `kv`.
 
-    Raises InfeasibleError where a range cannot be served in a phase by any island, SolverError where the solver fails.
+    Raises InfeasibleError where a range cannot be served in a phase by any island, SolverError where the solver fails,
+    InputError where a network is given to the deviation formulation, which has no flows, or without its traffic.
     """
     problem = open_problem(table, layout)
     _require_service(table, problem)
+    if network is not None:
+        return _by_network(problem, settings, network, _traffic(settings, kv))
     match Formulation(settings.formulation):
         case Formulation.MAX_RATE:
             return _by_rate(problem, settings)
@@ -55,6 +70,33 @@ def _by_rate(problem: Problem, settings: AssignmentSettings) -> Assignment:
         optimal = optimal and filled
         times |= half
     return _assignment(problem, prefill, times, optimal, solver)
+
+
+def _by_network(
+    problem: Problem, settings: AssignmentSettings, network: NetworkSettings, kv: KvTraffic
+) -> Assignment:
+    """Max-rate within the network: the integer programme fixes the phases, then both are loaded together."""
+    rate = maximise_rate(problem)
+    wires = keep_network(problem, network, kv)
+    optimal, solver = solve(problem.model, settings)
+    prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
+    found = connect(problem, rate, wires, prefill, settings)
+    answer = _assignment(problem, prefill, found.times, optimal and found.optimal, solver)
+    return replace(answer, flows=found.flows, network_bottleneck=found.bottleneck)
+
+
+def _traffic(settings: AssignmentSettings, kv: KvTraffic | None) -> KvTraffic:
+    """What the network has to carry, where it can be asked at all."""
+    if settings.formulation is not Formulation.MAX_RATE:
+        raise InputError(
+            f"assignment.formulation: must be max_rate where a network is given; came {settings.formulation}.",
+            hint="Leave out `network`, or choose max_rate.",
+        )
+    if kv is None:
+        raise InputError(
+            "assign: kv must be given with network; it is missing.", hint="Give KvTraffic.of(model, inventory, ranges)."
+        )
+    return kv
 
 
 def _fill_phase(

@@ -36,6 +36,8 @@ LOSS = 0.04
 FIRST_GAP = 0.005
 ROUNDS = 8
 RESTS = 1e-6
+NOTHING = 1e-5  # a rate below this is the solver's tolerance
+SLACK = 1e-7  # of a bound, likewise
 SAME = 1e-9
 
 
@@ -81,14 +83,29 @@ def best_layout(offer: Offer, objective: ObjectiveSettings, settings: Assignment
         )
     options = list(_options(offer, relaxed))
     if objective.kind is ObjectiveKind.PER_DOLLAR:
-        return _per_dollar(offer, objective, settings, relaxed, _first(options))
+        return _served(_per_dollar(offer, objective, settings, relaxed, options))
+    return _served(_two_steps(offer, objective, settings, relaxed, options))
+
+
+def _two_steps(
+    offer: Offer,
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    relaxed: Relaxation,
+    options: list[_Option],
+) -> LayoutAnswer:
     start = replace(settings, gap=max(settings.gap, FIRST_GAP), time_limit_s=settings.time_limit_s / 3)
-    first = _solved(offer, objective, start, relaxed, _first(options))
+    rest = replace(settings, time_limit_s=settings.time_limit_s * 2 / 3)
+    try:
+        first = _solved(offer, objective, start, relaxed, _first(options))
+    except InfeasibleError:  # the few options cannot, all of them may
+        first = None
+    if first is None or not first.rate_rps > NOTHING:
+        return _solved(offer, objective, rest, relaxed, options)
     room = abs(relaxed.value - first.value)
     if room <= settings.gap * abs(relaxed.value):
         return replace(first, bound=relaxed.value, proven=True)
     needed = [o for o in options if o.waste < room]
-    rest = replace(settings, time_limit_s=settings.time_limit_s * 2 / 3)
     left = min((o.waste for o in options if o.waste >= room), default=float("inf"))
     try:
         second = _solved(offer, objective, rest, relaxed, needed, than=first.value)
@@ -98,6 +115,16 @@ def best_layout(offer: Offer, objective: ObjectiveSettings, settings: Assignment
     return replace(second, bound=bound, proven=abs(bound - second.value) <= (settings.gap + RESTS) * abs(bound))
 
 
+def _served(answer: LayoutAnswer) -> LayoutAnswer:
+    """The answer, where it serves anything at all."""
+    if not answer.rate_rps > NOTHING:
+        raise InfeasibleError(
+            "layout: no whole islands of the offered GPUs serve every range in both phases.",
+            hint="Prefill and decode need an island each: offer more GPUs, or raise the budget.",
+        )
+    return answer
+
+
 def _per_dollar(
     offer: Offer,
     objective: ObjectiveSettings,
@@ -105,14 +132,25 @@ def _per_dollar(
     relaxed: Relaxation,
     options: list[_Option],
 ) -> LayoutAnswer:
+    """Rounds on the options of least waste, and last on all of them."""
     fastest = ObjectiveSettings(kind=ObjectiveKind.RATE)
-    best = _solved(offer, fastest, settings, relaxed, options)
+    unpriced = relax(offer, fastest, settings)
+    best = _two_steps(offer, fastest, settings, unpriced, list(_options(offer, unpriced)))
+    if not best.rate_rps > NOTHING or best.rate_rps < objective.target_rps * (1 - settings.gap):
+        return replace(best, rate_rps=0.0)
     worth = best.rate_rps / _cost(best.layout, offer, objective)
-    for _ in range(ROUNDS):
-        answer = _solved(offer, objective, settings, relaxed, options, reward=worth)
+    few, every = _first(options), False
+    for _ in range(2 * ROUNDS):
+        try:
+            answer = _solved(offer, objective, settings, relaxed, options if every else few, reward=worth)
+        except InfeasibleError:
+            answer = replace(best, rate_rps=0.0)
         cost = _cost(answer.layout, offer, objective)
-        if not cost or answer.rate_rps / cost <= worth * (1 + RESTS):
-            break
+        if not cost or not answer.rate_rps > NOTHING or answer.rate_rps / cost <= worth * (1 + RESTS):
+            if every:
+                break
+            every = True
+            continue
         best, worth = answer, answer.rate_rps / cost
     proven = worth >= (1 - settings.gap) * relaxed.value
     return replace(best, value=worth, bound=relaxed.value, proven=proven)
@@ -159,8 +197,8 @@ def _solved(
 def _bound(programme: float, relaxed: float, left: float, objective: ObjectiveSettings) -> float:
     """What no layout can pass: of those of the options taken, and of those with an option that was left out."""
     if objective.minimises:
-        return max(relaxed, min(programme, relaxed + left))
-    return min(relaxed, max(programme, relaxed - left))
+        return max(relaxed, min(programme, relaxed + left)) * (1 - SLACK)
+    return min(relaxed, max(programme, relaxed - left)) * (1 + SLACK)
 
 
 def _options(offer: Offer, relaxed: Relaxation) -> Iterator[_Option]:

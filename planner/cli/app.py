@@ -13,7 +13,7 @@ from planner.cli import screen
 from planner.errors import EXIT_FAILURE, PlannerError
 
 INTERRUPTED = 130
-COMMANDS = ("plan", "check", "export", "report", "gpus", "models", "workloads")
+COMMANDS = ("plan", "frontier", "check", "export", "report", "gpus", "models", "workloads")
 GROUPS = ("workload", "cost")
 DEBUG = "PLANNER_DEBUG"
 PATIENCE_S = 15

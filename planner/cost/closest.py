@@ -70,6 +70,8 @@ def closest(
         ms = backend.step_ms(replace(steps, batch=batch[..., None])).mean(axis=-1)
         faster = (batch <= fits) & (ms + sent < best)
         best, batches = np.where(faster, ms + sent, best), np.where(faster, batch, batches)
+        if np.isfinite(best[fits >= batch]).all():
+            break  # larger batches are slower
     return [
         _closest(gpu, phase, configs, workload, best[:, j], batches[:, j], sent[:, j]) for j in range(fits.shape[1])
     ]

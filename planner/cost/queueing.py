@@ -34,7 +34,7 @@ def erlang_c(servers: Numbers, utilisation: Numbers) -> Array:
     with np.errstate(divide="ignore"):
         alone = np.exp(c * np.log(load) - load - gammaln(c + 1))
     blocked = alone / gammaincc(c + 1, load)
-    return np.asarray(blocked / (1 - rho * (1 - blocked)))
+    return np.asarray(np.minimum(blocked / (1 - rho * (1 - blocked)), 1.0))
 
 
 def mean_wait(

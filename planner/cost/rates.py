@@ -154,6 +154,7 @@ def decode_rates(
     if bounds.bounds_tpot:
         most = largest_batch_within(judged_tpot, most, np.broadcast_to(degrees.pp, most.shape), bounds.tpot_ms)
     batch = _rounded(most, degrees)
+    batch = np.where(np.isfinite(judged_tpot(batch)), batch, most)  # a profile may not reach down to it
     tpot, service = mean_tpot(batch), judged_tpot(batch)
     limits = decode_limits(bounds, degrees, batch, tpot, tokens) if bounds.bounds_ttft else np.ones(batch.shape)
     return _grid(degrees.dp * batch * MS_PER_S / (tokens * tpot) * limits, batch, tpot, limits, service)

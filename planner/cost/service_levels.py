@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.cost import attention
 from planner.cost.arrays import Array, ceil_divide
@@ -128,8 +129,8 @@ def largest_batch_within(tpot_ms: Callable[[Array], Array], most: Array, least: 
     TPOT grows with the batch; NaN (no answer) counts as small: a source answers from some batch on.
     """
 
-    def holds(batch: Array) -> Array:
-        return np.asarray(~(tpot_ms(np.maximum(batch, 1)) > bound_ms))
+    def holds(batch: Array) -> NDArray[np.bool_]:
+        return ~(tpot_ms(np.maximum(batch, 1)) > bound_ms)
 
     low = np.where((most >= least) & holds(least), least, 0)
     high = np.where(low > 0, most, 0)

@@ -1,8 +1,9 @@
 """Frozen records and the protocols between stages. Knows nothing but `units` and `errors`."""
 
-from planner.domain.assignment import Assignment, Duty
+from planner.domain.assignment import Assignment, Duty, Flow
 from planner.domain.efficiency import Calibration, Factor, Origin
 from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
+from planner.domain.frontier import Frontier, FrontierPoint
 from planner.domain.gpu import GpuSpec, Price, Source
 from planner.domain.layout import (
     Inventory,
@@ -14,9 +15,10 @@ from planner.domain.layout import (
 )
 from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
+from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.objective import Certificate, ObjectiveKind, ObjectiveSettings
 from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
-from planner.domain.plan import Estimate, Plan, PlannedIsland, Provenance, Route, SearchRecord, Trial
+from planner.domain.plan import Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route, SearchRecord, Trial
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.scenario import (
     AssignmentSettings,
@@ -33,6 +35,7 @@ from planner.domain.scenario import (
     SizeSet,
     Surrogate,
 )
+from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
 from planner.domain.slo import RangeSlo, SloSettings
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
@@ -55,20 +58,27 @@ __all__ = [
     "Evaluation",
     "Experts",
     "Factor",
+    "Flow",
     "Formulation",
+    "Frontier",
+    "FrontierPoint",
     "GpuSpec",
+    "GpuWorth",
     "GroupedAttention",
     "InputHash",
     "Inventory",
     "InventoryItem",
     "IslandClass",
     "JudgedMeasurement",
+    "KvFlow",
+    "KvTraffic",
     "Layout",
     "LengthProfile",
     "LengthRange",
     "Measurement",
     "MlaAttention",
     "ModelSpec",
+    "NetworkSettings",
     "ObjectiveKind",
     "ObjectiveSettings",
     "Origin",
@@ -77,10 +87,12 @@ __all__ = [
     "PerformanceTable",
     "Phase",
     "PhasePerformance",
+    "PhaseWorth",
     "Plan",
     "PlannedIsland",
     "Price",
     "Provenance",
+    "RangeHeadroom",
     "RangeSettings",
     "RangeSlo",
     "ReportProgress",
@@ -90,6 +102,7 @@ __all__ = [
     "SearchMethod",
     "SearchRecord",
     "SearchSettings",
+    "Sensitivity",
     "SizeSet",
     "SloSettings",
     "Source",
@@ -97,5 +110,6 @@ __all__ = [
     "Surrogate",
     "Trial",
     "Workload",
+    "kv_gb",
     "no_progress",
 ]

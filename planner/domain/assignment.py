@@ -16,13 +16,24 @@ class Duty:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Requests/s of the table's range `range_index` that one class hands to another, all islands together."""
+
+    prefill: IslandClass
+    decode: IslandClass
+    range_index: int
+    rate_rps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """Duties, and the rates they reach.
 
     `prefill_rps` and `decode_rps` are the request rates at which each phase alone could serve the whole mix;
     `throughput_rps` is their minimum. `objective_rps` is what the chosen formulation reports for itself (the same
     for max_rate; min(R_prefill, R_decode) for deviation), `deviation_rps` its total deviation from the mix.
-    `optimal` is False where the solver stopped at its time limit.
+    `optimal` is False where the solver stopped at its time limit. Where a network is given, `flows` say who hands KV
+    caches to whom, and `network_bottleneck` names the part of the network that holds the rate back (empty: none).
     """
 
     duties: tuple[Duty, ...]
@@ -33,6 +44,8 @@ class Assignment:
     deviation_rps: float = 0.0
     optimal: bool = True
     solver: str = ""
+    flows: tuple[Flow, ...] = ()
+    network_bottleneck: str = ""
 
     def phase_rps(self, phase: Phase) -> float:
         """The rate at which `phase` alone could serve the whole mix."""

@@ -13,8 +13,8 @@ class PhasePerformance:
 
     `rates_rps[j]`: requests/s if the island did nothing but range j (0: cannot). `batch_sizes[j]`: prompts per rank
     and step (prefill) or sequences per attention group (decode). `step_ms[j]`: one prefill step, or one output token.
-    Under service levels `rates_rps` keep to them: `utilisation_limits[j]` is the busy share that they stop at (empty: 1),
-    and `service_ms[j]` what a bound is held against: prefill and KV transfer, or TPOT as bounded (empty: no bound).
+    Under service levels `rates_rps` keep to them: `utilisation_limits[j]` is the busy share that they stop at (empty:
+    1), `service_ms[j]` what a bound is held against: prefill and KV transfer, or TPOT as bounded (empty: no bound).
     `parallel` is None, and `reason` says why, where the class cannot serve the phase at all. `origin` and
     `origin_source` say how firm the rates are.
     """

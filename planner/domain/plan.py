@@ -6,6 +6,7 @@ from planner.domain.efficiency import Origin
 from planner.domain.layout import Layout, ParallelConfig, Phase
 from planner.domain.objective import Certificate
 from planner.domain.scenario import Scenario
+from planner.domain.sensitivity import Sensitivity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,21 @@ class Route:
     capacity_rps: float
     batch_size: int
     step_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvFlow:
+    """What one prefill island hands to one decode island, of prompts of `range_start` <= tokens < `range_end`.
+
+    `rate_rps` at the plan's throughput; `gb_s` is the KV cache that it carries.
+    """
+
+    prefill: str
+    decode: str
+    range_start: int
+    range_end: int
+    rate_rps: float
+    gb_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +122,11 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The planner's answer to one scenario."""
+    """The planner's answer to one scenario.
+
+    `flows` are empty where the scenario has no network; `network_bottleneck` names the part of it that holds the rate
+    back (empty: none does).
+    """
 
     scenario: Scenario
     throughput_rps: float
@@ -120,6 +140,9 @@ class Plan:
     search: SearchRecord
     provenance: Provenance
     certificate: Certificate | None = None
+    sensitivity: Sensitivity | None = None
+    flows: tuple[KvFlow, ...] = ()
+    network_bottleneck: str = ""
 
     @property
     def fleet(self) -> dict[str, int]:

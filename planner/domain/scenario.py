@@ -7,6 +7,7 @@ from planner.domain.efficiency import Calibration
 from planner.domain.layout import Inventory
 from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
+from planner.domain.network import NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.slo import SloSettings
 from planner.domain.workload import LengthProfile
@@ -145,7 +146,10 @@ class InputHash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Model, workload, inventory and settings. `workload` keeps exact lengths; the pipeline cuts the ranges."""
+    """Model, workload, inventory and settings. `workload` keeps exact lengths; the pipeline cuts the ranges.
+
+    `network` is None where KV transfer is taken to be free.
+    """
 
     name: str
     model: ModelSpec
@@ -158,3 +162,4 @@ class Scenario:
     assignment: AssignmentSettings = field(default_factory=AssignmentSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     inputs: tuple[InputHash, ...] = ()
+    network: NetworkSettings | None = None

@@ -12,14 +12,15 @@ class RangeService:
     """One phase of one range at the plan's goodput, on the island class that is slowest in it.
 
     Prefill: time to first token; decode: time per output token (ms). `bound_ms` is None where nothing is bounded,
-    `percentile_ms` where the bounds hold for the mean.
+    `percentile_ms` where the bounds hold for the mean; a prefill's times are None where its island is busy all the
+    time, so that its queue has no end.
     """
 
     phase: Phase
     start: int
     end: int
     bound_ms: float | None
-    mean_ms: float
+    mean_ms: float | None
     percentile_ms: float | None
     island: IslandClass
 

@@ -20,7 +20,10 @@ PLAN_FILE = "plan.json"
 RUN_ENTRIES = frozenset(
     {PLAN_FILE, "islands.csv", "routing.csv", "trials.csv", "summary.md", "figures", "manifests"},
 )
-"""What a run folder holds; a folder with anything else in it is never replaced."""
+"""What every run folder holds."""
+
+SOME_RUN_ENTRIES = frozenset({"flows.csv"})
+"""What some runs hold besides; a folder with anything else in it is never replaced."""
 
 ATTEMPTS = 100
 Strangers = Callable[[Path], list[str]]
@@ -123,7 +126,7 @@ def _refuse_what_is_there(folder: Path, place: Path, strangers: Strangers, *, fo
 def _strangers_to_a_run(place: Path) -> list[str]:
     """Entries that no run has; all of them where there is no plan."""
     held = sorted(path.name for path in place.iterdir())
-    return [name for name in held if PLAN_FILE not in held or name not in RUN_ENTRIES]
+    return [name for name in held if PLAN_FILE not in held or name not in RUN_ENTRIES | SOME_RUN_ENTRIES]
 
 
 def _other_kinds(place: Path, files: Mapping[str, bytes]) -> list[str]:

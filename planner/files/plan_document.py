@@ -10,7 +10,9 @@ from importlib import resources
 from typing import Any
 
 from planner.domain import Plan, PlannedIsland, Provenance, Route, Trial
+from planner.files.flow_documents import flows_document
 from planner.files.scenario_documents import scenario_document
+from planner.files.sensitivity_documents import sensitivity_document
 
 SCHEMA_VERSION = 1
 Document = dict[str, Any]
@@ -29,6 +31,7 @@ def plan_document(plan: Plan) -> Document:
         "price_usd_per_hour": plan.price_usd_per_hour,
         "price_usd_per_million_tokens": plan.price_usd_per_million_tokens,
         **_certificate(plan),
+        **({"sensitivity": sensitivity_document(plan.sensitivity)} if plan.sensitivity else {}),
         "assignment": {
             "objective_rps": plan.objective_rps,
             "deviation_rps": plan.deviation_rps,
@@ -37,6 +40,7 @@ def plan_document(plan: Plan) -> Document:
         "islands": [_island(island) for island in plan.islands if island.phase],
         "idle_islands": [_idle_island(island) for island in plan.islands if not island.phase],
         "routing": [_route(route) for route in plan.routing],
+        **flows_document(plan),
         "search": {
             "best_trial": plan.search.best_trial,
             "best_by_iteration_rps": list(plan.search.best_by_iteration()),

@@ -29,8 +29,10 @@ from planner.domain import (
     Trial,
 )
 from planner.errors import InputError
+from planner.files.flow_documents import flow_contradictions, read_flows
 from planner.files.plan_document import SCHEMA_VERSION, Document, plan_schema
 from planner.files.scenarios import scenario_from_document
+from planner.files.sensitivity_documents import read_sensitivity
 
 REMEDY = "Plan again, or restore the file."
 
@@ -75,6 +77,9 @@ def _read_plan(document: Document, scenario: Scenario) -> Plan:
         ),
         provenance=provenance,
         certificate=_read_certificate(document),
+        flows=read_flows(document),
+        network_bottleneck=document.get("network_bottleneck", ""),
+        sensitivity=read_sensitivity(document["sensitivity"]) if "sensitivity" in document else None,
     )
 
 
@@ -131,6 +136,7 @@ def _contradictions(plan: Document, scenario: Scenario) -> Iterator[str]:
     for index, route in enumerate(plan["routing"]):
         if route["island"] not in names:
             yield f"routing.{index}.island: must be an island that serves, came {route['island']!r}"
+    yield from flow_contradictions(plan)
     best = plan["search"]["best_trial"]
     if best not in [trial["index"] for trial in plan["search"]["trials"]]:
         yield f"search.best_trial: must be the index of a trial, came {best}"

@@ -4,6 +4,7 @@ from planner.domain import LengthProfile, ModelSpec, Scenario, SizeSet
 from planner.files.cost_sections import cost_document
 from planner.files.model_documents import model_document
 from planner.files.models import read_model
+from planner.files.network_sections import network_document
 from planner.files.objective_sections import objective_document
 from planner.files.shipped import shipped_models, shipped_workloads
 from planner.files.slo_sections import slo_document
@@ -29,6 +30,7 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "objective": objective_document(scenario.objective),
         "assignment": _assignment(scenario),
         "search": _search(scenario),
+        **network_document(scenario.network),
     }
 
 

@@ -30,6 +30,7 @@ from planner.files.cost_sections import read_cost
 from planner.files.documents import input_hash, read_yaml, top_level
 from planner.files.inventories import read_inventory
 from planner.files.models import model_file, model_from_config, read_model
+from planner.files.network_sections import read_network, require_flows
 from planner.files.objective_sections import read_objective, require_method
 from planner.files.sections import Section, referred_from
 from planner.files.slo_sections import read_slo
@@ -51,6 +52,7 @@ _KEYS = (
     "objective",
     "assignment",
     "search",
+    "network",
 )
 
 
@@ -99,6 +101,9 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
     search = _search(document.section("search", optional=True))
     objective = read_objective(document.section("objective", optional=True))
     require_method(document.file, objective, search)
+    assignment = _assignment(document.section("assignment", optional=True))
+    network = read_network(document, [item.gpu.name for item in inventory.items])
+    require_flows(document.file, network, assignment)
     scenario = Scenario(
         name=document.name("name"),
         model=model,
@@ -108,9 +113,10 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
         cost=cost,
         slo=read_slo(document.section("slo", optional=True)),
         objective=objective,
-        assignment=_assignment(document.section("assignment", optional=True)),
+        assignment=assignment,
         search=search,
         inputs=inputs + inventory_inputs + model_inputs + workload_inputs + cost_inputs,
+        network=network,
     )
     _check_island_size(document, scenario)
     return scenario

@@ -10,7 +10,8 @@ from planner.report.cost_figures import (
 )
 from planner.report.cost_frames import accuracy_frame, configurations_frame, factors_frame, parts_frame
 from planner.report.figures import FIGURES, figure
-from planner.report.frames import Frame, islands_frame, routing_frame, trials_frame
+from planner.report.frames import Frame, flows_frame, islands_frame, routing_frame, trials_frame
+from planner.report.frontier import frontier_figure, frontier_frame, frontier_page
 from planner.report.pages import render
 from planner.report.summary import summary
 
@@ -26,6 +27,10 @@ __all__ = [
     "encode_figure",
     "factors_frame",
     "figure",
+    "flows_frame",
+    "frontier_figure",
+    "frontier_frame",
+    "frontier_page",
     "islands_frame",
     "parts_frame",
     "render",

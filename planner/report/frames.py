@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeAlias
 
-from planner.domain import Plan, PlannedIsland, Route, Trial
+from planner.domain import KvFlow, Plan, PlannedIsland, Route, Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +30,7 @@ _ISLAND_COLUMNS = (
 )
 _DEGREES = ("tp", "dp", "pp", "replicas")
 _ROUTE_COLUMNS = tuple(f.name for f in fields(Route))
+_FLOW_COLUMNS = tuple(f.name for f in fields(KvFlow))
 
 
 def islands_frame(plan: Plan) -> Frame:
@@ -42,6 +43,11 @@ def routing_frame(plan: Plan) -> Frame:
     """One row a cell (phase, range, island); `share` sums to 1 over the islands of a phase and range."""
     rows = [{name: getattr(r, name) for name in _ROUTE_COLUMNS} | {"phase": r.phase.value} for r in plan.routing]
     return _frame(rows, _ROUTE_COLUMNS)
+
+
+def flows_frame(plan: Plan) -> Frame:
+    """One row a KV flow (prefill island, decode island, range); none where the scenario has no network."""
+    return _frame([{name: getattr(flow, name) for name in _FLOW_COLUMNS} for flow in plan.flows], _FLOW_COLUMNS)
 
 
 def trials_frame(plan: Plan) -> Frame:

@@ -6,6 +6,7 @@ from planner.report.markdown import bullets, escaped
 from planner.report.notes import notes
 from planner.report.quantities import money, percent, rate, significant, whole
 from planner.report.sections import fleet_table, islands_table, provenance_list, routing_tables, search_text
+from planner.report.sensitivity import sensitivity_text
 
 BALANCED = 0.01
 """Phases whose rates differ by less than this share count as balanced."""
@@ -16,12 +17,14 @@ def summary(plan: Plan) -> str:
     parts = [
         f"# Plan: {escaped(plan.scenario.name)}",
         headline(plan),
+        *_network(plan),
         *certificate_text(plan),
         *_warning(plan),
         _question(plan.scenario),
         f"## Fleet\n\n{fleet_table(plan)}",
         f"## Islands\n\n{islands_table(plan)}",
         f"## Routing\n\n{routing_tables(plan)}",
+        *_sensitivity(plan),
         f"## Search\n\n{search_text(plan)}",
         f"## Notes\n\n{bullets(notes(plan)) or 'None.'}",
         f"## Provenance\n\n{bullets(provenance_list(plan))}",
@@ -44,6 +47,11 @@ def headline(plan: Plan) -> str:
     )
 
 
+def _sensitivity(plan: Plan) -> list[str]:
+    text = sensitivity_text(plan)
+    return ["\n\n".join(["## What would change it", *text])] if text else []
+
+
 def _price(plan: Plan) -> str:
     if plan.price_usd_per_hour <= 0:
         return "at no stated price"
@@ -56,6 +64,8 @@ def _price(plan: Plan) -> str:
 def _bottleneck(plan: Plan) -> str:
     slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
     headroom = fast / slow - 1
+    if headroom < BALANCED and plan.network_bottleneck:
+        return "**the network is the bottleneck**"
     if headroom < BALANCED:
         return f"prefill and decode are balanced to within {percent(BALANCED)}"
     narrow, wide = Phase.PREFILL, Phase.DECODE
@@ -63,6 +73,12 @@ def _bottleneck(plan: Plan) -> str:
         narrow, wide = wide, narrow
     spare = f"{100 * headroom:.0f} % headroom ({rate(fast)} requests/s)"
     return f"**{narrow} is the bottleneck**, {wide} has {spare}"
+
+
+def _network(plan: Plan) -> list[str]:
+    if not plan.network_bottleneck:
+        return []
+    return [f"network: {escaped(plan.network_bottleneck)} is the bottleneck."]
 
 
 def _warning(plan: Plan) -> list[str]:

@@ -8,14 +8,29 @@ from statistics import median
 
 import numpy as np
 import pytest
+from test_cost_speed import GPUS, SIZES
+from test_cost_speed import workload as table_workload
 
-from planner.assignment import assign
+from planner.assignment import Offer, assign, best_layout, relax
 from planner.assignment.max_rate import maximise_rate
 from planner.assignment.solver import solve
 from planner.assignment.variables import open_problem
-from planner.domain import Evaluation, Layout, Scenario, SearchMethod, SearchSettings, Workload
+from planner.cost import tabulate_sizes
+from planner.domain import (
+    AssignmentSettings,
+    CostSettings,
+    Evaluation,
+    InventoryItem,
+    Layout,
+    ObjectiveSettings,
+    PerformanceTable,
+    Scenario,
+    SearchMethod,
+    SearchSettings,
+    Workload,
+)
 from planner.evaluation import Evaluator
-from planner.files import load_scenario, shipped_scenarios
+from planner.files import load_gpu_spec, load_model, load_scenario, shipped_scenarios
 from planner.search import optimize, space_of
 from planner.workload import divide, summarize
 
@@ -98,3 +113,61 @@ def test_candidate_generation_against_evaluation(scenario: Scenario, workload: W
     show(f"a round of 16 layouts: candidate generation / evaluation = {generation / 3 / (evaluation / 4):.1f}")
     assert generation > 0
     assert evaluation > 0
+
+
+def fleet(times: int) -> Offer:
+    """Four GPU types of 128 each, every island size from 2, 32 ranges; `times` as many GPUs."""
+    gpus, model = [load_gpu_spec(name) for name in GPUS], load_model("deepseek-v3")
+    rows = [
+        row
+        for gpu in gpus
+        for row in tabulate_sizes(gpu, SIZES, model=model, workload=table_workload(), settings=CostSettings())
+    ]
+    items = [InventoryItem(gpu=gpu, count=128 * times, price_usd_per_gpu_hour=1) for gpu in gpus]
+    return Offer.of(items, rows, [span.probability for span in table_workload().ranges])
+
+
+def cpu_seconds(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def test_exact_layout_against_its_bound() -> None:
+    settings = AssignmentSettings(gap=0.005, time_limit_s=60)
+    one, hundred = fleet(1), fleet(100)
+    bound = min(cpu_seconds(lambda: relax(one, ObjectiveSettings(), settings)) for _ in range(5))
+    whole = cpu_seconds(lambda: best_layout(one, ObjectiveSettings(), settings))
+    large = cpu_seconds(lambda: best_layout(hundred, ObjectiveSettings(), settings))
+    show(
+        f"layout of 4 types, sizes 2-128, 32 ranges: optimum to 0.5 % / bound = {whole / bound:.0f}, "
+        f"a hundred times the GPUs / as they are = {large / whole:.2f} "
+        f"(bound {bound:.3f}, optimum {whole:.2f} CPU-seconds)"
+    )
+    assert large <= 2 * whole
+
+
+def test_inner_problem_of_64_islands() -> None:
+    model, rng, spent = load_model("deepseek-v3"), np.random.default_rng(0), []
+    rows = {
+        row.island: row
+        for name in GPUS
+        for row in tabulate_sizes(
+            load_gpu_spec(name),
+            [16, 20, 24, 32, 40, 48, 64],
+            model=model,
+            workload=table_workload(),
+            settings=CostSettings(),
+        )
+    }
+    for _ in range(12):
+        islands = [list(rows)[k] for k in rng.choice(len(rows), 8, replace=False)]
+        layout = Layout.of(island for island in islands for _ in range(8))
+        table = PerformanceTable(ranges=table_workload().ranges, classes=tuple(rows[island] for island in islands))
+        spent.append(cpu_seconds(partial(assign, table, layout, AssignmentSettings())))
+    bound = min(cpu_seconds(lambda: relax(fleet(1), ObjectiveSettings(), AssignmentSettings())) for _ in range(2))
+    show(
+        f"inner problem of 64 islands in 8 classes, 32 ranges: median {median(spent) * 1000:.0f} ms CPU, "
+        f"{median(spent) / bound:.1f} times the relaxation with its table"
+    )
+    assert median(spent) > 0

@@ -8,6 +8,7 @@ from pipeline_scenarios import by_deviation, shipped, short, small
 
 from planner.cost import decode_time, prefill_time
 from planner.domain import CostMode, CostSettings, LengthProfile, Phase, Plan, PlannedIsland, RangeSettings, Scenario
+from planner.errors import InputError
 from planner.exact_lengths import evaluate_exactly
 from planner.pipeline import plan
 
@@ -126,6 +127,29 @@ def test_a_plan_by_deviation_may_leave_room() -> None:
     assert found.binned_rps >= made.throughput_rps * (1 - 1e-6)
     assert found.throughput_rps == min(one.throughput_rps for one in found.per_phase)
     assert abs(found.difference) < 0.1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_answers_of_each_length_load_their_own_range(mode: CostMode) -> None:
+    scenario = over(MIDPOINTS, mode)
+    made = plan(scenario)
+    even = replace(scenario.workload, output_tokens=(28.0,) * 4)
+    same = evaluate_exactly(replace(made, scenario=replace(scenario, workload=even)), own_answers=True)
+    assert same == evaluate_exactly(made)
+    longer = replace(scenario.workload, output_tokens=(4.0, 24.0, 28.0, 56.0))
+    found = evaluate_exactly(replace(made, scenario=replace(scenario, workload=longer)), own_answers=True)
+    prefill, decode = found.per_phase
+    assert prefill == same.per_phase[0]
+    assert decode.throughput_rps < same.per_phase[1].throughput_rps
+    assert decode.worst_range == (3072, 4096)
+    assert decode.worst_range_difference == pytest.approx(1, abs=0.05)
+
+
+def test_unknown_answers_are_an_error_with_a_remedy() -> None:
+    with pytest.raises(InputError) as caught:
+        evaluate_exactly(plan(over(MIDPOINTS, CostMode.DEFAULT)), own_answers=True)
+    assert "some lengths" in caught.value.message
+    assert "trace" in caught.value.hint
 
 
 def test_a_length_that_is_not_served_leaves_no_rate() -> None:

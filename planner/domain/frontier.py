@@ -1,0 +1,45 @@
+"""What a rent buys: the best fleet found for each budget."""
+
+from dataclasses import dataclass
+
+from planner.domain.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierPoint:
+    """The best layout found for a budget, and what no layout of that budget exceeds.
+
+    `price_usd_per_hour` is what the layout costs, at most the budget. `gpus`: how many are rented, by type, in the
+    order of the inventory. `watts`: of these GPUs at full load.
+    """
+
+    budget_usd_per_hour: float
+    price_usd_per_hour: float
+    rate_rps: float
+    bound_rps: float
+    gpus: tuple[tuple[str, int], ...]
+    watts: float
+    layout: Layout
+
+    @property
+    def gap(self) -> float:
+        """1 - rate / bound."""
+        return 1 - self.rate_rps / self.bound_rps
+
+    @property
+    def requests_per_usd(self) -> float:
+        """Requests served for one USD."""
+        return self.rate_rps * 3600.0 / self.price_usd_per_hour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier:
+    """Points by rising price and rate; none is dominated. `unsolved`: budgets for which no layout was found in time."""
+
+    points: tuple[FrontierPoint, ...]
+    unsolved: tuple[float, ...] = ()
+
+    @property
+    def most_per_dollar(self) -> FrontierPoint:
+        """The point that serves most requests for one USD."""
+        return max(self.points, key=lambda point: point.requests_per_usd)

@@ -1,0 +1,78 @@
+"""What would change a plan's rate: more or fewer GPUs, a faster phase, and what is spare."""
+
+from dataclasses import dataclass
+
+from planner.domain.layout import Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuWorth:
+    """What GPUs of one type are worth, as a change of the best possible rate (requests/s) with the layout free.
+
+    `dual_rps` is the shadow price of one GPU; the other changes are re-solved with the count changed. A node is
+    `gpus_per_node` GPUs. `less_node_rps` is 0 or below, or None where the fleet has none of the type; a type with less
+    than a node loses what it has, `gpus_lost`.
+    """
+
+    gpu: str
+    gpus_per_node: int
+    gpus_lost: int
+    price_usd_per_gpu_hour: float
+    dual_rps: float
+    more_gpu_rps: float
+    more_node_rps: float
+    less_node_rps: float | None
+
+    @property
+    def rps_per_usd_hour(self) -> float | None:
+        """Requests/s that one more node adds per USD/hour; None without a price."""
+        price = self.price_usd_per_gpu_hour * self.gpus_per_node
+        return self.more_node_rps / price if price > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseWorth:
+    """`share`: of the fleet's worth, what one phase takes, by the shadow prices; both phases sum to 1.
+
+    It is also the elasticity of the best possible rate: a phase faster by 1 % raises it by `share` %.
+    `faster_rps` is the re-solved gain of a phase that is faster by 10 %.
+    """
+
+    phase: Phase
+    share: float
+    faster_rps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeHeadroom:
+    """`headroom`: what the spare time of the islands serving a range could add to its rate, relative to that rate.
+
+    Each range is taken alone: spare time can be spent once. `share`: of the fleet's worth, as in `PhaseWorth`.
+    """
+
+    phase: Phase
+    range_start: int
+    range_end: int
+    headroom: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """What binds a plan, what is spare, and what more or less of each GPU type would do.
+
+    `bound_rps`: the best possible rate that the changes start from. `binding`: the slower phase of the plan's islands,
+    None where both are alike; `headroom`: how much faster the other is, relative; it limits next, at `next_rps`.
+    `next_gpu`: with the binding phase (or the one of greater share) 10 % faster, the type of the greatest worth.
+    `drop_first`: the type whose loss of a node costs least per USD saved (per GPU where nothing has a price).
+    """
+
+    bound_rps: float
+    binding: Phase | None
+    headroom: float
+    next_rps: float
+    next_gpu: str
+    drop_first: str
+    gpus: tuple[GpuWorth, ...]
+    phases: tuple[PhaseWorth, ...]
+    ranges: tuple[RangeHeadroom, ...]

@@ -1,0 +1,28 @@
+"""KV flows in plan.json: `flows` and `network_bottleneck`, both left out of plans without a network."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from planner.domain import KvFlow, Plan
+
+
+def flows_document(plan: Plan) -> dict[str, Any]:
+    """The two keys of a plan whose scenario has a network; nothing of any other."""
+    if plan.scenario.network is None:
+        return {}
+    return {"network_bottleneck": plan.network_bottleneck, "flows": [asdict(flow) for flow in plan.flows]}
+
+
+def read_flows(document: dict[str, Any]) -> tuple[KvFlow, ...]:
+    """Flows of a document that keeps to the schema."""
+    return tuple(KvFlow(**row) for row in document.get("flows", ()))
+
+
+def flow_contradictions(document: dict[str, Any]) -> Iterator[str]:
+    """Flows whose ends are no islands that serve."""
+    names = {island["id"] for island in document["islands"]}
+    for index, flow in enumerate(document.get("flows", ())):
+        for end in ("prefill", "decode"):
+            if flow[end] not in names:
+                yield f"flows.{index}.{end}: must be an island that serves, came {flow[end]!r}"

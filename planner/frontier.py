@@ -1,0 +1,178 @@
+"""Rate against price: for budgets from the cheapest fleet that serves anything to the whole offer, the best fleet."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+from planner.assignment import LayoutAnswer, Offer, best_layout, relax
+from planner.certificate import MOST_REFERENCE_SIZES, RATE, layout_settings, offer_of
+from planner.domain import (
+    AssignmentSettings,
+    CostMode,
+    Formulation,
+    Frontier,
+    FrontierPoint,
+    Layout,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Scenario,
+)
+from planner.errors import InfeasibleError, InputError, SolverError
+from planner.evaluation import Evaluator, open_evaluator
+from planner.feasibility import require_context, require_few_ranges, require_room
+from planner.workload import divide
+
+FEWEST_POINTS = 2
+MOST_POINTS = 200
+GAP = 0.01
+SHARE_OF_TIME = 1 / 30
+"""A point's part of search.time_limit_s: 4 s of the default 120 s."""
+
+LEAST_SHARES = (1e-4, 1e-3, 1e-2, 0.1, 0.5)
+"""Shares of the best possible rate that the cheapest fleet is asked for."""
+
+ROUNDING = 1e-9
+
+ReportPoint = Callable[[int, int, FrontierPoint | None], None]
+"""Heard after each budget: done, total, and the best layout found; None where there is none in the time given."""
+
+
+def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_: None) -> Frontier:
+    """The best fleets for `points` budgets, evenly spread; points that another dominates are left out.
+
+    The scenario's own objective is not heeded, and the inner problem is that of the whole mix (`max_rate`). A point
+    gets a thirtieth of search.time_limit_s and a gap of at least 1 %. Raises InputError for a number of points outside
+    2..200, without any price, or in reference mode beyond 1,024 GPUs of a type; InfeasibleError where nothing serves.
+    """
+    _require(scenario, points)
+    judged = replace(scenario, assignment=replace(scenario.assignment, formulation=Formulation.MAX_RATE))
+    require_context(judged)
+    workload = divide(judged.workload, judged.ranges.width)
+    require_few_ranges(judged, workload)
+    with open_evaluator(judged, workload) as evaluator:
+        require_room(judged, workload, evaluator)
+        offer = offer_of(judged, evaluator, judged.search.sizes)
+        settings = layout_settings(judged)
+        settings = replace(settings, gap=max(GAP, settings.gap), time_limit_s=settings.time_limit_s * SHARE_OF_TIME)
+        found: list[FrontierPoint] = []
+        unsolved: list[float] = []
+        for done, budget in enumerate(_budgets(evaluator, offer, settings, points), start=1):
+            point = _point(evaluator, offer, settings, budget)
+            if point is None:
+                unsolved.append(budget)
+            else:
+                found.append(point)
+            progress(done, points, point)
+    return Frontier(points=undominated(found), unsolved=tuple(unsolved))
+
+
+def _require(scenario: Scenario, points: int) -> None:
+    if not FEWEST_POINTS <= points <= MOST_POINTS:
+        raise InputError(
+            f"points: must lie in {FEWEST_POINTS}..{MOST_POINTS}, came {points}.", hint="12 make a good figure."
+        )
+    items = scenario.inventory.items
+    if not any(item.price_usd_per_gpu_hour > 0 and item.count for item in items):
+        raise InputError(
+            f"scenario {scenario.name}: prices_usd_per_gpu_hour: at least one offered GPU type must have a price above "
+            "0, came none.",
+            hint="Set prices_usd_per_gpu_hour.",
+        )
+    largest = max(item.count for item in items)
+    if scenario.cost.mode is CostMode.REFERENCE and largest > MOST_REFERENCE_SIZES:
+        raise InputError(
+            f"scenario {scenario.name}: inventory: must hold at most {MOST_REFERENCE_SIZES:,} GPUs of a type in "
+            f"reference mode, came {largest:,}.",
+            hint="Take cost.mode default, or a smaller inventory.",
+        )
+
+
+def _budgets(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, points: int) -> list[float]:
+    """Evenly from the cheapest fleet's price to the whole offer's."""
+    most = evaluator.scenario.inventory.price_usd_per_hour
+    least = min(_cheapest(evaluator, offer, settings), most)
+    step = (most - least) / (points - 1)
+    # a budget must not fall short of a price by a rounding error
+    return [(least + k * step) * (1 + ROUNDING) for k in range(points)]
+
+
+def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) -> float:
+    """Price of the cheapest fleet found that serves anything (USD/hour).
+
+    A small rate drowns in the solver's tolerance on whole numbers, a large one takes more than the least: the cheapest
+    of several is taken, and the largest are asked only where the small ones find nothing.
+    """
+    most = relax(offer, RATE, settings).rate
+    prices: list[float] = []
+    for share in LEAST_SHARES:
+        if prices and share > LEAST_SHARES[2]:
+            break
+        target = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=share * most)
+        answer = _asked(offer, target, settings) if most > 0 else None
+        if answer and evaluator.evaluate(answer.layout).throughput_rps > 0:
+            prices.append(_price(answer.layout, offer))
+    if not prices:
+        raise InfeasibleError(
+            "frontier: no islands of the offered GPUs serve every range in both phases.",
+            hint="Prefill and decode need an island each: offer more GPUs, or types with more memory.",
+        )
+    return min(prices)
+
+
+def _asked(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> LayoutAnswer | None:
+    try:
+        return best_layout(offer, objective, settings)
+    except (InfeasibleError, SolverError):
+        return None
+
+
+def _point(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, budget: float) -> FrontierPoint | None:
+    asked = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=budget)
+    answer = _asked(offer, asked, settings)
+    rate = evaluator.evaluate(answer.layout).throughput_rps if answer else 0.0
+    if answer is None or not rate > 0:
+        return None
+    gpus = _rented(answer.layout, offer)
+    return FrontierPoint(
+        budget_usd_per_hour=budget,
+        price_usd_per_hour=_price(answer.layout, offer),
+        rate_rps=rate,
+        bound_rps=max(answer.bound, rate),
+        gpus=tuple(gpus.items()),
+        watts=sum(watts * gpus[gpu] for gpu, watts in zip(offer.gpus, offer.watts, strict=True)),
+        layout=answer.layout,
+    )
+
+
+def _rented(layout: Layout, offer: Offer) -> dict[str, int]:
+    rented = dict.fromkeys(offer.gpus, 0)
+    for island, count in layout.counts:
+        rented[island.gpu] += island.size * count
+    return rented
+
+
+def _price(layout: Layout, offer: Offer) -> float:
+    rented = _rented(layout, offer)
+    return sum(price * rented[gpu] for gpu, price in zip(offer.gpus, offer.prices, strict=True))
+
+
+def undominated(found: list[FrontierPoint]) -> tuple[FrontierPoint, ...]:
+    """Points by rising price that each serve more than every cheaper one.
+
+    What no layout of a budget exceeds, none of a smaller budget does: bounds come down to those of larger budgets.
+    """
+    kept: list[FrontierPoint] = []
+    for point in sorted(_tightened(found), key=lambda p: (p.price_usd_per_hour, -p.rate_rps)):
+        if point.price_usd_per_hour > 0 and (not kept or point.rate_rps > kept[-1].rate_rps):
+            kept.append(point)
+    assert all(a.price_usd_per_hour < b.price_usd_per_hour for a, b in pairwise(kept))
+    return tuple(kept)
+
+
+def _tightened(found: list[FrontierPoint]) -> list[FrontierPoint]:
+    least, rows = math.inf, []
+    for point in sorted(found, key=lambda p: -p.budget_usd_per_hour):
+        least = max(point.rate_rps, min(least, point.bound_rps))
+        rows.append(replace(point, bound_rps=least))
+    return rows

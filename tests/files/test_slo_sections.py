@@ -1,0 +1,71 @@
+"""The slo section: what is read, what is refused and how, and the way back."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from planner.domain import RangeSlo, Scenario, SloSettings
+from planner.files import scenario_document
+
+Refused = Callable[..., None]
+Read = Callable[[Mapping[str, Any]], Scenario]
+Fields = dict[str, Any]
+
+
+def slo_of(read: Read, document: Fields, section: Fields) -> SloSettings:
+    return read({**document, "slo": section}).slo
+
+
+def test_nothing_is_bounded_unless_asked_for(read: Read, document: Fields) -> None:
+    assert read(document).slo == SloSettings()
+    assert not read(document).slo.bounds_anything
+
+
+def test_bounds_and_ranges_are_read(read: Read, document: Fields) -> None:
+    found = slo_of(
+        read,
+        document,
+        {"ttft_ms": 2000, "percentile": 99, "ranges": [{"from": 4096, "ttft_ms": 5000}, {"to": 256, "tpot_ms": 25.5}]},
+    )
+    assert (found.ttft_ms, found.tpot_ms, found.percentile) == (2000, None, 99)
+    assert found.bounds(100) == (2000, 25.5)
+    assert found.bounds(256) == (2000, None)
+    assert found.bounds(4096) == (5000, None)
+    assert found.ranges[1] == RangeSlo(start=0, end=256, tpot_ms=25.5)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {},
+        {"tpot_ms": 40},
+        {"ttft_ms": 900.5, "tpot_ms": 40, "percentile": 99.9},
+        {"ranges": [{"from": 10, "to": 20, "ttft_ms": 3}], "percentile": 50},
+    ],
+)
+def test_what_is_written_is_read_back(read: Read, document: Fields, section: Fields) -> None:
+    scenario = read({**document, "slo": section})
+    written = cast(Fields, scenario_document(scenario)["slo"])
+    assert slo_of(read, document, written) == scenario.slo
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"ttft_ms": 0}, ("slo.ttft_ms", "came 0")),
+        ({"tpot_ms": -5}, ("slo.tpot_ms", "came -5")),
+        ({"tpot_ms": "fast"}, ("slo.tpot_ms", "number", "fast")),
+        ({"tpot_ms": 40, "percentile": 100}, ("slo.percentile", "100")),
+        ({"tpot_ms": 40, "percentile": 0}, ("slo.percentile", "0")),
+        ({"percentile": 99}, ("slo.percentile", "bound")),
+        ({"tpot": 40}, ("slo.tpot", "not a known key")),
+        ({"ranges": [{"from": 10, "to": 10, "tpot_ms": 3}]}, ("to", "10")),
+        ({"ranges": [{"from": 10, "to": 20}]}, ("ttft_ms", "tpot_ms", "slo.ranges")),
+        ({"ranges": [{"from": 10, "until": 20, "tpot_ms": 3}]}, ("until", "not a known key")),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    read: Read, refused: Refused, document: Fields, section: Fields, words: tuple[str, ...]
+) -> None:
+    refused(lambda: slo_of(read, document, section), *words)
