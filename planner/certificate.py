@@ -181,7 +181,12 @@ def _own(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Offer:
     for island, count in layout.counts:
         used[island.gpu] = used.get(island.gpu, 0) + island.size * count
     offer = offer_of(scenario, evaluator, scenario.search.sizes)
-    return replace(offer, counts=tuple(used.get(gpu, 0) for gpu in offer.gpus))
+    counts = tuple(used.get(gpu, 0) for gpu in offer.gpus)
+    options = tuple(
+        tuple(row for row in rows if row.island.size <= count)
+        for rows, count in zip(offer.options, counts, strict=True)
+    )
+    return replace(offer, counts=counts, options=options)
 
 
 def _beyond_reference(scenario: Scenario) -> bool:

@@ -104,15 +104,18 @@ class ExactEvaluation:
 
 
 def evaluate_exactly(
-    plan: Plan, usable_time: Mapping[tuple[str, int], float] | None = None, *, own_answers: bool = False
+    plan: Plan, usable_time: Mapping[tuple[str, int], float] | None = None, *, own_answers: bool | None = None
 ) -> ExactEvaluation:
     """Throughput of `plan` at every exact length of its workload.
 
     `usable_time[island, range start]`: the share u of its time that an island may spend on a range, 1 where missing.
-    `own_answers`: prompts of each length are answered at their own mean length, not at that of all prompts.
+    `own_answers`: prompts of each length are answered at their own mean length, not at that of all prompts; None: as
+    the plan's cost mode counts (own answers by default where they are known, those of all prompts in reference mode).
     Raises InputError where the workload does not know these answers.
     """
     usable = usable_time or {}
+    if own_answers is None:
+        own_answers = plan.scenario.cost.mode is CostMode.DEFAULT and bool(plan.scenario.workload.output_tokens)
     exact, binned = _exact_times(plan, own_answers), _midpoint_times(plan)
     return ExactEvaluation(
         per_phase=tuple(_phase(plan, phase, exact, binned, usable) for phase in Phase),

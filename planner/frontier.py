@@ -93,8 +93,7 @@ def _budgets(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, p
     most = evaluator.scenario.inventory.price_usd_per_hour
     least = min(_cheapest(evaluator, offer, settings), most)
     step = (most - least) / (points - 1)
-    # a budget must not fall short of a price by a rounding error
-    return [(least + k * step) * (1 + ROUNDING) for k in range(points)]
+    return [*(least + k * step for k in range(points - 1)), most]
 
 
 def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) -> float:
@@ -128,7 +127,8 @@ def _asked(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSetti
 
 
 def _point(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, budget: float) -> FrontierPoint | None:
-    asked = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=budget)
+    enough = budget * (1 + ROUNDING)  # a budget must not fall short of a price by the last digit
+    asked = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=enough)
     answer = _asked(offer, asked, settings)
     rate = evaluator.evaluate(answer.layout).throughput_rps if answer else 0.0
     if answer is None or not rate > 0:

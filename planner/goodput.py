@@ -11,7 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Queue, largest_share, mixture, predicted_wait
-from planner.domain import Assignment, Duty, ParallelConfig, PerformanceTable, Phase, PhasePerformance, SloSettings
+from planner.domain import (
+    Assignment,
+    Duty,
+    ParallelConfig,
+    PerformanceTable,
+    Phase,
+    PhasePerformance,
+    Scenario,
+    SloSettings,
+    Workload,
+)
 from planner.domain.service import RangeService, Service, range_bounds
 
 LEAST_SHARE = 1e-6
@@ -201,3 +211,12 @@ def _service(
         percentile_ms=late,
         island=island.duty.island,
     )
+
+
+def service_of(
+    scenario: Scenario, assignment: Assignment, table: PerformanceTable, workload: Workload
+) -> Service | None:
+    """What a plan promises under the scenario's service levels; None where it sets none."""
+    if not scenario.slo.bounds_anything:
+        return None
+    return goodput_of(assignment, table, scenario.slo, workload.mean_output_tokens)

@@ -70,7 +70,7 @@ def _analysed(plan: Plan, wide: Offer, settings: AssignmentSettings) -> Sensitiv
     binding = None
     if headroom >= BALANCED:
         binding = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
-    relieved = relax(_faster(own, binding or max(phases, key=lambda found: found.share).phase), RATE, settings)
+    relieved = relax(_faster(own, binding or max(phases, key=lambda found: found.worth_share).phase), RATE, settings)
     gpus = tuple(_gpu_worth(plan, gpu, wide, relaxed, settings) for gpu in wide.gpus)
     return Sensitivity(
         bound_rps=relaxed.rate,
@@ -121,7 +121,7 @@ def _gpu_worth(plan: Plan, gpu: str, wide: Offer, relaxed: Relaxation, settings:
 def _phase_worth(phase: Phase, own: Offer, relaxed: Relaxation, settings: AssignmentSettings) -> PhaseWorth:
     share = sum(p * relaxed.worth[phase, j] for j, p in enumerate(own.probabilities))
     gain = relax(_faster(own, phase), RATE, settings).rate - relaxed.rate
-    return PhaseWorth(phase=phase, share=share, faster_rps=max(0.0, gain))
+    return PhaseWorth(phase=phase, worth_share=share, faster_rps=max(0.0, gain))
 
 
 def _faster(offer: Offer, phase: Phase) -> Offer:
@@ -160,5 +160,5 @@ def _headrooms(plan: Plan, relaxed: Relaxation) -> Iterator[RangeHeadroom]:
                 range_start=start,
                 range_end=end,
                 headroom=round(idle / (probability * plan.throughput_rps), DIGITS),
-                share=probability * relaxed.worth[phase, j],
+                worth_share=probability * relaxed.worth[phase, j],
             )

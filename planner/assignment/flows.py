@@ -1,7 +1,8 @@
 """With the phases fixed: the rate that the network lets through, and which class hands its KV caches to which.
 
-Three steps. A linear programme finds the rate (its prices say what holds it back); a second one, at that rate, loads
-each phase as evenly as it can; the groups' traffic is then shared out to their classes. Notation: `network`.
+Where the network may limit, a linear programme finds the rate (its prices say what holds it back), and a second one, at
+that rate, loads each phase as evenly as it can. The groups' traffic is then shared out to their classes, and the times
+are those that the flows need. Notation: `network`.
 """
 
 from collections import defaultdict
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import pulp
 
-from planner.assignment.network import Limit, Wires
+from planner.assignment.network import Limit, Traffic, Wires
 from planner.assignment.solver import solve
 from planner.assignment.variables import PHASES, Problem
 from planner.domain import AssignmentSettings, Flow, Phase
@@ -17,13 +18,10 @@ from planner.domain import AssignmentSettings, Flow, Phase
 SLIVER = 2e-6
 """A flow that gives each of its islands less than this share of a range is left out."""
 
-IDLE = 1e-8
-"""A flow that takes less than this share of its islands' time is left out."""
-
 SLACK = 1e-6
 """Part of the rate that the even loading may give up, above the solver's own tolerance."""
 
-PRICED = 1e-3
+PRICED = 0.01
 """A limit that explains less than this share of the rate is no bottleneck."""
 
 FULL = 1e-4
@@ -32,19 +30,30 @@ FULL = 1e-4
 Link = tuple[int, int, int]
 """Prefill class, decode class, range."""
 
+Times = dict[tuple[int, Phase, int], float]
+"""Islands' worth of time of a class in a phase on a range."""
+
+Amounts = dict[tuple[str, str, int], float]
+"""Requests/s that a group hands to a group, of a range."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
     """Times (islands) and flows of the classes; `bottleneck` names the network's tightest part, empty: none."""
 
     optimal: bool
-    times: dict[tuple[int, Phase, int], float]
+    times: Times
     flows: tuple[Flow, ...]
     bottleneck: str
 
 
 def connect(
-    problem: Problem, rate: pulp.LpVariable, wires: Wires, prefill: list[int], settings: AssignmentSettings
+    problem: Problem,
+    rate: pulp.LpVariable,
+    wires: Wires,
+    traffic: Traffic,
+    prefill: list[int],
+    settings: AssignmentSettings,
 ) -> Connected:
     """Fix the phases of a solved max_rate problem with network rows, and load it. The problem is used up."""
     for variable, count in zip(problem.prefill_islands, prefill, strict=True):
@@ -54,18 +63,36 @@ def connect(
     best = rate.varValue or 0.0
     if best <= 0:
         return Connected(optimal=optimal, times={}, flows=(), bottleneck="")
-    bottleneck = _bottleneck(problem, wires, prefill, best)
+    bottleneck = _bottleneck(problem, traffic.limits, prefill, best)
     even = _load_evenly(problem, rate, best, prefill, settings)
-    flows = _within_limits(problem, wires, prefill, _whole(problem, best, _links(problem, wires, prefill)))
-    return Connected(
-        optimal=optimal and even,
-        times=_times(problem, prefill, flows),
-        flows=tuple(
-            Flow(prefill=problem.rows[i].island, decode=problem.rows[k].island, range_index=j, rate_rps=flow)
-            for (i, k, j), flow in sorted(flows.items())
-        ),
-        bottleneck=bottleneck,
+    times = {cell: variable.varValue or 0.0 for cell, variable in problem.time.items()}
+    amounts = {
+        (g, h, j): problem.probabilities[j] * (variable.varValue or 0.0)
+        for (g, h, j), variable in traffic.handed.items()
+    }
+    times, flows = hand_out(problem, wires, prefill, times, best, amounts)
+    return Connected(optimal=optimal and even, times=times, flows=flows, bottleneck=bottleneck)
+
+
+def hand_out(
+    problem: Problem, wires: Wires, prefill: list[int], times: Times, rate: float, amounts: Amounts | None = None
+) -> tuple[Times, tuple[Flow, ...]]:
+    """Class flows at `rate` requests/s of the whole mix, shared out as `times` serve, and the times they need.
+
+    `amounts` may be left out where all classes are one group.
+    """
+    if rate <= 0:
+        return {}, ()
+    alone = wires.names[0]
+    whole = amounts or {(alone, alone, j): rate * p for j, p in enumerate(problem.probabilities)}
+    links = _within_limits(
+        problem, wires, prefill, _whole(problem, rate, _links(problem, wires, prefill, times, whole))
     )
+    flows = tuple(
+        Flow(prefill=problem.rows[i].island, decode=problem.rows[k].island, range_index=j, rate_rps=flow)
+        for (i, k, j), flow in sorted(links.items())
+    )
+    return _times(problem, prefill, links), flows
 
 
 def _islands(problem: Problem, prefill: list[int], phase: Phase) -> list[int]:
@@ -74,10 +101,10 @@ def _islands(problem: Problem, prefill: list[int], phase: Phase) -> list[int]:
     return [n - k for n, k in zip(problem.counts, prefill, strict=True)]
 
 
-def _bottleneck(problem: Problem, wires: Wires, prefill: list[int], best: float) -> str:
+def _bottleneck(problem: Problem, limits: tuple[Limit, ...], prefill: list[int], best: float) -> str:
     """The limit with the largest part in the rate: by duality the rate is the sum of price times amount over all."""
     parts: dict[str, float] = defaultdict(float)
-    for limit in wires.limits:
+    for limit in limits:
         parts[limit.owner] += abs(limit.row.pi or 0.0) * _amount(problem, prefill, limit) / best
     owner = max(parts, key=lambda name: parts[name], default="")
     return owner if parts.get(owner, 0.0) > PRICED else ""
@@ -101,30 +128,27 @@ def _load_evenly(
     return optimal
 
 
-def _links(problem: Problem, wires: Wires, prefill: list[int]) -> dict[Link, float]:
+def _links(problem: Problem, wires: Wires, prefill: list[int], times: Times, amounts: Amounts) -> dict[Link, float]:
     """Requests/s from class to class: each class has its part in all that its group hands over, or takes."""
     links: dict[Link, float] = defaultdict(float)
-    for j, p in enumerate(problem.probabilities):
-        served = {phase: _served(problem, phase, j) for phase in PHASES}
-        whole = sum(served[Phase.PREFILL])
-        for (g, h, at), variable in wires.handed.items():
-            amount = p * max(0.0, variable.varValue or 0.0)
-            if at == j and amount > SLIVER * whole:
-                senders = _parts(served[Phase.PREFILL], wires.groups, g, amount)
-                receivers = _parts(served[Phase.DECODE], wires.groups, h, amount)
-                for (i, k), flow in staircase(senders, receivers).items():
-                    if _matters(problem, prefill, (i, k, j), flow, whole):
-                        links[i, k, j] += flow
+    served = {
+        (phase, j): _served(problem, times, phase, j) for phase in PHASES for j in range(len(wires.gb_per_request))
+    }
+    for (g, h, j), amount in amounts.items():
+        whole = sum(served[Phase.PREFILL, j])
+        if amount > SLIVER * whole:
+            senders = _parts(served[Phase.PREFILL, j], wires.groups, g, amount)
+            receivers = _parts(served[Phase.DECODE, j], wires.groups, h, amount)
+            for (i, k), flow in staircase(senders, receivers).items():
+                if _matters(problem, prefill, (i, k, j), flow, whole):
+                    links[i, k, j] += flow
     return links
 
 
-def _served(problem: Problem, phase: Phase, j: int) -> list[float]:
+def _served(problem: Problem, times: Times, phase: Phase, j: int) -> list[float]:
     """Requests/s of range j per class."""
     return [
-        max(0.0, problem.time[c, phase, j].varValue or 0.0) * row.phase(phase).rates_rps[j]
-        if (c, phase, j) in problem.time
-        else 0.0
-        for c, row in enumerate(problem.rows)
+        max(0.0, times.get((c, phase, j), 0.0)) * row.phase(phase).rates_rps[j] for c, row in enumerate(problem.rows)
     ]
 
 
@@ -152,12 +176,9 @@ def staircase(senders: dict[int, float], receivers: dict[int, float]) -> dict[tu
 
 def _matters(problem: Problem, prefill: list[int], link: Link, flow: float, whole: float) -> bool:
     """Whether a flow is more than the solver's noise for the islands at both of its ends; `whole`: the range's rate."""
-    for index, phase in zip(link, PHASES, strict=False):
-        count = _islands(problem, prefill, phase)[index]
-        alone = problem.rows[index].phase(phase).rates_rps[link[2]]
-        if flow <= count * max(SLIVER * whole, IDLE * alone):
-            return False
-    return True
+    ends = ((link[0], Phase.PREFILL), (link[1], Phase.DECODE))
+    counts = [_islands(problem, prefill, phase)[index] for index, phase in ends]
+    return min(counts) > 0 and flow > SLIVER * whole * max(counts)
 
 
 def _whole(problem: Problem, best: float, links: dict[Link, float]) -> dict[Link, float]:
@@ -168,9 +189,7 @@ def _whole(problem: Problem, best: float, links: dict[Link, float]) -> dict[Link
     return {link: flow * best * problem.probabilities[link[2]] / sums[link[2]] for link, flow in links.items()}
 
 
-def _within_limits(
-    problem: Problem, wires: Wires, prefill: list[int], links: dict[Link, float]
-) -> dict[Link, float]:
+def _within_limits(problem: Problem, wires: Wires, prefill: list[int], links: dict[Link, float]) -> dict[Link, float]:
     """Flows scaled down, all alike, by what the solver's tolerance left above time, a NIC or an uplink."""
     excess = max([1.0, *_uses(problem, wires, prefill, links)])
     return {link: flow / excess for link, flow in links.items()}
@@ -195,10 +214,10 @@ def _time(problem: Problem, index: int, phase: Phase, j: int, flow: float) -> fl
     return flow / problem.rows[index].phase(phase).rates_rps[j]
 
 
-def _times(problem: Problem, prefill: list[int], links: dict[Link, float]) -> dict[tuple[int, Phase, int], float]:
+def _times(problem: Problem, prefill: list[int], links: dict[Link, float]) -> Times:
     """Times that serve the flows. The phase with room to spare gets all of it, where the other one limits the rate;
     where the network does, none gets more than it uses."""
-    times: dict[tuple[int, Phase, int], float] = defaultdict(float)
+    times: Times = defaultdict(float)
     for (i, k, j), flow in links.items():
         times[i, Phase.PREFILL, j] += _time(problem, i, Phase.PREFILL, j, flow)
         times[k, Phase.DECODE, j] += _time(problem, k, Phase.DECODE, j, flow)
@@ -209,7 +228,7 @@ def _times(problem: Problem, prefill: list[int], links: dict[Link, float]) -> di
     return {cell: time * top / levels[cell[1]] for cell, time in times.items()}
 
 
-def _level(counts: list[int], phase: Phase, times: dict[tuple[int, Phase, int], float]) -> float:
+def _level(counts: list[int], phase: Phase, times: Times) -> float:
     """Busy share of a phase's busiest class."""
     busy: dict[int, float] = defaultdict(float)
     for (index, found, _), time in times.items():

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pulp
 
 from planner.assignment.deviation import maximise_throughput_less_deviation
-from planner.assignment.flows import connect
+from planner.assignment.flows import Times, connect, hand_out
 from planner.assignment.max_rate import maximise_rate
-from planner.assignment.network import keep_network
+from planner.assignment.network import Wires, keep_network, wires_of
 from planner.assignment.solver import solve
 from planner.assignment.variables import PHASES, Problem, open_problem
 from planner.domain import (
@@ -41,7 +41,7 @@ def assign(
     problem = open_problem(table, layout)
     _require_service(table, problem)
     if network is not None:
-        return _by_network(problem, settings, network, _traffic(settings, kv))
+        return _by_network(problem, settings, wires_of(problem, network, _traffic(settings, kv)))
     match Formulation(settings.formulation):
         case Formulation.MAX_RATE:
             return _by_rate(problem, settings)
@@ -61,33 +61,51 @@ def _require_service(table: PerformanceTable, problem: Problem) -> None:
 
 def _by_rate(problem: Problem, settings: AssignmentSettings) -> Assignment:
     """Max-rate: the integer programme fixes the phases, then each phase is loaded to its own limit."""
+    prefill, times, optimal, solver = _filled(problem, settings)
+    return _assignment(problem, prefill, times, optimal, solver)
+
+
+def _filled(problem: Problem, settings: AssignmentSettings) -> tuple[list[int], Times, bool, str]:
+    """(prefill islands per class, times, proven, solver's name)."""
     maximise_rate(problem)
     optimal, solver = solve(problem.model, settings)
     prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
-    times: dict[tuple[int, Phase, int], float] = {}
+    times: Times = {}
     for phase in PHASES:
         filled, half = _fill_phase(problem, phase, prefill, settings)
         optimal = optimal and filled
         times |= half
-    return _assignment(problem, prefill, times, optimal, solver)
+    return prefill, times, optimal, solver
 
 
-def _by_network(
-    problem: Problem, settings: AssignmentSettings, network: NetworkSettings, kv: KvTraffic
-) -> Assignment:
+def _by_network(problem: Problem, settings: AssignmentSettings, wires: Wires) -> Assignment:
     """Max-rate within the network: the integer programme fixes the phases, then both are loaded together."""
+    if not wires.limit_anything:
+        prefill, times, optimal, solver = _filled(problem, settings)
+        times, flows = hand_out(problem, wires, prefill, times, _rate(problem, times))
+        return replace(_assignment(problem, prefill, times, optimal, solver, negligible=0.0), flows=flows)
     rate = maximise_rate(problem)
-    wires = keep_network(problem, network, kv)
+    traffic = keep_network(problem, rate, wires)
     optimal, solver = solve(problem.model, settings)
     prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
-    found = connect(problem, rate, wires, prefill, settings)
-    answer = _assignment(problem, prefill, found.times, optimal and found.optimal, solver)
+    found = connect(problem, rate, wires, traffic, prefill, settings)
+    proven = optimal and found.optimal
+    answer = _assignment(problem, prefill, found.times, proven, solver, negligible=0.0)  # flows hold no noise
     return replace(answer, flows=found.flows, network_bottleneck=found.bottleneck)
+
+
+def _rate(problem: Problem, times: Times) -> float:
+    """Rate of the whole mix that some times serve in both phases (requests/s)."""
+    return min(
+        sum(times.get((c, phase, j), 0.0) * row.phase(phase).rates_rps[j] / p for c, row in enumerate(problem.rows))
+        for phase in PHASES
+        for j, p in enumerate(problem.probabilities)
+    )
 
 
 def _traffic(settings: AssignmentSettings, kv: KvTraffic | None) -> KvTraffic:
     """What the network has to carry, where it can be asked at all."""
-    if settings.formulation is not Formulation.MAX_RATE:
+    if Formulation(settings.formulation) is not Formulation.MAX_RATE:
         raise InputError(
             f"assignment.formulation: must be max_rate where a network is given; came {settings.formulation}.",
             hint="Leave out `network`, or choose max_rate.",
@@ -145,12 +163,14 @@ def _by_deviation(problem: Problem, settings: AssignmentSettings) -> Assignment:
 def _assignment(
     problem: Problem,
     prefill: list[int],
-    times: dict[tuple[int, Phase, int], float],
+    times: Times,
     optimal: bool,
     solver: str,
+    negligible: float = NEGLIGIBLE,
 ) -> Assignment:
+    """The answer that `times` give; shares of an island's time up to `negligible` are taken to be solver noise."""
     duties = tuple(
-        _duty(problem, index, phase, count, times)
+        _duty(problem, index, phase, count, times, negligible)
         for phase in PHASES
         for index, count in enumerate(_islands(problem, phase, prefill))
         if count
@@ -169,10 +189,10 @@ def _assignment(
     )
 
 
-def _duty(problem: Problem, index: int, phase: Phase, count: int, times: dict[tuple[int, Phase, int], float]) -> Duty:
+def _duty(problem: Problem, index: int, phase: Phase, count: int, times: Times, negligible: float) -> Duty:
     """A class's time, shared out evenly; solver noise removed and no island ever above 100 %."""
     raw = [max(0.0, times.get((index, phase, j), 0.0)) / count for j in range(len(problem.probabilities))]
-    clean = [share if share > NEGLIGIBLE else 0.0 for share in raw]
+    clean = [share if share > negligible else 0.0 for share in raw]
     excess = max(1.0, sum(clean))
     return Duty(
         island=problem.rows[index].island,

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.backend import open_backend
-from planner.cost.grid import Degrees, longest_prompts, midpoints
+from planner.cost.grid import Degrees, longest_prompts, mean_prompts
 from planner.cost.parallelism import replica_shapes
 from planner.cost.rates import decode_rates, judged_lengths, prefill_rates
 from planner.cost.service_levels import ServiceBounds, transfer_ms
@@ -78,7 +78,7 @@ def closest(
 
 
 def _judged_prompts(workload: Workload, bounds: ServiceBounds) -> Array:
-    return midpoints(workload) if bounds.misses is None else longest_prompts(workload)
+    return mean_prompts(workload) if bounds.misses is None else longest_prompts(workload)
 
 
 def _closest(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.arrays import Array
+from planner.cost.arrays import Array, Numbers, as_array
 from planner.domain import ParallelConfig, Workload
 
 
@@ -66,11 +66,22 @@ def midpoints(workload: Workload) -> Array:
     return np.array([[r.midpoint for r in workload.ranges]], dtype=float)
 
 
+def mean_prompts(workload: Workload) -> Array:
+    """Mean prompt of every range, at least one token, shape (1, ranges)."""
+    return np.array([[max(1.0, r.mean_input_tokens) for r in workload.ranges]], dtype=float)
+
+
+def mean_answers(workload: Workload) -> Array:
+    """Mean answer to the prompts of every range, at least one token, shape (1, ranges)."""
+    known = (r.mean_output_tokens for r in workload.ranges)
+    return np.array([[max(1.0, workload.mean_output_tokens if a is None else a) for a in known]], dtype=float)
+
+
 def longest_prompts(workload: Workload) -> Array:
     """Longest prompt of every range, shape (1, ranges)."""
     return np.array([[r.longest_input_tokens for r in workload.ranges]], dtype=float)
 
 
-def answer_points(tokens: float, points: int) -> Array:
-    """Where in an answer of `tokens` tokens TPOT is sampled (offsets); their mean stands for the whole answer."""
-    return (np.arange(points) + 0.5) * tokens / points - 0.5
+def answer_points(tokens: Numbers, points: int) -> Array:
+    """Where in answers of `tokens` tokens TPOT is sampled (offsets, one more axis); their mean stands for the whole."""
+    return np.asarray((np.arange(points) + 0.5) * as_array(tokens)[..., None] / points - 0.5)

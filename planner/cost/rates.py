@@ -2,10 +2,10 @@
 
 | symbol | meaning | unit |
 |---|---|---|
-| s[j] | midpoint of range j | tokens |
+| s[j] | mean prompt of range j | tokens |
 | n | prompts per rank and prefill step | 1 |
 | B | sequences of an attention group | 1 |
-| N | mean answer | tokens |
+| N[j] | mean answer to prompts of range j | tokens |
 | dp, pp | attention groups, stages of a replica | 1 |
 
 prefill 1000 dp n pp / t(s, n): pp steps are under way at once      decode 1000 dp B / (N mean TPOT(s + i, B))
@@ -23,7 +23,7 @@ import numpy as np
 from planner.cost import memory
 from planner.cost.arrays import Array
 from planner.cost.backend import CostBackend
-from planner.cost.grid import Degrees, RateGrid, answer_points, longest_prompts, midpoints
+from planner.cost.grid import Degrees, RateGrid, answer_points, longest_prompts, mean_answers, mean_prompts
 from planner.cost.service_levels import (
     ServiceBounds,
     decode_limits,
@@ -50,7 +50,7 @@ def prefill_rates(
     bounds: ServiceBounds | None = None,
 ) -> RateGrid:
     """Prefill rates of one replica of each shape; a rank takes as many prompts as budget, memory and bounds allow."""
-    lengths = midpoints(workload)
+    lengths = mean_prompts(workload)
     fits = memory.max_prompts(
         gpu,
         model,
@@ -135,8 +135,8 @@ def decode_rates(
     bounds: ServiceBounds | None = None,
 ) -> RateGrid:
     """Decode rates of one replica of each shape, each range at the largest batch that fits and keeps to the bounds."""
-    tokens = max(1.0, workload.mean_output_tokens)
-    cached = midpoints(workload)[..., None] + answer_points(tokens, QUADRATURE_POINTS)
+    tokens = mean_answers(workload)
+    cached = mean_prompts(workload)[..., None] + answer_points(tokens, QUADRATURE_POINTS)
     most = _most(backend, gpu, model, settings, workload, degrees, cached)
 
     def mean_tpot(batch: Array) -> Array:
@@ -162,10 +162,10 @@ def decode_rates(
 
 def judged_lengths(workload: Workload, bounds: ServiceBounds) -> Array:
     """Cached tokens at which TPOT is held against its bound, shape (1, ranges, points); their mean is taken."""
-    tokens = max(1.0, workload.mean_output_tokens)
+    tokens = mean_answers(workload)
     if bounds.misses is None:
-        return np.asarray(midpoints(workload)[..., None] + answer_points(tokens, QUADRATURE_POINTS))
-    return np.asarray(longest_prompts(workload)[..., None] + tokens)
+        return np.asarray(mean_prompts(workload)[..., None] + answer_points(tokens, QUADRATURE_POINTS))
+    return np.asarray(longest_prompts(workload)[..., None] + tokens[..., None])
 
 
 def _tpot(backend: CostBackend, degrees: Degrees, cached: Array, batch: Array) -> Array:

@@ -91,7 +91,7 @@ def prefill_limits(bounds: ServiceBounds, degrees: Degrees, prompts: Array, ms: 
     return np.asarray(np.where(np.isfinite(ms), limits, 0.0))
 
 
-def decode_limits(bounds: ServiceBounds, degrees: Degrees, batch: Array, tpot_ms: Array, tokens: float) -> Array:
+def decode_limits(bounds: ServiceBounds, degrees: Degrees, batch: Array, tpot_ms: Array, tokens: Array) -> Array:
     """u of a decode batch of `batch` sequences a group, answers of `tokens` tokens."""
     queue = _alone(degrees.dp * np.maximum(batch, 1), tokens * tpot_ms, in_steps=False, variation=_ANSWERS_VARY)
     slack = np.broadcast_to(bounds.place_wait_ms, batch.shape)

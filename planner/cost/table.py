@@ -15,7 +15,7 @@ from planner.cost.backend import open_backend
 from planner.cost.device import require_figures
 from planner.cost.divisors import divisors
 from planner.cost.efficiency import origin_of
-from planner.cost.grid import Degrees, RateGrid, midpoints
+from planner.cost.grid import Degrees, RateGrid, mean_prompts
 from planner.cost.memory import MEMORY_SHARE, RESERVE_GB
 from planner.cost.parallelism import choose, replica_shapes, require_drafts
 from planner.cost.rates import decode_rates, prefill_rates
@@ -143,7 +143,7 @@ class _Shapes:
             configs += found
         backend, of_phase = open_backend(gpu, model, settings), _RATES[phase]
         if isinstance(backend, TabulatedBackend):
-            backend.require_coverage(phase, midpoints(workload))
+            backend.require_coverage(phase, mean_prompts(workload))
         bounds = ServiceBounds.of(slo, workload)
         pieces = [
             of_phase(backend, gpu, model, settings, workload, Degrees.of(configs[k : k + _SHAPES_AT_ONCE]), bounds)

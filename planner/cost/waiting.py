@@ -12,7 +12,8 @@
 
 Ranks share experts, so they start steps together: a prompt waits for the step under way to end, b sum_k w T/2 on
 average, P(> x) = b sum_k w (1 - x/T)+, and then in an M/G/c queue for a place. One place (c = 1): M/G/1 holds the rest
-of the step already. Quantiles of both are added, which overstates the whole. Arrivals are Poisson.
+of the step already, but for quantiles where rare prompts are very long. Quantiles of both are added, which overstates
+the whole. Arrivals are Poisson.
 Not in it: pauses of short prompts' ranks while another rank takes a longer step.
 """
 
@@ -25,6 +26,7 @@ from planner.cost.queueing import mean_wait, wait_quantile
 
 _HALVINGS = 30
 _ONE = 1 + 1e-9
+_EXPONENTIAL = 1.0  # squared coefficient of variation: where services vary more, M/G/1 has a tail beyond exponential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,7 @@ class Queue:
         fits = (slack_ms >= 0) & (left >= 0)
         if not self.in_steps:
             return np.asarray(fits)
-        rest = np.where(servers > _ONE, left, slack_ms)
+        rest = np.where((servers > _ONE) | (variation > _EXPONENTIAL), left, slack_ms)
         return np.asarray(fits & (self._late(utilisation, rest) <= misses))
 
     def _late(self, utilisation: Array, wait_ms: Array) -> Array:

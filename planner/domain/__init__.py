@@ -36,6 +36,7 @@ from planner.domain.scenario import (
     Surrogate,
 )
 from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
+from planner.domain.service import RangeService, Service
 from planner.domain.slo import RangeSlo, SloSettings
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
@@ -93,6 +94,7 @@ __all__ = [
     "Price",
     "Provenance",
     "RangeHeadroom",
+    "RangeService",
     "RangeSettings",
     "RangeSlo",
     "ReportProgress",
@@ -103,6 +105,7 @@ __all__ = [
     "SearchRecord",
     "SearchSettings",
     "Sensitivity",
+    "Service",
     "SizeSet",
     "SloSettings",
     "Source",

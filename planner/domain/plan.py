@@ -7,6 +7,7 @@ from planner.domain.layout import Layout, ParallelConfig, Phase
 from planner.domain.objective import Certificate
 from planner.domain.scenario import Scenario
 from planner.domain.sensitivity import Sensitivity
+from planner.domain.service import Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +141,8 @@ class Plan:
     search: SearchRecord
     provenance: Provenance
     certificate: Certificate | None = None
+    service: Service | None = None
+    exact_rps: float | None = None
     sensitivity: Sensitivity | None = None
     flows: tuple[KvFlow, ...] = ()
     network_bottleneck: str = ""

@@ -32,14 +32,14 @@ class GpuWorth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseWorth:
-    """`share`: of the fleet's worth, what one phase takes, by the shadow prices; both phases sum to 1.
+    """`worth_share`: of the fleet's worth, what one phase takes, by the shadow prices; both phases sum to 1.
 
-    It is also the elasticity of the best possible rate: a phase faster by 1 % raises it by `share` %.
+    It is also the elasticity of the best possible rate: a phase faster by 1 % raises it by `worth_share` %.
     `faster_rps` is the re-solved gain of a phase that is faster by 10 %.
     """
 
     phase: Phase
-    share: float
+    worth_share: float
     faster_rps: float
 
 
@@ -47,24 +47,25 @@ class PhaseWorth:
 class RangeHeadroom:
     """`headroom`: what the spare time of the islands serving a range could add to its rate, relative to that rate.
 
-    Each range is taken alone: spare time can be spent once. `share`: of the fleet's worth, as in `PhaseWorth`.
+    Each range is taken alone: spare time can be spent once. `worth_share`: of the fleet's worth, as in `PhaseWorth`.
     """
 
     phase: Phase
     range_start: int
     range_end: int
     headroom: float
-    share: float
+    worth_share: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
     """What binds a plan, what is spare, and what more or less of each GPU type would do.
 
-    `bound_rps`: the best possible rate that the changes start from. `binding`: the slower phase of the plan's islands,
-    None where both are alike; `headroom`: how much faster the other is, relative; it limits next, at `next_rps`.
-    `next_gpu`: with the binding phase (or the one of greater share) 10 % faster, the type of the greatest worth.
-    `drop_first`: the type whose loss of a node costs least per USD saved (per GPU where nothing has a price).
+    `bound_rps`: no layout of these GPUs serves more, by the relaxation; the changes start from it. `binding`: the
+    slower phase of the plan's islands, None where both are alike; `headroom`: how much faster the other is, relative;
+    it limits next, at `next_rps`. `next_gpu`: with the binding phase (or the one of greater share) 10 % faster, the
+    type of the greatest worth. `drop_first`: the type whose loss of a node costs least per USD saved (per GPU where
+    nothing has a price).
     """
 
     bound_rps: float

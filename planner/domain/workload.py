@@ -42,7 +42,11 @@ class LengthProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthRange:
-    """Prompts of `start` <= tokens < `end`. Times are taken at `midpoint`, memory at `longest_input_tokens`."""
+    """Prompts of `start` <= tokens < `end`.
+
+    Times are taken at `mean_input_tokens` (reference mode: at `midpoint`), memory at `longest_input_tokens`.
+    `mean_output_tokens` is the mean answer to them, None where only the workload's is known.
+    """
 
     start: int
     end: int
@@ -50,6 +54,7 @@ class LengthRange:
     probability: float
     mean_input_tokens: float
     longest_input_tokens: int
+    mean_output_tokens: float | None = None
 
     @property
     def label(self) -> str:

@@ -1,4 +1,4 @@
-"""KV flows in plan.json: `flows` and `network_bottleneck`, both left out of plans without a network."""
+"""KV flows in plan.json: `flows` and `network_bottleneck`, both empty where the scenario has no network."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -8,14 +8,12 @@ from planner.domain import KvFlow, Plan
 
 
 def flows_document(plan: Plan) -> dict[str, Any]:
-    """The two keys of a plan whose scenario has a network; nothing of any other."""
-    if plan.scenario.network is None:
-        return {}
+    """The two keys of a plan."""
     return {"network_bottleneck": plan.network_bottleneck, "flows": [asdict(flow) for flow in plan.flows]}
 
 
 def read_flows(document: dict[str, Any]) -> tuple[KvFlow, ...]:
-    """Flows of a document that keeps to the schema."""
+    """Flows of a document that keeps to the schema; plans of before have none."""
     return tuple(KvFlow(**row) for row in document.get("flows", ()))
 
 

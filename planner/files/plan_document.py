@@ -13,6 +13,7 @@ from planner.domain import Plan, PlannedIsland, Provenance, Route, Trial
 from planner.files.flow_documents import flows_document
 from planner.files.scenario_documents import scenario_document
 from planner.files.sensitivity_documents import sensitivity_document
+from planner.files.service_documents import service_document
 
 SCHEMA_VERSION = 1
 Document = dict[str, Any]
@@ -31,6 +32,7 @@ def plan_document(plan: Plan) -> Document:
         "price_usd_per_hour": plan.price_usd_per_hour,
         "price_usd_per_million_tokens": plan.price_usd_per_million_tokens,
         **_certificate(plan),
+        **service_document(plan),
         **({"sensitivity": sensitivity_document(plan.sensitivity)} if plan.sensitivity else {}),
         "assignment": {
             "objective_rps": plan.objective_rps,

@@ -33,6 +33,7 @@ from planner.files.flow_documents import flow_contradictions, read_flows
 from planner.files.plan_document import SCHEMA_VERSION, Document, plan_schema
 from planner.files.scenarios import scenario_from_document
 from planner.files.sensitivity_documents import read_sensitivity
+from planner.files.service_documents import read_service
 
 REMEDY = "Plan again, or restore the file."
 
@@ -77,6 +78,8 @@ def _read_plan(document: Document, scenario: Scenario) -> Plan:
         ),
         provenance=provenance,
         certificate=_read_certificate(document),
+        service=read_service(document),
+        exact_rps=document.get("exact_rps"),
         flows=read_flows(document),
         network_bottleneck=document.get("network_bottleneck", ""),
         sensitivity=read_sensitivity(document["sensitivity"]) if "sensitivity" in document else None,

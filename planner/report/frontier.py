@@ -37,9 +37,7 @@ def frontier_page(found: Frontier, scenario: Scenario) -> str:
     best, last = found.most_per_dollar, found.points[-1]
     parts = [
         f"# Frontier: {escaped(scenario.name)}",
-        f"**Of these points, {_mix(best)} serve most per USD**: {rate(best.rate_rps)} requests/s for {money(best.price_usd_per_hour)} "
-        f"USD/hour, {whole(best.requests_per_usd)} requests per USD. The most found is {rate(last.rate_rps)} "
-        f"requests/s for {money(last.price_usd_per_hour)} USD/hour, {whole(last.requests_per_usd)} requests per USD.",
+        f"**Of these points, {_mix(best)} serve most per USD**: {_words(best)}. The most found is {_words(last)}.",
         *_reference(scenario),
         _table(found),
         "Each row is the best layout found for a budget; no layout of that budget serves more than the bound, under "
@@ -49,6 +47,13 @@ def frontier_page(found: Frontier, scenario: Scenario) -> str:
         "![Rate against price, and the mix at each point](frontier.png)",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _words(point: FrontierPoint) -> str:
+    return (
+        f"{rate(point.rate_rps)} requests/s for {money(point.price_usd_per_hour)} USD/hour, "
+        f"{whole(point.requests_per_usd)} requests per USD"
+    )
 
 
 def _mix(point: FrontierPoint) -> str:

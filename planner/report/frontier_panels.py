@@ -34,7 +34,16 @@ def _rates(axes: Axes, found: Frontier) -> None:
     prices = [point.price_usd_per_hour for point in found.points]
     budgets = [point.budget_usd_per_hour for point in found.points]
     bounds = [point.bound_rps for point in found.points]
-    axes.plot(budgets, bounds, color=style.FAINT, linestyle="--", linewidth=1.3, label="bound: no layout serves more")
+    axes.plot(
+        budgets,
+        bounds,
+        color=style.FAINT,
+        linestyle="--",
+        linewidth=1.3,
+        marker="_",
+        markersize=9,
+        label="bound at each budget:\nno layout serves more",
+    )
     axes.plot(
         prices,
         [point.rate_rps for point in found.points],

@@ -7,6 +7,7 @@ from planner.report.groups import IslandGroup, groups
 from planner.report.markdown import escaped
 from planner.report.quantities import counted, percent, rate, span
 from planner.report.routing import intervals, shares
+from planner.report.service import exactness_note
 
 COARSE = 0.1
 SHARE_TOLERANCE = 1e-3
@@ -18,6 +19,7 @@ def notes(plan: Plan) -> list[str]:
     return [
         *_unserved(plan),
         *_unproven(plan),
+        *exactness_note(plan),
         *_reference(plan),
         *_deviation(plan),
         *_coarse(plan),

@@ -13,10 +13,16 @@ def sensitivity_text(plan: Plan) -> list[str]:
     found = plan.sensitivity
     if found is None:
         return []
-    words = [_binding(found), _worth(found), _drop(found), *(_headroom(found, phase) for phase in Phase)]
+    words = [
+        _network(plan),
+        _binding(found),
+        _worth(found),
+        _drop(found),
+        *(_headroom(found, phase) for phase in Phase),
+    ]
     return [
-        f"Requests/s that the best possible layout, {rate(found.bound_rps)} requests/s now, would gain or lose; "
-        "islands may be formed anew.",
+        f"Requests/s by which the most that these GPUs can serve in any layout (at most {rate(found.bound_rps)}) would "
+        "change; islands may be formed anew.",
         _table(found),
         " ".join(word for word in words if word),
     ]
@@ -47,6 +53,14 @@ def _signed(change: float) -> str:
     return f"{'+' if change > 0 else '−'}{text}"
 
 
+def _network(plan: Plan) -> str:
+    if not plan.network_bottleneck:
+        return ""
+    return (
+        f"**The network holds the rate back** ({escaped(plan.network_bottleneck)}), which these figures do not count."
+    )
+
+
 def _binding(found: Sensitivity) -> str:
     if found.binding is None:
         return "**Prefill and decode bind alike**: only more of both serves more."
@@ -63,9 +77,9 @@ def _other(phase: Phase) -> Phase:
 
 def _worth(found: Sensitivity) -> str:
     """Shares of the fleet's worth, and what a faster phase would do."""
-    first, second = sorted(found.phases, key=lambda one: -one.share)
+    first, second = sorted(found.phases, key=lambda one: -one.worth_share)
     return (
-        f"In the best layout {first.phase} takes {percent(first.share)} of the fleet's worth: {first.phase} "
+        f"At that bound {first.phase} takes {percent(first.worth_share)} of the fleet's worth: {first.phase} "
         f"faster by 10 % would add {rate(first.faster_rps)} requests/s, {second.phase} {rate(second.faster_rps)}. With "
         f"{found.binding or first.phase} so much faster, {escaped(found.next_gpu)} is the type that counts most."
     )

@@ -7,6 +7,7 @@ from planner.report.notes import notes
 from planner.report.quantities import money, percent, rate, significant, whole
 from planner.report.sections import fleet_table, islands_table, provenance_list, routing_tables, search_text
 from planner.report.sensitivity import sensitivity_text
+from planner.report.service import service_text
 
 BALANCED = 0.01
 """Phases whose rates differ by less than this share count as balanced."""
@@ -23,6 +24,7 @@ def summary(plan: Plan) -> str:
         _question(plan.scenario),
         f"## Fleet\n\n{fleet_table(plan)}",
         f"## Islands\n\n{islands_table(plan)}",
+        *service_text(plan),
         f"## Routing\n\n{routing_tables(plan)}",
         *_sensitivity(plan),
         f"## Search\n\n{search_text(plan)}",

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | W | width of a range | tokens | scenario, `ranges.width` |
 | p_j | probability mass of range j | 1 | sum over its lengths |
-| midpoint | k W + floor(W / 2), the length at which the cost model looks | tokens | Rignall 2025, chapter 4 |
+| midpoint | k W + floor(W / 2), where the paper's cost model looks | tokens | Rignall 2025, chapter 4 |
 """
 
 import math
@@ -12,6 +12,8 @@ from collections import defaultdict
 
 from planner.domain import LengthProfile, LengthRange, Workload
 from planner.errors import InputError
+
+_Member = tuple[int, float, float | None]
 
 
 def divide(profile: LengthProfile, width: int) -> Workload:
@@ -22,10 +24,11 @@ def divide(profile: LengthProfile, width: int) -> Workload:
     """
     if width < 1:
         raise InputError(f"ranges.width must be at least 1 token; came {width}.", hint="Give a width such as 256.")
-    members: defaultdict[int, list[tuple[int, float]]] = defaultdict(list)
-    for length, probability in zip(profile.input_tokens, profile.probabilities, strict=True):
+    answers = profile.output_tokens or (None,) * len(profile.input_tokens)
+    members: defaultdict[int, list[_Member]] = defaultdict(list)
+    for length, probability, answer in zip(profile.input_tokens, profile.probabilities, answers, strict=True):
         if probability > 0.0:
-            members[length // width].append((length, probability))
+            members[length // width].append((length, probability, answer))
     return Workload(
         name=profile.name,
         ranges=tuple(_range(k * width, width, members[k]) for k in sorted(members)),
@@ -35,14 +38,23 @@ def divide(profile: LengthProfile, width: int) -> Workload:
     )
 
 
-def _range(start: int, width: int, members: list[tuple[int, float]]) -> LengthRange:
-    mass = math.fsum(probability for _, probability in members)
+def _range(start: int, width: int, members: list[_Member]) -> LengthRange:
+    mass = math.fsum(probability for _, probability, _ in members)
     return LengthRange(
         start=start,
         end=start + width,
         midpoint=start + width // 2,
         probability=mass,
         # from the start, so that rounding cannot leave the range
-        mean_input_tokens=start + math.fsum((length - start) * p for length, p in members) / mass,
-        longest_input_tokens=max(length for length, _ in members),
+        mean_input_tokens=start + math.fsum((length - start) * p for length, p, _ in members) / mass,
+        longest_input_tokens=max(length for length, _, _ in members),
+        mean_output_tokens=_mean_answer(members, mass),
     )
+
+
+def _mean_answer(members: list[_Member], mass: float) -> float | None:
+    """Mean answer to the prompts of a range; None where answers are not known by length."""
+    known = [(probability, answer) for _, probability, answer in members if answer is not None]
+    if len(known) < len(members):
+        return None
+    return math.fsum(probability * answer for probability, answer in known) / mass

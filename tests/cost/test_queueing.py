@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_simulations import arrivals, waits_before_servers, waits_before_steps
 
-from planner.cost.arrays import Array
 from planner.cost.queueing import erlang_c, mean_wait, wait_quantile
 from planner.cost.waiting import Queue, largest_share, predicted_wait
 
@@ -101,21 +100,22 @@ def test_simulated_steps_wait_no_longer_than_promised(places: int, rho: float) -
     assert np.quantile(waits, 1 - MISSES) >= 0.35 * quantile - 1  # a promise, not a scare
 
 
-def mixed_services(count: int, seed: int) -> Array:
-    """Three in four prompts take 40 ms, one in four 600 ms."""
-    return np.where(np.random.default_rng(seed).random(count) < 0.75, 40.0, 600.0)
-
-
 @pytest.mark.parametrize("rho", [0.3, 0.6, 0.85])
-def test_long_prompts_delay_short_ones_as_predicted(rho: float) -> None:
-    services = mixed_services(REQUESTS, seed=5)
-    waits = waits_before_servers(arrivals(rho / services.mean(), REQUESTS, seed=6), services, 1)
-    time = np.array([0.75 * 40, 0.25 * 600])
-    one = queue([1, 1], [40.0, 600.0], (time / time.sum()).tolist())
+@pytest.mark.parametrize(("rare", "short", "long"), [(0.25, 40.0, 600.0), (0.01, 100.0, 3000.0), (0.5, 100.0, 200.0)])
+@pytest.mark.parametrize("servers", [1, 8])
+def test_long_prompts_delay_short_ones_as_promised(
+    servers: int, rho: float, rare: float, short: float, long: float
+) -> None:
+    services = np.where(np.random.default_rng(5).random(REQUESTS) < rare, long, short)
+    waits = waits_before_servers(arrivals(servers * rho / services.mean(), REQUESTS, seed=6), services, servers)
+    time = np.array([(1 - rare) * short, rare * long])
+    one = queue([servers, servers], [short, long], (time / time.sum()).tolist())
     mean, quantile = predicted_wait(one, rho, MISSES)
     assert quantile is not None
-    assert waits.mean() == pytest.approx(mean, rel=0.15)
-    assert np.quantile(waits, 1 - MISSES) <= 1.15 * quantile
+    assert waits.mean() <= 1.15 * mean
+    assert np.quantile(waits, 1 - MISSES) <= 1.05 * quantile
+    if servers == 1:
+        assert waits.mean() == pytest.approx(mean, rel=0.15)
 
 
 @pytest.mark.parametrize("misses", [None, 0.05, 0.005])

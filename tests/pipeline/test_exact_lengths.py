@@ -82,8 +82,14 @@ def test_equal_to_a_loop_over_lengths_and_tokens() -> None:
     assert dict(found.busy) == pytest.approx(shares, rel=1e-4)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_lengths_above_every_midpoint_serve_less_and_below_more(mode: CostMode) -> None:
+def test_default_mode_looks_at_the_mean_prompt_of_a_range() -> None:
+    for off in (400, 0, -400):
+        found = evaluate_exactly(plan(over(tuple(m + off for m in MIDPOINTS), CostMode.DEFAULT)))
+        assert found.difference == pytest.approx(0, abs=2e-3)
+
+
+def test_lengths_above_every_midpoint_serve_less_and_below_more() -> None:
+    mode = CostMode.REFERENCE
     longer, shorter = (evaluate_exactly(plan(over(tuple(m + off for m in MIDPOINTS), mode))) for off in (400, -400))
     assert longer.difference < -0.02
     assert longer.worst_range in {(m - 512, m + 512) for m in MIDPOINTS}

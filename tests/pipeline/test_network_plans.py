@@ -1,5 +1,6 @@
 """Whole plans with a network: flows between named islands, their way to disk and back, and the audit."""
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from planner.audit import audit
 from planner.domain import KvFlow, NetworkSettings, Phase, Plan, Workload
 from planner.errors import InconsistentPlanError, InputError
 from planner.files import encode_plan
+from planner.files.plan_document import plan_document
 from planner.files.plan_reader import decode_plan
 from planner.pipeline import plan
 from planner.publication import publish
@@ -46,7 +48,14 @@ def test_without_a_network_there_are_no_flows() -> None:
     found = planned()
     assert (found.flows, found.network_bottleneck) == ((), "")
     assert "flows.csv" not in publish(found).files
-    assert b"flows" not in encode_plan(found)
+    assert (plan_document(found)["flows"], plan_document(found)["network_bottleneck"]) == ([], "")
+
+
+def test_plans_of_before_flows_are_read() -> None:
+    document = plan_document(planned())
+    del document["flows"], document["network_bottleneck"]
+    again = decode_plan(json.dumps(document).encode(), Path("plan.json"))
+    assert (again.flows, again.network_bottleneck) == ((), "")
 
 
 def test_data_sheet_nics_carry_a_plan_of_the_same_rate(wide: Plan) -> None:
@@ -68,7 +77,9 @@ def test_flows_add_up_to_the_routes_at_both_ends(wide: Plan, narrow: Plan) -> No
 
 def test_a_narrow_network_costs_rate_and_is_named(narrow: Plan, wide: Plan) -> None:
     assert narrow.throughput_rps < 0.9 * wide.throughput_rps
-    assert re.fullmatch(r"NIC of \w+ (prefill|decode) islands|uplink (out of|into) \w+ islands", narrow.network_bottleneck)
+    assert re.fullmatch(
+        r"NIC of \w+ (prefill|decode) islands|uplink (out of|into) \w+ islands", narrow.network_bottleneck
+    )
     assert f"network: {narrow.network_bottleneck} is the bottleneck." in summary(narrow)
 
 

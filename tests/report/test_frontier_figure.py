@@ -1,0 +1,97 @@
+"""The frontier as table, page and figure, from hand-made points."""
+
+from dataclasses import replace
+
+import pytest
+
+from planner.domain import CostMode, CostSettings, Frontier, FrontierPoint, IslandClass, Layout
+from planner.report import encode_figure, frontier_figure, frontier_frame, frontier_page
+
+# (budget, price, rate, bound, H200, H800, H20)
+ROWS = (
+    (40, 40.0, 50.0, 60.0, 0, 8, 24),
+    (150, 140.0, 190.0, 200.0, 10, 32, 36),
+    (300, 300.0, 320.0, 330.0, 30, 60, 60),
+    (512, 508.0, 480.0, 500.0, 64, 64, 124),
+)
+
+
+def point(budget: float, price: float, rate: float, bound: float, *counts: int) -> FrontierPoint:
+    gpus = tuple(zip(("H200", "H800", "H20"), counts, strict=True))
+    return FrontierPoint(
+        budget_usd_per_hour=budget,
+        price_usd_per_hour=price,
+        rate_rps=rate,
+        bound_rps=bound,
+        gpus=gpus,
+        watts=700.0 * sum(counts),
+        layout=Layout.of(IslandClass(gpu=gpu, size=n) for gpu, n in gpus if n),
+    )
+
+
+@pytest.fixture
+def found() -> Frontier:
+    return Frontier(points=tuple(point(*row) for row in ROWS))
+
+
+def labelled(axes, label: str):
+    items = [*axes.lines, *axes.collections, *axes.containers]
+    return next(item for item in items if str(item.get_label()).startswith(label))
+
+
+def test_a_row_a_point(found):
+    frame = frontier_frame(found)
+    assert list(frame["rate_rps"]) == [50, 190, 320, 480]
+    assert list(frame["gpus_H800"]) == [8, 32, 60, 64]
+    assert frame["requests_per_usd"][1] == pytest.approx(3600 * 190 / 140)
+    assert frame["gap"][3] == pytest.approx(0.04)
+
+
+def test_the_page_names_the_point_of_most_per_dollar(found, plan):
+    page = frontier_page(found, plan.scenario)
+    assert "10 H200, 32 H800, 36 H20 serve most per USD" in page
+    assert "**4,886**" in page
+    assert page.count("\n| ") == 2 + len(ROWS)
+    assert "no layout was found" not in page
+    assert "no layout was found" in frontier_page(replace(found, unsolved=(77.0,)), plan.scenario)
+
+
+def test_the_figure_shows_rate_under_bound_and_the_mix(found, plan):
+    upper, lower = frontier_figure(found, plan.scenario).axes
+    rate = labelled(upper, "best layout")
+    assert list(rate.get_xdata()) == [40, 140, 300, 508]
+    assert list(rate.get_ydata()) == [50, 190, 320, 480]
+    bound = labelled(upper, "bound")
+    assert list(bound.get_xdata()) == [40, 150, 300, 512]
+    assert list(bound.get_ydata()) == [60, 200, 330, 500]
+    assert labelled(upper, "most per USD").get_offsets().tolist() == [[140, 190]]
+    for place in range(len(ROWS)):
+        assert sum(bars.patches[place].get_height() for bars in lower.containers) == pytest.approx(100)
+    assert labelled(lower, "H800").patches[0].get_height() == pytest.approx(25)
+    assert [text.get_text() for text in lower.texts] == ["32", "78", "150", "252"]
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_nothing_leaves_the_canvas(found, plan, count):
+    drawn = frontier_figure(replace(found, points=found.points[:count]), plan.scenario)
+    assert encode_figure(drawn).startswith(b"\x89PNG")
+    box, (width, height) = drawn.get_tightbbox(), drawn.get_size_inches()
+    assert min(box.x0, box.y0) >= 0
+    assert (box.x1 <= width, box.y1 <= height) == (True, True)
+
+
+def test_close_points_do_not_share_a_number(plan):
+    close = Frontier(points=tuple(point(p, p, p, 2 * p, 0, 8, 24) for p in (40.0, 40.5, 41.0, 500.0)))
+    _, lower = frontier_figure(close, plan.scenario).axes
+    assert len(lower.texts) == 2
+
+
+def test_equal_frontiers_give_equal_bytes(found, plan):
+    assert encode_figure(frontier_figure(found, plan.scenario)) == encode_figure(frontier_figure(found, plan.scenario))
+
+
+def test_reference_mode_is_marked(found, plan):
+    scenario = replace(plan.scenario, cost=CostSettings(mode=CostMode.REFERENCE))
+    assert "not physical" in frontier_figure(found, scenario).get_suptitle()
+    assert "Warning" in frontier_page(found, scenario)
+    assert "not physical" not in frontier_figure(found, plan.scenario).get_suptitle()
