@@ -1,13 +1,10 @@
 """A plan as the files of its run folder."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner import export, files, report
 from planner.domain import Plan
 from planner.errors import ExportError, InputError
-
-_MARK = "WARNING:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +35,7 @@ def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publica
     except (ExportError, InputError) as error:
         told = f"no manifests were written: {error}"
         return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{told}\n".encode()}, warnings=(told,))
-    whole = contents | {f"manifests/{name}": text.encode() for name, text in manifests.items()}
-    return Publication(files=whole, warnings=_warnings(manifests))
-
-
-def _warnings(manifests: Mapping[str, str]) -> tuple[str, ...]:
-    """What the manifests themselves warn of, each once."""
-    lines = (line.strip() for text in manifests.values() for line in text.splitlines())
-    return tuple(dict.fromkeys(line.partition(_MARK)[2].strip() for line in lines if line.startswith(f"# {_MARK}")))
+    return Publication(files=contents | {f"manifests/{name}": text.encode() for name, text in manifests.items()})
 
 
 def _csv(frame: "report.Frame") -> bytes:

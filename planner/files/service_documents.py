@@ -8,8 +8,8 @@ Document = dict[str, Any]
 
 
 def service_document(plan: Plan) -> Document:
-    """The keys `service` and `exact_rps`, where the plan has them."""
-    document: Document = {} if plan.exact_rps is None else {"exact_rps": plan.exact_rps}
+    """The keys `service` and `exact_rps`; null where the plan has none."""
+    document: Document = {"exact_rps": plan.exact_rps, "service": None}
     if plan.service is not None:
         found = plan.service
         document["service"] = {
@@ -44,7 +44,7 @@ def _read_island(row: list[Any] | None) -> IslandClass | None:
 
 def read_service(document: Document) -> Service | None:
     """The promise of a document; None where it makes none."""
-    if "service" not in document:
+    if document.get("service") is None:
         return None
     found = document["service"]
     return Service(

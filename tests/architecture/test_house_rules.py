@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "feasibility": LEAVES | {"cost", "evaluation"},
     "pipeline": LEAVES
     | {"workload", "cost", "assignment", "search", "evaluation", "feasibility", "assembly", "audit", "provenance"}
-    | {"certificate", "goodput", "sensitivity"},
+    | {"certificate", "goodput", "sensitivity", "exact_lengths"},
     "publication": LEAVES | {"files", "report", "export"},
     "batch": LEAVES | {"batch", "processes", "files", "pipeline", "report", "publication", "workload"},
     "api": EVERYTHING - {"cli", "batch", "__init__", "__main__"},

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from planner.cost import PUBLISHED_FREE, UNFITTED, fit_calibration
-from planner.files import load_published_measurements, load_scenario, measured_records, shipped_scenarios
+from planner.files import (
+    load_published_measurements,
+    load_scenario,
+    measured_records,
+    scenario_from_document,
+    shipped_scenarios,
+)
 from planner.pipeline import plan
 from planner.workload import summarize
 
@@ -21,7 +27,7 @@ CODE, CONVERSATION = 0, 1
 @cache
 def table() -> list[list[float]]:
     """Requests/s as printed: [mixed, uniform, ratio][code, conversation]."""
-    body = TEXT[TEXT.index("<!-- results -->") :]
+    body = TEXT[TEXT.index("<!-- results -->") : TEXT.index("Random search with")]
     rows = re.findall(r"^\| \**[m1][^|]*\| \**([\d.]+)\**[^|]*\| \**([\d.]+)\**", body, re.MULTILINE)
     return [[float(cell) for cell in row] for row in rows]
 
@@ -70,3 +76,34 @@ def test_the_accuracy_table_is_the_fits() -> None:
             assert point.left_out_error * 100 == pytest.approx(float(left_out), abs=0.06)
     assert f"**{fit.mean_error('after') * 100:.1f} %**" in body
     assert f"**{fit.mean_error('left_out') * 100:.1f} %**" in body
+
+
+EXACT = {
+    "64 H200, 64 H800, 128 H20": {"H200": 64, "H800": 64, "H20": 128},
+    "32 H200, 128 H800, 128 H20": {"H200": 32, "H800": 128, "H20": 128},
+    "128 H200": {"H200": 128},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fleet", EXACT)
+@pytest.mark.parametrize(
+    ("column", "mode", "trace"), [(0, "reference", "code"), (1, "reference", "conv"), (3, "default", "conv")]
+)
+def test_the_exact_table_is_reached(fleet: str, column: int, mode: str, trace: str) -> None:
+    row = re.search(rf"^\| {fleet} \|(.*)\|$", TEXT[TEXT.index("<!-- exact -->") :], re.MULTILINE)
+    assert row is not None
+    printed = float(row[1].split("|")[column])
+    document = {
+        "name": "exact",
+        "model": "deepseek-v3",
+        "workload": f"azure-{trace}-2023",
+        "inventory": EXACT[fleet],
+        "cost": {"mode": mode},
+        "search": {"method": "exact"},
+    }
+    found = plan(scenario_from_document(document, origin="test", base=Path(), summarize=summarize))
+    assert found.throughput_rps == pytest.approx(printed, rel=0.004)
+    assert found.certificate is not None
+    assert found.certificate.gap is not None
+    assert found.certificate.gap <= 0.0021
