@@ -117,10 +117,20 @@ def certify(
         return _unknown(throughput_rps, UNBOUNDED)
     try:
         if answer is None:
-            return _of_search(scenario, evaluator, throughput_rps)
-        return _of_answer(scenario, evaluator, layout, throughput_rps, answer)
+            found = _of_search(scenario, evaluator, throughput_rps)
+        else:
+            found = _of_answer(scenario, evaluator, layout, throughput_rps, answer)
     except SolverError as error:
         return _unknown(throughput_rps, error.message)
+    unseen = [what for what, there in (("network", scenario.network), ("queues", _queues(scenario))) if there]
+    if unseen:
+        blind = f"the bound does not see the {' and '.join(unseen)}, so the plan may be closer to the best than this"
+        found = replace(found, note="; ".join(filter(None, (found.note, blind))))
+    return found
+
+
+def _queues(scenario: Scenario) -> bool:
+    return scenario.slo.ttft_ms is not None or any(one.ttft_ms is not None for one in scenario.slo.ranges)
 
 
 def _of_search(scenario: Scenario, evaluator: Evaluator, throughput_rps: float) -> Certificate:

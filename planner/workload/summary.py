@@ -41,7 +41,8 @@ def summarize(trace: RequestTrace) -> LengthProfile:
 
 def _arrival_rps(arrival_s: tuple[float, ...]) -> float | None:
     span = max(arrival_s) - min(arrival_s)
-    return (len(arrival_s) - 1) / span if span > 0 else None
+    rate = (len(arrival_s) - 1) / span if span > 0 else math.inf
+    return rate if math.isfinite(rate) else None
 
 
 def _burstiness(arrival_s: tuple[float, ...]) -> float | None:
