@@ -9,6 +9,7 @@ from planner.domain import (
     Bound,
     Certificate,
     CostMode,
+    Formulation,
     InventoryItem,
     IslandClass,
     Layout,
@@ -18,7 +19,7 @@ from planner.domain import (
     SearchMethod,
     SizeSet,
 )
-from planner.errors import InfeasibleError, SolverError
+from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation import Evaluator
 
 MOST_STAGES = 8
@@ -78,13 +79,27 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
     """
     offer = offer_of(scenario, evaluator, scenario.search.sizes)
     settings, objective = layout_settings(scenario), scenario.objective
-    _require_reachable(scenario, offer, settings)
+    _require_prices(scenario)
+    if not any(offer.options):
+        raise InputError(
+            f"scenario {scenario.name}: search.sizes: must admit an island of some GPU type, came "
+            f"{scenario.search.sizes!r}.",
+            hint="Choose sizes between search.min_island_size and the inventory's counts.",
+        )
+    most = _require_reachable(scenario, offer, settings)
+    least = LEAST_SHARE * most
     try:
+        if 0 < objective.target_rps < least:  # a smaller rate drowns in the solver's tolerance
+            return replace(best_layout(offer, replace(objective, target_rps=least), settings), proven=False)
         return best_layout(offer, objective, settings)
+    except SolverError as error:
+        raise SolverError(
+            f"scenario {scenario.name}: search.method exact: {error.message}",
+            hint="Raise search.time_limit_s or search.gap.",
+        ) from None
     except InfeasibleError:
         if objective.kind is not ObjectiveKind.BUDGET:
             raise
-        least = LEAST_SHARE * relax(offer, RATE, settings).rate
         cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=least), settings)
         raise InfeasibleError(
             f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
@@ -98,7 +113,20 @@ def layout_settings(scenario: Scenario) -> AssignmentSettings:
     return replace(scenario.assignment, gap=scenario.search.gap, time_limit_s=scenario.search.time_limit_s)
 
 
-def _require_reachable(scenario: Scenario, offer: Offer, settings: AssignmentSettings) -> None:
+def _require_prices(scenario: Scenario) -> None:
+    """Raises InputError where an objective in money has nothing to count."""
+    objective = scenario.objective
+    free = [item.gpu.name for item in scenario.inventory.items if not item.price_usd_per_gpu_hour > 0]
+    if free and objective.kind in (ObjectiveKind.BUDGET, ObjectiveKind.TARGET, ObjectiveKind.PER_DOLLAR):
+        raise InputError(
+            f"scenario {scenario.name}: prices_usd_per_gpu_hour: must be above 0 where objective.kind is "
+            f"{objective.kind.value}; {', '.join(free)} costs nothing.",
+            hint="Give it a price, or choose another objective.",
+        )
+
+
+def _require_reachable(scenario: Scenario, offer: Offer, settings: AssignmentSettings) -> float:
+    """The highest rate of the relaxation. Raises InfeasibleError where the target is above it."""
     target = scenario.objective.target_rps
     most = relax(offer, RATE, settings).rate
     if target > most:
@@ -107,6 +135,7 @@ def _require_reachable(scenario: Scenario, offer: Offer, settings: AssignmentSet
             f"reach, at most {most:.1f}.",
             hint="Lower the target, offer more GPUs, or loosen the service levels.",
         )
+    return most
 
 
 def certify(
@@ -122,11 +151,19 @@ def certify(
             found = _of_answer(scenario, evaluator, layout, throughput_rps, answer)
     except SolverError as error:
         return _unknown(throughput_rps, error.message)
-    unseen = [what for what, there in (("network", scenario.network), ("queues", _queues(scenario))) if there]
+    unseen = [what for what, there in _unseen(scenario) if there]
     if unseen:
         blind = f"the bound does not see the {' and '.join(unseen)}, so the plan may be closer to the best than this"
         found = replace(found, note="; ".join(filter(None, (found.note, blind))))
     return found
+
+
+def _unseen(scenario: Scenario) -> tuple[tuple[str, bool], ...]:
+    return (
+        ("network", scenario.network is not None),
+        ("queues", _queues(scenario)),
+        ("deviation formulation", scenario.assignment.formulation is Formulation.DEVIATION),
+    )
 
 
 def _queues(scenario: Scenario) -> bool:
@@ -151,15 +188,22 @@ def _of_answer(
 ) -> Certificate:
     objective = scenario.objective
     value = objective_value(scenario, layout, throughput_rps)
-    if objective.kind is ObjectiveKind.RATE:
+    note = "" if answer.proven else "the solver stopped at its time limit: the best found so far"
+    if objective.kind is ObjectiveKind.PER_DOLLAR and not answer.proven:
+        note = "bounded by the relaxation alone"
+    if scenario.search.sizes is not SizeSet.ALL:
+        note = "; ".join(filter(None, (note, "the objective's bound is of islands of the sizes chosen")))
+    if objective.kind is ObjectiveKind.RATE and scenario.search.sizes is SizeSet.ALL:
         bound_rps = answer.bound
+    elif objective.kind is ObjectiveKind.RATE:
+        bound_rps = relax(offer_of(scenario, evaluator), RATE, layout_settings(scenario)).value
+    elif objective.kind is ObjectiveKind.BUDGET and scenario.search.sizes is SizeSet.ALL:
+        own = relax(_own(scenario, evaluator, layout), RATE, layout_settings(scenario)).value
+        bound_rps = min(own, answer.bound)
     else:
         bound_rps = relax(_own(scenario, evaluator, layout), RATE, layout_settings(scenario)).value
     bound_rps = max(bound_rps, throughput_rps)
     better = min(answer.bound, value) if objective.minimises else max(answer.bound, value)
-    note = "" if answer.proven else "the solver stopped at its time limit: the best found so far"
-    if objective.kind is ObjectiveKind.PER_DOLLAR and not answer.proven:
-        note = "bounded by the relaxation alone"
     return Certificate(
         bound_rps=bound_rps,
         gap=1 - throughput_rps / bound_rps,
@@ -191,6 +235,7 @@ def _own(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Offer:
     for island, count in layout.counts:
         used[island.gpu] = used.get(island.gpu, 0) + island.size * count
     offer = offer_of(scenario, evaluator, scenario.search.sizes)
+    offer = offer_of(scenario, evaluator)
     counts = tuple(used.get(gpu, 0) for gpu in offer.gpus)
     options = tuple(
         tuple(row for row in rows if row.island.size <= count)

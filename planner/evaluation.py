@@ -14,6 +14,7 @@ from itertools import repeat
 from planner.assignment import assign
 from planner.cost import tabulate_sizes
 from planner.domain import (
+    Assignment,
     AssignmentSettings,
     ClassPerformance,
     Evaluation,
@@ -27,7 +28,7 @@ from planner.domain import (
     Workload,
 )
 from planner.errors import InfeasibleError, SolverError
-from planner.goodput import at_goodput, bounds_ttft, goodput_of
+from planner.goodput import at_goodput, bounds_ttft, goodput_of, kept_apart
 from planner.processes import deaf_to_interrupts, end_with_parent
 
 NEITHER_BOTH = "layout: its islands cannot be parted so that every range is served in both phases."
@@ -36,6 +37,8 @@ TOO_SLOW = (
     "layout: slo.ttft_ms: the first decode step on its islands takes what prefill leaves of the bound; "
     "a bound slo.tpot_ms sets it apart."
 )
+
+WORTH_PARTING = 0.9  # of what could be served: less is worth parting ranges for
 
 
 class Evaluator:
@@ -122,10 +125,35 @@ def _judge(
     if not assignment.throughput_rps > 0:
         return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=NEITHER_BOTH)
     if bounds_ttft(slo):
-        assignment = at_goodput(assignment, goodput_of(assignment, table, slo, mean_output_tokens))
+        assignment = _with_patience(table, assignment, layout, settings, slo, mean_output_tokens, network, kv)
         if not assignment.throughput_rps > 0:
             return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=TOO_SLOW)
     return Evaluation(layout=layout, throughput_rps=assignment.throughput_rps, assignment=assignment)
+
+
+def _with_patience(
+    table: PerformanceTable,
+    assignment: Assignment,
+    layout: Layout,
+    settings: AssignmentSettings,
+    slo: SloSettings,
+    mean_output_tokens: float,
+    network: NetworkSettings | None,
+    kv: KvTraffic,
+) -> Assignment:
+    """The assignment at its goodput; where queues cost much, ranges that cannot wait for each other are parted."""
+    best, service = assignment, goodput_of(assignment, table, slo, mean_output_tokens)
+    if service.factor >= WORTH_PARTING:
+        return at_goodput(best, service)
+    for parted in kept_apart(table, slo):
+        try:
+            other = assign(parted, layout, settings, network, kv)
+        except (InfeasibleError, SolverError):
+            continue
+        judged = goodput_of(other, table, slo, mean_output_tokens)
+        if judged.goodput_rps > service.goodput_rps:
+            best, service = other, judged
+    return at_goodput(best, service)
 
 
 @contextmanager

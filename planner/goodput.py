@@ -9,10 +9,12 @@ Arrivals reach an island by its routing shares, spread evenly over its replicas.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Queue, largest_share, mixture, predicted_wait
 from planner.domain import (
     Assignment,
+    ClassPerformance,
     Duty,
     ParallelConfig,
     PerformanceTable,
@@ -26,6 +28,9 @@ from planner.domain.service import RangeService, Service, range_bounds
 
 LEAST_SHARE = 1e-6
 FULL = 1 - 1e-6
+MOST_LIMITS = 2
+MOST_CLASSES = 8
+MOST_PARTINGS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,3 +225,50 @@ def service_of(
     if not scenario.slo.bounds_anything:
         return None
     return goodput_of(assignment, table, scenario.slo, workload.mean_output_tokens)
+
+
+def kept_apart(table: PerformanceTable, slo: SloSettings) -> Iterator[PerformanceTable]:
+    """Tables in which prefill classes serve either the ranges that must not wait, or the others; likeliest first.
+
+    The ranges of the tightest bounds are parted from the rest, class by class; cells given up have rate 0. At most
+    `MOST_PARTINGS` ways are tried, those whose capacity comes nearest to what the two groups need.
+    """
+    bounds = [range_bounds(slo, span)[0] for span in table.ranges]
+    known = sorted({bound for bound in bounds if bound is not None})
+    classes = [row for row in table.classes if row.prefill.serves]
+    for limit in known[:MOST_LIMITS]:
+        hasty = [bound is not None and bound <= limit for bound in bounds]
+        if all(hasty) or len(classes) < len((True, False)) or len(classes) > MOST_CLASSES:
+            continue
+        ways = sorted(
+            (chosen for k in range(1, len(classes)) for chosen in combinations(range(len(classes)), k)),
+            key=lambda chosen: _imbalance(table, classes, hasty, chosen),
+        )
+        for chosen in ways[:MOST_PARTINGS]:
+            quick = {classes[k].island for k in chosen}
+            yield replace(table, classes=tuple(_parted(row, hasty, row.island in quick) for row in table.classes))
+
+
+def _parted(row: ClassPerformance, hasty: list[bool], quick: bool) -> ClassPerformance:
+    """A class that prefills either the hasty ranges or the others."""
+    rates = tuple(rate if one is quick else 0.0 for rate, one in zip(row.prefill.rates_rps, hasty, strict=True))
+    return replace(row, prefill=replace(row.prefill, rates_rps=rates))
+
+
+def _imbalance(
+    table: PerformanceTable, classes: list[ClassPerformance], hasty: list[bool], chosen: tuple[int, ...]
+) -> float:
+    """How far the slower of the two groups is from what the mix needs: the inverse of the rate that both can carry."""
+    slowest = 0.0
+    for of in (True, False):
+        served = 0.0
+        for k, row in enumerate(classes):
+            if (k in chosen) is of:
+                work = sum(
+                    span.probability / rate
+                    for span, rate, one in zip(table.ranges, row.prefill.rates_rps, hasty, strict=True)
+                    if one is of and rate > 0
+                )
+                served += 1 / work if work > 0 else 0.0
+        slowest = max(slowest, 1 / served if served > 0 else float("inf"))
+    return slowest

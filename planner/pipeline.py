@@ -61,10 +61,17 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
     finished = replace(
         finished,
         sensitivity=sensitivity_of(finished, evaluator),
-        exact_rps=None if bounds_ttft(scenario.slo) else evaluate_exactly(finished).throughput_rps,
+        exact_rps=_recounted(finished),
     )
     audit(finished, workload)
     return finished
+
+
+def _recounted(finished: Plan) -> float | None:
+    """The plan's rate with the difference that exact lengths make; None where islands' time is not all that limits."""
+    if bounds_ttft(finished.scenario.slo) or finished.scenario.network is not None:
+        return None
+    return finished.throughput_rps * (1 + evaluate_exactly(finished).difference)
 
 
 def _layout(
@@ -77,9 +84,14 @@ def _layout(
     if not is_exact(scenario):
         return None, optimize(scenario.inventory, scenario.search, evaluator, progress)
     wanted = scenario.objective.target_rps
-    asked, bound = scenario, None
+    asked, bound, reached = scenario, None, 0.0
     for _ in range(MOST_RAISES):
-        answer = solve_layout(asked, evaluator)
+        try:
+            answer = solve_layout(asked, evaluator)
+        except InfeasibleError:
+            if asked is scenario:
+                raise
+            break
         bound = answer.bound if bound is None else bound
         result = given(answer.layout, evaluator, progress)
         reached = result.best.throughput_rps if result.best else 0.0
@@ -88,9 +100,9 @@ def _layout(
         raised = asked.objective.target_rps * wanted / reached * (1 + MET)
         asked = replace(asked, objective=replace(asked.objective, target_rps=raised))
     raise InfeasibleError(
-        f"scenario {scenario.name}: objective.target_rps: {wanted:g} requests/s is not reached within the service "
-        f"levels; the closest layout reaches {reached:.1f}.",
-        hint="Lower the target, or loosen the service levels.",
+        f"scenario {scenario.name}: objective.target_rps: {wanted:g} requests/s is not reached with the queues and the "
+        f"network that the layout's programme does not see; the closest layout reaches {reached:.1f}.",
+        hint="Lower the target, loosen the service levels, or widen the network.",
     )
 
 

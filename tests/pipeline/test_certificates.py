@@ -217,3 +217,50 @@ def test_larger_fleets_have_no_more_options() -> None:
     assert max(row.island.size for row in offer.options[0]) <= 258
     assert problem.search.method is SearchMethod.EXACT
     assert problem.objective.kind is ObjectiveKind.RATE
+
+
+def test_a_tiny_target_does_not_buy_the_whole_offer() -> None:
+    tiny, small = (plan(scenario(objective={"kind": "target", "target_rps": rps})) for rps in (1e-3, 2.0))
+    assert tiny.price_usd_per_hour <= small.price_usd_per_hour
+
+
+def test_chosen_sizes_do_not_flatter_the_bound(exact: Plan) -> None:
+    found = plan(scenario(search={"method": "exact", "sizes": "powers_of_two"}))
+    assert found.certificate is not None
+    assert found.certificate.bound_rps is not None
+    assert found.certificate.bound_rps >= exact.throughput_rps
+    assert "sizes chosen" in found.certificate.note
+
+
+@pytest.mark.parametrize("kind", ["budget", "target", "per_dollar"])
+def test_objectives_in_money_need_prices(kind: str) -> None:
+    figure = {"budget": {"budget_usd_per_hour": 50}, "target": {"target_rps": 5}}.get(kind, {})
+    free = scenario(prices_usd_per_gpu_hour={"H200": 0, "H20": 1}, objective={"kind": kind, **figure})
+    with pytest.raises(InputError, match="H200 costs nothing"):
+        plan(free)
+
+
+def test_sizes_that_admit_nothing_are_named() -> None:
+    with pytest.raises(InputError, match=r"search\.sizes: must admit an island"):
+        plan(scenario(search={"method": "exact", "sizes": [500]}))
+
+
+def test_a_budget_is_bounded_by_its_own_optimum() -> None:
+    found = plan(scenario(objective={"kind": "budget", "budget_usd_per_hour": 60}))
+    assert found.certificate is not None
+    assert found.certificate.gap is not None
+    assert found.certificate.gap <= 0.01
+
+
+def test_ranges_that_cannot_wait_for_each_other_are_parted() -> None:
+    bounds = {"ttft_ms": 4000, "percentile": 90, "ranges": [{"from": 0, "to": 2048, "ttft_ms": 800, "tpot_ms": 40}]}
+    search = {"method": "exact", "sizes": "powers_of_two", "gap": 0.005}
+    inventory = {"H200": 32, "H800": 16, "H20": 32}
+    found = plan(scenario(inventory, slo=bounds, search=search))
+    assert found.certificate is not None
+    assert found.certificate.bound_rps is not None
+    assert found.throughput_rps > found.certificate.bound_rps / 2
+    assert found.service is not None
+    for one in found.service.ranges:
+        if one.bound_ms is not None and one.percentile_ms is not None:
+            assert one.percentile_ms <= one.bound_ms * (1 + 1e-6)

@@ -100,7 +100,7 @@ def test_a_rented_fleet_is_judged_by_what_is_rented():
     found = rented.sensitivity
     assert rented.fleet != COUNTS
     assert rented.throughput_rps <= found.bound_rps * (1 + 1e-6)
-    assert found.bound_rps <= rented.certificate.bound_rps * (1 + 1e-6)
+    assert rented.certificate.bound_rps <= found.bound_rps * (1 + 1e-6)  # the relaxation is the looser one
     for one in found.gpus:
         assert (one.less_node_rps is None) == (rented.fleet[one.gpu] == 0)
 
