@@ -303,3 +303,12 @@ def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, 
         batch=batch,
         cached=cached,
     )
+
+
+def recounted_rps(plan: Plan) -> float | None:
+    """The plan's rate with the difference that exact lengths make; None where islands' time is not all that limits."""
+    slo = plan.scenario.slo
+    queues = slo.ttft_ms is not None or any(one.ttft_ms is not None for one in slo.ranges)
+    if queues or plan.scenario.network is not None:
+        return None
+    return plan.throughput_rps * (1 + evaluate_exactly(plan).difference)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import pulp
 
+from planner.assignment.aim import aim
 from planner.assignment.layout_options import Offer
 from planner.assignment.relaxation import Relaxation, relax
 from planner.assignment.solver import dual_bound, solve
@@ -291,15 +292,8 @@ def _aim(
     """The objective, and its own constraint."""
     charges = offer.charges(objective)
     cost = pulp.LpAffineExpression([(islands[k], o.size * charges[o.gpu]) for k, o in enumerate(options)])
-    match objective.kind:
-        case ObjectiveKind.RATE:
-            model.setObjective(1 * rate)
-        case ObjectiveKind.BUDGET:
-            model.setObjective(1 * rate)
-            model += cost <= objective.budget_usd_per_hour, "budget"
-        case ObjectiveKind.TARGET | ObjectiveKind.WATTS:
-            model.setObjective(cost)
-            model += rate >= objective.target_rps, "target"
-        case ObjectiveKind.PER_DOLLAR:
-            model.setObjective(rate - reward * cost)
-            model += rate >= max(objective.target_rps, RESTS), "target"
+    if objective.kind is ObjectiveKind.PER_DOLLAR:
+        model.setObjective(rate - reward * cost)
+        model += rate >= max(objective.target_rps, RESTS), "target"
+    else:
+        aim(model, objective, rate, cost)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import pulp
 
+from planner.assignment.aim import aim
 from planner.assignment.layout_options import Offer, efficiency
 from planner.assignment.solver import solve
 from planner.assignment.variables import PHASES
@@ -37,7 +38,6 @@ class Relaxation:
     rate: float
     worth: dict[tuple[Phase, int], float]
     toll: dict[str, float]
-    gpus: dict[tuple[str, Phase], float]
 
 
 def relax(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> Relaxation:
@@ -58,7 +58,7 @@ def relax(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettin
     cost = pulp.lpSum(price * used[t] for t, price in enumerate(offer.charges(objective)))
     _set_objective(model, objective, rate, cost, scale)
     solve(model, settings)
-    return _read(model, offer, objective, rate, time)
+    return _read(model, offer, objective, rate)
 
 
 def _set_objective(
@@ -68,20 +68,13 @@ def _set_objective(
     cost: pulp.LpAffineExpression,
     scale: pulp.LpVariable | None,
 ) -> None:
-    match objective.kind:
-        case ObjectiveKind.RATE:
-            model.setObjective(1 * rate)
-        case ObjectiveKind.BUDGET:
-            model.setObjective(1 * rate)
-            model += cost <= objective.budget_usd_per_hour, "budget"
-        case ObjectiveKind.TARGET | ObjectiveKind.WATTS:
-            model.setObjective(cost)
-            model += rate >= objective.target_rps, "target"
-        case ObjectiveKind.PER_DOLLAR:
-            assert scale is not None
-            model.setObjective(1 * rate)
-            model += cost <= 1, "budget"
-            model += rate - objective.target_rps * scale >= 0, "target"
+    if objective.kind is not ObjectiveKind.PER_DOLLAR:
+        aim(model, objective, rate, cost)
+        return
+    assert scale is not None
+    model.setObjective(1 * rate)
+    model += cost <= 1, "budget"
+    model += rate - objective.target_rps * scale >= 0, "target"
 
 
 def _read(
@@ -89,20 +82,14 @@ def _read(
     offer: Offer,
     objective: ObjectiveSettings,
     rate: pulp.LpVariable,
-    time: dict[tuple[int, Phase, int], pulp.LpVariable],
 ) -> Relaxation:
     price: dict[str, float] = {name: abs(row.pi or 0.0) for name, row in model.constraints.items()}
     charges: tuple[float, ...] = offer.charges(objective)
     at_cost = 1.0 if objective.minimises else price.get("budget", 0.0)
     tolls = {gpu: price[f"offered_{t}"] + at_cost * float(charges[t]) for t, gpu in enumerate(offer.gpus)}
-    gpus: dict[tuple[str, Phase], float] = {}
-    for (t, phase, _), variable in time.items():
-        key = (offer.gpus[t], phase)
-        gpus[key] = gpus.get(key, 0.0) + (variable.varValue or 0.0)
     return Relaxation(
         value=float(pulp.value(model.objective)),
         rate=float(rate.varValue or 0.0),
         worth={(ph, j): price[f"serve_{ph}_{j}"] / p for ph in PHASES for j, p in enumerate(offer.probabilities)},
         toll=tolls,
-        gpus=gpus,
     )

@@ -43,13 +43,12 @@ class Part:
 class StepCost:
     """One step's parts, the communication that computation hides, and the whole (ms).
 
-    `moe_compute_ms` is the computation of the layers that communicate, `overlapped` whether in two micro-batches.
+    `overlapped`: whether in two micro-batches.
     `scale` makes a pass over the model the step that was asked for: pipelined, the slowest stage counts for every
     stage; with drafts, a pass yields several tokens. A new pipelined step may begin every `total_ms / pp`.
     """
 
     parts: tuple[Part, ...]
-    moe_compute_ms: Array
     hidden_ms: Array
     scale: Array
     total_ms: Array

@@ -92,7 +92,6 @@ def _faster(one: StepCost, other: StepCost) -> StepCost:
     )
     return StepCost(
         parts=parts,
-        moe_compute_ms=pick(one.moe_compute_ms, other.moe_compute_ms),
         hidden_ms=pick(one.hidden_ms, other.hidden_ms),
         scale=one.scale,
         total_ms=pick(one.total_ms, other.total_ms),
@@ -263,7 +262,6 @@ def _sum(
     scale = as_array(ceil_divide(model.layers, steps.pp) * steps.pp / model.layers / gained)
     return StepCost(
         parts=parts,
-        moe_compute_ms=as_array(computing),
         hidden_ms=hidden,
         scale=scale,
         total_ms=as_array(whole * scale),

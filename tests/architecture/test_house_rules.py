@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "evaluation": LEAVES | {"cost", "assignment", "processes", "goodput"},
     "goodput": LEAVES | {"cost", "assignment"},
     "certificate": LEAVES | {"assignment", "evaluation"},
+    "layouts": LEAVES | {"assignment", "search", "evaluation", "certificate"},
     "sensitivity": LEAVES | {"assignment", "evaluation", "certificate"},
     "frontier": LEAVES | {"workload", "assignment", "evaluation", "certificate", "feasibility"},
     "exact_lengths": LEAVES | {"cost"},
@@ -39,7 +40,7 @@ MAY_IMPORT = {
     "feasibility": LEAVES | {"cost", "evaluation"},
     "pipeline": LEAVES
     | {"workload", "cost", "assignment", "search", "evaluation", "feasibility", "assembly", "audit", "provenance"}
-    | {"certificate", "goodput", "sensitivity", "exact_lengths"},
+    | {"certificate", "goodput", "sensitivity", "exact_lengths", "layouts"},
     "publication": LEAVES | {"files", "report", "export"},
     "batch": LEAVES | {"batch", "processes", "files", "pipeline", "report", "publication", "workload"},
     "api": EVERYTHING - {"cli", "batch", "__init__", "__main__"},

@@ -1,0 +1,64 @@
+"""How a plan comes by its layout: searched for, or solved for."""
+
+from dataclasses import replace
+
+from planner.assignment import LayoutAnswer
+from planner.certificate import is_exact, solve_layout
+from planner.domain import ReportProgress, Scenario
+from planner.errors import InfeasibleError, SolverError
+from planner.evaluation import Evaluator
+from planner.search import SearchResult, given, optimize
+
+MOST_RAISES = 6
+MET = 1e-3  # relative: a target counts as met
+
+
+def find_layout(
+    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress
+) -> tuple[LayoutAnswer | None, SearchResult]:
+    """The layouts tried, and the exact method's answer where it was asked for.
+
+    Raises as `solve_layout` and `optimize` do.
+    """
+    if is_exact(scenario):
+        return _solved_to_target(scenario, evaluator, progress)
+    result = optimize(scenario.inventory, scenario.search, evaluator, progress)
+    if result.best is None and not result.unanswered:
+        result = _solved_instead(scenario, evaluator, result)
+    return None, result
+
+
+def _solved_to_target(
+    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress
+) -> tuple[LayoutAnswer, SearchResult]:
+    """A target is met with the waiting that the programme does not see; the bound stays that of the target as set."""
+    wanted = scenario.objective.target_rps
+    asked, bound, reached = scenario, None, 0.0
+    for _ in range(MOST_RAISES):
+        try:
+            answer = solve_layout(asked, evaluator)
+        except InfeasibleError:
+            if asked is scenario:
+                raise
+            break
+        bound = answer.bound if bound is None else bound
+        result = given(answer.layout, evaluator, progress)
+        reached = result.best.throughput_rps if result.best else 0.0
+        if reached >= wanted * (1 - MET) or not reached:
+            return replace(answer, bound=bound), result
+        raised = asked.objective.target_rps * wanted / reached * (1 + MET)
+        asked = replace(asked, objective=replace(asked.objective, target_rps=raised))
+    raise InfeasibleError(
+        f"scenario {scenario.name}: objective.target_rps: {wanted:g} requests/s is not reached with the queues and the "
+        f"network that the layout's programme does not see; the closest layout reaches {reached:.1f}.",
+        hint="Lower the target, loosen the service levels, or widen the network.",
+    )
+
+
+def _solved_instead(scenario: Scenario, evaluator: Evaluator, result: SearchResult) -> SearchResult:
+    """Where the search tried nothing that serves, the layout is solved for: what is feasible must not be missed."""
+    try:
+        answer = solve_layout(scenario, evaluator)
+    except (InfeasibleError, SolverError):
+        return result
+    return result.with_solved(evaluator([answer.layout])[0])
