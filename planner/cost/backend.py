@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.step import Steps, step_cost
+from planner.cost.step import Steps, step_ms
 from planner.cost.tabulated import TabulatedBackend
 from planner.domain import CostSettings, CostSource, GpuSpec, Measurement, ModelSpec
 
@@ -33,7 +33,7 @@ class AnalyticBackend:
 
     def step_ms(self, steps: Steps, /) -> Array:
         """Times by formula; see CostBackend."""
-        return step_cost(self._gpu, self._model, self._settings, steps).total_ms
+        return step_ms(self._gpu, self._model, self._settings, steps)
 
     def largest_batch(self, steps: Steps, /) -> Array:
         """No limit of its own: memory sets it."""

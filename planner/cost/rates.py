@@ -9,7 +9,7 @@
 | dp, pp | attention groups, stages of a replica | 1 |
 
 prefill 1000 dp n pp / t(s, n): pp steps are under way at once      decode 1000 dp B / (N mean TPOT(s + i, B))
-TPOT is linear in the cached length but for one kink (where communication is hidden), so a few points stand for the
+TPOT is linear in the cached length but for kinks (where communication is hidden), so a few points stand for the
 whole answer, to 0.1 %. What fits is asked for the longest prompt of a range. Arrays have shape (shapes, ranges).
 Under service levels n is the power of two (or the most that fits) with the best rate within them, B the largest batch
 within them, and rates stop at a utilisation (`service_levels`).
@@ -37,7 +37,7 @@ from planner.units import MS_PER_S
 
 LARGEST_BATCH = 1024
 BATCH_STEP = 8
-QUADRATURE_POINTS = 8
+QUADRATURE_POINTS = 10
 
 
 def prefill_rates(

@@ -72,6 +72,14 @@ def step_cost(
     return _faster(plain, _one_way(gpu, model, settings, steps, overlap=True))
 
 
+def step_ms(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps) -> Array:
+    """`step_cost(...).total_ms` without the parts: what tables of many steps need."""
+    plain = _one_way(gpu, model, settings, steps, overlap=False).total_ms
+    if not (settings.two_micro_batches and model.experts):
+        return plain
+    return np.minimum(plain, _one_way(gpu, model, settings, steps, overlap=True).total_ms)
+
+
 def _one_way(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps, *, overlap: bool) -> StepCost:
     split = (steps.devices > 1) & (overlap and model.experts is not None)
     dev = device(gpu, model, steps.phase, settings.calibration, overlapped=split)

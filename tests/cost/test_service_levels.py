@@ -14,6 +14,7 @@ from planner.cost import closest, decode_time, max_batch_size, open_backend, pre
 from planner.cost.arrays import Array
 from planner.cost.grid import Degrees, RateGrid
 from planner.cost.parallelism import replica_shapes
+from planner.cost.rates import QUADRATURE_POINTS as POINTS
 from planner.cost.rates import decode_rates, prefill_rates
 from planner.cost.service_levels import FIRST_STEP_MS, ServiceBounds
 from planner.domain import (
@@ -47,7 +48,7 @@ def row(phase: Phase, slo: SloSettings, name: str = "H200", size: int = 16) -> P
 
 def judged(one: ParallelConfig, batch: int | Array, prompt: int, percentile: float | None) -> Array:
     """TPOT of each batch as a bound judges it, by the public function."""
-    points = np.array([200.0]) if percentile is not None else 200 * (np.arange(8) + 0.5) / 8 - 0.5
+    points = np.array([200.0]) if percentile is not None else 200 * (np.arange(POINTS) + 0.5) / POINTS - 0.5
     time = decode_time(
         "H200",
         prompt + points,
