@@ -50,7 +50,7 @@ class PlannedDeployment:
         return report.summary(self.record)
 
     def figure(self, name: str) -> "Figure":
-        """A figure of the report: one of `planner.report.FIGURES`."""
+        """A figure of the report: one of `planner.report.figures_of(plan)`."""
         return report.figure(self.record, name)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:

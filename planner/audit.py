@@ -3,10 +3,22 @@
 Raises InconsistentPlanError; a plan that breaks an invariant never leaves the program.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from planner.domain import KvFlow, NetworkSettings, Phase, Plan, PlannedIsland, Route, Workload, kv_gb
+from planner.domain import (
+    Goal,
+    KvFlow,
+    NetworkSettings,
+    ObjectiveKind,
+    Phase,
+    Plan,
+    PlannedIsland,
+    Route,
+    Trial,
+    Workload,
+    kv_gb,
+)
 from planner.errors import InconsistentPlanError
 
 TOLERANCE = 1e-6  # comparisons below are written as "not within", so that a NaN fails them
@@ -27,6 +39,7 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
         yield from _coverage(plan, workload, phase)
     yield from _time(plan)
     yield from _totals(plan)
+    yield from _several_goals(plan)
     if plan.scenario.network is not None:
         yield from _handed_over(plan, workload)
         yield from _network(plan, plan.scenario.network)
@@ -116,6 +129,57 @@ def _totals(plan: Plan) -> Iterator[str]:
             yield f"island {island.id}: batch size is not the largest of its routes"
         if island.longest_prompt != max((route.range_end - 1 for route in mine), default=0):
             yield f"island {island.id}: longest prompt is not the longest of its routes"
+
+
+def _several_goals(plan: Plan) -> Iterator[str]:
+    """The plan is one of the frontier and has its goals; the frontier holds what no trial beats, and no more."""
+    record, wanted = plan.search, plan.scenario.objective.goals
+    if plan.scenario.objective.kind is not ObjectiveKind.PARETO:
+        if record.frontier:
+            yield "it has a frontier, the scenario a single goal"
+        return
+    served = {trial.index: trial for trial in record.trials if trial.throughput_rps > 0}
+    if not set(record.frontier) <= served.keys() or record.best_trial not in record.frontier:
+        yield f"trial {record.best_trial}, the plan's, or another of the frontier is not on it or serves nothing"
+        return
+    for trial in served.values():
+        if [name for name, _ in trial.goals] != [goal.value for goal in wanted]:
+            yield f"trial {trial.index} has other goals than the scenario"
+            return
+    yield from _own_goals(plan, dict(served[record.best_trial].goals))
+    front = [served[index] for index in record.frontier]
+    for trial in served.values():
+        on_it = trial.index in record.frontier
+        if any(_beats(other, trial, wanted) for other in front):
+            if on_it:
+                yield f"trial {trial.index} of the frontier is beaten"
+        elif not on_it and not any(_beats(other, trial, wanted, ties=True) for other in front):
+            yield f"trial {trial.index} is not beaten and not on the frontier"
+
+
+def _beats(one: Trial, other: Trial, goals: tuple[Goal, ...], *, ties: bool = False) -> bool:
+    """Whether `one` is as good in every goal and (without `ties`) better in some."""
+    signs = [1 if goal.maximised else -1 for goal in goals]
+    gains = [sign * (a - b) for sign, (_, a), (_, b) in zip(signs, one.goals, other.goals, strict=True)]
+    return min(gains) >= 0 and (ties or max(gains) > 0)
+
+
+def _own_goals(plan: Plan, told: dict[str, float]) -> Iterator[str]:
+    """What the plan's trial says of its goals is what its islands come to."""
+    items = plan.scenario.inventory
+    serving = Counter((island.gpu, island.size, island.phase) for island in plan.islands if island.phase is not None)
+    running: Counter[tuple[str, int, Phase]] = Counter()
+    for one in plan.scenario.objective.current:
+        running[one.gpu, one.size, one.phase] += one.count
+    due = {
+        Goal.RATE.value: plan.throughput_rps,
+        Goal.PRICE.value: sum(island.price_usd_per_hour for island in plan.islands),
+        Goal.WATTS.value: sum(items.item(island.gpu).gpu.max_w * island.size for island in plan.islands),
+        Goal.CHANGES.value: max((serving - running).total(), (running - serving).total()),
+    }
+    for name, value in told.items():
+        if name in due and not _close(value, due[name]):
+            yield f"its {name} is {due[name]:.6g}, its trial says {value:.6g}"
 
 
 def _handed_over(plan: Plan, workload: Workload) -> Iterator[str]:

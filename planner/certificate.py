@@ -26,6 +26,7 @@ MOST_STAGES = 8
 LEAST_SHARE = 0.01  # of the highest rate: what a fleet that "serves" serves at least
 MOST_REFERENCE_SIZES = 1024
 RATE = ObjectiveSettings(kind=ObjectiveKind.RATE)
+ONE_OF_SEVERAL = "the other goals of the frontier have no bound"
 UNBOUNDED = "islands of more than 1,024 GPUs have no bound in reference mode"
 
 
@@ -78,7 +79,7 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
     had.
     """
     offer = offer_of(scenario, evaluator, scenario.search.sizes)
-    settings, objective = layout_settings(scenario), scenario.objective
+    settings, objective = layout_settings(scenario), _single(scenario.objective)
     _require_prices(scenario)
     if not any(offer.options):
         raise InputError(
@@ -106,6 +107,11 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
             f"rents no fleet that serves the workload; the cheapest costs {cheapest.value:.2f}.",
             hint="Raise the budget, or offer cheaper GPUs.",
         ) from None
+
+
+def _single(objective: ObjectiveSettings) -> ObjectiveSettings:
+    """The objective that the layout's programme takes: of several goals the rate."""
+    return RATE if objective.kind is ObjectiveKind.PARETO else objective
 
 
 def layout_settings(scenario: Scenario) -> AssignmentSettings:
@@ -146,7 +152,7 @@ def certify(
         return _unknown(throughput_rps, UNBOUNDED)
     try:
         if answer is None:
-            found = _of_search(scenario, evaluator, throughput_rps)
+            found = _of_search(scenario, evaluator, layout, throughput_rps)
         else:
             found = _of_answer(scenario, evaluator, layout, throughput_rps, answer)
     except SolverError as error:
@@ -170,8 +176,11 @@ def _queues(scenario: Scenario) -> bool:
     return scenario.slo.ttft_ms is not None or any(one.ttft_ms is not None for one in scenario.slo.ranges)
 
 
-def _of_search(scenario: Scenario, evaluator: Evaluator, throughput_rps: float) -> Certificate:
-    offer, settings = offer_of(scenario, evaluator), layout_settings(scenario)
+def _of_search(scenario: Scenario, evaluator: Evaluator, layout: Layout, throughput_rps: float) -> Certificate:
+    """Of the GPUs at hand; of those that the layout has, where several goals choose their number."""
+    several, settings = scenario.objective.kind is ObjectiveKind.PARETO, layout_settings(scenario)
+    rented = several and scenario.objective.rents
+    offer = _own(scenario, evaluator, layout) if rented else offer_of(scenario, evaluator)
     if scenario.search.bound is Bound.TIGHT:
         bound = best_layout(offer, RATE, settings).bound
     else:
@@ -179,7 +188,12 @@ def _of_search(scenario: Scenario, evaluator: Evaluator, throughput_rps: float) 
     bound = max(bound, throughput_rps)  # equal but for the solver's last digits
     gap = 1 - throughput_rps / bound
     return Certificate(
-        bound_rps=bound, gap=gap, objective_value=throughput_rps, objective_bound=bound, objective_gap=gap
+        bound_rps=bound,
+        gap=gap,
+        objective_value=throughput_rps,
+        objective_bound=None if several else bound,
+        objective_gap=None if several else gap,
+        note=ONE_OF_SEVERAL if several else "",
     )
 
 
@@ -215,11 +229,12 @@ def _of_answer(
 
 
 def objective_value(scenario: Scenario, layout: Layout, throughput_rps: float) -> float:
-    """The objective of a layout in its own unit: requests/s, USD/hour, requests per USD/hour, or W."""
+    """The objective of a layout in its own unit: requests/s (also of several goals), USD/hour, requests per USD/hour,
+    or W."""
     items = {item.gpu.name: item for item in scenario.inventory.items}
     price = sum(items[i.gpu].price_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
     match scenario.objective.kind:
-        case ObjectiveKind.RATE | ObjectiveKind.BUDGET:
+        case ObjectiveKind.RATE | ObjectiveKind.BUDGET | ObjectiveKind.PARETO:
             return throughput_rps
         case ObjectiveKind.TARGET:
             return price
@@ -234,7 +249,6 @@ def _own(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Offer:
     used: dict[str, int] = {}
     for island, count in layout.counts:
         used[island.gpu] = used.get(island.gpu, 0) + island.size * count
-    offer = offer_of(scenario, evaluator, scenario.search.sizes)
     offer = offer_of(scenario, evaluator)
     counts = tuple(used.get(gpu, 0) for gpu in offer.gpus)
     options = tuple(
@@ -260,5 +274,9 @@ def _unknown(throughput_rps: float, note: str) -> Certificate:
 
 
 def is_exact(scenario: Scenario) -> bool:
-    """Whether the layout itself is solved for."""
-    return scenario.search.method is SearchMethod.EXACT
+    """Whether the layout itself is solved for: `auto` does where the programme sees all that is asked, or where the
+    number of GPUs is chosen, which no search does for a single goal."""
+    objective, method = scenario.objective, scenario.search.method
+    if method is not SearchMethod.AUTO or objective.kind is ObjectiveKind.PARETO:
+        return method is SearchMethod.EXACT
+    return objective.rents or not any(there for _, there in _unseen(scenario))

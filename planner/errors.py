@@ -7,6 +7,7 @@ EXIT_DONE = 0
 EXIT_FAILURE = 1
 EXIT_BAD_INPUT = 2
 EXIT_INFEASIBLE = 3
+EXIT_INTERRUPTED = 130
 
 
 class PlannerError(Exception):

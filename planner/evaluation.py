@@ -4,50 +4,43 @@ A class of islands is tabulated once per evaluator, all sizes of a GPU type that
 assigned once per evaluator. Processes take over the assigning, with the table at hand: tabulating is the cheap part.
 """
 
-import multiprocessing
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from itertools import repeat
+from dataclasses import replace
 
-from planner.assignment import assign
 from planner.cost import tabulate_sizes
 from planner.domain import (
-    Assignment,
-    AssignmentSettings,
     ClassPerformance,
     Evaluation,
     IslandClass,
     KvTraffic,
     Layout,
-    NetworkSettings,
     PerformanceTable,
     Scenario,
-    SloSettings,
     Workload,
 )
-from planner.errors import InfeasibleError, SolverError
-from planner.goodput import at_goodput, bounds_ttft, goodput_of, kept_apart
-from planner.processes import deaf_to_interrupts, end_with_parent
-
-NEITHER_BOTH = "layout: its islands cannot be parted so that every range is served in both phases."
-
-TOO_SLOW = (
-    "layout: slo.ttft_ms: the first decode step on its islands takes what prefill leaves of the bound; "
-    "a bound slo.tpot_ms sets it apart."
-)
-
-WORTH_PARTING = 0.9  # of what could be served: less is worth parting ranges for
+from planner.goals import GoalTerms
+from planner.judging import Terms, broken_off, judge
+from planner.processes import Workers
 
 
 class Evaluator:
     """Judges layouts of one scenario by the rate at which they serve the workload."""
 
-    def __init__(self, scenario: Scenario, workload: Workload, pool: Executor | None = None) -> None:
-        self._pool = pool
+    def __init__(self, scenario: Scenario, workload: Workload, workers: Workers | None = None) -> None:
+        self._workers = workers
         self.scenario = scenario
         self.workload = workload
+        self._terms = Terms(
+            settings=scenario.assignment,
+            slo=scenario.slo,
+            mean_output_tokens=workload.mean_output_tokens,
+            network=scenario.network,
+            kv=KvTraffic.of(scenario.model, scenario.inventory, workload.ranges),
+            goals=GoalTerms.of(scenario),
+        )
         self._gpus = {item.gpu.name: item.gpu for item in scenario.inventory.items}
         self._rows: dict[IslandClass, ClassPerformance] = {}
         self._known: dict[Layout, Evaluation] = {}
@@ -83,77 +76,36 @@ class Evaluator:
 
     def evaluate(self, layout: Layout) -> Evaluation:
         """Rate of one layout; one that cannot serve the mix has rate 0 and says why."""
-        return self([layout])[0]
+        (found,) = self([layout])
+        return found
 
-    def __call__(self, layouts: Sequence[Layout], /) -> list[Evaluation]:
-        """Rates of a batch, in order; over several processes where there is a pool."""
+    def __call__(self, layouts: Sequence[Layout], /) -> Iterator[Evaluation]:
+        """Rates of a batch, in order, each as soon as it is known; over several processes where there is a pool.
+
+        An evaluation that breaks off is told as `failed` with its reason; the others go on.
+        """
+        start = time.process_time()
         fresh = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
         self.tabulate(island for layout in fresh for island, _ in layout.counts)
-        self._known.update(zip(fresh, self._judge(fresh), strict=True))
-        return [self._known[layout] for layout in layouts]
+        shared_cpu_s = time.process_time() - start  # the table's price is the first layout's
+        found = iter(self._judge(fresh))
+        for layout in layouts:
+            if layout not in self._known:
+                judged = next(found)
+                self._known[layout] = judged
+                yield replace(judged, cpu_s=judged.cpu_s + shared_cpu_s)
+                shared_cpu_s = 0.0
+            else:
+                yield replace(self._known[layout], cpu_s=0.0)
 
-    def _judge(self, fresh: Sequence[Layout]) -> Iterable[Evaluation]:
-        tables = [self.table(layout) for layout in fresh]
-        settings, slo, tokens = self.scenario.assignment, self.scenario.slo, self.workload.mean_output_tokens
-        network = self.scenario.network
-        kv = KvTraffic.of(self.scenario.model, self.scenario.inventory, self.workload.ranges)
-        if self._pool is None:
-            return [
-                _judge(table, layout, settings, slo, tokens, network, kv)
-                for table, layout in zip(tables, fresh, strict=True)
-            ]
-        with deaf_to_interrupts():  # the pool starts its processes when it is first asked
-            shared = (repeat(settings), repeat(slo), repeat(tokens), repeat(network), repeat(kv))
-            return self._pool.map(_judge, tables, fresh, *shared)
-
-
-def _judge(
-    table: PerformanceTable,
-    layout: Layout,
-    settings: AssignmentSettings,
-    slo: SloSettings,
-    mean_output_tokens: float,
-    network: NetworkSettings | None,
-    kv: KvTraffic,
-) -> Evaluation:
-    """Under a bound on TTFT the rates are those that keep to it in every island's own mixture of ranges."""
-    try:
-        assignment = assign(table, layout, settings, network, kv)
-    except (InfeasibleError, SolverError) as error:  # one layout that fails must not end the search
-        failed = isinstance(error, SolverError)
-        return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error.message, failed=failed)
-    if not assignment.throughput_rps > 0:
-        return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=NEITHER_BOTH)
-    if bounds_ttft(slo):
-        assignment = _with_patience(table, assignment, layout, settings, slo, mean_output_tokens, network, kv)
-        if not assignment.throughput_rps > 0:
-            return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=TOO_SLOW)
-    return Evaluation(layout=layout, throughput_rps=assignment.throughput_rps, assignment=assignment)
-
-
-def _with_patience(
-    table: PerformanceTable,
-    assignment: Assignment,
-    layout: Layout,
-    settings: AssignmentSettings,
-    slo: SloSettings,
-    mean_output_tokens: float,
-    network: NetworkSettings | None,
-    kv: KvTraffic,
-) -> Assignment:
-    """The assignment at its goodput; where queues cost much, ranges that cannot wait for each other are parted."""
-    best, service = assignment, goodput_of(assignment, table, slo, mean_output_tokens)
-    if service.factor >= WORTH_PARTING:
-        return at_goodput(best, service)
-    for parted in kept_apart(table, slo):
-        try:
-            other = assign(parted, layout, settings, network, kv)
-        except (InfeasibleError, SolverError):
-            continue
-        judged = goodput_of(other, table, slo, mean_output_tokens)
-        if judged.goodput_rps > service.goodput_rps:
-            best, service = other, judged
-    return at_goodput(best, service)
+    def _judge(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
+        tables = (self.table(layout) for layout in fresh)
+        if self._workers is None:
+            yield from (judge(table, layout, self._terms) for table, layout in zip(tables, fresh, strict=True))
+            return
+        tasks = [(table, layout, self._terms) for table, layout in zip(tables, fresh, strict=True)]
+        for layout, found in zip(fresh, self._workers.run(judge, tasks), strict=True):
+            yield broken_off(layout, found) if isinstance(found, BaseException) else found
 
 
 @contextmanager
@@ -162,9 +114,5 @@ def open_evaluator(scenario: Scenario, workload: Workload) -> Iterator[Evaluator
     if scenario.search.processes == 1:
         yield Evaluator(scenario, workload)
         return
-    with ProcessPoolExecutor(
-        max_workers=scenario.search.processes,
-        mp_context=multiprocessing.get_context("spawn"),  # a forked torch may hang on its own threads
-        initializer=end_with_parent,
-    ) as pool:
-        yield Evaluator(scenario, workload, pool)
+    with Workers(scenario.search.processes) as workers:
+        yield Evaluator(scenario, workload, workers)

@@ -239,6 +239,23 @@ def _rates(
     return [rate if math.isfinite(rate) else 0.0 for rate in rates]
 
 
+def rates_at(
+    scenario: Scenario,
+    gpu: str,
+    phase: Phase,
+    parallel: ParallelConfig,
+    lengths: Sequence[int],
+    batches: Sequence[int],
+) -> list[float]:
+    """Rate of one island at each exact length with the batch size given for it (requests/s; 0: no answer).
+
+    Answers are as long as the workload's mean.
+    """
+    answer = max(1.0, scenario.workload.mean_output_tokens)
+    prompts = [_Prompt(tokens=s, probability=1.0, answer=answer) for s in lengths]
+    return _rates(scenario, gpu, phase, parallel, prompts, batches)
+
+
 def _prefill_rates(
     scenario: Scenario, gpu: str, parallel: ParallelConfig, prompts: Sequence[_Prompt], batches: Sequence[int]
 ) -> Array:

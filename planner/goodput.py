@@ -66,6 +66,23 @@ def goodput_of(assignment: Assignment, table: PerformanceTable, slo: SloSettings
     )
 
 
+def service_at(
+    assignment: Assignment, table: PerformanceTable, slo: SloSettings, mean_output_tokens: float, rate_rps: float
+) -> tuple[RangeService, ...]:
+    """What each range waits at a total rate of `rate_rps`, spread as the assignment spreads what it could serve.
+
+    TPOT is that of the table's batches, however many places are taken: it does not fall with the rate.
+    """
+    islands = list(_loaded(assignment, table, max(1.0, mean_output_tokens)))
+    factor = rate_rps / capacity_rps(assignment, table)
+    return tuple(_services(table, islands, slo, _first_steps(table, islands, slo), factor))
+
+
+def duties_at_work(assignment: Assignment, table: PerformanceTable) -> Iterator[Duty]:
+    """Duties whose islands serve something; those of the others are idle in the plan."""
+    return (island.duty for island in _loaded(assignment, table, 1.0))
+
+
 def at_goodput(assignment: Assignment, service: Service) -> Assignment:
     """The assignment with the rates that keep to the bounds; the shares of time stay."""
     return replace(

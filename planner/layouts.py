@@ -1,20 +1,23 @@
 """How a plan comes by its layout: searched for, or solved for."""
 
 from dataclasses import replace
+from functools import partial
 
 from planner.assignment import LayoutAnswer
 from planner.certificate import is_exact, solve_layout
-from planner.domain import ReportProgress, Scenario
+from planner.domain import ReportProgress, Scenario, SearchJournal
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation import Evaluator
-from planner.search import SearchResult, given, optimize
+from planner.goals import reference_values
+from planner.search import Aim, SearchResult, given, optimize
+from planner.warm_starts import seeds_of
 
 MOST_RAISES = 6
 MET = 1e-3  # relative: a target counts as met
 
 
 def find_layout(
-    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress
+    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None = None
 ) -> tuple[LayoutAnswer | None, SearchResult]:
     """The layouts tried, and the exact method's answer where it was asked for.
 
@@ -22,8 +25,10 @@ def find_layout(
     """
     if is_exact(scenario):
         return _solved_to_target(scenario, evaluator, progress)
-    result = optimize(scenario.inventory, scenario.search, evaluator, progress)
-    if result.best is None and not result.unanswered:
+    aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
+    seeds = partial(seeds_of, scenario, evaluator)
+    result = optimize(scenario.inventory, scenario.search, evaluator, progress, aim=aim, journal=journal, seeds=seeds)
+    if result.best is None and not result.unanswered and not result.record.interrupted:
         result = _solved_instead(scenario, evaluator, result)
     return None, result
 
@@ -61,4 +66,4 @@ def _solved_instead(scenario: Scenario, evaluator: Evaluator, result: SearchResu
         answer = solve_layout(scenario, evaluator)
     except (InfeasibleError, SolverError):
         return result
-    return result.with_solved(evaluator([answer.layout])[0])
+    return result.with_solved(evaluator.evaluate(answer.layout))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from planner.assembly import assemble, assemble_flows, network_bottleneck
 from planner.audit import audit
 from planner.certificate import certify
-from planner.domain import Plan, ReportProgress, Scenario, Workload, no_progress
+from planner.domain import Plan, ReportProgress, Scenario, SearchJournal, Workload, no_progress
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation import open_evaluator
 from planner.exact_lengths import recounted_rps
@@ -17,18 +17,21 @@ from planner.sensitivity import sensitivity_of
 from planner.workload import divide
 
 
-def plan(scenario: Scenario, progress: ReportProgress = no_progress) -> Plan:
-    """Plan one scenario.
+def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: SearchJournal | None = None) -> Plan:
+    """Plan one scenario; a search goes on from what `journal` knows, and tells it what it does.
 
-    Raises InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the
-    model does not take the prompts.
+    An interrupt during the search makes a plan of the best so far; KeyboardInterrupt where there is none. Raises
+    InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the model
+    does not take the prompts.
     """
     require_context(scenario)
     workload = divide(scenario.workload, scenario.ranges.width)
     require_few_ranges(scenario, workload)
     with open_evaluator(scenario, workload) as evaluator:
         require_room(scenario, workload, evaluator)
-        answer, result = find_layout(scenario, evaluator, progress)
+        answer, result = find_layout(scenario, evaluator, progress, journal)
+        if result.record.interrupted and result.best is None:
+            raise KeyboardInterrupt
         if result.best is None or result.best.assignment is None:
             raise nothing_found(scenario, workload, [t.error for t in result.record.trials], result.unanswered)
         layout, assignment = result.best.layout, result.best.assignment

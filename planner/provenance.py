@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from planner.domain import Estimate, PerformanceTable, Phase, PlannedIsland, Provenance, Scenario
 
+LEARNERS = ("gpytorch", "linear-operator", "scipy")  # below those that a plan names
 LIBRARIES = ("ax-platform", "botorch", "highspy", "numpy", "pandas", "pulp", "torch")
 
 
@@ -34,6 +35,12 @@ def estimates_of(table: PerformanceTable, islands: Iterable[PlannedIsland]) -> t
         Estimate(gpu=gpu, phase=phase, origin=rows[gpu, phase].origin, source=rows[gpu, phase].origin_source)
         for gpu, phase in sorted(used)
     )
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Name and version of all that a search that goes on must find as it was."""
+    libraries = ((name, _version(name)) for name in (*LIBRARIES, *LEARNERS))
+    return (("planner", planner_version()), ("python", platform.python_version()), *libraries)
 
 
 def planner_version() -> str:

@@ -31,13 +31,15 @@ class Relaxation:
     """The relaxed optimum and its prices.
 
     `value`: the objective's bound; `rate`: lambda. `worth[phase, j]`: what one more request/s of capacity on a range is
-    worth; `toll[t]`: what a GPU of a type is worth (both in units of the objective).
+    worth; `toll[t]`: what a GPU of a type is worth (both in units of the objective). `gpus[t, phase, j]`: g, by the
+    type's place in the offer, where it is above 0.
     """
 
     value: float
     rate: float
     worth: dict[tuple[Phase, int], float]
     toll: dict[str, float]
+    gpus: dict[tuple[int, Phase, int], float]
 
 
 def relax(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> Relaxation:
@@ -58,7 +60,7 @@ def relax(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettin
     cost = pulp.lpSum(price * used[t] for t, price in enumerate(offer.charges(objective)))
     _set_objective(model, objective, rate, cost, scale)
     solve(model, settings)
-    return _read(model, offer, objective, rate)
+    return _read(model, offer, objective, rate, time)
 
 
 def _set_objective(
@@ -82,6 +84,7 @@ def _read(
     offer: Offer,
     objective: ObjectiveSettings,
     rate: pulp.LpVariable,
+    time: dict[tuple[int, Phase, int], pulp.LpVariable],
 ) -> Relaxation:
     price: dict[str, float] = {name: abs(row.pi or 0.0) for name, row in model.constraints.items()}
     charges: tuple[float, ...] = offer.charges(objective)
@@ -92,4 +95,5 @@ def _read(
         rate=float(rate.varValue or 0.0),
         worth={(ph, j): price[f"serve_{ph}_{j}"] / p for ph in PHASES for j, p in enumerate(offer.probabilities)},
         toll=tolls,
+        gpus={key: float(v.varValue) for key, v in time.items() if (v.varValue or 0.0) > 0},
     )

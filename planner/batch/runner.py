@@ -1,4 +1,4 @@
-"""One scenario from file to run folder, and many of them side by side.
+"""One scenario from file to run folder, a search that was cut short to its end, and many scenarios side by side.
 
 Each scenario has a process of its own, so that one that fails, or is killed, leaves the others alone.
 """
@@ -6,36 +6,47 @@ Each scenario has a process of its own, so that one that fails, or is killed, le
 import multiprocessing
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from planner import files, pipeline, publication
-from planner.domain import ReportProgress, Scenario, no_progress
-from planner.errors import EXIT_FAILURE, PlannerError
+from planner.domain import Plan, ReportProgress, Scenario, SearchMethod, no_progress
+from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, InconsistentPlanError, InputError, PlannerError
 from planner.processes import deaf_to_interrupts, end_with_parent
+from planner.provenance import versions
 from planner.workload import summarize
 
 PATIENCE_S = 5.0
 """How long a worker may take to unwind; a solver deep in a branch tree may take longer, and is not waited for."""
 
 
+ENGINE = "vllm"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A scenario file, its run folder, and what the command line changes. None leaves the scenario's own value."""
+    """A scenario file, its run folder, and what the command line changes. None leaves the value that it would have:
+    the scenario's own, or that of the search in the folder, where the job is to go on with one."""
 
-    scenario: Path
+    scenario: Path | None
     folder: Path
     force: bool = False
     seed: int | None = None
     processes: int | None = None
-    engine: str = "vllm"
+    engine: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call it before anything is read."""
+        return self.scenario.stem if self.scenario else self.folder.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a job ended: `status` is the exit status it would have alone, `message` its error."""
+    """How a job ended: `status` is the exit status it would have alone, `message` its error, or what was different."""
 
     scenario: str
     folder: str
@@ -50,23 +61,77 @@ class Outcome:
 
 
 def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
-    """Plan one scenario and write its run folder. Raises PlannerError; then nothing has been written."""
-    scenario = _altered(files.load_scenario(job.scenario, summarize), job)
+    """Plan one scenario and write its run folder.
+
+    Raises PlannerError; then nothing has been written. A search leaves its journal in the folder where it ends in any
+    other way; an interrupt makes a run of the best so far, KeyboardInterrupt where nothing serves yet.
+    """
+    scenario = _altered(_read(job), job)
+    engine = job.engine or ENGINE
+    if scenario.search.method is not SearchMethod.EXACT:
+        undertaking = files.Undertaking(scenario=scenario, versions=versions(), engine=engine)
+        with closing(files.Journal.begin(job.folder, undertaking, force=job.force)) as journal:
+            return _searched(job.folder, undertaking, journal, progress)
     files.claim_run_folder(job.folder, force=job.force)
     plan = pipeline.plan(scenario, progress)
-    published = publication.publish(plan, engine=job.engine)
+    published = publication.publish(plan, engine=engine)
     files.write_run(job.folder, published.files, force=job.force)
+    return _outcome(job.folder, plan, published.warnings)
+
+
+def resume_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
+    """Go on with the search in `job.folder`; a run that is finished is only told.
+
+    Raises as `run_job` does, and InputError where there is no search, or that of another scenario than `job` asks for.
+    """
+    files.recover(job.folder)
+    if files.holds_run(job.folder) and not files.holds_search(job.folder):
+        plan = files.load_run(job.folder)
+        _require_same(job, plan.scenario)
+        return replace(_outcome(job.folder, plan, ()), message="is finished, nothing is left to do")
+    with closing(files.Journal.reopen(job.folder, versions())) as journal:
+        begun = journal.undertaking
+        asked = _require_same(job, begun.scenario)
+        search = replace(begun.scenario.search, processes=asked.search.processes)
+        undertaking = replace(begun, scenario=replace(begun.scenario, search=search), engine=job.engine or begun.engine)
+        return _searched(job.folder, undertaking, journal, progress)
+
+
+def _searched(
+    folder: Path, undertaking: files.Undertaking, journal: files.Journal, progress: ReportProgress
+) -> Outcome:
+    try:
+        plan = pipeline.plan(undertaking.scenario, progress, journal)
+    except Exception as error:
+        defect = not isinstance(error, PlannerError) or isinstance(error, InconsistentPlanError)
+        if not defect or journal.empty:  # what was found is not thrown away with a defect of ours
+            journal.discard()
+        raise
+    published = publication.publish(plan, engine=undertaking.engine)
+    kept = journal.remains(interrupted=plan.search.interrupted)
+    files.write_run(folder, {**published.files, **kept}, searched=True)
+    return _outcome(folder, plan, published.warnings)
+
+
+def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
+    cut_short = plan.search.interrupted
     return Outcome(
-        scenario=scenario.name,
-        folder=str(job.folder),
-        status=0,
+        scenario=plan.scenario.name,
+        folder=str(folder),
+        status=EXIT_INTERRUPTED if cut_short else EXIT_DONE,
+        message=f"interrupted after {len(plan.search.trials)} layouts" if cut_short else "",
         throughput_rps=plan.throughput_rps,
         prefill_rps=plan.prefill_rps,
         decode_rps=plan.decode_rps,
         price_usd_per_hour=plan.price_usd_per_hour,
         price_usd_per_million_tokens=plan.price_usd_per_million_tokens,
-        warnings=published.warnings,
+        warnings=warnings,
     )
+
+
+def _read(job: Job) -> Scenario:
+    assert job.scenario is not None
+    return files.load_scenario(job.scenario, summarize)
 
 
 def _altered(scenario: Scenario, job: Job) -> Scenario:
@@ -76,7 +141,19 @@ def _altered(scenario: Scenario, job: Job) -> Scenario:
     return replace(scenario, search=replace(search, seed=seed, processes=processes))
 
 
-def run_scenarios(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
+def _require_same(job: Job, begun: Scenario) -> Scenario:
+    """The scenario that `job` asks for; InputError where it would lead to another search than that of `begun`."""
+    asked = _altered(_read(job) if job.scenario else begun, job)
+    hashes = files.scenario_hash(asked), files.scenario_hash(begun)
+    if hashes[0] != hashes[1]:
+        raise InputError(
+            f"{job.folder}: its search is of another scenario: SHA-256 {hashes[1]}; asked for: {hashes[0]}.",
+            hint="Resume without a scenario and --seed, or plan it into another folder.",
+        )
+    return asked
+
+
+def run_scenarios(jobs: Sequence[Job], workers: int) -> Generator[Outcome, None, None]:
     """Run `jobs`, at most `workers` at once; outcomes come as they end, failures among them."""
     context = multiprocessing.get_context("spawn")
     waiting = list(reversed(jobs))
@@ -112,7 +189,7 @@ def _received(receiver: Connection, job: Job, process: multiprocessing.process.B
 
 
 def _failed(job: Job, status: int, message: str) -> Outcome:
-    return Outcome(scenario=job.scenario.stem, folder=str(job.folder), status=status, message=message)
+    return Outcome(scenario=job.name, folder=str(job.folder), status=status, message=message)
 
 
 def _stop(processes: Iterable[multiprocessing.process.BaseProcess]) -> None:

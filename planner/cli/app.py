@@ -10,11 +10,10 @@ from importlib import import_module
 import typer
 
 from planner.cli import screen
-from planner.errors import EXIT_FAILURE, PlannerError
+from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 
-INTERRUPTED = 130
 COMMANDS = ("plan", "frontier", "check", "export", "report", "gpus", "models", "workloads")
-GROUPS = ("workload", "cost")
+GROUPS = ("workload", "cost", "study")
 DEBUG = "PLANNER_DEBUG"
 PATIENCE_S = 15
 
@@ -67,7 +66,7 @@ def main() -> None:
         screen.show_error(error)
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILURE)

@@ -1,6 +1,9 @@
-"""`planner plan`: scenarios in, run folders out."""
+"""`planner plan`: scenarios in, run folders out; a search that was cut short is gone on with."""
 
 import os
+import shlex
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.errors import EXIT_FAILURE, InputError
+from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 
 if TYPE_CHECKING:
-    from planner.batch import Job
+    from planner.batch import Job, Outcome
 
 RUNS = Path("runs")
 
 
 def command(
-    scenarios: Annotated[list[Path], typer.Argument(help="Scenario files.", show_default=False)],
+    scenarios: Annotated[list[Path] | None, typer.Argument(help="Scenario files.", show_default=False)] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Run folder; with several scenarios the folder of their run folders. [default: runs/NAME]"),
@@ -34,29 +37,57 @@ def command(
             help="Processes: for the evaluations of one scenario, or for several scenarios. [default: 1; cores]",
         ),
     ] = None,
-    engine: Annotated[str, typer.Option(help="Engine of the manifests: vllm or sglang.")] = "vllm",
+    engine: Annotated[
+        str | None, typer.Option(help="Engine of the manifests: vllm or sglang. [default: vllm]", show_default=False)
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the unfinished search in this run folder.", show_default=False)
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Plan one or several scenarios, a run folder each."""
+    """Plan one or several scenarios, a run folder each; or go on with a search that was cut short."""
     from planner.batch import Job
 
+    paths = scenarios or []
+    _check_engine(engine)
+    if resume is not None:
+        _check_resume(paths, out=out, force=force)
+        path = paths[0] if paths else None
+        job = Job(scenario=path, folder=resume, seed=seed, processes=processes, engine=engine)
+        _one(job, resume=True, as_json=json, quiet=quiet or json)
+        return
+    if not paths:
+        raise typer.BadParameter("name one, or give --resume DIR.", param_hint="SCENARIOS")
     jobs = [
         Job(
             scenario=path,
-            folder=_folder(path, out, several=len(scenarios) > 1),
+            folder=_folder(path, out, several=len(paths) > 1),
             force=force,
             seed=seed,
-            processes=processes if len(scenarios) == 1 else None,
+            processes=processes if len(paths) == 1 else None,
             engine=engine,
         )
-        for path in scenarios
+        for path in paths
     ]
-    _check_engine(engine)
     if len(jobs) == 1:
-        _one(jobs[0], as_json=json, quiet=quiet or json)
+        _one(jobs[0], resume=False, as_json=json, quiet=quiet or json)
     else:
         _several(jobs, workers=processes or os.cpu_count() or 1, as_json=json, quiet=quiet or json)
+
+
+def _check_resume(scenarios: list[Path], *, out: Path | None, force: bool) -> None:
+    flags = [flag for flag, given in (("--out", out is not None), ("--force", force)) if given]
+    if flags:
+        raise InputError(
+            f"--resume: goes on in the folder as it is, came with {' and '.join(flags)}.",
+            hint=f"Leave out {' and '.join(flags)}, or plan anew without --resume.",
+        )
+    if len(scenarios) > 1:
+        raise InputError(
+            f"--resume: goes on with the search of one scenario, came {len(scenarios)} scenarios.",
+            hint="Resume each folder by itself; the folder knows its scenario.",
+        )
 
 
 def _folder(scenario: Path, out: Path | None, *, several: bool) -> Path:
@@ -65,26 +96,54 @@ def _folder(scenario: Path, out: Path | None, *, several: bool) -> Path:
     return out
 
 
-def _check_engine(engine: str) -> None:
+def _check_engine(engine: str | None) -> None:
     """A wrong engine is told before the search, not after it."""
+    if engine is None:
+        return
     from planner.export import ENGINES
 
     if engine not in ENGINES:
         raise InputError(f"--engine: must be one of {', '.join(ENGINES)}, came {engine!r}.", hint="Choose one of them.")
 
 
-def _one(job: "Job", *, as_json: bool, quiet: bool) -> None:
-    from planner.batch import run_job
+def _one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
+    from planner.batch import resume_job, run_job
 
-    with screen.search_progress(job.scenario.stem, quiet=quiet) as progress:
-        outcome = run_job(job, progress)
+    try:
+        with screen.search_progress(job.name, quiet=quiet) as progress:
+            outcome = resume_job(job, progress) if resume else run_job(job, progress)
+    except KeyboardInterrupt:
+        _tell_how_to_go_on([job.folder])
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     for warning in outcome.warnings:
         screen.show_warning(warning)
+    if outcome.message and not outcome.status:
+        screen.show_note(f"{job.folder}: {outcome.message}")
     if as_json:
         screen.show_json(asdict(outcome))
     else:
         screen.show_text((job.folder / "summary.md").read_text(encoding="utf-8"))
         screen.show_text(f"Written to {job.folder}")
+    if outcome.status:
+        _tell_how_to_go_on([job.folder])
+        raise typer.Exit(outcome.status)
+
+
+def _tell_how_to_go_on(folders: Iterable[Path]) -> None:
+    """An interrupt is no loss: say so, where a search has left its journal."""
+    from planner.files import holds_search
+
+    for folder in folders:
+        if holds_search(folder):
+            screen.show_note(f"Interrupted; go on with: planner plan --resume {shlex.quote(str(folder))}")
+
+
+def _tell_of(outcome: "Outcome", *, quiet: bool) -> None:
+    if not quiet:
+        said = "done" if outcome.status == 0 else f"failed with status {outcome.status}"
+        screen.show_note(f"{outcome.scenario}: {said}")
+    for warning in outcome.warnings:
+        screen.show_warning(f"{outcome.scenario}: {warning}")
 
 
 def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> None:
@@ -96,13 +155,14 @@ def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> 
             f"scenarios: two of them would be written to {twice[0]}.", hint="Give the files different names."
         )
     outcomes = {}
-    for outcome in run_scenarios(jobs, workers):
-        outcomes[outcome.folder] = outcome
-        if not quiet:
-            said = "done" if outcome.status == 0 else f"failed with status {outcome.status}"
-            screen.show_note(f"{outcome.scenario}: {said}")
-        for warning in outcome.warnings:
-            screen.show_warning(f"{outcome.scenario}: {warning}")
+    try:
+        with closing(run_scenarios(jobs, workers)) as ended:
+            for outcome in ended:
+                outcomes[outcome.folder] = outcome
+                _tell_of(outcome, quiet=quiet)
+    except KeyboardInterrupt:
+        _tell_how_to_go_on(job.folder for job in jobs)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     ordered = [outcomes[str(job.folder)] for job in jobs]
     if as_json:
         screen.show_json([asdict(outcome) for outcome in ordered])

@@ -16,9 +16,9 @@ from planner.domain.layout import (
 from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
-from planner.domain.objective import Certificate, ObjectiveKind, ObjectiveSettings
+from planner.domain.objective import Certificate, CurrentIsland, Goal, ObjectiveKind, ObjectiveSettings, Pick
 from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
-from planner.domain.plan import Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route, SearchRecord, Trial
+from planner.domain.plan import Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.scenario import (
     AssignmentSettings,
@@ -26,6 +26,7 @@ from planner.domain.scenario import (
     CostMode,
     CostSettings,
     CostSource,
+    Encoding,
     Formulation,
     InputHash,
     RangeSettings,
@@ -34,6 +35,17 @@ from planner.domain.scenario import (
     SearchSettings,
     SizeSet,
     Surrogate,
+    WarmStart,
+)
+from planner.domain.search_record import (
+    Forgetful,
+    Judged,
+    Proposal,
+    Proposed,
+    Round,
+    SearchJournal,
+    SearchRecord,
+    Trial,
 )
 from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
 from planner.domain.service import RangeService, Service
@@ -53,16 +65,20 @@ __all__ = [
     "CostMode",
     "CostSettings",
     "CostSource",
+    "CurrentIsland",
     "Duty",
+    "Encoding",
     "Estimate",
     "EvaluateLayouts",
     "Evaluation",
     "Experts",
     "Factor",
     "Flow",
+    "Forgetful",
     "Formulation",
     "Frontier",
     "FrontierPoint",
+    "Goal",
     "GpuSpec",
     "GpuWorth",
     "GroupedAttention",
@@ -70,6 +86,7 @@ __all__ = [
     "Inventory",
     "InventoryItem",
     "IslandClass",
+    "Judged",
     "JudgedMeasurement",
     "KvFlow",
     "KvTraffic",
@@ -89,9 +106,12 @@ __all__ = [
     "Phase",
     "PhasePerformance",
     "PhaseWorth",
+    "Pick",
     "Plan",
     "PlannedIsland",
     "Price",
+    "Proposal",
+    "Proposed",
     "Provenance",
     "RangeHeadroom",
     "RangeService",
@@ -99,8 +119,10 @@ __all__ = [
     "RangeSlo",
     "ReportProgress",
     "RequestTrace",
+    "Round",
     "Route",
     "Scenario",
+    "SearchJournal",
     "SearchMethod",
     "SearchRecord",
     "SearchSettings",
@@ -112,6 +134,7 @@ __all__ = [
     "StepExplanation",
     "Surrogate",
     "Trial",
+    "WarmStart",
     "Workload",
     "kv_gb",
     "no_progress",

@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from planner.domain.layout import Phase
+
 
 class ObjectiveKind(StrEnum):
     """`rate`: most requests/s of the inventory. `budget`: most for a rent. `target`: cheapest fleet for a rate.
 
-    `per_dollar`: most requests per USD. `watts`: least watts for a rate. All but `rate` choose how many GPUs to rent.
+    `per_dollar`: most requests per USD. `watts`: least watts for a rate. `pareto`: several goals, a frontier. All but
+    `rate` (and `pareto` without price and watts) choose how many GPUs to rent.
     """
 
     RATE = "rate"
@@ -15,19 +18,73 @@ class ObjectiveKind(StrEnum):
     TARGET = "target"
     PER_DOLLAR = "per_dollar"
     WATTS = "watts"
+    PARETO = "pareto"
+
+
+class Goal(StrEnum):
+    """One of several goals of a search, in its unit.
+
+    `rate`: requests/s (more is better). `price`: USD/hour of the GPUs in islands. `watts`: their highest draw (W).
+    `headroom`: what the slowest range leaves of its service level at the demanded rate, as a share (more is better);
+    where more is demanded than is served, the share not served, negative.
+    `changes`: islands to set up, tear down or turn round, measured against those that run now.
+    """
+
+    RATE = "rate"
+    PRICE = "price"
+    WATTS = "watts"
+    HEADROOM = "headroom"
+    CHANGES = "changes"
+
+    @property
+    def maximised(self) -> bool:
+        """Whether more is better."""
+        return self in (Goal.RATE, Goal.HEADROOM)
+
+
+class Pick(StrEnum):
+    """Which layout of a frontier becomes the plan.
+
+    `knee`: the one nearest to the best of every goal, each goal scaled to its span over the frontier. `within`: of
+    those within a share of the best of the first goal, the best in the second, ties by those that follow.
+    """
+
+    KNEE = "knee"
+    WITHIN = "within"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentIsland:
+    """`count` islands that run now: GPUs each, and their phase."""
+
+    gpu: str
+    size: int
+    phase: Phase
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveSettings:
-    """`budget_usd_per_hour` belongs to `budget`; `target_rps` to `target` and `watts`, and may bind `per_dollar`."""
+    """`budget_usd_per_hour` belongs to `budget`; `target_rps` to `target` and `watts`, and may bind `per_dollar`.
+
+    To `pareto` belong `goals`, the rule to `pick` one plan, its share `within`, the islands that run now (`current`),
+    and `demand_rps`: the rate at which headroom is measured (0: the workload's own arrival rate).
+    """
 
     kind: ObjectiveKind = ObjectiveKind.RATE
     budget_usd_per_hour: float = 0.0
     target_rps: float = 0.0
+    goals: tuple[Goal, ...] = ()
+    pick: Pick = Pick.KNEE
+    within: float = 0.05
+    demand_rps: float = 0.0
+    current: tuple[CurrentIsland, ...] = ()
 
     @property
     def rents(self) -> bool:
         """Whether the number of GPUs is chosen, up to the inventory."""
+        if self.kind is ObjectiveKind.PARETO:
+            return Goal.PRICE in self.goals or Goal.WATTS in self.goals
         return self.kind is not ObjectiveKind.RATE
 
     @property

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from planner.domain.efficiency import Origin
-from planner.domain.layout import Layout, ParallelConfig, Phase
+from planner.domain.layout import ParallelConfig, Phase
 from planner.domain.objective import Certificate
 from planner.domain.scenario import Scenario
+from planner.domain.search_record import SearchRecord
 from planner.domain.sensitivity import Sensitivity
 from planner.domain.service import Service
 
@@ -65,35 +66,6 @@ class KvFlow:
     range_end: int
     rate_rps: float
     gb_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One evaluated layout. `iteration` is its round, from 0; `error` says why a layout serves nothing."""
-
-    index: int
-    iteration: int
-    parameters: tuple[tuple[str, float], ...]
-    layout: Layout
-    throughput_rps: float
-    generator: str
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchRecord:
-    """The search's history. `best_trial` is a `Trial.index`; times are left out, so that equal runs are equal."""
-
-    trials: tuple[Trial, ...]
-    best_trial: int
-
-    def best_by_iteration(self) -> tuple[float, ...]:
-        """Best throughput so far after each round (requests/s)."""
-        best, rows = 0.0, []
-        for iteration in range(1 + max(t.iteration for t in self.trials)):
-            best = max([best, *(t.throughput_rps for t in self.trials if t.iteration == iteration)])
-            rows.append(best)
-        return tuple(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

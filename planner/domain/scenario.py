@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from planner.domain.efficiency import Calibration
-from planner.domain.layout import Inventory
+from planner.domain.layout import Inventory, Layout
 from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
 from planner.domain.network import NetworkSettings
@@ -28,12 +28,35 @@ class Formulation(StrEnum):
 
 
 class SearchMethod(StrEnum):
-    """How the outer loop proposes layouts."""
+    """How the outer loop comes by layouts.
+
+    `divider`, `direct`: Bayesian optimisation over that encoding. `random`, `sobol`, `grid`, `genetic`: baselines over
+    `SearchSettings.encoding`. `exact`: the layout is solved for. `auto`: solved for where the programme sees all that
+    the scenario asks; else Bayesian optimisation, seeded with the programme's answer.
+    """
 
     DIVIDER = "divider"
     DIRECT = "direct"
     RANDOM = "random"
+    SOBOL = "sobol"
+    GRID = "grid"
+    GENETIC = "genetic"
     EXACT = "exact"
+    AUTO = "auto"
+
+
+class Encoding(StrEnum):
+    """What a search varies: island count and skew of a type, or the sizes of K slots."""
+
+    DIVIDER = "divider"
+    DIRECT = "direct"
+
+
+class WarmStart(StrEnum):
+    """Layouts to begin with: the layout programme's answer, or its relaxation, rounded."""
+
+    EXACT = "exact"
+    RELAXATION = "relaxation"
 
 
 class Bound(StrEnum):
@@ -52,10 +75,11 @@ class SizeSet(StrEnum):
 
 
 class Surrogate(StrEnum):
-    """Model behind Bayesian optimisation: a Gaussian process, or a fully Bayesian sparse one (NUTS)."""
+    """Model behind Bayesian optimisation: a Gaussian process; a sparse one, fully Bayesian (NUTS); its MAP variant."""
 
     GP = "gp"
     SAASBO = "saasbo"
+    SAASBO_MAP = "saasbo_map"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,16 +141,20 @@ class AssignmentSettings:
 class SearchSettings:
     """Outer search; the defaults are the paper's. `slots` (K per type) belongs to the direct encoding alone.
 
+    Skews lie between `least_skew` (None: -`skew`) and `skew`; they belong to the divider encoding alone.
     `sizes` (a set, or island sizes), `gap` (relative, to be proven) and `time_limit_s` belong to the exact method and
-    to a tight `bound`.
+    to a tight `bound`. `warm_start` and `earlier` (layouts of runs before) are judged first. A search ends when more
+    than the share `failure_limit` of its evaluations broke off. `timings`: whether a plan tells CPU-seconds.
     """
 
     method: SearchMethod = SearchMethod.DIVIDER
+    encoding: Encoding = Encoding.DIVIDER
     surrogate: Surrogate = Surrogate.GP
     iterations: int = 15
     batch_size: int = 16
     min_island_size: int = 2
     skew: float = 5.0
+    least_skew: float | None = None
     slots: int = 8
     seed: int = 0
     processes: int = 1
@@ -134,6 +162,28 @@ class SearchSettings:
     gap: float = 0.002
     time_limit_s: float = 120.0
     bound: Bound = Bound.FAST
+    warm_start: tuple[WarmStart, ...] = ()
+    earlier: tuple[Layout, ...] = ()
+    failure_limit: float = 0.5
+    timings: bool = True
+
+    @property
+    def encoded(self) -> Encoding:
+        """The encoding that the method searches."""
+        if self.method in (SearchMethod.DIVIDER, SearchMethod.DIRECT):
+            return Encoding(self.method.value)
+        return self.encoding
+
+    @property
+    def skews(self) -> tuple[float, float]:
+        """The least and the largest skew."""
+        return -self.skew if self.least_skew is None else self.least_skew, self.skew
+
+    def slots_too_few(self, inventory: Inventory) -> bool:
+        """Whether more slots would give two islands, one a phase, where there can be only one."""
+        by_type = [item.count // self.min_island_size for item in inventory.items]
+        direct = self.method is not SearchMethod.EXACT and self.encoded is Encoding.DIRECT
+        return direct and sum(by_type) > 1 >= sum(min(self.slots, islands) for islands in by_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

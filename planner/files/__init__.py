@@ -1,13 +1,14 @@
 """The only part that touches the disk: facts, traces and scenarios read strictly, runs written whole."""
 
 from planner.files.calibrations import load_calibration, write_calibration
-from planner.files.folders import claim_run_folder, write_folder, write_run
+from planner.files.folders import claim_folder, claim_run_folder, write_folder, write_run
 from planner.files.gpu_specs import load_gpu_spec, load_gpu_specs
+from planner.files.journals import Journal, Undertaking, holds_search, recover, scenario_hash
 from planner.files.measurements import load_measurements, load_published_measurements, measured_records
 from planner.files.model_documents import model_document
 from planner.files.models import load_model
 from planner.files.plan_document import encode_plan, plan_document, plan_schema
-from planner.files.runs import load_run
+from planner.files.runs import holds_run, load_run
 from planner.files.scenario_documents import scenario_document
 from planner.files.scenarios import load_scenario, scenario_from_document
 from planner.files.shipped import shipped_models, shipped_scenarios, shipped_workloads
@@ -17,8 +18,13 @@ from planner.files.workload_writer import workload_path, write_workload
 from planner.files.workloads import load_workload
 
 __all__ = [
+    "Journal",
+    "Undertaking",
+    "claim_folder",
     "claim_run_folder",
     "encode_plan",
+    "holds_run",
+    "holds_search",
     "load_calibration",
     "load_gpu_spec",
     "load_gpu_specs",
@@ -33,9 +39,11 @@ __all__ = [
     "plan_document",
     "plan_schema",
     "read_trace",
+    "recover",
     "refuse_existing",
     "scenario_document",
     "scenario_from_document",
+    "scenario_hash",
     "shipped_models",
     "shipped_scenarios",
     "shipped_workloads",

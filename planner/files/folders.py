@@ -2,6 +2,8 @@
 
 A half-written folder is `.NAME.partial-*`, an old result on its way out `.NAME.replaced-*`. Whoever writes NAME next
 removes what a killed writer left of the first, and puts back what it left of the second.
+
+A search at work keeps what it has done in the folder of its run, under `search/` (see `journals`).
 """
 
 import errno
@@ -9,12 +11,13 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path, PurePosixPath
 
 from planner.errors import InputError
+from planner.files.interrupts import held_back
 
 PLAN_FILE = "plan.json"
 RUN_ENTRIES = frozenset(
@@ -22,53 +25,97 @@ RUN_ENTRIES = frozenset(
 )
 """What every run folder holds."""
 
-SOME_RUN_ENTRIES = frozenset({"flows.csv"})
+SEARCH_FOLDER, JOURNAL_FILE, EXPERIMENT_FILE = "search", "journal.jsonl", "experiment.json"
+SOME_RUN_ENTRIES = frozenset({"flows.csv", SEARCH_FOLDER})
 """What some runs hold besides; a folder with anything else in it is never replaced."""
 
+SEARCH_ENTRIES = frozenset({JOURNAL_FILE, EXPERIMENT_FILE})
+SEARCH_LEFTOVERS = (".", "earlier-")
+"""How the names of further files of a search begin: being written, or of the run that a search will replace."""
+
 ATTEMPTS = 100
-Strangers = Callable[[Path], list[str]]
 
 
 def claim_run_folder(folder: Path, *, force: bool = False) -> None:
     """Check that a run can be written to `folder`, before the work begins; leaves nothing behind.
 
-    Raises InputError where it holds a run and `force` is not given, holds anything else, or cannot be written.
+    Raises InputError where it holds a run or an unfinished search and `force` is not given, holds anything else, or
+    cannot be written.
     """
-    with _errors_told(folder):
-        place = _place(folder)
+    with errors_told(folder):
+        place = place_of(folder)
         # tried in the nearest folder that is there: parents made and taken back would trip writers at work below them
         nearest = next(path for path in place.parents if path.exists())
         with _scratch(nearest / place.name) as scratch:
-            _refuse_what_is_there(folder, place, _strangers_to_a_run, force=force)
+            refuse_what_is_there(folder, place, force=force)
             (scratch / place.relative_to(nearest)).mkdir(parents=True)
 
 
-def write_run(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> None:
+def claim_folder(folder: Path, names: Iterable[str], *, force: bool = False) -> None:
+    """Check that `write_folder` can write files of these names, before the work begins; leaves nothing behind."""
+    kinds = dict.fromkeys(names, b"")
+    with errors_told(folder):
+        place = place_of(folder)
+        nearest = next(path for path in place.parents if path.exists())
+        with _scratch(nearest / place.name):
+            _refuse_unless_folder(
+                folder, place, lambda held: _refuse(folder, held, _other_kinds(held, kinds), force=force)
+            )
+
+
+def write_run(folder: Path, files: Mapping[str, bytes], *, force: bool = False, searched: bool = False) -> None:
     """Write a run: all of `files` (relative path -> content), or nothing.
 
-    Raises InputError as `claim_run_folder` does, and where a path would leave the folder.
+    `searched`: the folder holds the caller's own search, which the run takes the place of; then the run is on the disk
+    for good before that is gone. Raises InputError as `claim_run_folder` does, and where a path would leave the folder.
     """
-    _write(folder, files, _strangers_to_a_run, force=force)
+
+    def refuse(place: Path) -> None:
+        if searched:
+            _refuse_strangers(folder, strangers_to_a_run(place))
+        else:
+            refuse_what_is_there(folder, place, force=force)
+
+    _write(folder, files, refuse, durable=searched)
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> None:
     """Write any other folder whole; `force` replaces one that holds nothing but files of the same kinds."""
-    _write(folder, files, lambda place: _other_kinds(place, files), force=force)
+    _write(folder, files, lambda place: _refuse(folder, place, _other_kinds(place, files), force=force))
 
 
-def _write(folder: Path, files: Mapping[str, bytes], strangers: Strangers, *, force: bool) -> None:
+def _write(folder: Path, files: Mapping[str, bytes], refuse: Callable[[Path], None], *, durable: bool = False) -> None:
     paths = {_inside(name): content for name, content in files.items()}
-    with _errors_told(folder):
-        place = _place(folder)
+    with errors_told(folder):
+        place = place_of(folder)
         with _scratch(place) as scratch:
-            _refuse_what_is_there(folder, place, strangers, force=force)
+            _refuse_unless_folder(folder, place, refuse)
             for path, content in paths.items():
                 (scratch / path).parent.mkdir(parents=True, exist_ok=True)
                 (scratch / path).write_bytes(content)
+            if durable:
+                _sync(scratch)
             with _locked(place.parent):
                 # looked at once more: another writer may have been quicker
-                _refuse_what_is_there(folder, place, strangers, force=force)
-                _put(scratch, place)
+                _refuse_unless_folder(folder, place, refuse)
+                with held_back():
+                    _put(scratch, place)
+            if durable:
+                sync(place.parent)
+
+
+def _sync(folder: Path) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        sync(path)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _inside(name: str) -> PurePosixPath:
@@ -80,7 +127,7 @@ def _inside(name: str) -> PurePosixPath:
 
 
 @contextmanager
-def _errors_told(folder: Path) -> Iterator[None]:
+def errors_told(folder: Path) -> Iterator[None]:
     """What the system refuses is the user's to mend: another folder."""
     try:
         yield
@@ -94,7 +141,7 @@ def _unwritable(folder: Path, reason: str) -> InputError:
     return InputError(f"{folder}: cannot be written: {reason}.", hint="Choose another output folder.")
 
 
-def _place(folder: Path) -> Path:
+def place_of(folder: Path) -> Path:
     """Where `folder` is, links followed; renaming must not pull the current folder from under the user."""
     if "\0" in str(folder):
         raise _unwritable(folder, "its name holds a NUL")
@@ -104,18 +151,57 @@ def _place(folder: Path) -> Path:
     return place
 
 
-def _refuse_what_is_there(folder: Path, place: Path, strangers: Strangers, *, force: bool) -> None:
+def _refuse_unless_folder(folder: Path, place: Path, refuse: Callable[[Path], None]) -> None:
     if not place.exists():
         return
     if not place.is_dir():
         raise InputError(f"{folder}: must be a folder, is a file.", hint="Choose another output folder.")
-    held = sorted(path.name for path in place.iterdir())
-    strange = strangers(place)
+    refuse(place)
+
+
+def refuse_what_is_there(folder: Path, place: Path, *, force: bool) -> None:
+    """InputError where `place` (told as `folder`) may not take a run, as `claim_run_folder` says."""
+
+    def refuse(place: Path) -> None:
+        strange = strangers_to_a_run(place)
+        _refuse_strangers(folder, strange)
+        journal = place / SEARCH_FOLDER / JOURNAL_FILE
+        if journal.exists():
+            _refuse_search(folder, journal, force=force)
+        elif sorted(path.name for path in place.iterdir()) != [SEARCH_FOLDER]:  # else: killed before it began
+            _refuse(folder, place, strange, force=force)
+
+    _refuse_unless_folder(folder, place, refuse)
+
+
+def _refuse_search(folder: Path, journal: Path, *, force: bool) -> None:
+    if _busy(journal):
+        raise at_work(folder)
+    if not force:
+        raise InputError(
+            f"{folder}: holds an unfinished search.",
+            hint=f"Go on with `planner plan --resume {folder}`, or give --force to start anew.",
+        )
+
+
+def at_work(folder: Path) -> InputError:
+    """The error of who meets another planner in its folder."""
+    return InputError(
+        f"{folder}: another planner is at work on its search.", hint="Let it finish, or choose another output folder."
+    )
+
+
+def _refuse_strangers(folder: Path, strange: list[str]) -> None:
     if strange:
         raise InputError(
             f"{folder}: must be new, empty or an earlier result, holds {', '.join(strange[:3])}.",
             hint="Choose another output folder; this one is left alone even with --force.",
         )
+
+
+def _refuse(folder: Path, place: Path, strange: list[str], *, force: bool) -> None:
+    _refuse_strangers(folder, strange)
+    held = sorted(path.name for path in place.iterdir())
     if held and not force:
         raise InputError(
             f"{folder}: already holds a result ({', '.join(held[:3])}).",
@@ -123,10 +209,20 @@ def _refuse_what_is_there(folder: Path, place: Path, strangers: Strangers, *, fo
         )
 
 
-def _strangers_to_a_run(place: Path) -> list[str]:
-    """Entries that no run has; all of them where there is no plan."""
+def strangers_to_a_run(place: Path) -> list[str]:
+    """Entries that no run has; where there is no plan, all but a search's own."""
     held = sorted(path.name for path in place.iterdir())
+    if held == [SEARCH_FOLDER]:
+        return _strangers_to_a_search(place / SEARCH_FOLDER)
     return [name for name in held if PLAN_FILE not in held or name not in RUN_ENTRIES | SOME_RUN_ENTRIES]
+
+
+def _strangers_to_a_search(search: Path) -> list[str]:
+    if not search.is_dir():
+        return [SEARCH_FOLDER]
+    names = sorted(path.name for path in search.iterdir())
+    strange = [name for name in names if name not in SEARCH_ENTRIES and not name.startswith(SEARCH_LEFTOVERS)]
+    return [f"{SEARCH_FOLDER}/{name}" for name in strange]
 
 
 def _other_kinds(place: Path, files: Mapping[str, bytes]) -> list[str]:
@@ -144,16 +240,12 @@ def _other_kinds(place: Path, files: Mapping[str, bytes]) -> list[str]:
 @contextmanager
 def _scratch(place: Path) -> Iterator[Path]:
     """A folder beside `place` (same file system, so that renaming is atomic), gone afterwards."""
-    made = next((p for p in reversed([place.parent, *place.parent.parents]) if not p.exists()), None)
+    made = to_be_made(place.parent)
     scratch = place.with_name(f".{place.name}.partial-{secrets.token_hex(4)}")
     try:
-        entered = _enter(place.parent)
-        try:
-            _sweep(place)
+        with entered(place):
             scratch.mkdir()
             held = _lock(scratch)
-        finally:
-            os.close(entered)
         try:
             yield scratch
         finally:
@@ -161,10 +253,26 @@ def _scratch(place: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         if made is not None:
-            _remove_empty(place.parent, made)
+            remove_empty(place.parent, made)
 
 
-def _remove_empty(folder: Path, top: Path) -> None:
+def to_be_made(folder: Path) -> Path | None:
+    """The highest of `folder` and its parents that is not there yet."""
+    return next((path for path in reversed([folder, *folder.parents]) if not path.exists()), None)
+
+
+@contextmanager
+def entered(place: Path) -> Iterator[None]:
+    """Alone among the writers beside `place`: its parents made, and what killed writers left of it swept up."""
+    descriptor = _enter(place.parent)
+    try:
+        _sweep(place)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_empty(folder: Path, top: Path) -> None:
     """Take back parents that were made for a result that never came."""
     with suppress(OSError):  # not empty: another writer uses it by now
         while folder.is_relative_to(top):
@@ -214,6 +322,18 @@ def _lock(folder: Path) -> int:
     with suppress(OSError):  # a file system without locks: writers there must keep out of each other's way
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
+
+
+def _busy(journal: Path) -> bool:
+    """Whether a planner holds the journal's lock."""
+    descriptor = os.open(journal, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _abandoned(folder: Path) -> bool:

@@ -9,9 +9,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from planner.domain import Plan, PlannedIsland, Provenance, Route, Trial
+from planner.domain import Plan, PlannedIsland, Provenance, Route
 from planner.files.flow_documents import flows_document
 from planner.files.scenario_documents import scenario_document
+from planner.files.search_documents import search_document
 from planner.files.sensitivity_documents import sensitivity_document
 from planner.files.service_documents import service_document
 
@@ -43,11 +44,7 @@ def plan_document(plan: Plan) -> Document:
         "idle_islands": [_idle_island(island) for island in plan.islands if not island.phase],
         "routing": [_route(route) for route in plan.routing],
         **flows_document(plan),
-        "search": {
-            "best_trial": plan.search.best_trial,
-            "best_by_iteration_rps": list(plan.search.best_by_iteration()),
-            "trials": [_trial(trial) for trial in plan.search.trials],
-        },
+        "search": search_document(plan.search),
         "scenario": scenario_document(plan.scenario),
         "provenance": _provenance(plan.provenance),
     }
@@ -115,18 +112,6 @@ def _route(route: Route) -> Document:
         "capacity_rps": route.capacity_rps,
         "batch_size": route.batch_size,
         "step_ms": route.step_ms,
-    }
-
-
-def _trial(trial: Trial) -> Document:
-    return {
-        "index": trial.index,
-        "iteration": trial.iteration,
-        "parameters": dict(trial.parameters),
-        "layout": [[island.gpu, island.size, count] for island, count in trial.layout.counts],
-        "throughput_rps": trial.throughput_rps,
-        "generator": trial.generator,
-        "error": trial.error,
     }
 
 

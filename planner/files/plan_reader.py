@@ -13,8 +13,6 @@ from planner.domain import (
     Certificate,
     Estimate,
     InputHash,
-    IslandClass,
-    Layout,
     LengthProfile,
     Origin,
     ParallelConfig,
@@ -25,13 +23,12 @@ from planner.domain import (
     RequestTrace,
     Route,
     Scenario,
-    SearchRecord,
-    Trial,
 )
 from planner.errors import InputError
 from planner.files.flow_documents import flow_contradictions, read_flows
 from planner.files.plan_document import SCHEMA_VERSION, Document, plan_schema
 from planner.files.scenarios import scenario_from_document
+from planner.files.search_documents import read_search
 from planner.files.sensitivity_documents import read_sensitivity
 from planner.files.service_documents import read_service
 
@@ -72,10 +69,7 @@ def _read_plan(document: Document, scenario: Scenario) -> Plan:
             *(_read_idle_island(row) for row in document["idle_islands"]),
         ),
         routing=tuple(_read_route(row) for row in document["routing"]),
-        search=SearchRecord(
-            trials=tuple(_read_trial(row) for row in document["search"]["trials"]),
-            best_trial=document["search"]["best_trial"],
-        ),
+        search=read_search(document["search"]),
         provenance=provenance,
         certificate=_read_certificate(document),
         service=read_service(document),
@@ -140,9 +134,16 @@ def _contradictions(plan: Document, scenario: Scenario) -> Iterator[str]:
         if route["island"] not in names:
             yield f"routing.{index}.island: must be an island that serves, came {route['island']!r}"
     yield from flow_contradictions(plan)
-    best = plan["search"]["best_trial"]
-    if best not in [trial["index"] for trial in plan["search"]["trials"]]:
-        yield f"search.best_trial: must be the index of a trial, came {best}"
+    yield from _wrong_trials(plan["search"])
+
+
+def _wrong_trials(search: Document) -> Iterator[str]:
+    known = {trial["index"] for trial in search["trials"]}
+    if search["best_trial"] not in known:
+        yield f"search.best_trial: must be the index of a trial, came {search['best_trial']}"
+    for place, index in enumerate(search.get("frontier", ())):
+        if index not in known:
+            yield f"search.frontier.{place}: must be the index of a trial, came {index}"
 
 
 def _wrong_islands(plan: Document, types: set[str]) -> Iterator[str]:
@@ -196,11 +197,6 @@ def _read_idle_island(row: Document) -> PlannedIsland:
 
 def _read_route(row: Document) -> Route:
     return Route(**{**row, "phase": Phase(row["phase"])})
-
-
-def _read_trial(row: Document) -> Trial:
-    counts = tuple((IslandClass(gpu=gpu, size=size), count) for gpu, size, count in row["layout"])
-    return Trial(**{**row, "layout": Layout(counts=counts), "parameters": tuple(sorted(row["parameters"].items()))})
 
 
 def _read_provenance(row: Document, scenario: Scenario) -> Provenance:

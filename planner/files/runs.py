@@ -8,6 +8,11 @@ from planner.files.folders import PLAN_FILE
 from planner.files.plan_reader import decode_plan
 
 
+def holds_run(folder: Path) -> bool:
+    """Whether there is a plan in `folder`, whatever it is worth."""
+    return (folder / PLAN_FILE).exists()
+
+
 def load_run(path: Path) -> Plan:
     """The plan of a run folder, or of a plan.json. Raises InputError where it is missing or not a plan."""
     file = path

@@ -1,11 +1,12 @@
 """A scenario as a mapping with every key and its value, for a plan's record."""
 
-from planner.domain import LengthProfile, ModelSpec, Scenario, SizeSet
+from planner.domain import LengthProfile, ModelSpec, Scenario
 from planner.files.cost_sections import cost_document
 from planner.files.model_documents import model_document
 from planner.files.models import read_model
 from planner.files.network_sections import network_document
 from planner.files.objective_sections import objective_document
+from planner.files.search_sections import search_document
 from planner.files.shipped import shipped_models, shipped_workloads
 from planner.files.slo_sections import slo_document
 from planner.files.workloads import read_workload, workload_document
@@ -29,7 +30,7 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "slo": slo_document(scenario.slo),
         "objective": objective_document(scenario.objective),
         "assignment": _assignment(scenario),
-        "search": _search(scenario),
+        "search": search_document(scenario.search),
         **network_document(scenario.network),
     }
 
@@ -43,25 +44,6 @@ def _assignment(scenario: Scenario) -> dict[str, object]:
         "gap": settings.gap,
         "tau": settings.tau,
         "deviation_weight": settings.deviation_weight,
-    }
-
-
-def _search(scenario: Scenario) -> dict[str, object]:
-    settings = scenario.search
-    return {
-        "method": settings.method.value,
-        "surrogate": settings.surrogate.value,
-        "iterations": settings.iterations,
-        "batch_size": settings.batch_size,
-        "min_island_size": settings.min_island_size,
-        "skew": settings.skew,
-        "slots": settings.slots,
-        "seed": settings.seed,
-        "processes": settings.processes,
-        "sizes": settings.sizes.value if isinstance(settings.sizes, SizeSet) else list(settings.sizes),
-        "gap": settings.gap,
-        "time_limit_s": settings.time_limit_s,
-        "bound": settings.bound.value,
     }
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from planner.domain import (
     AssignmentSettings,
-    Bound,
     Formulation,
     InputHash,
     LengthProfile,
@@ -20,10 +19,6 @@ from planner.domain import (
     RangeSettings,
     RequestTrace,
     Scenario,
-    SearchMethod,
-    SearchSettings,
-    SizeSet,
-    Surrogate,
 )
 from planner.errors import InputError
 from planner.files.cost_sections import read_cost
@@ -31,7 +26,8 @@ from planner.files.documents import input_hash, read_yaml, top_level
 from planner.files.inventories import read_inventory
 from planner.files.models import model_file, model_from_config, read_model
 from planner.files.network_sections import read_network, require_flows
-from planner.files.objective_sections import read_objective, require_method
+from planner.files.objective_sections import read_objective, require_measurable, require_method
+from planner.files.search_sections import read_search
 from planner.files.sections import Section, referred_from
 from planner.files.slo_sections import read_slo
 from planner.files.workloads import profile_from_document, read_workload, workload_file
@@ -98,8 +94,8 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
     workload, workload_inputs = _workload(document, base, summarize)
     inventory, inventory_inputs = read_inventory(document)
     cost, cost_inputs = read_cost(document.section("cost", optional=True), base, model)
-    search = _search(document.section("search", optional=True))
-    objective = read_objective(document.section("objective", optional=True))
+    search, search_inputs = read_search(document.section("search", optional=True), base, inventory)
+    objective, objective_inputs = read_objective(document.section("objective", optional=True), base)
     require_method(document.file, objective, search)
     assignment = _assignment(document.section("assignment", optional=True))
     network = read_network(document, [item.gpu.name for item in inventory.items])
@@ -115,10 +111,12 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
         objective=objective,
         assignment=assignment,
         search=search,
-        inputs=inputs + inventory_inputs + model_inputs + workload_inputs + cost_inputs,
+        inputs=sum(
+            (model_inputs, workload_inputs, cost_inputs, objective_inputs, search_inputs), inputs + inventory_inputs
+        ),
         network=network,
     )
-    _check_island_size(document, scenario)
+    require_measurable(document.file, scenario)
     return scenario
 
 
@@ -142,16 +140,6 @@ def _workload(document: Section, base: Path, summarize: Summarize) -> tuple[Leng
         return profile, (input_hash(path),)
 
 
-def _check_island_size(document: Section, scenario: Scenario) -> None:
-    largest = max(scenario.inventory.items, key=lambda item: item.count)
-    if scenario.search.min_island_size > largest.count:
-        raise InputError(
-            f"{document.file}: search.min_island_size must be at most the largest count of the inventory, "
-            f"{largest.count} ({largest.gpu.name}); came {scenario.search.min_island_size}.",
-            hint="Lower search.min_island_size or add GPUs.",
-        )
-
-
 def _ranges(section: Section) -> RangeSettings:
     section.allow_only("width")
     return RangeSettings(width=section.integer("width", default=RangeSettings().width, low=1, high=1_000_000))
@@ -168,46 +156,3 @@ def _assignment(section: Section) -> AssignmentSettings:
         tau=section.number("tau", default=default.tau, low=0, high=1e6),
         deviation_weight=section.number("deviation_weight", default=default.deviation_weight, low=0, high=1e9),
     )
-
-
-def _search(section: Section) -> SearchSettings:
-    section.allow_only(
-        "method",
-        "surrogate",
-        "iterations",
-        "batch_size",
-        "min_island_size",
-        "skew",
-        "slots",
-        "seed",
-        "processes",
-        "sizes",
-        "gap",
-        "time_limit_s",
-        "bound",
-    )
-    default = SearchSettings()
-    return SearchSettings(
-        method=section.choice("method", SearchMethod, default=default.method),
-        surrogate=section.choice("surrogate", Surrogate, default=default.surrogate),
-        iterations=section.integer("iterations", default=default.iterations, low=1, high=100_000),
-        batch_size=section.integer("batch_size", default=default.batch_size, low=1, high=10_000),
-        min_island_size=section.integer("min_island_size", default=default.min_island_size, low=1),
-        skew=section.number("skew", default=default.skew, above=0, high=20),
-        slots=section.integer("slots", default=default.slots, low=1, high=64),
-        seed=section.integer("seed", default=default.seed, low=0, high=2**32 - 1),
-        processes=section.integer("processes", default=default.processes, low=1, high=1024),
-        sizes=_sizes(section),
-        gap=section.number("gap", default=default.gap, low=0, below=1),
-        time_limit_s=section.number("time_limit_s", default=default.time_limit_s, above=0, high=1e6),
-        bound=section.choice("bound", Bound, default=default.bound),
-    )
-
-
-def _sizes(section: Section) -> SizeSet | tuple[int, ...]:
-    """A set's name, or island sizes."""
-    if "sizes" not in section:
-        return SizeSet.ALL
-    if section.holds_list("sizes"):
-        return section.integers("sizes", low=1, high=1_000_000)
-    return section.choice("sizes", SizeSet)

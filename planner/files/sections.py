@@ -164,6 +164,13 @@ class Section:
         """Whether the value of `key` is a list."""
         return isinstance(self._values.get(key), list | tuple)
 
+    def entries(self, key: str) -> tuple[object, ...]:
+        """The items of a list, each as it is."""
+        value = self._values.get(key)
+        if not isinstance(value, list | tuple):
+            raise self.fault(key, "a list")
+        return tuple(value)
+
     def integers(self, key: str, *, low: int, high: int) -> tuple[int, ...]:
         """A list of distinct whole numbers in low..high, ascending."""
         value = self._values.get(key)

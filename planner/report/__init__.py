@@ -9,7 +9,7 @@ from planner.report.cost_figures import (
     roofline_figure,
 )
 from planner.report.cost_frames import accuracy_frame, configurations_frame, factors_frame, parts_frame
-from planner.report.figures import FIGURES, figure
+from planner.report.figures import FIGURES, figure, figures_of
 from planner.report.frames import Frame, flows_frame, islands_frame, routing_frame, trials_frame
 from planner.report.frontier import frontier_figure, frontier_frame, frontier_page
 from planner.report.pages import render
@@ -27,6 +27,7 @@ __all__ = [
     "encode_figure",
     "factors_frame",
     "figure",
+    "figures_of",
     "flows_frame",
     "frontier_figure",
     "frontier_frame",

@@ -10,17 +10,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIGURES = ("search", "routing", "throughput", "mix", "islands")
+"""Figures that every plan has."""
+
+PARETO = "pareto"
+
+
+def figures_of(plan: Plan) -> tuple[str, ...]:
+    """The names of the plan's figures: that of a frontier only where there is one."""
+    return (*FIGURES, PARETO) if plan.search.frontier else FIGURES
 
 
 def figure(plan: Plan, name: str) -> "Figure":
-    """The figure `name`, one of FIGURES, as a matplotlib Figure on an Agg canvas.
+    """The figure `name`, one of `figures_of(plan)`, as a matplotlib Figure on an Agg canvas.
 
     Raises InputError for another name.
     """
-    if name not in FIGURES:
+    names = figures_of(plan)
+    if name not in names:
         raise InputError(
-            f"Figure: the name must be one of {', '.join(FIGURES)}; got {name!r}.",
-            hint="Choose one of these names.",
+            f"Figure: the name must be one of {', '.join(names)}; got {name!r}.",
+            hint="Choose one of these names." if name != PARETO else "Plan with objective.kind pareto.",
         )
     from planner.report.style import look  # noqa: PLC0415  # matplotlib takes a second to load
 
@@ -32,6 +41,7 @@ def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
     from planner.report import (  # noqa: PLC0415  # matplotlib takes a second to load
         islands_figure,
         mix_figure,
+        pareto_figure,
         routing_figures,
         search_figure,
     )
@@ -42,4 +52,5 @@ def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
         "throughput": routing_figures.draw_rates,
         "mix": mix_figure.draw,
         "islands": islands_figure.draw,
+        PARETO: pareto_figure.draw,
     }

@@ -51,17 +51,23 @@ def flows_frame(plan: Plan) -> Frame:
 
 
 def trials_frame(plan: Plan) -> Frame:
-    """One row an evaluated layout; parameters as `parameter_<name>`, missing where not given."""
+    """One row an evaluated layout; parameters as `parameter_<name>`, missing where not given.
+
+    `goal_<name>` where the search had several goals, `failed` where an evaluation broke off.
+    """
     trials = plan.search.trials
     names = dict.fromkeys(name for t in trials for name, _ in t.parameters)
+    goals = dict.fromkeys(name for t in trials for name, _ in t.goals)
     columns = [
         "index",
         "iteration",
         *(f"parameter_{name}" for name in names),
         "layout",
         "throughput_rps",
+        *(f"goal_{name}" for name in goals),
         "generator",
         "error",
+        *(["failed"] if any(t.failed for t in trials) else []),
     ]
     return _frame([_trial_row(t) for t in trials], columns)
 
@@ -80,8 +86,10 @@ def _trial_row(trial: Trial) -> dict[str, object]:
         **{f"parameter_{name}": value for name, value in trial.parameters},
         "layout": trial.layout.label,
         "throughput_rps": trial.throughput_rps,
+        **{f"goal_{name}": value for name, value in trial.goals},
         "generator": trial.generator,
         "error": trial.error,
+        "failed": trial.failed,
     }
 
 

@@ -18,6 +18,7 @@ def notes(plan: Plan) -> list[str]:
     """The notes that apply, gravest first; escaped Markdown, one sentence or two each."""
     return [
         *_unserved(plan),
+        *_cut_short(plan),
         *_unproven(plan),
         *exactness_note(plan),
         *_reference(plan),
@@ -41,6 +42,14 @@ def _unserved(plan: Plan) -> list[str]:
         for interval, share in zip(intervals(plan), shares(plan, phase, [everyone])[0], strict=True)
         if share < 1 - SHARE_TOLERANCE
     ]
+
+
+def _cut_short(plan: Plan) -> list[str]:
+    if not plan.search.interrupted:
+        return []
+    settings = plan.scenario.search
+    planned = settings.iterations * settings.batch_size
+    return [f"The search was **interrupted** after {len(plan.search.trials)} of {planned} layouts: the best so far."]
 
 
 def _unproven(plan: Plan) -> list[str]:

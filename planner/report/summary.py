@@ -4,6 +4,7 @@ from planner.domain import CostMode, Phase, Plan, Scenario
 from planner.report.certificate import certificate_text
 from planner.report.markdown import bullets, escaped
 from planner.report.notes import notes
+from planner.report.pareto import frontier_text
 from planner.report.quantities import money, percent, rate, significant, whole
 from planner.report.sections import fleet_table, islands_table, provenance_list, routing_tables, search_text
 from planner.report.sensitivity import sensitivity_text
@@ -27,6 +28,7 @@ def summary(plan: Plan) -> str:
         *service_text(plan),
         f"## Routing\n\n{routing_tables(plan)}",
         *_sensitivity(plan),
+        *frontier_text(plan),
         f"## Search\n\n{search_text(plan)}",
         f"## Notes\n\n{bullets(notes(plan)) or 'None.'}",
         f"## Provenance\n\n{bullets(provenance_list(plan))}",

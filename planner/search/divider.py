@@ -1,17 +1,31 @@
-"""The divider: how many islands of one type, and how uneven.
+"""The divider and its inverse: how many islands of one type, and how uneven.
 
 | symbol | meaning | unit |
 |---|---|---|
 | I, I_min | GPUs of the type, fewest GPUs of an island | 1 |
 | n | target number of islands | 1 |
 | s | skew: island k of the n gets a remainder in proportion to k^s | 1 |
+| x_k, r_k | ideal and whole GPUs above I_min of island k | 1 |
+| h | hardness of wanted sizes: max_k (r_k - x_k) - min_k (r_k - x_k) | 1 |
+
+Largest remainders are the whole numbers from which moving one GPU comes no nearer to the ideal ones, so a skew divides
+into the wanted sizes where h <= 1. h is smooth between kinks, the sizes jump: so h is what the inverse goes down.
 
 Source: Rignall 2025, section 4.9.2.
 """
 
+from collections.abc import Sequence
 from math import floor
 
+import numpy as np
+from numpy.typing import NDArray
+
 EVEN = 1e-9
+SKEWS = 241  # of the first scan
+FINE = 961  # of the scan for sizes that no skew gives
+VALLEYS = 4  # that are gone down
+STEPS = 40  # of a golden section: 1e-8 of the interval
+GOLDEN = 0.6180339887498949
 
 
 def divide(total: int, target: int, skew: float, least: int) -> tuple[int, ...]:
@@ -31,3 +45,71 @@ def divide(total: int, target: int, skew: float, least: int) -> tuple[int, ...]:
     by_remainder = sorted(range(count), key=lambda k: (whole[k] - ideal[k], k))
     raised = set(by_remainder[: spare - sum(whole)])
     return tuple(least + whole[k] + (k in raised) for k in range(count))
+
+
+def skew_of(sizes: Sequence[int], total: int, least: int, skews: tuple[float, float]) -> float:
+    """The skew in `skews` (least, largest) whose division of `total` into len(sizes) islands comes nearest to `sizes`.
+
+    Distance is the sum of absolute differences of the sorted sizes. Where several skews come as near, 0 if it is one.
+    """
+    wanted = sorted(sizes)
+    plain = min(max(0.0, skews[0]), skews[1])
+    if len(wanted) < 2 or _distance(wanted, total, plain, least) == 0:
+        return plain
+    scan = np.linspace(*skews, SKEWS)
+    target, spare = np.asarray(wanted, dtype=float) - least, total - len(wanted) * least
+    hard = _hardness(target, spare, scan)
+    inner = [k for k in range(1, SKEWS - 1) if hard[k] <= min(hard[k - 1], hard[k + 1])]
+    lowest = sorted({0, SKEWS - 1, *inner}, key=lambda k: float(hard[k]))[:VALLEYS]
+    bottoms = [_bottom(target, spare, float(scan[max(k - 1, 0)]), float(scan[min(k + 1, SKEWS - 1)])) for k in lowest]
+    near = min((plain, *bottoms), key=lambda skew: _distance(wanted, total, skew, least))
+    if _distance(wanted, total, near, least) == 0:
+        return near
+    fine = np.linspace(*skews, FINE)
+    nearest = float(fine[_distances(target, spare, fine).argmin()])
+    return min((near, nearest), key=lambda skew: _distance(wanted, total, skew, least))
+
+
+def _distance(wanted: Sequence[int], total: int, skew: float, least: int) -> int:
+    found = sorted(divide(total, len(wanted), skew, least))
+    return sum(abs(a - b) for a, b in zip(found, wanted, strict=True))
+
+
+def _distances(target: NDArray[np.float64], spare: int, skews: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The distance at each of `skews`, but for ties of remainders."""
+    weights = np.arange(1, len(target) + 1) ** skews[:, None]
+    ideal = spare * weights / weights.sum(axis=1, keepdims=True)
+    whole = np.floor(ideal)
+    left = spare - whole.sum(axis=1, keepdims=True)
+    rank = np.argsort(np.argsort(whole - ideal, axis=1, kind="stable"), axis=1)
+    found: NDArray[np.float64] = np.abs(np.sort(whole + (rank < left), axis=1) - target).sum(axis=1)
+    return found
+
+
+def _hardness(target: NDArray[np.float64], spare: int, skews: NDArray[np.float64]) -> NDArray[np.float64]:
+    """h at each of `skews`, for whole GPUs above the least in ascending order (descending for skews below 0)."""
+    weights = np.arange(1, len(target) + 1) ** skews[:, None]
+    ideal = spare * weights / weights.sum(axis=1, keepdims=True)
+    short = np.where(skews[:, None] < 0, target[::-1], target) - ideal
+    found: NDArray[np.float64] = short.max(axis=1) - short.min(axis=1)
+    return found
+
+
+def _bottom(target: NDArray[np.float64], spare: int, low: float, high: float) -> float:
+    """Golden section: where h is least between `low` and `high`."""
+
+    def hard(skew: float) -> float:
+        return float(_hardness(target, spare, np.array([skew]))[0])
+
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_left, at_right = hard(left), hard(right)
+    for _ in range(STEPS):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - GOLDEN * (high - low)
+            at_left = hard(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + GOLDEN * (high - low)
+            at_right = hard(right)
+    return left if at_left <= at_right else right

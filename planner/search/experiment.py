@@ -1,12 +1,12 @@
 """Bayesian optimisation as an Ax experiment. The only file that imports Ax.
 
-The experiment, its trials and data are Ax's own; proposals come from Ax's modular BoTorch generator.
+The experiment, its trials, data and storage are Ax's own; candidates come from Ax's modular BoTorch generator and from
+the neighbourhood of good points, which its model ranks.
 """
 
+import json
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,129 +19,225 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.metric import Metric
 from ax.core.objective import Objective
 from ax.core.observation import ObservationFeatures
-from ax.core.optimization_config import OptimizationConfig
+from ax.core.optimization_config import MultiObjectiveOptimizationConfig, OptimizationConfig
+from ax.core.outcome_constraint import OutcomeConstraint
 from ax.core.parameter import ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.storage.json_store.encoder import object_to_json
+from ax.storage.json_store.registry import CORE_CLASS_ENCODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.logger import set_ax_logger_levels
 
-from planner.domain import Evaluation, SearchSettings
-from planner.search.space import Parameter, Point, Space
+from planner.domain import Goal, SearchSettings, Trial
+from planner.search.neighbours import Neighbour, neighbours
+from planner.search.promise import Prediction, most_promising
+from planner.search.space import Space
 from planner.search.surrogate import Recipe, recipe, reproducible
 
 METRIC = "throughput_rps"
 GENERATOR = "botorch"
-NEIGHBOURHOOD = 0.12
+GLOBAL_SHARE = 0.25  # of a batch: climbed to in the whole space
+CHANCE_SHARE = 0.125
+PARENTS = 3
+SET_SIZE = 64
+CLOCKS = frozenset({"time_created", "time_run_started", "time_completed"})
+NO_TIME = "1970-01-01 00:00:00.000000"
 
 
 class AxProposer:
-    """Proposes points by expected improvement over everything told so far.
+    """Proposes points by what a model of everything told so far promises.
 
-    A batch from the whole space alone spreads thin once the good region is known. So a quarter of it comes from near
-    the best point, and three eighths change one GPU type and keep the rest of the best point: types share the work,
-    but little else. An eighth (with a single type: half) is left to chance: where a divisor more or less decides,
-    the landscape is too rough for any model.
+    A quarter of a batch maximises expected improvement (of several goals: of the hypervolume) over the whole space. An
+    eighth is left to chance: where a divisor more or less decides, the landscape is too rough for any model. The rest
+    are neighbours of the best points (of several goals: of the frontier), each the most promising of a set drawn by
+    chance; layouts are whole numbers, and among neighbours the model compares layouts, not points between them.
     """
 
     name = GENERATOR
 
-    def __init__(self, space: Space, settings: SearchSettings) -> None:
+    def __init__(
+        self,
+        space: Space,
+        settings: SearchSettings,
+        goals: tuple[Goal, ...] = (),
+        reference: tuple[float, ...] = (),
+    ) -> None:
         set_ax_logger_levels(logging.ERROR)  # chatter; failures raise
         self.space = space
         self.settings = settings
-        self.types = tuple(dict.fromkeys(p.gpu for p in space.parameters))
+        self.goals = goals
+        self.reference = reference
+        self.metrics = tuple(goal.value for goal in goals) or (METRIC,)
+        self.signs = np.array([1.0 if goal.maximised else -1.0 for goal in goals] or [1.0])
+        self.points: list[dict[str, float]] = []  # of told trials, with `values`: more is better in every column
+        self.values: list[list[float]] = []
         self.experiment = Experiment(
             name="layout",
-            search_space=_search_space(space, space.parameters),
-            metrics=[Metric(name=METRIC, lower_is_better=False)],
-            optimization_config=OptimizationConfig(
-                objective=Objective(expression=METRIC, metric_name_to_signature={METRIC: METRIC})
-            ),
+            search_space=_search_space(space),
+            metrics=[
+                Metric(name=name, lower_is_better=bool(sign < 0))
+                for name, sign in zip(self.metrics, self.signs, strict=True)
+            ],
+            optimization_config=_optimization_config(self.metrics, self.signs, reference),
         )
 
-    def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
-        """Fewer than `count` points, the rest is for chance; all sampling is seeded from `rng`."""
-        seed, turn = int(rng.integers(2**31 - 1)), int(rng.integers(len(self.types)))
-        made = recipe(self.settings.surrogate, seed)
-        near, by_type = count // 4, 3 * count // 8 if len(self.types) > 1 else 0
-        with reproducible(seed):
-            adapter = self._fit(made)
-            generate = partial(adapter.gen, model_gen_options={"optimizer_kwargs": dict(made.optimizer_options)})
-            runs = [generate(count - near - 3 * count // 8 - count // 8)]
-            if near:
-                runs.append(generate(near, search_space=self._neighbourhood()))
-            for place, gpu in enumerate(self.types[turn:] + self.types[:turn]):
-                share = by_type // len(self.types) + (place < by_type % len(self.types))
-                if share:
-                    runs.append(generate(share, fixed_features=self._other_types(gpu)))
-        return [{name: float(value) for name, value in arm.parameters.items()} for run in runs for arm in run.arms]
+    @property
+    def ready(self) -> bool:
+        """A model needs two points."""
+        return len(self.points) > 1
 
-    def _fit(self, made: Recipe) -> TorchAdapter:
-        model = ModelConfig(botorch_model_class=made.model_class, mll_options=dict(made.fit_options))
+    def propose(self, count: int, _iteration: int, rng: np.random.Generator) -> list[dict[str, float]]:
+        """Fewer than `count` points, the rest is for chance; all sampling is seeded from `rng`."""
+        seed = int(rng.integers(2**31 - 1))
+        made = recipe(self.settings.surrogate, self._groups(), seed, several_goals=len(self.metrics) > 1)
+        climbed = max(1, round(GLOBAL_SHARE * count))
+        near = count - climbed - int(CHANCE_SHARE * count)
+        with reproducible(seed):
+            adapter = self._fitted(made)
+            options = {"optimizer_kwargs": dict(made.optimizer_options)}
+            run = adapter.gen(climbed, model_gen_options=options)
+            points = [{name: float(value) for name, value in arm.parameters.items()} for arm in run.arms]
+            return points + (self._near(adapter, near, points, rng) if near else [])
+
+    def _groups(self) -> list[list[int]]:
+        """Columns of each GPU type; Ax keeps parameters in the order of the search space."""
+        names = list(self.experiment.search_space.parameters)
+        types = dict.fromkeys(axis.gpu for axis in self.space.parameters)
+        return [[names.index(axis.name) for axis in self.space.parameters if axis.gpu == gpu] for gpu in types]
+
+    def _fitted(self, made: Recipe) -> TorchAdapter:
         return Generators.BOTORCH_MODULAR(
             experiment=self.experiment,
             data=self.experiment.lookup_data(),
-            surrogate_spec=SurrogateSpec(model_configs=[model]),
+            surrogate_spec=SurrogateSpec(model_configs=[ModelConfig(**made.model)], allow_batched_models=False),
             botorch_acqf_class=made.acquisition_class,
             transforms=[*Cont_X_trans, *Y_trans],
         )
 
-    def _best(self) -> dict[str, float]:
-        table = self.experiment.lookup_data().df
-        arm = self.experiment.arms_by_name[table.loc[table["mean"].idxmax(), "arm_name"]]
-        return {name: float(value) for name, value in arm.parameters.items()}
+    def _near(
+        self, adapter: TorchAdapter, count: int, chosen: Sequence[dict[str, float]], rng: np.random.Generator
+    ) -> list[dict[str, float]]:
+        """`count` promising neighbours of good points, not of the `chosen` layouts."""
+        values = np.array(self.values)
+        known = {self.space.layout(point) for point in (*self.points, *chosen)}
+        parents = [self.points[place] for place in _parents(values, rng)]
+        sets = neighbours(self.space, parents, known, sets=count, size=SET_SIZE, rng=rng)
+        flat = [one for drawn in sets for one in drawn]
+        if not flat:
+            return []
+        kept = most_promising(sets, self._predicted(adapter, flat), values, rng)
+        return [one.point for one in kept]
 
-    def _neighbourhood(self) -> SearchSpace:
-        """A box around the best point."""
-        best = self._best()
-        return _search_space(self.space, [_near(p, best[p.name]) for p in self.space.parameters])
+    def _predicted(self, adapter: TorchAdapter, candidates: Sequence[Neighbour]) -> Prediction:
+        features = [ObservationFeatures(parameters=dict(one.point)) for one in candidates]
+        mean, covariance = adapter.predict(features)
+        return Prediction(
+            mean=np.array([mean[name] for name in self.metrics]).T * self.signs,
+            deviation=np.sqrt(np.array([covariance[name][name] for name in self.metrics]).T.clip(min=0.0)),
+        )
 
-    def _other_types(self, gpu: str) -> ObservationFeatures:
-        """The best point's coordinates of every type but `gpu`, to be held fast."""
-        best = self._best()
-        return ObservationFeatures(parameters={p.name: best[p.name] for p in self.space.parameters if p.gpu != gpu})
+    def tell(self, trials: Sequence[Trial]) -> None:
+        """Record a round as one batch trial, observed without noise; evaluations that broke off are abandoned arms.
 
-    def tell(self, points: Sequence[Point], evaluations: Sequence[Evaluation]) -> None:
-        """Record a finished round as one batch trial, observed without noise."""
-        rates: dict[str, float] = {}
-        arms: list[Arm] = []
-        for point, evaluation in zip(points, evaluations, strict=True):
-            arm = Arm(parameters=dict(point))
-            if arm.signature not in rates:
-                rates[arm.signature] = evaluation.throughput_rps
-                arms.append(arm)
-        trial = self.experiment.new_batch_trial(generator_runs=[GeneratorRun(arms=arms)])
-        trial.mark_running(no_runner_required=True)
-        rows = [_observation(trial.index, arm.name, rates[arm.signature]) for arm in trial.arms]
-        self.experiment.attach_data(Data(df=pd.DataFrame(rows)))
-        trial.mark_completed()
+        What serves nothing counts as no use in any goal. Layouts that the encoding cannot express are not Ax's.
+        """
+        told: dict[str, tuple[Arm, Trial]] = {}
+        for trial in trials:
+            if trial.parameters:
+                arm = Arm(parameters=dict(trial.parameters))
+                told.setdefault(arm.signature, (arm, trial))
+        if not told:
+            return
+        batch = self.experiment.new_batch_trial(generator_runs=[GeneratorRun(arms=[arm for arm, _ in told.values()])])
+        batch.mark_running(no_runner_required=True)
+        rows = []
+        for arm in batch.arms:
+            trial = told[arm.signature][1]
+            if trial.failed:
+                batch.mark_arm_abandoned(arm.name, trial.error)
+                continue
+            values = self._values(trial)
+            rows += [_observation(batch.index, arm.name, *pair) for pair in zip(self.metrics, values, strict=True)]
+            self.points.append(dict(trial.parameters))
+            self.values.append([float(v) for v in np.array(values) * self.signs])
+        if rows:
+            self.experiment.attach_data(Data(df=pd.DataFrame(rows)))
+        batch.mark_completed()
+
+    def _values(self, trial: Trial) -> list[float]:
+        if not self.goals:
+            return [trial.throughput_rps]
+        held = dict(trial.goals)
+        return [held.get(goal.value, worst) for goal, worst in zip(self.goals, self.reference, strict=True)]
+
+    def saved(self) -> bytes:
+        """The experiment as Ax stores it (`ax.storage.json_store.load.load_experiment` reads it), without clocks."""
+        document = object_to_json(
+            self.experiment,
+            encoder_registry=CORE_ENCODER_REGISTRY,
+            class_encoder_registry=CORE_CLASS_ENCODER_REGISTRY,
+        )
+        return json.dumps(_timeless(document)).encode()
 
 
-def _observation(trial: int, arm: str, rate_rps: float) -> dict[str, object]:
+def _parents(values: np.ndarray, rng: np.random.Generator) -> list[int]:
+    """The best few points; of several goals by weights drawn at random, so that the whole frontier has its turn."""
+    if values.shape[1] == 1:
+        return [int(place) for place in np.argsort(-values[:, 0], kind="stable")[:PARENTS]]
+    span = np.ptp(values, axis=0)
+    scaled = (values - values.min(axis=0)) / np.where(span > 0, span, 1.0)
+    weights = rng.dirichlet(np.ones(values.shape[1]), size=2 * PARENTS)
+    return list(dict.fromkeys(int((scaled * weight).min(axis=1).argmax()) for weight in weights))
+
+
+def _optimization_config(
+    metrics: Sequence[str], signs: np.ndarray, reference: Sequence[float]
+) -> OptimizationConfig:
+    names = {name: name for name in metrics}
+    if len(metrics) == 1:
+        return OptimizationConfig(objective=Objective(expression=metrics[0], metric_name_to_signature=names))
+    signed = ", ".join(name if sign > 0 else f"-{name}" for name, sign in zip(metrics, signs, strict=True))
+    return MultiObjectiveOptimizationConfig(
+        objective=Objective(expression=signed, metric_name_to_signature=names),
+        objective_thresholds=[
+            OutcomeConstraint(
+                expression=f"{name} {'>=' if sign > 0 else '<='} {worst}", metric_name_to_signature={name: name}
+            )
+            for name, sign, worst in zip(metrics, signs, reference, strict=True)
+        ],
+    )
+
+
+def _observation(trial: int, arm: str, metric: str, value: float) -> dict[str, object]:
     return {
         "trial_index": trial,
         "arm_name": arm,
-        "metric_name": METRIC,
-        "metric_signature": METRIC,
-        "mean": rate_rps,
+        "metric_name": metric,
+        "metric_signature": metric,
+        "mean": value,
         "sem": 0.0,
     }
 
 
-def _near(parameter: Parameter, centre: float) -> Parameter:
-    reach = NEIGHBOURHOOD * (parameter.high - parameter.low)
-    return replace(parameter, low=max(parameter.low, centre - reach), high=min(parameter.high, centre + reach))
-
-
-def _search_space(space: Space, parameters: Sequence[Parameter]) -> SearchSpace:
+def _search_space(space: Space) -> SearchSpace:
     return SearchSpace(
         parameters=[
             RangeParameter(name=p.name, parameter_type=ParameterType.FLOAT, lower=p.low, upper=p.high)
-            for p in parameters
+            for p in space.parameters
         ],
         parameter_constraints=[
             ParameterConstraint(inequality=f"{' + '.join(limit.names)} <= {limit.most}") for limit in space.limits
         ],
     )
+
+
+def _timeless(document: object) -> object:
+    """Clocks set to nothing, so that equal searches are stored as equal bytes."""
+    if isinstance(document, dict):
+        return {
+            key: {**value, "value": NO_TIME} if key in CLOCKS and isinstance(value, dict) else _timeless(value)
+            for key, value in document.items()
+        }
+    return [_timeless(one) for one in document] if isinstance(document, list) else document

@@ -1,105 +1,70 @@
-"""Door of the stage: the outer loop. Rounds of proposals, each evaluated as a batch."""
+"""Door of the stage: the outer loop. Rounds of proposals, each evaluated as a batch.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+Nothing is carried from round to round but what was told: a round's chance depends on the seed and its number, a
+proposer on the trials before. So a search that goes on from its journal goes the way that it would have gone.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from planner.domain import (
     EvaluateLayouts,
     Evaluation,
+    Forgetful,
     Inventory,
+    Judged,
     Layout,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Proposal,
+    Proposed,
     ReportProgress,
-    SearchMethod,
+    Round,
+    SearchJournal,
     SearchRecord,
     SearchSettings,
     Trial,
     no_progress,
 )
-from planner.search.space import Point, Space, space_of
+from planner.errors import SolverError
+from planner.search.baselines import RANDOM
+from planner.search.pareto import frontier, hypervolume, picked
+from planner.search.proposers import Proposer, first_look, proposer_of
+from planner.search.results import SearchResult, trial_of
+from planner.search.space import Space, space_of
 
-RANDOM = "random"
-RESAMPLES = 64
-
-
-class Proposer(Protocol):
-    """A way to choose the next points; `tell` closes a round."""
-
-    name: str
-
-    def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
-        """The next points, at most `count`."""
-
-    def tell(self, points: Sequence[Point], evaluations: Sequence[Evaluation]) -> None:
-        """What became of the last points."""
-
-
-class SpreadProposer:
-    """The first round of a Bayesian search."""
-
-    name = "spread"
-
-    def __init__(self, space: Space) -> None:
-        self.space = space
-
-    def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
-        """`count` points over the whole space."""
-        return self.space.spread(count, rng)
-
-    def tell(self, points: Sequence[Point], evaluations: Sequence[Evaluation]) -> None:
-        """Nothing to learn."""
-
-
-class RandomProposer:
-    """Draws from the space, blind to results."""
-
-    name = RANDOM
-
-    def __init__(self, space: Space) -> None:
-        self.space = space
-
-    def propose(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
-        """`count` independent draws."""
-        return [self.space.sample(rng) for _ in range(count)]
-
-    def tell(self, points: Sequence[Point], evaluations: Sequence[Evaluation]) -> None:
-        """Nothing to learn."""
+RESAMPLES = 256  # draws that look for a layout not seen before
+FEWEST_FAILURES = 8  # fewer do not end a search
+MOST_STALLS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
-    """Every trial, the evaluation of the best layout (None where no layout serves the workload), and how many of the
-    trials the solver left unanswered."""
+class Seed:
+    """A layout to begin with, and where it comes from."""
 
-    record: SearchRecord
-    best: Evaluation | None
-    unanswered: int = 0
-
-    def with_solved(self, evaluation: Evaluation) -> "SearchResult":
-        """The result with one more trial, of a layout that was solved for."""
-        trials = self.record.trials
-        rounds = 1 + max((trial.iteration for trial in trials), default=-1)
-        trial = _solved_trial(len(trials), rounds, evaluation)
-        better = evaluation.throughput_rps > (self.best.throughput_rps if self.best else 0.0)
-        return SearchResult(
-            record=SearchRecord(trials=(*trials, trial), best_trial=trial.index if better else self.record.best_trial),
-            best=evaluation if better else self.best,
-            unanswered=self.unanswered,
-        )
+    layout: Layout
+    origin: str
 
 
-def _solved_trial(index: int, iteration: int, evaluation: Evaluation) -> Trial:
-    return Trial(
-        index=index,
-        iteration=iteration,
-        parameters=(),
-        layout=evaluation.layout,
-        throughput_rps=evaluation.throughput_rps,
-        generator=SearchMethod.EXACT.value,
-        error=evaluation.error,
-    )
+Seeds = Callable[[], Sequence[Seed]]
+"""Asked for once, in the first round that needs them: they may take as long as the search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """What a search with several goals aims at: its objective, and per goal the value that is no use any more."""
+
+    objective: ObjectiveSettings = field(default_factory=ObjectiveSettings)
+    reference: tuple[float, ...] = ()
+
+    @property
+    def several(self) -> bool:
+        """Whether there is a frontier."""
+        return self.objective.kind is ObjectiveKind.PARETO
 
 
 def optimize(
@@ -107,34 +72,33 @@ def optimize(
     settings: SearchSettings,
     evaluate: EvaluateLayouts,
     progress: ReportProgress = no_progress,
+    *,
+    aim: Aim | None = None,
+    journal: SearchJournal | None = None,
+    seeds: Seeds = tuple,
 ) -> SearchResult:
-    """Search layouts of `inventory` for the highest rate, in `iterations` rounds of `batch_size` evaluations.
+    """Search layouts of `inventory`, in `iterations` rounds of `batch_size` evaluations, `seeds` before all others.
 
-    The first round of a Bayesian search is spread over the space; equal settings and seed give equal trials. Raises
-    InputError where the inventory admits no island.
+    The first round of a Bayesian search is spread over the space; equal settings and seed give equal trials. What
+    seeds take is part of the price of the round that begins with them. What `journal` knows is not done again. An
+    interrupt ends the search with what it has. Raises InputError where the inventory admits no island, SolverError
+    where too many evaluations break off.
     """
-    space = space_of(inventory, settings)
-    rng = np.random.default_rng(settings.seed)
-    blind = settings.method is SearchMethod.RANDOM
-    proposer: Proposer = RandomProposer(space) if blind else _bayesian(space, settings)
-    first: Proposer = proposer if blind else SpreadProposer(space)
-    trials: list[Trial] = []
-    best: Evaluation | None = None
-    unanswered = 0
-    for iteration in range(settings.iterations):
-        chosen = proposer if iteration else first
-        points = _fresh_points(space, chosen, settings.batch_size, {t.layout for t in trials}, rng)
-        evaluations = evaluate([space.layout(point) for point, _ in points])
-        proposer.tell([point for point, _ in points], evaluations)
-        unanswered += sum(evaluation.failed for evaluation in evaluations)
-        for (point, by), evaluation in zip(points, evaluations, strict=True):
-            trials.append(_trial(len(trials), iteration, point, evaluation, by))
-            if evaluation.throughput_rps > (best.throughput_rps if best else 0.0):
-                best = evaluation
-        progress(len(trials), settings.iterations * settings.batch_size, best.throughput_rps if best else 0.0)
-    return SearchResult(
-        record=SearchRecord(trials=tuple(trials), best_trial=_best(trials)), best=best, unanswered=unanswered
+    search = _Search(
+        space=space_of(inventory, settings, (aim or Aim()).objective.rents),
+        settings=settings,
+        evaluate=evaluate,
+        aim=aim or Aim(),
+        journal=journal or Forgetful(),
+        seeds=seeds,
     )
+    try:
+        for iteration in range(settings.iterations):
+            search.run(iteration)
+            progress(len(search.trials), settings.iterations * settings.batch_size, search.best_rps)
+    except KeyboardInterrupt:
+        search.interrupted = True
+    return search.result()
 
 
 def given(layout: Layout, evaluate: EvaluateLayouts, progress: ReportProgress = no_progress) -> SearchResult:
@@ -145,44 +109,207 @@ def given(layout: Layout, evaluate: EvaluateLayouts, progress: ReportProgress = 
     return nothing.with_solved(evaluation)
 
 
-def _bayesian(space: Space, settings: SearchSettings) -> Proposer:
-    from planner.search.experiment import AxProposer  # noqa: PLC0415  (torch and Ax only for a search that needs them)
+class _Search:
+    """A search under way."""
 
-    return AxProposer(space, settings)
+    def __init__(
+        self,
+        *,
+        space: Space,
+        settings: SearchSettings,
+        evaluate: EvaluateLayouts,
+        aim: Aim,
+        journal: SearchJournal,
+        seeds: Seeds,
+    ) -> None:
+        self.space = space
+        self.settings = settings
+        self.evaluate = evaluate
+        self.aim = aim
+        self.journal = journal
+        self.seeds = seeds
+        self.planted: list[Proposal] | None = None
+        self.all_planted = False
+        self.proposer = proposer_of(space, settings, aim.objective.goals if aim.several else (), aim.reference)
+        self.first = first_look(space, self.proposer)
+        self.choosers = {RANDOM, self.first.name, self.proposer.name}
+        self.trials: list[Trial] = []
+        self.rounds: list[Round] = []
+        self.evaluations: dict[int, Evaluation] = {}
+        self.interrupted = False
+        self.stalls = 0
+
+    @property
+    def best_rps(self) -> float:
+        """The highest rate so far."""
+        return max((trial.throughput_rps for trial in self.trials), default=0.0)
+
+    def run(self, iteration: int) -> None:
+        """One round, or what is left of it."""
+        proposed = self.journal.proposed(iteration)
+        if proposed is None:
+            proposed = self._proposed(iteration)
+            self.journal.keep_proposed(proposed)
+        self.all_planted |= any(one.generator in self.choosers for one in proposed.proposals)
+        self.stalls = self.stalls + 1 if proposed.note else 0
+        if self.stalls >= MOST_STALLS:
+            raise SolverError(
+                f"search: no candidates could be generated in {self.stalls} rounds running; the last time: "
+                f"{proposed.note}",
+                hint="Choose another search.surrogate or search.method.",
+            )
+        spent = self._judge(proposed)
+        told = self.trials[-len(proposed.proposals) :]
+        self.proposer.tell(told)
+        document = self.proposer.saved()
+        if document is not None:
+            self.journal.keep_experiment(document)
+        self.rounds.append(self._round(proposed, spent))
+        self._give_up_on_failures()
+
+    def _proposed(self, iteration: int) -> Proposed:
+        start, batch = time.process_time(), self.settings.batch_size
+        rng = np.random.default_rng([self.settings.seed, iteration])
+        seeded = [] if self.all_planted else self._seeded()[iteration * batch : (iteration + 1) * batch]
+        chooser = self.proposer if iteration and self.proposer.ready else self.first
+        proposals, note = _fresh(self.space, chooser, iteration, batch, seeded, self.trials, rng)
+        return Proposed(
+            iteration=iteration,
+            proposals=proposals,
+            generation_cpu_s=time.process_time() - start,
+            note=note,
+        )
+
+    def _seeded(self) -> list[Proposal]:
+        """The seeds as proposals, each layout once: so they fill whole rounds but the last."""
+        if self.planted is None:
+            once: dict[Layout, Proposal] = {}
+            for seed in self.seeds():
+                for proposal in _of_seed(self.space, seed):
+                    once.setdefault(proposal.layout, proposal)
+            self.planted = list(once.values())
+        return self.planted
+
+    def _judge(self, proposed: Proposed) -> float:
+        """Judge what the journal does not know yet; CPU-seconds of the whole round."""
+        spent, open_proposals = 0.0, list(proposed.proposals)
+        while open_proposals and (known := self.journal.judged(len(self.trials))) is not None:
+            self.trials.append(known.trial)
+            spent += known.cpu_s
+            open_proposals.pop(0)
+        found = self.evaluate([proposal.layout for proposal in open_proposals])
+        for proposal, evaluation in zip(open_proposals, found, strict=True):
+            trial = trial_of(len(self.trials), proposed.iteration, proposal, evaluation)
+            self.journal.keep_judged(Judged(trial=trial, cpu_s=evaluation.cpu_s))
+            self.evaluations[trial.index] = evaluation
+            self.trials.append(trial)
+            spent += evaluation.cpu_s
+        return spent
+
+    def _round(self, proposed: Proposed, evaluation_cpu_s: float) -> Round:
+        timed, goals = self.settings.timings, self.aim.objective.goals
+        return Round(
+            iteration=proposed.iteration,
+            evaluations=len(proposed.proposals),
+            best_rps=self.best_rps,
+            generation_cpu_s=proposed.generation_cpu_s if timed else None,
+            evaluation_cpu_s=evaluation_cpu_s if timed else None,
+            hypervolume=hypervolume(self.trials, goals, self.aim.reference) if self.aim.several else None,
+            note=proposed.note,
+        )
+
+    def _give_up_on_failures(self) -> None:
+        errors = [trial.error for trial in self.trials if trial.failed]
+        if len(errors) >= FEWEST_FAILURES and len(errors) > self.settings.failure_limit * len(self.trials):
+            often = max(set(errors), key=lambda error: (errors.count(error), error))
+            raise SolverError(
+                f"search: {len(errors)} of {len(self.trials)} evaluations broke off, more than search.failure_limit, "
+                f"{self.settings.failure_limit:g} of them; most often: {often}",
+                hint="Mend the cause, or raise search.failure_limit.",
+            )
+
+    def result(self) -> SearchResult:
+        """What the search has come to."""
+        front = frontier(self.trials, self.aim.objective.goals) if self.aim.several else ()
+        index = self._best(front)
+        record = SearchRecord(
+            trials=tuple(self.trials),
+            best_trial=index,
+            rounds=tuple(self.rounds),
+            interrupted=self.interrupted,
+            frontier=front,
+        )
+        serves = bool(self.trials) and self.trials[index].throughput_rps > 0
+        unanswered = Counter(trial.failed for trial in self.trials)[True]
+        return SearchResult(record=record, best=self._evaluation(index) if serves else None, unanswered=unanswered)
+
+    def _best(self, front: tuple[int, ...]) -> int:
+        if front:
+            return picked([self.trials[index] for index in front], self.aim.objective)
+        return max(range(len(self.trials)), key=lambda index: (self.trials[index].throughput_rps, -index), default=0)
+
+    def _evaluation(self, index: int) -> Evaluation:
+        if index not in self.evaluations:
+            (self.evaluations[index],) = self.evaluate([self.trials[index].layout])
+        return self.evaluations[index]
 
 
-def _fresh_points(
-    space: Space, proposer: Proposer, count: int, known: set[Layout], rng: np.random.Generator
-) -> list[tuple[dict[str, float], str]]:
-    """Canonical points of layouts not seen before, and who chose each: the proposer, or chance.
+def _of_seed(space: Space, seed: Seed) -> list[Proposal]:
+    """The layout as it is, with its point if the encoding has one; else also the nearest that it has."""
+    point = space.encode(seed.layout)
+    nearest = space.layout(point)
+    if nearest == seed.layout:
+        return [_proposal(point, nearest, seed.origin)]
+    whole = Proposal(parameters=(), layout=seed.layout, generator=seed.origin)
+    return [whole, _proposal(point, nearest, seed.origin)]
+
+
+def _proposal(point: dict[str, float], layout: Layout, generator: str) -> Proposal:
+    return Proposal(parameters=tuple(sorted(point.items())), layout=layout, generator=generator)
+
+
+def _fresh(
+    space: Space,
+    proposer: Proposer,
+    iteration: int,
+    count: int,
+    seeded: Sequence[Proposal],
+    trials: Sequence[Trial],
+    rng: np.random.Generator,
+) -> tuple[tuple[Proposal, ...], str]:
+    """`count` proposals of layouts not seen before, seeds first, and what went wrong.
 
     Chance fills up what the proposer leaves open and replaces repeats, while new layouts are to be found.
     """
-    seen, chosen = set(known), []
-    proposals = proposer.propose(count, rng)
-    for place in range(count):
-        by = proposer.name if place < len(proposals) else RANDOM
-        point = space.canonical(proposals[place] if place < len(proposals) else space.sample(rng))
-        for _ in range(RESAMPLES):
+    seen, chosen = {trial.layout for trial in trials}, []
+    for proposal in seeded:
+        if proposal.layout not in seen:
+            seen.add(proposal.layout)
+            chosen.append(proposal)
+    points, note = _points(proposer, count - len(chosen), iteration, rng)
+    for place in range(count - len(chosen)):
+        by = proposer.name if place < len(points) else RANDOM
+        point = space.canonical(points[place] if place < len(points) else space.sample(rng))
+        for draw in range(RESAMPLES):
             if space.layout(point) not in seen:
                 break
-            point, by = space.canonical(space.sample(rng)), RANDOM
+            drawn = space.sample(rng) if draw < RESAMPLES // 2 else _anywhere(space, rng)
+            point, by = space.canonical(drawn), RANDOM
         seen.add(space.layout(point))
-        chosen.append((point, by))
-    return chosen
+        chosen.append(_proposal(point, space.layout(point), by))
+    return tuple(chosen), note
 
 
-def _trial(index: int, iteration: int, point: Point, evaluation: Evaluation, generator: str) -> Trial:
-    return Trial(
-        index=index,
-        iteration=iteration,
-        parameters=tuple(sorted(point.items())),
-        layout=evaluation.layout,
-        throughput_rps=evaluation.throughput_rps,
-        generator=generator,
-        error=evaluation.error,
-    )
+def _anywhere(space: Space, rng: np.random.Generator) -> dict[str, float]:
+    """A point of the whole box: where the last new layouts lie that samples of the space hardly ever meet."""
+    return {axis.name: float(rng.uniform(axis.low, axis.high)) for axis in space.parameters}
 
 
-def _best(trials: list[Trial]) -> int:
-    return max(trials, key=lambda t: (t.throughput_rps, -t.index)).index
+def _points(
+    proposer: Proposer, count: int, iteration: int, rng: np.random.Generator
+) -> tuple[list[dict[str, float]], str]:
+    """A model that cannot be fitted costs one round its aim, not the search its life."""
+    try:
+        return proposer.propose(count, iteration, rng) if count else [], ""
+    except Exception as error:  # noqa: BLE001  (libraries raise what they like; told in the round's note)
+        return [], f"drawn by chance, {proposer.name} failed: {type(error).__name__}: {error}"

@@ -42,6 +42,12 @@ def _runs(tmp_path: Path) -> set[str]:
     return {path.name for path in (tmp_path / "runs").iterdir()}
 
 
+def _searches(tmp_path: Path) -> set[str]:
+    """Folders that hold an unfinished search and nothing else."""
+    found = (tmp_path / "runs").glob("*/search/journal.jsonl")
+    return {path.parents[1].name for path in found if len(list(path.parents[1].iterdir())) == 1}
+
+
 def test_a_job_writes_its_run_and_tells_its_figures(job: MakeJob) -> None:
     heard: list[tuple[int, int, float]] = []
     outcome = run_job(job("one"), lambda done, total, best: heard.append((done, total, best)))
@@ -107,17 +113,19 @@ def test_a_killed_worker_is_a_failure_of_its_own(job: MakeJob, tmp_path: Path) -
     assert (first.scenario, first.status) == ("one", 0)
     assert (rest["endless"].status, rest["two"].status) == (1, 0)
     assert rest["endless"].message == "its process ended without an answer (exit code -9)"
-    assert _runs(tmp_path) == {"one", "two"}
+    assert _runs(tmp_path) == {"endless", "one", "two"}
+    assert _searches(tmp_path) == {"endless"}
 
 
 def test_who_stops_listening_stops_the_work(job: MakeJob, tmp_path: Path) -> None:
     running = run_scenarios([job("one"), job("endless", iterations=100_000)], 2)
     assert next(running).scenario == "one"
     started = time.monotonic()
-    running.close()  # type: ignore[attr-defined]  # a generator, promised only as an iterator
+    running.close()
     assert time.monotonic() - started < 10
     assert [child for child in multiprocessing.active_children() if child.is_alive()] == []
-    assert _runs(tmp_path) == {"one"}
+    assert _runs(tmp_path) <= {"endless", "one"}  # stopped early, the other search has not begun
+    assert _runs(tmp_path) - _searches(tmp_path) == {"one"}
 
 
 def test_no_jobs_no_outcomes() -> None:

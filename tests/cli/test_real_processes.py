@@ -110,7 +110,7 @@ def _begin(process: subprocess.Popen[str], scenarios: tuple[str, ...]) -> None:
     else:
         # endless.yaml in one process, pool.yaml in another, which has two of its own
         _wait_for(lambda: len(_workers(process)) == 4)
-        time.sleep(0.5)
+        _wait_for(lambda: len([p for p in Path().glob("*/*/search/journal.jsonl") if b"judged" in p.read_bytes()]) == 2)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def _begin(process: subprocess.Popen[str], scenarios: tuple[str, ...]) -> None:
         (SEARCHES[2], signal.SIGTERM, 143),
     ],
 )
-def test_a_stopped_search_leaves_nothing(scenarios: tuple[str, ...], number: int, status: int) -> None:
+def test_a_stopped_search_leaves_what_it_has_found(scenarios: tuple[str, ...], number: int, status: int) -> None:
     _write_searches()
     with _started("plan", *scenarios, "--out", "stopped", "--processes", "2") as process:
         _begin(process, scenarios)
@@ -136,7 +136,17 @@ def test_a_stopped_search_leaves_nothing(scenarios: tuple[str, ...], number: int
         assert "Traceback" not in err
         assert "error" not in err
         _wait_for(lambda: not _group(process.pid))
-    assert sorted(path.name for path in Path().iterdir()) == ["endless.yaml", "pool.yaml"]
+    _searches_are_kept("stopped", scenarios)
+    alone = number == signal.SIGINT and len(scenarios) == 1
+    assert Path("stopped/plan.json").exists() == alone  # the best so far
+    assert ("planner plan --resume stopped" in err) == (number == signal.SIGINT)
+
+
+def _searches_are_kept(out: str, scenarios: tuple[str, ...]) -> None:
+    assert sorted(path.name for path in Path().iterdir()) == sorted(["endless.yaml", "pool.yaml", out])
+    folders = [Path(out)] if len(scenarios) == 1 else [Path(out) / name.removesuffix(".yaml") for name in scenarios]
+    for folder in folders:
+        assert len((folder / "search/journal.jsonl").read_text().splitlines()) > 1
 
 
 def test_workers_end_with_a_planner_that_was_killed() -> None:
@@ -147,7 +157,7 @@ def test_workers_end_with_a_planner_that_was_killed() -> None:
         process.kill()
         process.wait(timeout=30)
         _wait_for(lambda: not _group(process.pid))
-    assert sorted(path.name for path in Path().iterdir()) == ["endless.yaml", "pool.yaml"]
+    _searches_are_kept("killed", scenarios)
 
 
 def test_a_worker_that_is_killed_is_told_and_the_rest_is_done() -> None:
@@ -164,7 +174,8 @@ def test_a_worker_that_is_killed_is_told_and_the_rest_is_done() -> None:
     rows = [line for line in out.splitlines() if line.startswith("│")]
     assert [re.split(r"\s*│\s*", row)[1:3] for row in rows] == [["endless", "1"], ["tiny", "0"]]
     assert "its process ended without an answer (exit code -9)" in rows[0]
-    assert [path.name for path in Path("runs").iterdir()] == ["tiny"]
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["endless", "tiny"]
+    assert [path.name for path in Path("runs/endless").iterdir()] == ["search"]
 
 
 def test_a_closed_pipe_is_no_catastrophe() -> None:

@@ -146,7 +146,7 @@ def _at(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
         ("assignment.gap", 1, ("assignment.gap", "less than 1"), ""),
         ("assignment.tau", -1, ("assignment.tau", "at least 0"), ""),
         ("assignment.deviation_weight", float("inf"), ("assignment.deviation_weight", "finite"), ""),
-        ("search.method", "grid", ("search.method", "divider, direct, random"), ""),
+        ("search.method", "hill", ("search.method", "divider, direct, random, sobol, grid, genetic, exact, auto"), ""),
         ("search.surrogate", "rf", ("search.surrogate", "gp, saasbo"), ""),
         ("search.iterations", 0, ("search.iterations", "at least 1", "0"), ""),
         ("search.batch_size", 0, ("search.batch_size", "at least 1"), ""),

@@ -8,9 +8,10 @@ from pipeline_scenarios import small
 
 from planner import evaluation
 from planner.cost import tabulate, tabulate_sizes
-from planner.domain import GpuSpec, IslandClass, Layout
+from planner.domain import Evaluation, GpuSpec, IslandClass, Layout, PerformanceTable
 from planner.evaluation import Evaluator
 from planner.feasibility import require_room
+from planner.judging import Terms, judge
 from planner.workload import divide
 
 FLEET = small({"H200": 32, "H20": 64})
@@ -43,17 +44,17 @@ BATCH = [
 
 def test_a_batch_asks_once_a_type_for_what_is_new(asked: list[tuple[str, tuple[int, ...]]]) -> None:
     evaluator = Evaluator(FLEET, LOAD)
-    first = evaluator(BATCH)
+    first = list(evaluator(BATCH))
     assert sorted((gpu, sorted(sizes)) for gpu, sizes in asked) == [("H20", [32, 48, 64]), ("H200", [8, 16, 24])]
     asked.clear()
-    again = evaluator([*BATCH, layout(("H200", 12), ("H20", 64))])
+    again = list(evaluator([*BATCH, layout(("H200", 12), ("H20", 64))]))
     assert asked == [("H200", (12,))]
     assert again[:3] == first
 
 
 def test_rows_are_those_of_single_sizes() -> None:
     evaluator = Evaluator(FLEET, LOAD)
-    evaluator(BATCH)
+    list(evaluator(BATCH))
     for item in FLEET.inventory.items:
         for size in (8, 24, 32, 48):
             alone = tabulate(item.gpu, size, model=FLEET.model, workload=LOAD, settings=FLEET.cost)
@@ -62,7 +63,29 @@ def test_rows_are_those_of_single_sizes() -> None:
 
 def test_one_by_one_or_together_makes_no_difference() -> None:
     together, alone = Evaluator(FLEET, LOAD), Evaluator(FLEET, LOAD)
-    assert together(BATCH) == [alone.evaluate(one) for one in BATCH]
+    assert list(together(BATCH)) == [alone.evaluate(one) for one in BATCH]
+
+
+def test_each_answer_is_handed_out_as_soon_as_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[Layout] = []
+
+    def listen(table: PerformanceTable, one: Layout, terms: Terms) -> Evaluation:
+        judged.append(one)
+        return judge(table, one, terms)
+
+    monkeypatch.setattr(evaluation, "judge", listen)
+    for count, found in enumerate(Evaluator(FLEET, LOAD)(BATCH), start=1):
+        assert judged == BATCH[:count]
+        assert found.layout == BATCH[count - 1]
+
+
+def test_what_is_known_costs_nothing_and_a_repeat_is_judged_once() -> None:
+    evaluator = Evaluator(FLEET, LOAD)
+    first, repeat = evaluator([BATCH[0], BATCH[0]])
+    assert first == repeat
+    assert first.cpu_s > 0
+    assert repeat.cpu_s == 0
+    assert evaluator.evaluate(BATCH[0]).cpu_s == 0
 
 
 def test_room_is_sought_from_the_largest_size_in_few_calls(asked: list[tuple[str, tuple[int, ...]]]) -> None:

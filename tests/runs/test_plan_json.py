@@ -91,8 +91,21 @@ def _objects(schema: Document, value: object, where: str) -> Iterator[tuple[str,
         yield from _objects(schema["items"], value[0] if value else None, f"{where}[0]")
 
 
-def test_the_schema_is_a_schema_and_its_keys_are_all_there(document: Document) -> None:
+@pytest.fixture(scope="session")
+def eventful(plan: Plan) -> Plan:
+    """The plan with all that can befall a search."""
+    first, *others = plan.search.trials
+    trial = replace(first, failed=True, goals=(("rate", 3.5), ("price", 0.1 + 0.2)))
+    told = replace(plan.search.rounds[0], hypervolume=1 / 3, note="drawn by chance")
+    record = replace(
+        plan.search, trials=(trial, *others), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
+    )
+    return replace(plan, search=record)
+
+
+def test_the_schema_is_a_schema_and_its_keys_are_all_there(eventful: Plan) -> None:
     schema = dict(plan_schema())
+    document = json.loads(encode_plan(eventful))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(document)
     found = list(_objects(schema, document, "plan"))
@@ -176,6 +189,8 @@ def _repeat(key: str, index: int) -> Change:
         (_repeat("idle_islands", 0), ("idle_islands.1.id", "unique")),
         (_set("routing", 0, "island", to="nobody"), ("routing.0.island", "'nobody'")),
         (_set("search", "best_trial", to=99), ("search.best_trial", "99")),
+        (_set("search", "frontier", to=[0, 99]), ("search.frontier.1", "99")),
+        (_set("search", "rounds", 0, "note", to=3), ("search.rounds.0.note", "string")),
     ],
 )
 def test_what_breaks_the_schema_is_named(
@@ -208,6 +223,31 @@ def test_pipeline_stages_are_kept(plan: Plan, tmp_path: Path) -> None:
     changed = replace(plan, islands=tuple(staged if island is first else island for island in plan.islands))
     (tmp_path / "plan.json").write_bytes(encode_plan(changed))
     assert load_run(tmp_path) == changed
+
+
+def test_all_that_befell_a_search_is_kept(eventful: Plan, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_bytes(encode_plan(eventful))
+    assert load_run(tmp_path) == eventful
+    assert encode_plan(load_run(tmp_path)) == encode_plan(eventful)
+
+
+def test_an_uneventful_search_has_no_keys_for_events(document: Document) -> None:
+    assert set(document["search"]) == {"best_trial", "best_by_iteration_rps", "rounds", "trials"}
+    assert {"failed", "goals"} & set(document["search"]["trials"][0]) == set()
+    assert {"hypervolume", "note"} & set(document["search"]["rounds"][0]) == set()
+
+
+def test_plans_of_before_rounds_are_read(document: Document, plan: Plan, tmp_path: Path) -> None:
+    del document["search"]["rounds"]
+    assert _load(tmp_path, document) == replace(plan, search=replace(plan.search, rounds=()))
+
+
+def test_untold_times_are_not_there(plan: Plan, tmp_path: Path) -> None:
+    rounds = tuple(replace(one, generation_cpu_s=None, evaluation_cpu_s=None) for one in plan.search.rounds)
+    untimed = replace(plan, search=replace(plan.search, rounds=rounds))
+    (tmp_path / "plan.json").write_bytes(encode_plan(untimed))
+    assert b"cpu_s" not in encode_plan(untimed)
+    assert load_run(tmp_path) == untimed
 
 
 def test_a_plan_that_refers_to_a_trace_is_refused(document: Document, tmp_path: Path) -> None:

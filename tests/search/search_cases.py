@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.domain import (
+    Encoding,
     Evaluation,
     GpuSpec,
     Inventory,
     InventoryItem,
     IslandClass,
+    Judged,
     Layout,
+    Proposed,
     SearchMethod,
     SearchSettings,
     Surrogate,
@@ -48,6 +51,7 @@ def inventory(counts: Mapping[str, int]) -> Inventory:
 def search(
     method: SearchMethod = SearchMethod.RANDOM,
     *,
+    encoding: Encoding = Encoding.DIVIDER,
     surrogate: Surrogate = Surrogate.GP,
     iterations: int = 2,
     batch_size: int = 4,
@@ -55,9 +59,11 @@ def search(
     slots: int = 4,
     seed: int = 0,
 ) -> SearchSettings:
-    """Few rounds."""
+    """Few rounds; CPU-seconds are not told, so that equal searches have equal records."""
     return SearchSettings(
         method=method,
+        encoding=encoding,
+        timings=False,
         surrogate=surrogate,
         iterations=iterations,
         batch_size=batch_size,
@@ -113,3 +119,35 @@ class Bowl:
 def serve_nothing(layouts: Sequence[Layout], /) -> list[Evaluation]:
     """A judge that no layout pleases."""
     return [Evaluation(layout=one, throughput_rps=0.0, assignment=None, error="made up") for one in layouts]
+
+
+class Remembering:
+    """A journal in memory. `upto`: what it knows after so many entries, as a killed process leaves it."""
+
+    def __init__(self, entries: Sequence[Proposed | Judged] = ()) -> None:
+        self.entries: list[Proposed | Judged] = list(entries)
+
+    def upto(self, count: int) -> "Remembering":
+        """The first `count` entries."""
+        return Remembering(self.entries[:count])
+
+    def proposed(self, iteration: int) -> Proposed | None:
+        """A round's layouts."""
+        return next((e for e in self.entries if isinstance(e, Proposed) and e.iteration == iteration), None)
+
+    def judged(self, index: int) -> Judged | None:
+        """A trial."""
+        return next((e for e in self.entries if isinstance(e, Judged) and e.trial.index == index), None)
+
+    def keep_proposed(self, proposed: Proposed) -> None:
+        """Each round once."""
+        assert self.proposed(proposed.iteration) is None
+        self.entries.append(proposed)
+
+    def keep_judged(self, judged: Judged) -> None:
+        """Each trial once."""
+        assert self.judged(judged.trial.index) is None
+        self.entries.append(judged)
+
+    def keep_experiment(self, document: bytes) -> None:
+        """Not needed to go on."""

@@ -1,12 +1,14 @@
 """The divider: the paper's rules, and the roundings against every possible division."""
 
+import time
 from itertools import product
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from planner.search.divider import divide
+from planner.search.divider import divide, skew_of
 
 totals = st.integers(0, 400)
 targets = st.integers(0, 130)
@@ -90,3 +92,49 @@ def test_rounding_is_the_division_nearest_to_the_ideal_one(parts: int, skew: flo
 
         found = tuple(size - 3 for size in divide(3 * parts + spare, parts, skew, 3))
         assert distance(found) == pytest.approx(min(map(distance, compositions(spare, parts))), abs=1e-9)
+
+
+def distance(skew: float, sizes: list[int], total: int, least: int) -> int:
+    """Sum of absolute differences of sorted sizes."""
+    found = sorted(divide(total, len(sizes), skew, least))
+    return sum(abs(a - b) for a, b in zip(found, sorted(sizes), strict=True))
+
+
+@given(st.integers(1, 256), st.integers(1, 64), skews, leasts)
+@example(128, 64, 0.0009765625, 1)
+@example(256, 40, -4.999, 2)
+@example(97, 13, 1e-7, 3)
+def test_the_inverse_finds_every_division_again(total: int, target: int, skew: float, least: int) -> None:
+    sizes = list(divide(total, target, skew, least))
+    found = skew_of(sizes, total, least, (-5, 5))
+    assert -5 <= found <= 5
+    if sizes:
+        assert distance(found, sizes, total, least) == 0
+
+
+@given(st.integers(8, 128), st.integers(2, 30), st.floats(0, 1), st.sampled_from([(0.5, 3.0), (-2.0, 5.0), (-4.0, -1)]))
+def test_the_inverse_stays_in_a_range_of_skews(total: int, target: int, at: float, range_: tuple[float, float]) -> None:
+    sizes = list(divide(total, target, range_[0] + at * (range_[1] - range_[0]), 2))
+    found = skew_of(sizes, total, 2, range_)
+    assert range_[0] <= found <= range_[1]
+    assert distance(found, sizes, total, 2) == 0
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4])
+def test_sizes_that_no_skew_gives_come_as_near_as_a_fine_scan(parts: int) -> None:
+    scan = [float(skew) for skew in np.linspace(-5, 5, 2001)]
+    known = {skew: divide(2 * parts + 11, parts, skew, 2) for skew in scan}
+    for shares in compositions(11, parts):
+        sizes = [2 + share for share in shares]
+        best = min(sum(abs(a - b) for a, b in zip(sorted(k), sorted(sizes), strict=True)) for k in known.values())
+        assert distance(skew_of(sizes, 2 * parts + 11, 2, (-5, 5)), sizes, 2 * parts + 11, 2) <= best
+
+
+def test_the_inverse_is_quick() -> None:
+    """Also for sizes that no skew gives: two large islands among small ones (CPU-seconds, the best of five)."""
+    spent = []
+    for _ in range(5):
+        start = time.process_time()
+        skew_of([2] * 40 + [24, 24], 128, 2, (-5, 5))
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.02

@@ -1,6 +1,8 @@
 """Encodings: whatever the point, a layout that the inventory allows, and one representative a layout."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_cases import inventory, islands, search, sizes, used
 
-from planner.domain import SearchMethod
+from planner.domain import Layout, SearchMethod
 from planner.errors import InputError
 from planner.search import space_of
 from planner.search.space import DirectSpace, DividerSpace, Space
@@ -35,6 +37,132 @@ def boxes(draw: st.DrawFn, method: SearchMethod) -> tuple[Space, dict[str, float
     box = space(method, least=draw(st.integers(1, 9)), slots=draw(st.integers(1, 8)))
     axes = len(box.parameters)
     return box, point_in(box, draw(st.lists(st.floats(0, 1), min_size=axes, max_size=axes)))
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> tuple[Space, dict[str, float]]:
+    """A divider that also chooses how many GPUs it spends, and a point."""
+    settings = search(SearchMethod.DIVIDER, min_island_size=draw(st.integers(1, 9)))
+    box = space_of(inventory(COUNTS), settings, rents=True)
+    axes = len(box.parameters)
+    return box, point_in(box, draw(st.lists(st.floats(0, 1), min_size=axes, max_size=axes)))
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    """Any layout of the inventory."""
+    made: list[tuple[str, int]] = []
+    for gpu, total in COUNTS.items():
+        left = total
+        while left and draw(st.integers(0, 5)):
+            made.append((gpu, draw(st.integers(1, left))))
+            left -= made[-1][1]
+    return islands(*made)
+
+
+@given(st.one_of(boxes(SearchMethod.DIVIDER), boxes(SearchMethod.DIRECT), fleets()))
+def test_every_layout_of_the_space_is_encoded_exactly(drawn: tuple[Space, dict[str, float]]) -> None:
+    box, point = drawn
+    layout = box.layout(point)
+    encoded = box.encode(layout)
+    assert box.layout(encoded) == layout
+    assert box.canonical(encoded) == encoded
+    assert set(encoded) == {axis.name for axis in box.parameters}
+    assert all(axis.low <= encoded[axis.name] <= axis.high for axis in box.parameters)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rents", [False, True])
+@given(data=st.data())
+def test_any_layout_has_a_point_near_it(method: SearchMethod, rents: bool, data: st.DataObject) -> None:
+    """As many islands, as far as the space goes; of the inventory, and of the least size."""
+    least, slots = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 8))
+    box = space_of(inventory(COUNTS), search(method, min_island_size=least, slots=slots), rents)
+    layout = data.draw(layouts())
+    point = box.encode(layout)
+    assert box.canonical(point) == point
+    assert all(axis.low <= point[axis.name] <= axis.high for axis in box.parameters)
+    near = box.layout(point)
+    for gpu, total in COUNTS.items():
+        wanted = [size for size in sizes(layout, gpu) if size >= least]
+        found = sizes(near, gpu)
+        assert sum(found) <= total
+        assert len(found) == min(len(wanted), slots if method is SearchMethod.DIRECT else total // least)
+        if method is SearchMethod.DIRECT:
+            assert found == sorted(wanted)[len(wanted) - len(found) :]
+        elif rents:
+            assert sum(found) == sum(wanted)
+        else:
+            assert sum(found) == (total if wanted else 0)
+
+
+def test_a_rented_fleet_by_hand() -> None:
+    box = space_of(inventory({"H20": 16}), search(SearchMethod.DIVIDER, min_island_size=4), rents=True)
+    assert [(axis.name, axis.low, axis.high) for axis in box.parameters] == [
+        ("islands_H20", 0, 4),
+        ("skew_H20", -5, 5),
+        ("gpus_H20", 0, 16),
+    ]
+    decoded = {
+        (2.0, 0.0, 10.0): islands(("H20", 5), ("H20", 5)),
+        (4.0, 0.0, 9.6): islands(("H20", 5), ("H20", 5)),
+        (1.0, 3.0, 7.0): islands(("H20", 7)),
+        (3.0, 0.0, 3.0): islands(),
+        (0.0, 0.0, 16.0): islands(),
+    }
+    for values, layout in decoded.items():
+        assert box.layout(dict(zip(("islands_H20", "skew_H20", "gpus_H20"), values, strict=True))) == layout
+
+
+def test_names_that_differ_in_punctuation_alone_stay_apart() -> None:
+    counts = {"A-B": 8, "A_B": 12, "A.B": 16, "A_B_2": 20}
+    for method, rents in product(METHODS, (False, True)):
+        box = space_of(inventory(counts), search(method, slots=2), rents)
+        names = [axis.name for axis in box.parameters]
+        assert len(set(names)) == len(names)
+        assert all(name.isidentifier() for name in names)
+        layout = islands(("A-B", 8), ("A_B", 12), ("A.B", 16), ("A_B_2", 20))
+        assert box.layout(box.encode(layout)) == layout
+
+
+def test_skews_stay_in_their_range() -> None:
+    settings = replace(search(SearchMethod.DIVIDER), least_skew=1.0, skew=3.0)
+    box = space_of(inventory(COUNTS), settings)
+    assert {(axis.low, axis.high) for axis in box.parameters if axis.name.startswith("skew")} == {(1.0, 3.0)}
+    rng = np.random.default_rng(0)
+    for point in [*box.spread(9, rng), *(box.sample(rng) for _ in range(9)), box.encode(islands(("H20", 40)))]:
+        assert all(1 <= value <= 3 for name, value in point.items() if name.startswith("skew"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_even_fractions_are_even_over_the_space(method: SearchMethod) -> None:
+    """`at` of uniform fractions has the distribution of `sample`: means and deviations of each axis agree."""
+    box, rng = space(method, slots=3), np.random.default_rng(0)
+    count = 4000
+    here = [list(box.at(row.tolist()).values()) for row in rng.random((count, len(box.parameters)))]
+    there = [list(box.sample(rng).values()) for _ in range(count)]
+    width = np.array([axis.high - axis.low for axis in box.parameters])
+    assert (np.abs(np.mean(here, axis=0) - np.mean(there, axis=0)) <= 0.03 * width).all()
+    assert (np.abs(np.std(here, axis=0) - np.std(there, axis=0)) <= 0.03 * width).all()
+
+
+@pytest.mark.parametrize(("counts", "slots", "refused"), [
+    ({"H200": 8}, 1, True),
+    ({"H200": 8, "H20": 3}, 1, True),
+    ({"H200": 8}, 2, False),
+    ({"H200": 8, "H20": 4}, 1, False),
+    ({"H200": 7}, 1, False),
+])  # fmt: skip
+def test_one_slot_for_two_phases_is_refused(counts: dict[str, int], slots: int, refused: bool) -> None:
+    """But not where more slots would not help: an island of 7 GPUs in 4s stays one."""
+    if not refused:
+        assert space(SearchMethod.DIRECT, counts=counts, least=4, slots=slots).parameters
+        return
+    with pytest.raises(InputError) as caught:
+        space(SearchMethod.DIRECT, counts=counts, least=4, slots=slots)
+    assert all(word in caught.value.message for word in ("search.slots", "search.min_island_size", "H200", "came 1"))
+    assert "search.slots" in caught.value.hint
+    assert space(SearchMethod.DIVIDER, counts=counts, least=4, slots=slots).parameters
 
 
 @given(boxes(SearchMethod.DIVIDER))

@@ -1,0 +1,105 @@
+"""One layout judged, in whatever process: assigned, and slowed down to its goodput where queues count."""
+
+import time
+from dataclasses import dataclass, replace
+
+from planner.assignment import assign
+from planner.domain import (
+    Assignment,
+    AssignmentSettings,
+    Evaluation,
+    KvTraffic,
+    Layout,
+    NetworkSettings,
+    PerformanceTable,
+    SloSettings,
+)
+from planner.errors import InfeasibleError, SolverError
+from planner.goals import GoalTerms, goal_values
+from planner.goodput import at_goodput, bounds_ttft, goodput_of, kept_apart
+
+NEITHER_BOTH = "layout: its islands cannot be parted so that every range is served in both phases."
+
+TOO_SLOW = (
+    "layout: slo.ttft_ms: the first decode step on its islands takes what prefill leaves of the bound; "
+    "a bound slo.tpot_ms sets it apart."
+)
+
+WORTH_PARTING = 0.9  # of what could be served: less is worth parting ranges for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What every layout of a scenario is judged by. `goals` is None where the rate is the only one."""
+
+    settings: AssignmentSettings
+    slo: SloSettings
+    mean_output_tokens: float
+    network: NetworkSettings | None
+    kv: KvTraffic
+    goals: GoalTerms | None = None
+
+
+def judge(table: PerformanceTable, layout: Layout, terms: Terms) -> Evaluation:
+    """The rate of a layout; one that serves nothing says why, one whose evaluation broke off is `failed`."""
+    start = time.process_time()
+    try:
+        found = _judged(table, layout, terms)
+    except InfeasibleError as error:
+        found = _nothing(layout, error.message)
+    except SolverError as error:
+        found = replace(_nothing(layout, error.message), failed=True)
+    except Exception as error:  # noqa: BLE001  (one layout must not end the search; the reason is recorded)
+        found = broken_off(layout, error)
+    return replace(found, cpu_s=time.process_time() - start)
+
+
+def broken_off(layout: Layout, error: BaseException) -> Evaluation:
+    """The evaluation of a layout that ended in a defect, or took its process with it."""
+    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return replace(_nothing(layout, told), failed=True)
+
+
+def _nothing(layout: Layout, error: str) -> Evaluation:
+    return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=error)
+
+
+def _judged(table: PerformanceTable, layout: Layout, terms: Terms) -> Evaluation:
+    """Under a bound on TTFT the rates are those that keep to it in every island's own mixture of ranges."""
+    assignment = assign(table, layout, terms.settings, terms.network, terms.kv)
+    if not assignment.throughput_rps > 0:
+        return _nothing(layout, NEITHER_BOTH)
+    if bounds_ttft(terms.slo):
+        assignment = _with_patience(table, assignment, layout, terms)
+        if not assignment.throughput_rps > 0:
+            return _nothing(layout, TOO_SLOW)
+    return Evaluation(
+        layout=layout,
+        throughput_rps=assignment.throughput_rps,
+        assignment=assignment,
+        goals=_goals(table, assignment, layout, terms),
+    )
+
+
+def _goals(
+    table: PerformanceTable, assignment: Assignment, layout: Layout, terms: Terms
+) -> tuple[tuple[str, float], ...]:
+    if terms.goals is None:
+        return ()
+    return goal_values(terms.goals, layout, assignment, table, terms.slo, terms.mean_output_tokens)
+
+
+def _with_patience(table: PerformanceTable, assignment: Assignment, layout: Layout, terms: Terms) -> Assignment:
+    """The assignment at its goodput; where queues cost much, ranges that cannot wait for each other are parted."""
+    best, service = assignment, goodput_of(assignment, table, terms.slo, terms.mean_output_tokens)
+    if service.factor >= WORTH_PARTING:
+        return at_goodput(best, service)
+    for parted in kept_apart(table, terms.slo):
+        try:
+            other = assign(parted, layout, terms.settings, terms.network, terms.kv)
+        except (InfeasibleError, SolverError):
+            continue
+        judged = goodput_of(other, table, terms.slo, terms.mean_output_tokens)
+        if judged.goodput_rps > service.goodput_rps:
+            best, service = other, judged
+    return at_goodput(best, service)

@@ -1,0 +1,83 @@
+"""Which of a set of candidates a model promises most of.
+
+| symbol | meaning |
+|---|---|
+| mu, sigma | predicted mean and standard deviation |
+| f* | best value so far |
+| z = (mu - f*) / sigma; Phi, phi | improvement in deviations; normal distribution and density |
+
+One goal: log expected improvement, log(sigma (phi(z) + z Phi(z))) (Jones et al. 1998). Several: every set draws weights,
+and takes the candidate with the best draw of the least weighted goal, each goal scaled to its span (Knowles 2006).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, ndtr
+
+from planner.search.neighbours import Neighbour
+
+FAR = -1.0  # in deviations: from here on the difference of two nearly equal terms is left to its expansion
+LEAST_DEVIATION = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Shape (candidates, goals); more is better in every column."""
+
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+
+
+def most_promising(
+    sets: Sequence[Sequence[Neighbour]],
+    predicted: Prediction,
+    values: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> list[Neighbour]:
+    """The best of each set, no layout twice; `predicted` has the candidates of all sets in a row.
+
+    `values`: what was observed, shape (observations, goals).
+    """
+    chosen: dict[object, Neighbour] = {}
+    begin = 0
+    for drawn in sets:
+        part = slice(begin, begin + len(drawn))
+        begin += len(drawn)
+        scores = _scores(predicted.mean[part], predicted.deviation[part], values, rng)
+        for place in np.argsort(-scores, kind="stable"):
+            if drawn[place].layout not in chosen:
+                chosen[drawn[place].layout] = drawn[place]
+                break
+    return list(chosen.values())
+
+
+def _scores(
+    mean: NDArray[np.float64], deviation: NDArray[np.float64], values: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    if values.shape[1] == 1:
+        return log_expected_improvement(mean[:, 0], deviation[:, 0], float(values.max()))
+    low, span = values.min(axis=0), np.ptp(values, axis=0)
+    drawn = mean + deviation * rng.standard_normal(mean.shape)
+    scaled = (drawn - low) / np.where(span > 0, span, 1.0)
+    least: NDArray[np.float64] = (scaled * rng.dirichlet(np.ones(mean.shape[1]))).min(axis=1)
+    return least
+
+
+def log_expected_improvement(
+    mean: NDArray[np.float64], deviation: NDArray[np.float64], best: float
+) -> NDArray[np.float64]:
+    """log E[max(0, f - best)] of normal f, per candidate."""
+    sigma = np.maximum(deviation, LEAST_DEVIATION)
+    z = (mean - best) / sigma
+    log_density = -(z**2) / 2 - np.log(2 * np.pi) / 2
+    near = np.maximum(z, FAR)
+    plain = np.log(np.exp(-(near**2) / 2) / np.sqrt(2 * np.pi) + near * ndtr(near))
+    # phi + z Phi = phi (1 - |z| Phi / phi); the ratio is 1 - 1/z^2 + O(1/z^4) far out
+    below = np.minimum(z, FAR)
+    ratio = -below * np.sqrt(np.pi / 2) * erfcx(-below / np.sqrt(2))
+    far = log_density + np.log(np.maximum(1 - ratio, 1 / (below**2 + 3)))
+    improvement: NDArray[np.float64] = np.log(sigma) + np.where(z > FAR, plain, far)
+    return improvement

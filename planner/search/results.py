@@ -1,0 +1,53 @@
+"""What a search hands back."""
+
+from dataclasses import dataclass, replace
+
+from planner.domain import Evaluation, Proposal, Round, SearchMethod, SearchRecord, Trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """Every trial, the evaluation of the best layout (None where no layout serves the workload), and how many of the
+    trials broke off."""
+
+    record: SearchRecord
+    best: Evaluation | None
+    unanswered: int = 0
+
+    def with_solved(self, evaluation: Evaluation) -> "SearchResult":
+        """The result with one more trial, of a layout that was solved for."""
+        trials, before = self.record.trials, self.best.throughput_rps if self.best else 0.0
+        iteration = 1 + max((trial.iteration for trial in trials), default=-1)
+        solved = Proposal(parameters=(), layout=evaluation.layout, generator=SearchMethod.EXACT.value)
+        trial = trial_of(len(trials), iteration, solved, evaluation)
+        better = evaluation.throughput_rps > before
+        cost = Round(
+            iteration=iteration,
+            evaluations=1,
+            best_rps=max(evaluation.throughput_rps, before),
+            generation_cpu_s=None,
+            evaluation_cpu_s=None,
+        )
+        record = replace(
+            self.record,
+            trials=(*trials, trial),
+            best_trial=trial.index if better else self.record.best_trial,
+            rounds=(*self.record.rounds, cost),
+            frontier=(trial.index,) if better and trial.goals else self.record.frontier,
+        )
+        return replace(self, record=record, best=evaluation if better else self.best)
+
+
+def trial_of(index: int, iteration: int, proposal: Proposal, evaluation: Evaluation) -> Trial:
+    """The trial of a proposal that was judged."""
+    return Trial(
+        index=index,
+        iteration=iteration,
+        parameters=proposal.parameters,
+        layout=evaluation.layout,
+        throughput_rps=evaluation.throughput_rps,
+        generator=proposal.generator,
+        error=evaluation.error,
+        failed=evaluation.failed,
+        goals=evaluation.goals,
+    )

@@ -1,0 +1,46 @@
+"""Layouts that a search begins with: solved for, rounded from the relaxation, or taken from earlier runs."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planner.assignment import rounded
+from planner.certificate import RATE, layout_settings, offer_of, solve_layout
+from planner.domain import Layout, Scenario, SearchMethod, WarmStart
+from planner.errors import InfeasibleError, SolverError
+from planner.evaluation import Evaluator
+from planner.search import Seed
+
+EARLIER = "earlier"
+OF_AUTO = (WarmStart.EXACT, WarmStart.RELAXATION)
+
+
+def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
+    """The layouts of search.warm_start, each once; `Seed.origin` is its word, or `earlier`.
+
+    They are made for the highest rate, as the layout programme sees it: neither queues nor the network nor further
+    goals. One that is not to be had is left out: the search can do without. The method `auto` begins with both words.
+    """
+    words = OF_AUTO if scenario.search.method is SearchMethod.AUTO else scenario.search.warm_start
+    found: dict[Layout, str] = {}
+    for word in words:
+        for layout in _solved(scenario, evaluator) if word is WarmStart.EXACT else _relaxed(scenario, evaluator):
+            found.setdefault(layout, word.value)
+    for layout in scenario.search.earlier:
+        found.setdefault(layout, EARLIER)
+    return tuple(Seed(layout=layout, origin=origin) for layout, origin in found.items())
+
+
+def _solved(scenario: Scenario, evaluator: Evaluator) -> Iterator[Layout]:
+    try:
+        yield solve_layout(replace(scenario, objective=RATE), evaluator).layout
+    except (InfeasibleError, SolverError):
+        return
+
+
+def _relaxed(scenario: Scenario, evaluator: Evaluator) -> Iterator[Layout]:
+    try:
+        layout = rounded(offer_of(scenario, evaluator, scenario.search.sizes), layout_settings(scenario))
+    except (InfeasibleError, SolverError):
+        return
+    if layout is not None:
+        yield layout

@@ -1,0 +1,149 @@
+"""`planner plan --resume`: a search that was cut short ends with the plan that it would have had."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_line import TINY, Command, untimed
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+LONG = TINY.replace("iterations: 2", "iterations: 12")
+JOURNAL = Path("cut/search/journal.jsonl")
+CASES = {
+    "random": LONG,
+    "pool": LONG.replace("search: {", "search: {processes: 2, "),
+    "divider": TINY.replace("method: random, iterations: 2", "method: divider, iterations: 3"),
+}
+
+
+def _start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "planner", "plan", *arguments, "--quiet"],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _lines() -> int:
+    return JOURNAL.read_bytes().count(b"\n") if JOURNAL.exists() else 0
+
+
+def _stop(at: int, number: int, *arguments: str) -> tuple[int, str]:
+    """Send a signal once the journal has so many lines; exit status and standard error."""
+    process = _start(*arguments)
+    end = time.monotonic() + 60
+    while _lines() < at and process.poll() is None:
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)
+    os.killpg(process.pid, number) if process.poll() is None else None
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+def _judged() -> list[int]:
+    rows = [json.loads(line) for line in JOURNAL.read_text().splitlines()]
+    return [row["judged"]["index"] for row in rows if "judged" in row]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_killed_again_and_again_a_search_ends_as_if_it_had_not_been(planner: Command, case: str) -> None:
+    Path("s.yaml").write_text(CASES[case])
+    assert planner("plan", "s.yaml", "--quiet", "--out", "whole").status == 0
+    for place, at in enumerate((8,) if case == "divider" else (3, 9)):
+        before = _lines()
+        status, _ = _stop(
+            before + at - 1, signal.SIGKILL, *(("--resume", "cut") if place else ("s.yaml", "--out", "cut"))
+        )
+        assert status == -signal.SIGKILL
+        assert [path.name for path in Path("cut").iterdir()] == ["search"]
+        assert _judged() == list(range(len(_judged())))
+        assert len(_judged()) >= place
+    with JOURNAL.open("ab") as torn:
+        torn.write(b'{"judged": {"index": 7')
+    Path("cut").rename(".cut.replaced-12345678")  # as if killed while the run took its place
+    assert planner("plan", "--resume", "cut", "--quiet").status == 0
+    assert untimed(Path("cut")) == untimed(Path("whole"))
+
+
+def test_ctrl_c_ends_with_the_best_so_far_and_loses_nothing(planner: Command) -> None:
+    Path("s.yaml").write_text(CASES["pool"])
+    assert planner("plan", "s.yaml", "--quiet", "--out", "whole").status == 0
+    status, err = _stop(12, signal.SIGINT, "s.yaml", "--out", "cut")
+    assert status == 130
+    assert err == "Interrupted; go on with: planner plan --resume cut\n"
+    plan = json.loads(Path("cut/plan.json").read_text())
+    assert plan["search"]["interrupted"] is True
+    assert 8 <= len(plan["search"]["trials"]) < 48
+    assert "**interrupted** after" in Path("cut/summary.md").read_text()
+    assert planner("report", "cut", "--json").status == 0
+    assert planner("plan", "s.yaml", "--out", "cut").status == 2
+    known = _judged()
+    assert known == list(range(len(known)))
+    assert planner("plan", "--resume", "cut", "s.yaml", "--quiet").status == 0
+    assert untimed(Path("cut")) == untimed(Path("whole"))
+
+
+def test_a_finished_run_is_told_to_be_finished(planner: Command, run: Path, tiny: Path) -> None:
+    before = untimed(run)
+    answer = planner("plan", "--resume", run, tiny, "--quiet")
+    assert (answer.status, answer.err) == (0, f"{run}: is finished, nothing is left to do\n")
+    assert (run / "summary.md").read_text() in answer.out
+    assert untimed(run) == before
+    answer = planner("plan", "--resume", run, "--seed", 3)
+    assert answer.status == 2
+    assert "of another scenario" in answer.err
+
+
+def test_a_run_moved_aside_is_put_back(planner: Command, run: Path) -> None:
+    run.rename(".run.replaced-12345678")
+    Path(".run.partial-87654321").mkdir()
+    assert planner("plan", "--resume", "run", "--quiet").status == 0
+    assert [path.name for path in Path().iterdir()] == ["run"]
+
+
+def test_another_scenario_is_refused_with_both_hashes(planner: Command, tiny: Path) -> None:
+    _stop(3, signal.SIGKILL, "tiny.yaml", "--out", "cut")
+    content = JOURNAL.read_bytes()
+    Path("other.yaml").write_text(TINY.replace("H20: 32", "H20: 48"))
+    begun = json.loads(content.splitlines()[0])["header"]["scenario_sha256"]
+    for arguments in (("other.yaml",), ("--seed", "4"), ("tiny.yaml", "--seed", "4")):
+        answer = planner("plan", "--resume", "cut", *arguments)
+        assert (answer.status, answer.out) == (2, "")
+        hashes = [word for word in answer.err.replace(";", " ").replace(".", " ").split() if len(word) == 64]
+        assert len(set(hashes)) == 2
+        assert begun in hashes
+    assert JOURNAL.read_bytes() == content
+    assert planner("plan", "--resume", "cut", "tiny.yaml", "--processes", "2", "--quiet").status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("tiny.yaml", "--force"), "came with --force"),
+        (("--out", "x"), "came with --out"),
+        (("tiny.yaml", "tiny.yaml"), "came 2 scenarios"),
+        ((), "holds no unfinished search"),
+    ],
+)
+def test_what_cannot_be_resumed_is_told(planner: Command, tiny: Path, arguments: tuple[str, ...], words: str) -> None:
+    answer = planner("plan", "--resume", "nowhere", *arguments)
+    assert answer.status == 2
+    assert words in answer.err
+    assert [path.name for path in Path().iterdir()] == ["tiny.yaml"]
+
+
+def test_untold_times_leave_equal_bytes(planner: Command) -> None:
+    Path("s.yaml").write_text(TINY.replace("search: {", "search: {timings: false, "))
+    for out in ("one", "two"):
+        assert planner("plan", "s.yaml", "--quiet", "--out", out).status == 0
+    assert "cpu_s" not in Path("one/plan.json").read_text()
+    assert Path("one/plan.json").read_bytes() == Path("two/plan.json").read_bytes()

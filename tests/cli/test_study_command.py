@@ -1,0 +1,81 @@
+"""`planner study chapter5`: what it writes, what it prints, and what it refuses."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from command_line import Command
+
+from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
+
+TINY_STUDY = ("study", "chapter5", "--trials", 1, "--iterations", 2, "--batch", 2, "--small", "--out", "s")
+FIGURES = ("--figure", "5.7", "--figure", "5.8")
+MEASURED = ("generation_cpu_s", "evaluation_cpu_s")
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(Path(path).read_text().splitlines()))
+
+
+def test_tables_figures_and_page_are_written(planner: Command) -> None:
+    answer = planner(*TINY_STUDY, *FIGURES)
+    assert answer.status == EXIT_DONE
+    kinds = [f"figure_5_{k}.{kind}" for k in (7, 8) for kind in ("csv", "png", "svg")]
+    assert sorted(path.name for path in Path("s").iterdir()) == sorted([*kinds, "study.md"])
+    assert "expected: at least" in answer.err
+    assert answer.err.count("CPU-seconds a trial") == 2 + 3
+    assert "halves the throughput" in answer.out
+    first = rows("s/figure_5_8.csv")
+    assert [row["value"] for row in first] == ["2", "2", "4", "4", "8", "8"]
+    assert [row["iteration"] for row in first] == ["0", "1"] * 3
+    assert all(0 < float(row["best_rps"]) <= float(row["optimum_rps"]) * 1.01 for row in first)
+    page = Path("s/study.md").read_text()
+    assert page.startswith("# Chapter 5 of the paper")
+    assert "1 trial, 2 iterations, batch size 2" in page
+    assert Path("s/figure_5_7.png").read_bytes().startswith(b"\x89PNG")
+    again = planner(*TINY_STUDY, *FIGURES)
+    assert (again.status, again.out) == (EXIT_BAD_INPUT, "")
+    assert "--force" in again.err
+
+
+@pytest.mark.slow
+def test_equal_requests_give_equal_numbers_in_any_number_of_processes(planner: Command) -> None:
+    asked = (*TINY_STUDY, "--figure", "5.7", "--quiet")
+    assert planner(*asked).err == ""
+    before = rows("s/figure_5_7.csv")
+    assert planner(*asked, "--force", "--processes", 2).status == EXIT_DONE
+    after = rows("s/figure_5_7.csv")
+    for row in (*before, *after):
+        assert all(float(row.pop(name)) >= 0 for name in MEASURED)
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--figure", "5.1"), "figure: must be one of table5.1, 5.2"),
+        (("--trials", 0), "--trials"),
+        (("--iterations", 0), "--iterations"),
+        (("--mode", "physical"), "--mode"),
+        (("--out", "mine"), "--force"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_work(planner: Command, options: tuple, said: str) -> None:
+    Path("mine").mkdir()
+    Path("mine/thesis.tex").write_text("")
+    answer = planner("study", "chapter5", "--small", *options)
+    assert (answer.status, answer.out) == (EXIT_BAD_INPUT, "")
+    assert said in answer.err
+    assert "measured" not in answer.err
+    assert [path.name for path in Path().iterdir()] == ["mine"]
+
+
+def test_an_interrupt_leaves_nothing(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from planner.studies import trials
+
+    def interrupted(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trials, "optimize", interrupted)
+    assert planner(*TINY_STUDY, "--figure", "5.7", "--quiet").status == 130
+    assert list(Path().iterdir()) == []

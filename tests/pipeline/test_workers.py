@@ -1,0 +1,88 @@
+"""Worker processes that die: each task is answered, and the search goes on."""
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+from pipeline_scenarios import small
+from worker_tasks import answer
+
+from planner import judging
+from planner.domain import Evaluation, IslandClass, Layout, PerformanceTable
+from planner.evaluation import Evaluator
+from planner.processes import Workers
+from planner.workload import divide
+
+FLEET = small({"H200": 32, "H20": 64})
+LOAD = divide(FLEET.workload, FLEET.ranges.width)
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    with Workers(2) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize(("death", "place"), [("exit", 0), ("kill", 3)])
+def test_a_task_that_kills_its_worker_takes_no_other_with_it(workers: Workers, death: str, place: int) -> None:
+    tasks = [(k, "slow" if k == 1 else "well") for k in range(6)]
+    tasks[place] = (place, death)
+    found = list(workers.run(answer, tasks))
+    assert isinstance(found[place], BrokenProcessPool)
+    assert [one for k, one in enumerate(found) if k != place] == [k * k for k in range(6) if k != place]
+
+
+def test_several_deaths_in_a_batch_are_each_told(workers: Workers) -> None:
+    found = list(workers.run(answer, [(0, "exit"), (1, "well"), (2, "kill"), (3, "well")]))
+    assert [isinstance(one, BrokenProcessPool) for one in found] == [True, False, True, False]
+    assert [found[1], found[3]] == [1, 9]
+    assert list(workers.run(answer, [(5, "well")])) == [25]
+
+
+def test_an_exception_of_the_task_is_raised(workers: Workers) -> None:
+    with pytest.raises(ValueError, match="made up"):
+        list(workers.run(answer, [(0, "well"), (1, "raise")]))
+    assert list(workers.run(answer, [(6, "well")])) == [36]
+
+
+def layout(h200: int, h20: int) -> Layout:
+    """Two islands of each type."""
+    return Layout.of(IslandClass(gpu=g, size=s) for g, s in [("H200", h200), ("H20", h20)] * 2)
+
+
+DOOMED = layout(8, 16)
+
+
+def judge_or_die(table: PerformanceTable, one: Layout, terms: judging.Terms) -> Evaluation:
+    """The judge, but one layout's process is killed."""
+    if one == DOOMED:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return judging.judge(table, one, terms)
+
+
+def test_a_layout_that_kills_its_worker_is_a_failed_evaluation(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planner.evaluation.judge", judge_or_die)
+    batch = [layout(16, 32), DOOMED, layout(12, 24)]
+    found = list(Evaluator(FLEET, LOAD, workers)(batch))
+    assert [one.failed for one in found] == [False, True, False]
+    assert "BrokenProcessPool" in found[1].error
+    assert found[1].throughput_rps == 0
+    alone = Evaluator(FLEET, LOAD)
+    assert [found[0], found[2]] == [alone.evaluate(batch[0]), alone.evaluate(batch[2])]
+    assert all(one.cpu_s > 0 for one in (found[0], found[2]))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_evaluation_that_raises_is_recorded_with_its_reason(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """The terms are broken for the judge, wherever it runs."""
+    evaluator = Evaluator(FLEET, LOAD, workers if processes > 1 else None)
+    monkeypatch.setattr(evaluator, "_terms", "no terms")
+    found = list(evaluator([layout(16, 32), layout(8, 16)]))
+    assert [one.failed for one in found] == [True, True]
+    assert all(one.error.startswith("AttributeError") and "settings" in one.error for one in found)
