@@ -101,7 +101,7 @@ def _tell_time(request: "Request", scenario_of: "Callable[[Setup], Scenario]", p
 
     seconds, _ = expected(experiments(request), scenario_of, islands=bool(island_cases(request)), listen=told)
     wall = "" if processes == 1 else f", {_time(seconds / processes)} on {processes} cores"
-    screen.show_note(f"expected: at least {_time(seconds)} of one core{wall}")
+    screen.show_note(f"expected: about {_time(seconds)} of one core{wall}")
 
 
 def _time(seconds: float) -> str:

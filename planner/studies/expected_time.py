@@ -1,7 +1,8 @@
 """How long a study will take here: a round of each kind of search, measured.
 
 A round's price is taken to grow with its layouts where the model is cheap, and to be that of the fit where it is not.
-Later rounds have more to learn from and cost more than the one measured, so the whole is an estimate from below.
+Later rounds have more to learn from and cost more than the one measured, the first of a process costs more than its
+like: the whole is an estimate.
 """
 
 from collections.abc import Callable, Iterable, Iterator
