@@ -1,6 +1,6 @@
 """What a search did: its trials round by round, what they cost, and the seam through which they outlive the process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from planner.domain.layout import Layout
@@ -62,8 +62,8 @@ class Round:
     iteration: int
     evaluations: int
     best_rps: float
-    generation_cpu_s: float | None
-    evaluation_cpu_s: float | None
+    generation_cpu_s: float | None = field(compare=False)
+    evaluation_cpu_s: float | None = field(compare=False)
     hypervolume: float | None = None
     note: str = ""
 

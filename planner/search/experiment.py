@@ -32,15 +32,15 @@ from ax.utils.common.logger import set_ax_logger_levels
 
 from planner.domain import Goal, SearchSettings, Trial
 from planner.search.neighbours import Neighbour, neighbours
-from planner.search.promise import Prediction, most_promising
+from planner.search.promise import CandidateSet, Prediction, most_promising, ranking
 from planner.search.space import Space
 from planner.search.surrogate import Recipe, recipe, reproducible
 
 METRIC = "throughput_rps"
 GENERATOR = "botorch"
-GLOBAL_SHARE = 0.25  # of a batch: climbed to in the whole space
-CHANCE_SHARE = 0.125
-PARENTS = 3
+GLOBAL_SHARE = 0.125  # of a batch: climbed to in the whole space
+SEVERAL_GLOBAL_SHARE = 0.25  # the same for several goals, where the frontier is wide
+CHANCE_SHARE = 0.0625
 SET_SIZE = 64
 CLOCKS = frozenset({"time_created", "time_run_started", "time_completed"})
 NO_TIME = "1970-01-01 00:00:00.000000"
@@ -49,10 +49,10 @@ NO_TIME = "1970-01-01 00:00:00.000000"
 class AxProposer:
     """Proposes points by what a model of everything told so far promises.
 
-    A quarter of a batch maximises expected improvement (of several goals: of the hypervolume) over the whole space. An
-    eighth is left to chance: where a divisor more or less decides, the landscape is too rough for any model. The rest
-    are neighbours of the best points (of several goals: of the frontier), each the most promising of a set drawn by
-    chance; layouts are whole numbers, and among neighbours the model compares layouts, not points between them.
+    An eighth of a batch maximises expected improvement over the whole space (of several goals a quarter, that of the
+    hypervolume), a sixteenth is left to chance. The rest are neighbours of good points, each the most promising of a
+    set drawn by chance: layouts are whole numbers, a divisor more or less decides, and among neighbours the model
+    compares layouts, not the points between them.
     """
 
     name = GENERATOR
@@ -91,8 +91,8 @@ class AxProposer:
     def propose(self, count: int, _iteration: int, rng: np.random.Generator) -> list[dict[str, float]]:
         """Fewer than `count` points, the rest is for chance; all sampling is seeded from `rng`."""
         seed = int(rng.integers(2**31 - 1))
-        made = recipe(self.settings.surrogate, self._groups(), seed, several_goals=len(self.metrics) > 1)
-        climbed = max(1, round(GLOBAL_SHARE * count))
+        made = recipe(self.settings.surrogate, self._groups(), seed, len(self.metrics))
+        climbed = max(1, round((SEVERAL_GLOBAL_SHARE if self.goals else GLOBAL_SHARE) * count))
         near = count - climbed - int(CHANCE_SHARE * count)
         with reproducible(seed):
             adapter = self._fitted(made)
@@ -102,7 +102,7 @@ class AxProposer:
             return points + (self._near(adapter, near, points, rng) if near else [])
 
     def _groups(self) -> list[list[int]]:
-        """Columns of each GPU type; Ax keeps parameters in the order of the search space."""
+        """Columns of each GPU type; Ax hands its models the axes in the order of the search space."""
         names = list(self.experiment.search_space.parameters)
         types = dict.fromkeys(axis.gpu for axis in self.space.parameters)
         return [[names.index(axis.name) for axis in self.space.parameters if axis.gpu == gpu] for gpu in types]
@@ -113,6 +113,7 @@ class AxProposer:
             data=self.experiment.lookup_data(),
             surrogate_spec=SurrogateSpec(model_configs=[ModelConfig(**made.model)], allow_batched_models=False),
             botorch_acqf_class=made.acquisition_class,
+            botorch_acqf_options=dict(made.acquisition_options),
             transforms=[*Cont_X_trans, *Y_trans],
         )
 
@@ -122,13 +123,13 @@ class AxProposer:
         """`count` promising neighbours of good points, not of the `chosen` layouts."""
         values = np.array(self.values)
         known = {self.space.layout(point) for point in (*self.points, *chosen)}
-        parents = [self.points[place] for place in _parents(values, rng)]
-        sets = neighbours(self.space, parents, known, sets=count, size=SET_SIZE, rng=rng)
-        flat = [one for drawn in sets for one in drawn]
-        if not flat:
-            return []
-        kept = most_promising(sets, self._predicted(adapter, flat), values, rng)
-        return [one.point for one in kept]
+        sets = []
+        for place in range(count):
+            best_first = [self.points[k] for k in ranking(values, rng)]
+            drawn = neighbours(self.space, best_first, known, place, SET_SIZE, rng)
+            if drawn:
+                sets.append(CandidateSet(candidates=drawn, predicted=self._predicted(adapter, drawn)))
+        return [one.point for one in most_promising(sets, values, rng)]
 
     def _predicted(self, adapter: TorchAdapter, candidates: Sequence[Neighbour]) -> Prediction:
         features = [ObservationFeatures(parameters=dict(one.point)) for one in candidates]
@@ -182,19 +183,7 @@ class AxProposer:
         return json.dumps(_timeless(document)).encode()
 
 
-def _parents(values: np.ndarray, rng: np.random.Generator) -> list[int]:
-    """The best few points; of several goals by weights drawn at random, so that the whole frontier has its turn."""
-    if values.shape[1] == 1:
-        return [int(place) for place in np.argsort(-values[:, 0], kind="stable")[:PARENTS]]
-    span = np.ptp(values, axis=0)
-    scaled = (values - values.min(axis=0)) / np.where(span > 0, span, 1.0)
-    weights = rng.dirichlet(np.ones(values.shape[1]), size=2 * PARENTS)
-    return list(dict.fromkeys(int((scaled * weight).min(axis=1).argmax()) for weight in weights))
-
-
-def _optimization_config(
-    metrics: Sequence[str], signs: np.ndarray, reference: Sequence[float]
-) -> OptimizationConfig:
+def _optimization_config(metrics: Sequence[str], signs: np.ndarray, reference: Sequence[float]) -> OptimizationConfig:
     names = {name: name for name in metrics}
     if len(metrics) == 1:
         return OptimizationConfig(objective=Objective(expression=metrics[0], metric_name_to_signature=names))

@@ -1,11 +1,13 @@
-"""Candidates near good points: small changes of one GPU type, or of all, at several scales.
+"""Candidates near good points, drawn by chance: small changes at several scales, and new mixtures of what is known.
 
-GPU types share the work but little else, so most changes keep all types but one as they are. A step of a hundredth of an
-axis moves a few GPUs between islands, a step of a seventh makes other islands of them.
+GPU types share the work but little else. So most changes keep all types but one as they are, and a mixture takes every
+type from another good point. A step of a hundredth of an axis moves a few GPUs between islands, a step of a seventh
+makes other islands of them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import numpy as np
 
@@ -13,8 +15,20 @@ from planner.domain import Layout
 from planner.search.space import Point, Space
 
 STEPS = (0.15, 0.05, 0.015)  # standard deviations, as shares of an axis
-EVERY_TYPE = 4  # every fourth set changes all types at once
-NEXT_PARENT = 0.6  # geometric: how likely a change starts from the best parent, then from the next
+PARENTS = 5
+NEXT_PARENT = 0.6  # geometric: a change starts from the best point, or goes on to the next
+NEXT_SOURCE = 0.1  # the same for the points that a mixture takes its types from
+
+
+class Move(Enum):
+    """What is done to a good point."""
+
+    ONE_TYPE = auto()
+    ALL_TYPES = auto()
+    MIXTURE = auto()
+
+
+MOVES = (*(Move.ONE_TYPE,) * 3, Move.ALL_TYPES, *(Move.ONE_TYPE,) * 3, Move.MIXTURE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,32 +40,50 @@ class Neighbour:
 
 
 def neighbours(
-    space: Space,
-    parents: Sequence[Point],
-    known: set[Layout],
-    *,
-    sets: int,
-    size: int,
-    rng: np.random.Generator,
-) -> list[list[Neighbour]]:
-    """`sets` lists of at most `size` points whose layouts are not `known`; `parents` come best first."""
+    space: Space, ranked: Sequence[Point], known: set[Layout], place: int, size: int, rng: np.random.Generator
+) -> list[Neighbour]:
+    """At most `size` points whose layouts are not `known`; `ranked` are good points, the best first.
+
+    Moves and GPU types take turns over the `place`s of a batch.
+    """
     types = tuple(dict.fromkeys(axis.gpu for axis in space.parameters))
-    turn = int(rng.integers(len(types)))
-    found: list[list[Neighbour]] = []
-    for place in range(sets):
-        changed = None if place % EVERY_TYPE == EVERY_TYPE - 1 else types[(turn + place) % len(types)]
-        drawn = (_changed(space, parents, changed, rng) for _ in range(size))
-        fresh = {one.layout: one for one in drawn if one.layout not in known}
-        found.append(list(fresh.values()))
-    return found
+    move = MOVES[place % len(MOVES)] if len(types) > 1 else Move.ALL_TYPES
+    gpu = types[place % len(types)]
+    drawn = (_drawn(space, ranked, move, gpu, types, rng) for _ in range(size))
+    return list({one.layout: one for one in drawn if one.layout not in known}.values())
 
 
-def _changed(space: Space, parents: Sequence[Point], gpu: str | None, rng: np.random.Generator) -> Neighbour:
-    point = dict(parents[min(len(parents), int(rng.geometric(NEXT_PARENT))) - 1])
-    step = float(rng.choice(STEPS))
-    for axis in space.parameters:
-        if gpu in (None, axis.gpu):
-            moved = point[axis.name] + float(rng.normal()) * step * (axis.high - axis.low)
-            point[axis.name] = min(max(moved, axis.low), axis.high)
+def _drawn(
+    space: Space, ranked: Sequence[Point], move: Move, gpu: str, types: Sequence[str], rng: np.random.Generator
+) -> Neighbour:
+    match move:
+        case Move.ONE_TYPE:
+            point = _stepped(space, _one_of(ranked[:PARENTS], NEXT_PARENT, rng), (gpu,), rng)
+        case Move.ALL_TYPES:
+            point = _stepped(space, _one_of(ranked[:PARENTS], NEXT_PARENT, rng), types, rng)
+        case Move.MIXTURE:
+            point = _mixed(space, ranked, types, rng)
+            if rng.random() < 0.5:
+                point = _stepped(space, point, (types[int(rng.integers(len(types)))],), rng)
     canonical = space.canonical(point)
     return Neighbour(point=canonical, layout=space.layout(canonical))
+
+
+def _one_of(ranked: Sequence[Point], chance: float, rng: np.random.Generator) -> Point:
+    return ranked[min(len(ranked), int(rng.geometric(chance))) - 1]
+
+
+def _mixed(space: Space, ranked: Sequence[Point], types: Sequence[str], rng: np.random.Generator) -> dict[str, float]:
+    """Each type as in a point of its own."""
+    sources = {gpu: _one_of(ranked, NEXT_SOURCE, rng) for gpu in types}
+    return {axis.name: sources[axis.gpu][axis.name] for axis in space.parameters}
+
+
+def _stepped(space: Space, start: Point, gpus: Sequence[str], rng: np.random.Generator) -> dict[str, float]:
+    """A step in the coordinates of `gpus`, kept within the box."""
+    point, step = dict(start), float(rng.choice(STEPS))
+    for axis in space.parameters:
+        if axis.gpu in gpus:
+            moved = point[axis.name] + float(rng.normal()) * step * (axis.high - axis.low)
+            point[axis.name] = min(max(moved, axis.low), axis.high)
+    return point

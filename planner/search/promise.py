@@ -6,8 +6,8 @@
 | f* | best value so far |
 | z = (mu - f*) / sigma; Phi, phi | improvement in deviations; normal distribution and density |
 
-One goal: log expected improvement, log(sigma (phi(z) + z Phi(z))) (Jones et al. 1998). Several: every set draws weights,
-and takes the candidate with the best draw of the least weighted goal, each goal scaled to its span (Knowles 2006).
+One goal: log expected improvement, log(sigma (phi(z) + z Phi(z))) (Jones et al. 1998). Several: every set draws
+weights and takes the candidate whose weakest goal, scaled to its span over its weight, draws best (as Knowles 2006).
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, ndtr
 
+from planner.domain import Layout
 from planner.search.neighbours import Neighbour
 
 FAR = -1.0  # in deviations: from here on the difference of two nearly equal terms is left to its expansion
@@ -31,27 +32,43 @@ class Prediction:
     deviation: NDArray[np.float64]
 
 
-def most_promising(
-    sets: Sequence[Sequence[Neighbour]],
-    predicted: Prediction,
-    values: NDArray[np.float64],
-    rng: np.random.Generator,
-) -> list[Neighbour]:
-    """The best of each set, no layout twice; `predicted` has the candidates of all sets in a row.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateSet:
+    """Candidates for one place of a batch, and what the model predicts of them, in the same order."""
 
-    `values`: what was observed, shape (observations, goals).
-    """
-    chosen: dict[object, Neighbour] = {}
-    begin = 0
-    for drawn in sets:
-        part = slice(begin, begin + len(drawn))
-        begin += len(drawn)
-        scores = _scores(predicted.mean[part], predicted.deviation[part], values, rng)
+    candidates: Sequence[Neighbour]
+    predicted: Prediction
+
+
+def most_promising(
+    sets: Sequence[CandidateSet], values: NDArray[np.float64], rng: np.random.Generator
+) -> list[Neighbour]:
+    """The best of each set, no layout twice. `values`: what was observed, shape (observations, goals)."""
+    chosen: dict[Layout, Neighbour] = {}
+    for one in sets:
+        scores = _scores(one.predicted.mean, one.predicted.deviation, values, rng)
         for place in np.argsort(-scores, kind="stable"):
-            if drawn[place].layout not in chosen:
-                chosen[drawn[place].layout] = drawn[place]
+            candidate = one.candidates[int(place)]
+            if candidate.layout not in chosen:
+                chosen[candidate.layout] = candidate
                 break
     return list(chosen.values())
+
+
+def ranking(values: NDArray[np.float64], rng: np.random.Generator) -> list[int]:
+    """Observations, the best first; of several goals by weights drawn anew, so that the whole frontier has its turn."""
+    score = values[:, 0] if values.shape[1] == 1 else _least_weighted(values, values, rng)
+    return [int(place) for place in np.argsort(-score, kind="stable")]
+
+
+def _least_weighted(
+    points: NDArray[np.float64], values: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """The goal in which a point is weakest, each scaled to its span in `values`, under weights drawn at random."""
+    low, span = values.min(axis=0), np.ptp(values, axis=0)
+    weights = rng.dirichlet(np.ones(values.shape[1]))
+    least: NDArray[np.float64] = ((points - low) / np.where(span > 0, span, 1.0) / weights).min(axis=1)
+    return least
 
 
 def _scores(
@@ -59,11 +76,7 @@ def _scores(
 ) -> NDArray[np.float64]:
     if values.shape[1] == 1:
         return log_expected_improvement(mean[:, 0], deviation[:, 0], float(values.max()))
-    low, span = values.min(axis=0), np.ptp(values, axis=0)
-    drawn = mean + deviation * rng.standard_normal(mean.shape)
-    scaled = (drawn - low) / np.where(span > 0, span, 1.0)
-    least: NDArray[np.float64] = (scaled * rng.dirichlet(np.ones(mean.shape[1]))).min(axis=1)
-    return least
+    return _least_weighted(mean + deviation * rng.standard_normal(mean.shape), values, rng)
 
 
 def log_expected_improvement(

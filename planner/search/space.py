@@ -57,6 +57,14 @@ class Space(Protocol):
     """An encoding."""
 
     @property
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """GPU types that can form an island, and how many GPUs there are of each."""
+
+    @property
+    def least(self) -> int:
+        """Fewest GPUs of an island."""
+
+    @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The axes."""
 

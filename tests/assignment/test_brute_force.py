@@ -233,6 +233,7 @@ def test_most_requests_per_dollar(seed: int, part: float) -> None:
     assert found.bound >= best * (1 - SLACK)
 
 
+SOLVED = [kind for kind in ObjectiveKind if kind is not ObjectiveKind.PARETO]  # which is searched, never solved
 PRUNED = {"FEWEST_OPTIONS": 1, "MOST_OPTIONS": 1, "SMALL_OPTIONS": 1}
 
 
@@ -252,7 +253,7 @@ def _optimum(seed: int, objective: ObjectiveSettings) -> float:
 
 
 @each_offer
-@pytest.mark.parametrize("kind", ObjectiveKind)
+@pytest.mark.parametrize("kind", SOLVED)
 def test_the_bound_holds_for_layouts_of_options_that_were_left_out(
     seed: int, kind: ObjectiveKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,7 +286,7 @@ def offer_of_one(gpus: int, decode: list[float]) -> Offer:
     )
 
 
-@pytest.mark.parametrize("kind", ObjectiveKind)
+@pytest.mark.parametrize("kind", SOLVED)
 def test_a_range_that_nothing_decodes_is_infeasible(kind: ObjectiveKind) -> None:
     objective = ObjectiveSettings(kind=kind, budget_usd_per_hour=10.0, target_rps=0.5)
     with pytest.raises(InfeasibleError):

@@ -186,7 +186,8 @@ def test_processes_do_not_change_the_plan() -> None:
 
 def test_progress_is_told_round_by_round() -> None:
     heard: list[tuple[int, int]] = []
-    found = plan(small(MIXED), lambda done, total, _best: heard.append((done, total)))
+    serves = {"method": "random", "iterations": 2, "batch_size": 4, "seed": 1}
+    found = plan(small(MIXED, search=serves), lambda done, total, _best: heard.append((done, total)))
     assert heard == [(4, 8), (8, 8)]
     assert len(found.search.trials) == 8
 
@@ -228,7 +229,8 @@ def test_a_layout_that_serves_nothing_says_why() -> None:
     scenario = shipped("azure-code-512usd")
     load = divide(scenario.workload, scenario.ranges.width)
     evaluator = Evaluator(scenario, load)
-    found = evaluator([Layout.of([IslandClass(gpu="H200", size=2)] * 32), Layout.of([IslandClass(gpu="H20", size=64)])])
+    layouts = [Layout.of([IslandClass(gpu="H200", size=2)] * 32), Layout.of([IslandClass(gpu="H20", size=64)])]
+    found = list(evaluator(layouts))
     assert [one.throughput_rps for one in found] == [0, 0]
     assert all(one.error and one.assignment is None for one in found)
     assert "no island can prefill" in found[0].error

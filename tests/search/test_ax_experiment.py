@@ -1,68 +1,199 @@
-"""The Ax experiment behind Bayesian search: it holds every trial with its data, in a space with sum constraints."""
+"""The Ax experiment behind Bayesian search: every trial with its data, stored and reloaded as Ax does it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
+from ax.core.base_trial import TrialStatus
+from ax.core.experiment import Experiment
+from ax.storage.json_store.load import load_experiment
 from search_cases import Bowl, inventory, search
 
-from planner.domain import SearchMethod
+from planner.domain import Goal, SearchMethod, Surrogate, Trial
 from planner.search import space_of
 from planner.search.experiment import AxProposer
+from planner.search.space import Space
 
 COUNTS = {"H200": 64, "GB200-NVL72": 72}
 WISHES = {"H200": (5, 0.4), "GB200-NVL72": (3, 0.8)}
+TWO_GOALS = (Goal.RATE, Goal.PRICE)
+REFERENCE = (0.0, 150.0)
+
+
+def trials_of(space: Space, points: Sequence[dict[str, float]], iteration: int = 0) -> list[Trial]:
+    """What the bowl says of canonical points; the price of a layout is its GPUs."""
+    bowl = Bowl(WISHES)
+    trials = []
+    for index, point in enumerate(space.canonical(point) for point in points):
+        layout = space.layout(point)
+        gpus = float(sum(island.size * count for island, count in layout.counts))
+        trials.append(
+            Trial(
+                index=index,
+                iteration=iteration,
+                parameters=tuple(sorted(point.items())),
+                layout=layout,
+                throughput_rps=bowl.rate(layout),
+                generator="test",
+                goals=(("rate", bowl.rate(layout)), ("price", gpus)),
+            )
+        )
+    return trials
+
+
+def proposer_of(
+    method: SearchMethod = SearchMethod.DIVIDER,
+    surrogate: Surrogate = Surrogate.GP,
+    goals: tuple[Goal, ...] = (),
+) -> AxProposer:
+    settings = search(method, surrogate=surrogate, slots=2)
+    return AxProposer(space_of(inventory(COUNTS), settings), settings, goals, REFERENCE if goals else ())
+
+
+def told(proposer: AxProposer, count: int = 6) -> list[Trial]:
+    """The proposer is told `count` points of its space."""
+    trials = trials_of(proposer.space, proposer.space.spread(count, np.random.default_rng(1)))
+    proposer.tell(trials)
+    return trials
 
 
 @pytest.mark.parametrize("method", [SearchMethod.DIVIDER, SearchMethod.DIRECT])
 def test_every_round_is_a_completed_trial_with_data(method: SearchMethod) -> None:
-    settings = search(method, slots=2)
-    space, rng, bowl = space_of(inventory(COUNTS), settings), np.random.default_rng(0), Bowl(WISHES)
-    proposer = AxProposer(space, settings)
-    told: list[float] = []
-    points = space.spread(5, rng)
-    for count in (4, 3):
-        points = [space.canonical(point) for point in points]
-        evaluations = bowl([space.layout(point) for point in points])
-        proposer.tell(points, evaluations)
-        told += [evaluation.throughput_rps for evaluation in evaluations]
-        points = proposer.propose(count, rng)
-        assert len(points) == count
-    experiment = proposer.experiment
+    proposer, rng = proposer_of(method), np.random.default_rng(0)
+    points = proposer.space.spread(5, rng)
+    rates: list[float] = []
+    for iteration in range(2):
+        trials = trials_of(proposer.space, points, iteration)
+        proposer.tell(trials)
+        rates += [trial.throughput_rps for trial in trials]
+        points = proposer.propose(4, iteration, rng)
+        assert 0 < len(points) <= 4
+    experiment, bowl = proposer.experiment, Bowl(WISHES)
     assert [trial.status.name for trial in experiment.trials.values()] == ["COMPLETED"] * 2
     table = experiment.lookup_data().df
-    assert sorted(table["mean"]) == pytest.approx(sorted(told))
+    assert sorted(table["mean"]) == pytest.approx(sorted(rates))
     assert set(table["arm_name"]) == set(experiment.arms_by_name)
-    for trial in experiment.trials.values():
-        for arm in trial.arms:
-            rate = table.loc[table["arm_name"] == arm.name, "mean"].item()
-            assert rate == pytest.approx(bowl.rate(space.layout(arm.parameters)))
+    for name, arm in experiment.arms_by_name.items():
+        rate = table.loc[table["arm_name"] == name, "mean"].item()
+        assert rate == pytest.approx(bowl.rate(proposer.space.layout(arm.parameters)))
 
 
 def test_sum_constraints_reach_ax_under_names_with_hyphens() -> None:
-    settings = search(SearchMethod.DIRECT, slots=3)
-    space = space_of(inventory(COUNTS), settings)
-    experiment = AxProposer(space, settings).experiment
-    constraints = experiment.search_space.parameter_constraints
+    proposer = proposer_of(SearchMethod.DIRECT)
+    constraints = proposer.experiment.search_space.parameter_constraints
     assert sorted(one.bound for one in constraints) == [64, 72]
-    for one, limit in zip(constraints, space.limits, strict=True):
+    for one, limit in zip(constraints, proposer.space.limits, strict=True):
         assert one.constraint_dict == dict.fromkeys(limit.names, 1.0)
-    assert set(experiment.search_space.parameters) == {axis.name for axis in space.parameters}
+    assert set(proposer.experiment.search_space.parameters) == {axis.name for axis in proposer.space.parameters}
 
 
-def test_proposals_keep_the_sum_constraint() -> None:
-    settings = search(SearchMethod.DIRECT, slots=2)
-    space, rng = space_of(inventory(COUNTS), settings), np.random.default_rng(1)
-    proposer, bowl = AxProposer(space, settings), Bowl(WISHES)
-    points = [space.canonical(point) for point in space.spread(6, rng)]
-    proposer.tell(points, bowl([space.layout(point) for point in points]))
-    for point in proposer.propose(4, rng):
-        assert all(axis.low <= point[axis.name] <= axis.high for axis in space.parameters)
-        assert all(sum(point[name] for name in limit.names) <= limit.most + 1e-6 for limit in space.limits)
+@pytest.mark.parametrize("surrogate", [Surrogate.GP, Surrogate.SAASBO_MAP])
+@pytest.mark.parametrize("method", [SearchMethod.DIVIDER, SearchMethod.DIRECT])
+def test_proposals_are_new_layouts_within_the_box(method: SearchMethod, surrogate: Surrogate) -> None:
+    proposer = proposer_of(method, surrogate)
+    known = {trial.layout for trial in told(proposer)}
+    space, points = proposer.space, proposer.propose(8, 1, np.random.default_rng(2))
+    for point in points:
+        assert all(axis.low - 1e-9 <= point[axis.name] <= axis.high + 1e-9 for axis in space.parameters)
+    near = [space.layout(space.canonical(point)) for point in points[1:]]
+    assert len(near) >= 6
+    assert len(set(near)) == len(near)
+    assert not known & set(near)
+
+
+@pytest.mark.parametrize("goals", [(), TWO_GOALS])
+def test_what_was_told_and_the_generator_decide_the_proposals(goals: tuple[Goal, ...]) -> None:
+    once, again = proposer_of(goals=goals), proposer_of(goals=goals)
+    told(once)
+    told(again)
+    first = once.propose(6, 1, np.random.default_rng(3))
+    assert again.propose(6, 1, np.random.default_rng(3)) == first
+    assert again.propose(6, 1, np.random.default_rng(4)) != first
 
 
 def test_a_point_told_twice_in_a_round_is_one_arm() -> None:
-    settings = search(SearchMethod.DIVIDER)
-    space, bowl = space_of(inventory(COUNTS), settings), Bowl(WISHES)
-    point = space.canonical(space.sample(np.random.default_rng(0)))
-    proposer = AxProposer(space, settings)
-    proposer.tell([point, point], bowl([space.layout(point)] * 2))
+    proposer = proposer_of()
+    point = proposer.space.canonical(proposer.space.sample(np.random.default_rng(0)))
+    proposer.tell(trials_of(proposer.space, [point, point]))
     assert len(proposer.experiment.lookup_data().df) == 1
+
+
+def test_an_evaluation_that_broke_off_is_an_abandoned_arm_without_data() -> None:
+    proposer = proposer_of()
+    good, bad = trials_of(proposer.space, proposer.space.spread(2, np.random.default_rng(0)))
+    broken = Trial(
+        index=1,
+        iteration=0,
+        parameters=bad.parameters,
+        layout=bad.layout,
+        throughput_rps=0.0,
+        generator="test",
+        error="out of memory",
+        failed=True,
+    )
+    proposer.tell([good, broken])
+    (batch,) = proposer.experiment.trials.values()
+    (abandoned,) = batch.abandoned_arms
+    assert dict(abandoned.parameters) == dict(bad.parameters)
+    assert batch.abandoned_arms_metadata[0].reason == "out of memory"
+    assert len(proposer.experiment.lookup_data().df) == 1
+
+
+def test_layouts_without_a_point_are_not_told() -> None:
+    proposer = proposer_of()
+    (trial,) = trials_of(proposer.space, proposer.space.spread(1, np.random.default_rng(0)))
+    outside = Trial(index=0, iteration=0, parameters=(), layout=trial.layout, throughput_rps=1.0, generator="exact")
+    proposer.tell([outside])
+    assert proposer.experiment.trials == {}
+    assert not proposer.ready
+
+
+@pytest.mark.parametrize("goals", [(), TWO_GOALS])
+def test_ax_reloads_what_was_saved(goals: tuple[Goal, ...], tmp_path: Path) -> None:
+    proposer = proposer_of(goals=goals)
+    told(proposer)
+    (tmp_path / "experiment.json").write_bytes(proposer.saved())
+    found = load_experiment(str(tmp_path / "experiment.json"))
+    assert isinstance(found, Experiment)
+    assert found.search_space == proposer.experiment.search_space
+    assert found.optimization_config == proposer.experiment.optimization_config
+    assert [trial.status for trial in found.trials.values()] == [TrialStatus.COMPLETED]
+    mine, theirs = proposer.experiment.lookup_data().df, found.lookup_data().df
+    assert theirs["mean"].tolist() == pytest.approx(mine["mean"].tolist(), rel=1e-9)  # Ax writes ten decimals
+    arms = {name: arm.parameters for name, arm in proposer.experiment.arms_by_name.items()}
+    assert {name: arm.parameters for name, arm in found.arms_by_name.items()} == arms
+
+
+def test_equal_experiments_are_saved_as_equal_bytes() -> None:
+    saved = []
+    for _ in range(2):
+        proposer = proposer_of()
+        told(proposer)
+        saved.append(proposer.saved())
+    assert saved[0] == saved[1]
+    assert "1970" in json.loads(saved[0])["time_created"]["value"]
+
+
+def test_several_goals_are_ax_objectives_with_thresholds() -> None:
+    proposer = proposer_of(goals=TWO_GOALS)
+    config = proposer.experiment.optimization_config
+    assert config is not None
+    assert config.is_moo_problem
+    assert config.objective.expression == "rate, -price"
+    assert {(one.metric_names[0], one.bound) for one in config.objective_thresholds} == {
+        ("rate", 0.0),
+        ("price", 150.0),
+    }
+
+
+def test_what_serves_nothing_is_told_as_no_use_in_any_goal() -> None:
+    proposer = proposer_of(goals=TWO_GOALS)
+    (trial,) = trials_of(proposer.space, proposer.space.spread(1, np.random.default_rng(0)))
+    nothing = Trial(
+        index=0, iteration=0, parameters=trial.parameters, layout=trial.layout, throughput_rps=0.0, generator="test"
+    )
+    proposer.tell([nothing])
+    table = proposer.experiment.lookup_data().df.set_index("metric_name")["mean"]
+    assert table.to_dict() == {"rate": 0.0, "price": 150.0}
