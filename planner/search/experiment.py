@@ -192,11 +192,16 @@ def _optimization_config(metrics: Sequence[str], signs: np.ndarray, reference: S
         objective=Objective(expression=signed, metric_name_to_signature=names),
         objective_thresholds=[
             OutcomeConstraint(
-                expression=f"{name} {'>=' if sign > 0 else '<='} {worst}", metric_name_to_signature={name: name}
+                expression=f"{name} {'>=' if sign > 0 else '<='} {_plain(worst)}", metric_name_to_signature={name: name}
             )
             for name, sign, worst in zip(metrics, signs, reference, strict=True)
         ],
     )
+
+
+def _plain(bound: float) -> str:
+    """As Ax writes it back: no exponent, no idle decimals."""
+    return f"{bound:.6f}".rstrip("0").rstrip(".")
 
 
 def _observation(trial: int, arm: str, metric: str, value: float) -> dict[str, object]:
