@@ -31,7 +31,7 @@ from ax.storage.json_store.registry import CORE_CLASS_ENCODER_REGISTRY, CORE_ENC
 from ax.utils.common.logger import set_ax_logger_levels
 
 from planner.domain import Goal, SearchSettings, Trial
-from planner.search.neighbours import Neighbour, neighbours
+from planner.search.neighbours import Neighbour, moves_of, neighbours
 from planner.search.promise import CandidateSet, Prediction, most_promising, ranking
 from planner.search.space import Space
 from planner.search.surrogate import Recipe, recipe, reproducible
@@ -41,7 +41,8 @@ GENERATOR = "botorch"
 GLOBAL_SHARE = 0.125  # of a batch: climbed to in the whole space
 SEVERAL_GLOBAL_SHARE = 0.25  # the same for several goals, where the frontier is wide
 CHANCE_SHARE = 0.0625
-SET_SIZE = 64
+SET_SIZE = 192
+APART = 0.02  # of an axis
 CLOCKS = frozenset({"time_created", "time_run_started", "time_completed"})
 NO_TIME = "1970-01-01 00:00:00.000000"
 
@@ -50,9 +51,9 @@ class AxProposer:
     """Proposes points by what a model of everything told so far promises.
 
     An eighth of a batch maximises expected improvement over the whole space (of several goals a quarter, that of the
-    hypervolume), a sixteenth is left to chance. The rest are neighbours of good points, each the most promising of a
-    set drawn by chance: layouts are whole numbers, a divisor more or less decides, and among neighbours the model
-    compares layouts, not the points between them.
+    hypervolume), a sixteenth is left to chance. The rest are the most promising neighbours of good points, drawn by
+    chance: layouts are whole numbers, a divisor more or less decides, and among neighbours the model compares layouts,
+    not the points between them.
     """
 
     name = GENERATOR
@@ -124,12 +125,19 @@ class AxProposer:
         values = np.array(self.values)
         known = {self.space.layout(point) for point in (*self.points, *chosen)}
         sets = []
-        for place in range(count):
+        for move in moves_of(self.space):
             best_first = [self.points[k] for k in ranking(values, rng)]
-            drawn = neighbours(self.space, best_first, known, place, SET_SIZE, rng)
+            drawn = neighbours(self.space, best_first, known, move, SET_SIZE, rng)
             if drawn:
                 sets.append(CandidateSet(candidates=drawn, predicted=self._predicted(adapter, drawn)))
-        return [one.point for one in most_promising(sets, values, rng)]
+        return [one.point for one in most_promising(sets, count, values, self._apart, rng)]
+
+    def _apart(self, one: Neighbour, other: Neighbour) -> bool:
+        """Whether some axis tells them apart: a batch should not ask the same question twice."""
+        return any(
+            abs(one.point[axis.name] - other.point[axis.name]) > APART * (axis.high - axis.low)
+            for axis in self.space.parameters
+        )
 
     def _predicted(self, adapter: TorchAdapter, candidates: Sequence[Neighbour]) -> Prediction:
         features = [ObservationFeatures(parameters=dict(one.point)) for one in candidates]

@@ -23,12 +23,8 @@ NEXT_SOURCE = 0.1  # the same for the points that a mixture takes its types from
 class Move(Enum):
     """What is done to a good point."""
 
-    ONE_TYPE = auto()
-    ALL_TYPES = auto()
+    STEP = auto()
     MIXTURE = auto()
-
-
-MOVES = (*(Move.ONE_TYPE,) * 3, Move.ALL_TYPES, *(Move.ONE_TYPE,) * 3, Move.MIXTURE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,32 +35,36 @@ class Neighbour:
     layout: Layout
 
 
-def neighbours(
-    space: Space, ranked: Sequence[Point], known: set[Layout], place: int, size: int, rng: np.random.Generator
-) -> list[Neighbour]:
-    """At most `size` points whose layouts are not `known`; `ranked` are good points, the best first.
-
-    Moves and GPU types take turns over the `place`s of a batch.
-    """
+def moves_of(space: Space) -> list[tuple[Move, tuple[str, ...]]]:
+    """Every move with the GPU types that it changes: each type alone, all, and mixtures of all."""
     types = tuple(dict.fromkeys(axis.gpu for axis in space.parameters))
-    move = MOVES[place % len(MOVES)] if len(types) > 1 else Move.ALL_TYPES
-    gpu = types[place % len(types)]
-    drawn = (_drawn(space, ranked, move, gpu, types, rng) for _ in range(size))
+    if len(types) == 1:
+        return [(Move.STEP, types)]
+    return [*((Move.STEP, (gpu,)) for gpu in types), (Move.STEP, types), (Move.MIXTURE, types)]
+
+
+def neighbours(
+    space: Space,
+    ranked: Sequence[Point],
+    known: set[Layout],
+    move: tuple[Move, tuple[str, ...]],
+    size: int,
+    rng: np.random.Generator,
+) -> list[Neighbour]:
+    """At most `size` points whose layouts are not `known`; `ranked` are good points, the best first."""
+    drawn = (_drawn(space, ranked, *move, rng) for _ in range(size))
     return list({one.layout: one for one in drawn if one.layout not in known}.values())
 
 
 def _drawn(
-    space: Space, ranked: Sequence[Point], move: Move, gpu: str, types: Sequence[str], rng: np.random.Generator
+    space: Space, ranked: Sequence[Point], move: Move, types: Sequence[str], rng: np.random.Generator
 ) -> Neighbour:
-    match move:
-        case Move.ONE_TYPE:
-            point = _stepped(space, _one_of(ranked[:PARENTS], NEXT_PARENT, rng), (gpu,), rng)
-        case Move.ALL_TYPES:
-            point = _stepped(space, _one_of(ranked[:PARENTS], NEXT_PARENT, rng), types, rng)
-        case Move.MIXTURE:
-            point = _mixed(space, ranked, types, rng)
-            if rng.random() < 0.5:
-                point = _stepped(space, point, (types[int(rng.integers(len(types)))],), rng)
+    if move is Move.STEP:
+        point = _stepped(space, _one_of(ranked[:PARENTS], NEXT_PARENT, rng), types, rng)
+    else:
+        point = _mixed(space, ranked, types, rng)
+        if rng.random() < 0.5:
+            point = _stepped(space, point, (types[int(rng.integers(len(types)))],), rng)
     canonical = space.canonical(point)
     return Neighbour(point=canonical, layout=space.layout(canonical))
 

@@ -10,14 +10,13 @@ One goal: log expected improvement, log(sigma (phi(z) + z Phi(z))) (Jones et al.
 weights and takes the candidate whose weakest goal, scaled to its span over its weight, draws best (as Knowles 2006).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, ndtr
 
-from planner.domain import Layout
 from planner.search.neighbours import Neighbour
 
 FAR = -1.0  # in deviations: from here on the difference of two nearly equal terms is left to its expansion
@@ -34,25 +33,34 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSet:
-    """Candidates for one place of a batch, and what the model predicts of them, in the same order."""
+    """Candidates that come of one move, and what the model predicts of them, in the same order."""
 
     candidates: Sequence[Neighbour]
     predicted: Prediction
 
 
 def most_promising(
-    sets: Sequence[CandidateSet], values: NDArray[np.float64], rng: np.random.Generator
+    sets: Sequence[CandidateSet],
+    count: int,
+    values: NDArray[np.float64],
+    apart: Callable[[Neighbour, Neighbour], bool],
+    rng: np.random.Generator,
 ) -> list[Neighbour]:
-    """The best of each set, no layout twice. `values`: what was observed, shape (observations, goals)."""
-    chosen: dict[Layout, Neighbour] = {}
-    for one in sets:
-        scores = _scores(one.predicted.mean, one.predicted.deviation, values, rng)
-        for place in np.argsort(-scores, kind="stable"):
-            candidate = one.candidates[int(place)]
-            if candidate.layout not in chosen:
-                chosen[candidate.layout] = candidate
-                break
-    return list(chosen.values())
+    """The best of each set, then the best of all sets that lie `apart` from those chosen; at most `count`.
+
+    `values`: what was observed, shape (observations, goals).
+    """
+    scored = [
+        sorted(zip(_scores(one.predicted, values, rng), one.candidates, strict=True), key=lambda pair: -pair[0])
+        for one in sets
+    ]
+    firsts = sorted((ranked[0] for ranked in scored if ranked), key=lambda pair: -pair[0])
+    others = sorted((pair for ranked in scored for pair in ranked[1:]), key=lambda pair: -pair[0])
+    chosen: list[Neighbour] = []
+    for _, candidate in (*firsts, *others):
+        if len(chosen) < count and all(apart(candidate, one) for one in chosen):
+            chosen.append(candidate)
+    return chosen
 
 
 def ranking(values: NDArray[np.float64], rng: np.random.Generator) -> list[int]:
@@ -71,9 +79,8 @@ def _least_weighted(
     return least
 
 
-def _scores(
-    mean: NDArray[np.float64], deviation: NDArray[np.float64], values: NDArray[np.float64], rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _scores(predicted: Prediction, values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    mean, deviation = predicted.mean, predicted.deviation
     if values.shape[1] == 1:
         return log_expected_improvement(mean[:, 0], deviation[:, 0], float(values.max()))
     return _least_weighted(mean + deviation * rng.standard_normal(mean.shape), values, rng)

@@ -123,9 +123,21 @@ class DividerSpace:
         return ()
 
     def canonical(self, point: Point) -> dict[str, float]:
-        """Counts rounded to integers."""
-        whole = {axis.name for axis in self.parameters if axis.whole}
-        return {name: float(round(value)) if name in whole else float(value) for name, value in point.items()}
+        """Counts rounded to integers that fit, and a skew that makes no difference set to nothing."""
+        done: dict[str, float] = {}
+        for word, (_, total) in zip(self._words(), self.counts, strict=True):
+            spent = round(point[f"gpus_{word}"]) if self.rents else total
+            count = min(round(point[f"islands_{word}"]), spent // self.least)
+            skewed = count > 1 and spent > count * self.least
+            done[f"islands_{word}"] = float(count)
+            done[f"skew_{word}"] = float(point[f"skew_{word}"]) if skewed else self._no_skew
+            if self.rents:
+                done[f"gpus_{word}"] = float(spent if count else 0)
+        return done
+
+    @property
+    def _no_skew(self) -> float:
+        return min(max(0.0, self.skews[0]), self.skews[1])
 
     def layout(self, point: Point) -> Layout:
         """Divide each type's GPUs."""
@@ -154,7 +166,7 @@ class DividerSpace:
             point[f"skew_{word}"] = skew_of(sizes, spent, self.least, self.skews)
             if self.rents:
                 point[f"gpus_{word}"] = float(spent)
-        return point
+        return self.canonical(point)
 
     def at(self, unit: Sequence[float]) -> dict[str, float]:
         """Fractions of each axis."""

@@ -1,5 +1,7 @@
 """How candidates are drawn and ranked: moves that stay where they should, and expected improvement as theory has it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from search_cases import inventory, search
 
 from planner.domain import IslandClass, Layout, SearchMethod, Surrogate
 from planner.search import space_of
-from planner.search.neighbours import MOVES, Move, Neighbour, neighbours
+from planner.search.neighbours import Move, Neighbour, moves_of, neighbours
 from planner.search.promise import CandidateSet, Prediction, log_expected_improvement, most_promising, ranking
 from planner.search.surrogate import SumOfTypes, recipe
 
@@ -47,30 +49,35 @@ def candidate(size: int) -> Neighbour:
     return Neighbour(point={"size": float(size)}, layout=Layout.of([IslandClass(gpu="H20", size=size)]))
 
 
-def candidates(means: dict[int, float], deviation: float = 1.0) -> CandidateSet:
-    predicted = Prediction(
-        mean=np.array([[mean] for mean in means.values()]), deviation=np.full((len(means), 1), deviation)
-    )
+def candidates(means: dict[int, float], deviations: Sequence[float] | None = None) -> CandidateSet:
+    deviation = np.array([deviations or [1.0] * len(means)]).T
+    predicted = Prediction(mean=np.array([[mean] for mean in means.values()]), deviation=deviation)
     return CandidateSet(candidates=[candidate(size) for size in means], predicted=predicted)
 
 
-def test_the_best_of_each_set_and_no_layout_twice() -> None:
-    sets = [candidates({2: 1.0, 4: 3.0}), candidates({4: 3.0, 8: 2.0}), candidates({4: 3.0})]
-    chosen = most_promising(sets, np.array([[2.0]]), np.random.default_rng(0))
-    assert [one.point["size"] for one in chosen] == [4.0, 8.0]
+def apart(one: Neighbour, other: Neighbour) -> bool:
+    return abs(one.point["size"] - other.point["size"]) > 1
+
+
+def chosen_of(sets: Sequence[CandidateSet], count: int, best: float = 2.0) -> list[float]:
+    chosen = most_promising(sets, count, np.array([[best]]), apart, np.random.default_rng(0))
+    return [one.point["size"] for one in chosen]
+
+
+def test_the_best_of_each_set_comes_first_and_then_the_best_of_all() -> None:
+    sets = [candidates({2: 1.0, 4: 3.0, 6: 2.9}), candidates({8: 0.5, 10: 2.0}), candidates({12: 0.0})]
+    assert chosen_of(sets, 3) == [4.0, 10.0, 12.0]
+    assert chosen_of(sets, 2) == [4.0, 10.0]
+    assert chosen_of(sets, 6) == [4.0, 10.0, 12.0, 6.0, 2.0, 8.0]
+
+
+def test_what_lies_too_near_to_a_choice_is_left_out() -> None:
+    assert chosen_of([candidates({4: 3.0, 5: 2.9, 8: 1.0})], 3) == [4.0, 8.0]
+    assert chosen_of([candidates({4: 3.0}), candidates({4: 3.0})], 2) == [4.0]
 
 
 def test_what_is_less_sure_promises_more_at_the_same_mean() -> None:
-    sure, unsure = candidates({2: 1.0}, 0.1), candidates({4: 1.0}, 2.0)
-    both = CandidateSet(
-        candidates=[*sure.candidates, *unsure.candidates],
-        predicted=Prediction(
-            mean=np.array([[1.0], [1.0]]),
-            deviation=np.concatenate([sure.predicted.deviation, unsure.predicted.deviation]),
-        ),
-    )
-    (chosen,) = most_promising([both], np.array([[1.0]]), np.random.default_rng(0))
-    assert chosen.point["size"] == 4.0
+    assert chosen_of([candidates({2: 1.0, 4: 1.0}, [0.1, 2.0])], 1, best=1.0) == [4.0]
 
 
 def test_one_goal_ranks_by_value_and_several_put_the_frontier_first() -> None:
@@ -82,36 +89,38 @@ def test_one_goal_ranks_by_value_and_several_put_the_frontier_first() -> None:
 
 
 @pytest.mark.parametrize("method", [SearchMethod.DIVIDER, SearchMethod.DIRECT])
-@pytest.mark.parametrize("place", range(len(MOVES)))
-def test_neighbours_are_new_canonical_and_in_the_box(method: SearchMethod, place: int) -> None:
-    space, rng = space_of(inventory(COUNTS), search(method)), np.random.default_rng(place)
+@pytest.mark.parametrize("rents", [False, True])
+def test_neighbours_are_new_canonical_and_in_the_box(method: SearchMethod, rents: bool) -> None:
+    space, rng = space_of(inventory(COUNTS), search(method), rents), np.random.default_rng(0)
     ranked = [space.canonical(space.sample(rng)) for _ in range(12)]
     known = {space.layout(point) for point in ranked}
-    found = neighbours(space, ranked, known, place, 40, rng)
-    assert found
-    assert len({one.layout for one in found}) == len(found)
-    for one in found:
-        assert one.layout not in known
-        assert space.canonical(one.point) == one.point
-        assert space.layout(one.point) == one.layout
-        assert all(axis.low <= one.point[axis.name] <= axis.high for axis in space.parameters)
+    for move in moves_of(space):
+        found = neighbours(space, ranked, known, move, 40, rng)
+        assert found
+        assert len({one.layout for one in found}) == len(found)
+        for one in found:
+            assert one.layout not in known
+            assert space.canonical(one.point) == one.point
+            assert space.layout(one.point) == one.layout
+            assert all(axis.low <= one.point[axis.name] <= axis.high for axis in space.parameters)
 
 
-def test_a_change_of_one_type_leaves_the_others() -> None:
+def test_a_step_of_one_type_leaves_the_others() -> None:
     space, rng = space_of(inventory(COUNTS), search(SearchMethod.DIVIDER)), np.random.default_rng(0)
-    (start,) = [space.canonical(space.sample(rng))]
-    for place, move in enumerate(MOVES):
-        if move is not Move.ONE_TYPE:
-            continue
-        for one in neighbours(space, [start], set(), place, 20, rng):
+    start = space.canonical(space.sample(rng))
+    moves = moves_of(space)
+    assert [types for _, types in moves[:3]] == [("H200",), ("H20",), ("H800",)]
+    for move in moves[:3]:
+        for one in neighbours(space, [start], set(), move, 20, rng):
             moved = {axis.gpu for axis in space.parameters if one.point[axis.name] != start[axis.name]}
-            assert len(moved) <= 1
+            assert moved <= set(move[1])
 
 
 def test_a_mixture_takes_types_from_known_points() -> None:
     space, rng = space_of(inventory(COUNTS), search(SearchMethod.DIVIDER)), np.random.default_rng(0)
     ranked = [space.canonical(space.sample(rng)) for _ in range(8)]
-    found = neighbours(space, ranked, set(), MOVES.index(Move.MIXTURE), 60, rng)
+    (mixture,) = [move for move in moves_of(space) if move[0] is Move.MIXTURE]
+    found = neighbours(space, ranked, set(), mixture, 60, rng)
     own = {axis.gpu: [a.name for a in space.parameters if a.gpu == axis.gpu] for axis in space.parameters}
 
     def kept(one: Neighbour) -> int:
@@ -120,6 +129,11 @@ def test_a_mixture_takes_types_from_known_points() -> None:
         )
 
     assert min(kept(one) for one in found) >= len(COUNTS) - 1
+
+
+def test_a_single_type_has_no_mixtures() -> None:
+    space = space_of(inventory({"H20": 64}), search(SearchMethod.DIVIDER))
+    assert moves_of(space) == [(Move.STEP, ("H20",))]
 
 
 def test_the_kernel_learns_sums_over_types_from_fewer_points() -> None:
