@@ -5,7 +5,7 @@ from functools import partial
 
 from planner.assignment import LayoutAnswer
 from planner.certificate import is_exact, solve_layout
-from planner.domain import ReportProgress, Scenario, SearchJournal
+from planner.domain import ReportProgress, Scenario, SearchJournal, SearchMethod
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation import Evaluator
 from planner.goals import reference_values
@@ -24,7 +24,11 @@ def find_layout(
     Raises as `solve_layout` and `optimize` do.
     """
     if is_exact(scenario):
-        return _solved_to_target(scenario, evaluator, progress)
+        try:
+            return _solved_to_target(scenario, evaluator, progress)
+        except SolverError:  # in time, there was no answer at all
+            if scenario.search.method is not SearchMethod.AUTO or scenario.objective.rents:
+                raise
     aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
     seeds = partial(seeds_of, scenario, evaluator)
     result = optimize(scenario.inventory, scenario.search, evaluator, progress, aim=aim, journal=journal, seeds=seeds)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.assignment import rounded
-from planner.certificate import RATE, layout_settings, offer_of, solve_layout
+from planner.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
 from planner.domain import Layout, Scenario, SearchMethod, WarmStart
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation import Evaluator
@@ -18,9 +18,12 @@ def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
     """The layouts of search.warm_start, each once; `Seed.origin` is its word, or `earlier`.
 
     They are made for the highest rate, as the layout programme sees it: neither queues nor the network nor further
-    goals. One that is not to be had is left out: the search can do without. The method `auto` begins with both words.
+    goals. One that is not to be had is left out: the search can do without. The method `auto` begins with both words;
+    where it had to search because nothing was solved in time, with the relaxation.
     """
-    words = OF_AUTO if scenario.search.method is SearchMethod.AUTO else scenario.search.warm_start
+    words = scenario.search.warm_start
+    if scenario.search.method is SearchMethod.AUTO:
+        words = (WarmStart.RELAXATION,) if is_exact(scenario) else OF_AUTO
     found: dict[Layout, str] = {}
     for word in words:
         for layout in _solved(scenario, evaluator) if word is WarmStart.EXACT else _relaxed(scenario, evaluator):

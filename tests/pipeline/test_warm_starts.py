@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from pipeline_scenarios import by_deviation, shipped, small
 
+from planner import layouts, warm_starts
 from planner.assignment import relax
 from planner.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
 from planner.domain import Encoding, IslandClass, Layout, Scenario, SearchMethod, SearchSettings, WarmStart
+from planner.errors import SolverError
 from planner.evaluation import Evaluator
 from planner.pipeline import plan
 from planner.warm_starts import seeds_of
@@ -136,3 +138,17 @@ def test_auto_begins_its_search_with_both_answers() -> None:
     assert [trial.generator for trial in trials][:2] == ["exact", "relaxation"]
     assert len(trials) == 4
     assert all(name.startswith("slot_") for trial in trials for name, _ in trial.parameters)
+
+
+def test_auto_searches_where_nothing_is_solved_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_slow(*_: object) -> None:
+        raise SolverError("stopped at its time limit without a layout")
+
+    for user in (layouts, warm_starts):
+        monkeypatch.setattr(user, "solve_layout", too_slow)
+    scenario = searching(small(FLEET), method=SearchMethod.AUTO, iterations=1)
+    trials = plan(scenario).search.trials
+    assert trials[0].generator == "relaxation"
+    assert len(trials) == 4
+    with pytest.raises(SolverError):
+        plan(searching(small(FLEET), method=SearchMethod.EXACT))
