@@ -1,6 +1,7 @@
 """How far a plan is from the best possible, and the best layout itself where the exact method is asked for."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from planner.assignment import LayoutAnswer, Offer, best_layout, relax
@@ -18,6 +19,7 @@ from planner.domain import (
     Scenario,
     SearchMethod,
     SizeSet,
+    WarmStart,
 )
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation import Evaluator
@@ -181,10 +183,12 @@ def _of_search(scenario: Scenario, evaluator: Evaluator, layout: Layout, through
     several, settings = scenario.objective.kind is ObjectiveKind.PARETO, layout_settings(scenario)
     rented = several and scenario.objective.rents
     offer = _own(scenario, evaluator, layout) if rented else offer_of(scenario, evaluator)
-    if scenario.search.bound is Bound.TIGHT:
-        bound = best_layout(offer, RATE, settings).bound
-    else:
-        bound = relax(offer, RATE, settings).value
+    search = scenario.search
+    seeded = search.method is SearchMethod.AUTO or WarmStart.EXACT in search.warm_start  # solved for already
+    bound = relax(offer, RATE, settings).value
+    if search.bound is Bound.TIGHT or seeded:
+        with suppress(SolverError):  # the relaxation's bound holds, too
+            bound = best_layout(offer, RATE, settings).bound
     bound = max(bound, throughput_rps)  # equal but for the solver's last digits
     gap = 1 - throughput_rps / bound
     return Certificate(

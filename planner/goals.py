@@ -33,6 +33,11 @@ class GoalTerms:
     demand_rps: float
     current: tuple[CurrentIsland, ...]
 
+    @property
+    def rents(self) -> bool:
+        """Whether GPUs that serve nothing cost something, and are better left out."""
+        return Goal.PRICE in self.goals or Goal.WATTS in self.goals
+
     @classmethod
     def of(cls, scenario: Scenario) -> "GoalTerms | None":
         """The terms of a scenario; None where it has a single goal."""
@@ -57,7 +62,7 @@ def goal_values(
 ) -> tuple[tuple[str, float], ...]:
     """Name and value of every goal of a layout that serves, in the scenario's order and in the units of `Goal`.
 
-    Price and watts count all GPUs of the layout, idle islands included, as the plan's fleet does.
+    Price and watts count all GPUs of the layout, as the plan's fleet does.
     """
 
     def value(goal: Goal) -> float:

@@ -16,7 +16,7 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, SolverError
 from planner.goals import GoalTerms, goal_values
-from planner.goodput import at_goodput, bounds_ttft, goodput_of, kept_apart
+from planner.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, kept_apart
 
 NEITHER_BOTH = "layout: its islands cannot be parted so that every range is served in both phases."
 
@@ -41,10 +41,15 @@ class Terms:
 
 
 def judge(table: PerformanceTable, layout: Layout, terms: Terms) -> Evaluation:
-    """The rate of a layout; one that serves nothing says why, one whose evaluation broke off is `failed`."""
+    """The rate of a layout; one that serves nothing says why, one whose evaluation broke off is `failed`.
+
+    Where GPUs are rented, islands that would serve nothing are left out: `Evaluation.layout` is what remains.
+    """
     start = time.process_time()
     try:
         found = _judged(table, layout, terms)
+        if terms.goals is not None and terms.goals.rents:
+            found = _without_idle(table, found, terms)
     except InfeasibleError as error:
         found = _nothing(layout, error.message)
     except SolverError as error:
@@ -79,6 +84,22 @@ def _judged(table: PerformanceTable, layout: Layout, terms: Terms) -> Evaluation
         assignment=assignment,
         goals=_goals(table, assignment, layout, terms),
     )
+
+
+def _without_idle(table: PerformanceTable, found: Evaluation, terms: Terms) -> Evaluation:
+    """Judged again until no island is idle, so that what remains is judged as if it had been asked for."""
+    while found.assignment is not None:
+        kept = _at_work(found.assignment, table)
+        if kept == found.layout:
+            break
+        held = {island for island, _ in kept.counts}
+        table = replace(table, classes=tuple(row for row in table.classes if row.island in held))
+        found = _judged(table, kept, terms)
+    return found
+
+
+def _at_work(assignment: Assignment, table: PerformanceTable) -> Layout:
+    return Layout.of(duty.island for duty in duties_at_work(assignment, table) for _ in range(duty.count))
 
 
 def _goals(

@@ -1,5 +1,6 @@
 """How a plan comes by its layout: searched for, or solved for."""
 
+import time
 from dataclasses import replace
 from functools import partial
 
@@ -13,6 +14,7 @@ from planner.search import Aim, SearchResult, given, optimize
 from planner.warm_starts import seeds_of
 
 MOST_RAISES = 6
+INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"
 MET = 1e-3  # relative: a target counts as met
 
 
@@ -33,7 +35,7 @@ def find_layout(
     seeds = partial(seeds_of, scenario, evaluator)
     result = optimize(scenario.inventory, scenario.search, evaluator, progress, aim=aim, journal=journal, seeds=seeds)
     if result.best is None and not result.unanswered and not result.record.interrupted:
-        result = _solved_instead(scenario, evaluator, result)
+        return _solved_instead(scenario, evaluator, aim, result)
     return None, result
 
 
@@ -42,7 +44,7 @@ def _solved_to_target(
 ) -> tuple[LayoutAnswer, SearchResult]:
     """A target is met with the waiting that the programme does not see; the bound stays that of the target as set."""
     wanted = scenario.objective.target_rps
-    asked, bound, reached = scenario, None, 0.0
+    asked, bound, reached, start = scenario, None, 0.0, time.process_time()
     for _ in range(MOST_RAISES):
         try:
             answer = solve_layout(asked, evaluator)
@@ -51,7 +53,9 @@ def _solved_to_target(
                 raise
             break
         bound = answer.bound if bound is None else bound
-        result = given(answer.layout, evaluator, progress)
+        result = given(
+            answer.layout, evaluator, progress, solving_cpu_s=_since(start) if scenario.search.timings else None
+        )
         reached = result.best.throughput_rps if result.best else 0.0
         if reached >= wanted * (1 - MET) or not reached:
             return replace(answer, bound=bound), result
@@ -64,10 +68,19 @@ def _solved_to_target(
     )
 
 
-def _solved_instead(scenario: Scenario, evaluator: Evaluator, result: SearchResult) -> SearchResult:
+def _solved_instead(
+    scenario: Scenario, evaluator: Evaluator, aim: Aim, result: SearchResult
+) -> tuple[LayoutAnswer | None, SearchResult]:
     """Where the search tried nothing that serves, the layout is solved for: what is feasible must not be missed."""
+    start = time.process_time()
     try:
         answer = solve_layout(scenario, evaluator)
     except (InfeasibleError, SolverError):
-        return result
-    return result.with_solved(evaluator.evaluate(answer.layout))
+        return None, result
+    solving_cpu_s = _since(start) if scenario.search.timings else None
+    found = given(answer.layout, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=aim, note=INSTEAD)
+    return None if aim.several else answer, found
+
+
+def _since(start: float) -> float:
+    return time.process_time() - start

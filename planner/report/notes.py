@@ -19,6 +19,7 @@ def notes(plan: Plan) -> list[str]:
     return [
         *_unserved(plan),
         *_cut_short(plan),
+        *_troubled_rounds(plan),
         *_unproven(plan),
         *exactness_note(plan),
         *_reference(plan),
@@ -50,6 +51,10 @@ def _cut_short(plan: Plan) -> list[str]:
     settings = plan.scenario.search
     planned = settings.iterations * settings.batch_size
     return [f"The search was **interrupted** after {len(plan.search.trials)} of {planned} layouts: the best so far."]
+
+
+def _troubled_rounds(plan: Plan) -> list[str]:
+    return [f"Round {one.iteration} of the search: {escaped(one.note)}." for one in plan.search.rounds if one.note]
 
 
 def _unproven(plan: Plan) -> list[str]:

@@ -96,7 +96,8 @@ def _goals_explained(plan: Plan) -> list[str]:
     objective = plan.scenario.objective
     said = []
     if objective.rents:
-        said.append("USD/hour and kW are of all GPUs in islands.")
+        units = [_UNITS[goal] for goal in (Goal.PRICE, Goal.WATTS) if goal in objective.goals]
+        said.append(f"{' and '.join(units)} are of all GPUs in islands; the others are not rented.")
     if Goal.HEADROOM in objective.goals:
         demand = objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
         said.append(

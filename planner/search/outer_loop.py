@@ -7,7 +7,7 @@ proposer on the trials before. So a search that goes on from its journal goes th
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -79,10 +79,10 @@ def optimize(
 ) -> SearchResult:
     """Search layouts of `inventory`, in `iterations` rounds of `batch_size` evaluations, `seeds` before all others.
 
-    The first round of a Bayesian search is spread over the space; equal settings and seed give equal trials. What
-    seeds take is part of the price of the round that begins with them. What `journal` knows is not done again. An
-    interrupt ends the search with what it has. Raises InputError where the inventory admits no island, SolverError
-    where too many evaluations break off.
+    The first layouts of a Bayesian search that are not seeds are spread over the space; equal settings and seed give
+    equal trials. What seeds take is part of the price of the round that begins with them. What `journal` knows is not
+    done again. An interrupt ends the search with what it has. Raises InputError where the inventory admits no island,
+    SolverError where too many evaluations break off.
     """
     search = _Search(
         space=space_of(inventory, settings, (aim or Aim()).objective.rents),
@@ -101,12 +101,36 @@ def optimize(
     return search.result()
 
 
-def given(layout: Layout, evaluate: EvaluateLayouts, progress: ReportProgress = no_progress) -> SearchResult:
-    """The record of a layout that was not searched for, but solved: one trial."""
+def given(
+    layout: Layout,
+    evaluate: EvaluateLayouts,
+    progress: ReportProgress = no_progress,
+    *,
+    solving_cpu_s: float | None = None,
+    after: SearchResult | None = None,
+    aim: Aim | None = None,
+    note: str = "",
+) -> SearchResult:
+    """The record of a layout that was not searched for, but solved: one trial, behind those of a search `after` which
+    it comes. CPU-seconds are told where those of solving are given."""
     (evaluation,) = evaluate([layout])
     progress(1, 1, evaluation.throughput_rps)
-    nothing = SearchResult(record=SearchRecord(trials=(), best_trial=0), best=None, unanswered=evaluation.failed)
-    return nothing.with_solved(evaluation)
+    nothing = SearchResult(record=SearchRecord(trials=(), best_trial=0), best=None)
+    before = after or nothing
+    cost = Round(
+        iteration=0,
+        evaluations=1,
+        best_rps=0.0,
+        generation_cpu_s=solving_cpu_s,
+        evaluation_cpu_s=None if solving_cpu_s is None else evaluation.cpu_s,
+        note=note,
+    )
+    found = replace(before, unanswered=before.unanswered + evaluation.failed).with_solved(evaluation, cost)
+    if aim is None or not aim.several:
+        return found
+    *earlier, last = found.record.rounds
+    covered = hypervolume(found.record.trials, aim.objective.goals, aim.reference)
+    return replace(found, record=replace(found.record, rounds=(*earlier, replace(last, hypervolume=covered))))
 
 
 class _Search:
@@ -171,7 +195,8 @@ class _Search:
         start, batch = time.process_time(), self.settings.batch_size
         rng = np.random.default_rng([self.settings.seed, iteration])
         seeded = [] if self.all_planted else self._seeded()[iteration * batch : (iteration + 1) * batch]
-        chooser = self.proposer if iteration and self.proposer.ready else self.first
+        looked = any(trial.generator == self.first.name for trial in self.trials)
+        chooser = self.proposer if looked and self.proposer.ready else self.first
         proposals, note = _fresh(self.space, chooser, iteration, batch, seeded, self.trials, rng)
         return Proposed(
             iteration=iteration,

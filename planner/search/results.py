@@ -14,25 +14,19 @@ class SearchResult:
     best: Evaluation | None
     unanswered: int = 0
 
-    def with_solved(self, evaluation: Evaluation) -> "SearchResult":
-        """The result with one more trial, of a layout that was solved for."""
+    def with_solved(self, evaluation: Evaluation, cost: Round) -> "SearchResult":
+        """The result with one more trial, of a layout that was solved for; `cost` is its round (its number aside)."""
         trials, before = self.record.trials, self.best.throughput_rps if self.best else 0.0
         iteration = 1 + max((trial.iteration for trial in trials), default=-1)
         solved = Proposal(parameters=(), layout=evaluation.layout, generator=SearchMethod.EXACT.value)
         trial = trial_of(len(trials), iteration, solved, evaluation)
         better = evaluation.throughput_rps > before
-        cost = Round(
-            iteration=iteration,
-            evaluations=1,
-            best_rps=max(evaluation.throughput_rps, before),
-            generation_cpu_s=None,
-            evaluation_cpu_s=None,
-        )
+        best_rps = max(evaluation.throughput_rps, before)
         record = replace(
             self.record,
             trials=(*trials, trial),
             best_trial=trial.index if better else self.record.best_trial,
-            rounds=(*self.record.rounds, cost),
+            rounds=(*self.record.rounds, replace(cost, iteration=iteration, evaluations=1, best_rps=best_rps)),
             frontier=(trial.index,) if better and trial.goals else self.record.frontier,
         )
         return replace(self, record=record, best=evaluation if better else self.best)

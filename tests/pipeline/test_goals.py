@@ -10,6 +10,7 @@ import pytest
 from pipeline_scenarios import small
 
 import planner
+from planner import layouts
 from planner.audit import audit
 from planner.domain import (
     Assignment,
@@ -21,6 +22,7 @@ from planner.domain import (
     Phase,
     Plan,
     Scenario,
+    SearchRecord,
     SloSettings,
     Trial,
     Workload,
@@ -31,6 +33,7 @@ from planner.files import encode_plan
 from planner.goals import headroom, reference_values
 from planner.goodput import goodput_of, service_at
 from planner.pipeline import plan
+from planner.search import Aim, SearchResult
 from planner.workload import divide
 
 COUNTS = {"H200": 64, "H20": 64}
@@ -308,3 +311,31 @@ def test_the_audit_names_what_does_not_fit(found: Plan, load: Workload, place: i
     with pytest.raises(InconsistentPlanError) as caught:
         audit(broken, load)
     assert words in caught.value.message
+
+
+def test_islands_that_serve_nothing_are_not_rented(found: Plan, load: Workload) -> None:
+    """The same islands with and without two that cannot hold the model: the same trial, price included."""
+    evaluator = Evaluator(found.scenario, load)
+    best = found.search.trials[found.search.best_trial].layout
+    padded = Layout.of(
+        [*(island for island, count in best.counts for _ in range(count)), *[IslandClass(gpu="H20", size=2)] * 2]
+    )
+    assert replace(evaluator.evaluate(padded), cpu_s=0.0) == replace(evaluator.evaluate(best), cpu_s=0.0)
+    assert all(island.phase is not None for island in found.islands)
+
+
+def test_a_layout_that_was_solved_for_instead_is_told_with_its_volume() -> None:
+    """A search that can only try islands too small to serve."""
+    tiny = {"method": "direct", "iterations": 1, "batch_size": 2, "slots": 8, "seed": 3, "min_island_size": 2}
+    scenario = asked({"kind": "pareto", "goals": ["rate", "price"]}, search=tiny)
+    evaluator = Evaluator(scenario, divide(scenario.workload, scenario.ranges.width))
+    nothing = SearchResult(record=SearchRecord(trials=(), best_trial=0), best=None)
+    aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
+    answer, result = layouts._solved_instead(scenario, evaluator, aim, nothing)
+    (last,) = result.record.rounds
+    assert answer is None
+    assert last.hypervolume is not None
+    assert last.hypervolume > 0
+    assert last.note
+    assert last.generation_cpu_s is not None
+    assert result.record.frontier == (0,)

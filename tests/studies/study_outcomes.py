@@ -16,7 +16,13 @@ def experiment(name: str, request: Request | None = None) -> Experiment:
     return next(one for one in experiments(request or Request()) if one.name == name)
 
 
-def outcome(name: str, rates: Rates, *, cpu_s: Mapping[float, float] | None = None, optimum: float = 1000.0):
+def outcome(
+    name: str,
+    rates: Rates,
+    *,
+    cpu_s: Mapping[float, float] | None = None,
+    optimum: float | Mapping[float, float] = 1000.0,
+) -> ExperimentOutcome:
     """An experiment that found `rates`, each round of each value taking `cpu_s`, a quarter of it for judging."""
     asked = experiment(name)
     return ExperimentOutcome(
@@ -25,7 +31,7 @@ def outcome(name: str, rates: Rates, *, cpu_s: Mapping[float, float] | None = No
             CaseOutcome(
                 case=case,
                 trials=tuple(_trial(seed, row, (cpu_s or {}).get(case.value, 1.0)) for seed, row in enumerate(rows)),
-                optimum=Optimum(rate_rps=optimum, bound_rps=optimum, proven=True, layout="H200 2x64"),
+                optimum=_optimum(optimum if isinstance(optimum, float) else optimum[case.value]),
             )
             for case in asked.cases
             if (rows := rates.get(case.value))
@@ -56,3 +62,7 @@ def study(figures: Sequence[str], *outcomes: ExperimentOutcome) -> Study:
         islands=(),
         findings=findings(figures, outcomes, ()),
     )
+
+
+def _optimum(rate_rps: float) -> Optimum:
+    return Optimum(rate_rps=rate_rps, bound_rps=rate_rps, proven=True, layout="H200 2x64")

@@ -96,13 +96,14 @@ def test_slots(rates: tuple[float, float], holds: bool) -> None:
     assert verdict("5.12", found)[0] is holds
 
 
-@pytest.mark.parametrize(("mixed", "holds"), [(150, True), (90, False)])
-def test_mixed_fleets(mixed: float, holds: bool) -> None:
-    rates = {0.0: mixed, 1.0: mixed, 2.0: 50, 3.0: 50, 4.0: 100, 5.0: 100}
-    found = study(["table5.1"], outcome("inventories", {value: [[rate]] for value, rate in rates.items()}))
-    (claim,) = found.findings
+@pytest.mark.parametrize(("optimum", "holds"), [(150.0, True), (90.0, False)])
+def test_mixed_fleets_are_compared_by_their_optima(optimum: float, holds: bool) -> None:
+    rates = {0.0: 80, 1.0: 80, 2.0: 50, 3.0: 50, 4.0: 100, 5.0: 100}
+    optima = {0.0: optimum, 1.0: optimum, 2.0: 50.0, 3.0: 50.0, 4.0: 100.0, 5.0: 100.0}
+    searched = outcome("inventories", {value: [[rate]] for value, rate in rates.items()}, optimum=optima)
+    (claim,) = study(["table5.1"], searched).findings
     assert claim.holds is holds
-    assert f"a/c {mixed / 100:.2f}, b/c 0.50 (optima 1.00, 1.00; paper 1.27, 1.43)" in claim.numbers
+    assert f"a/c 0.80, b/c 0.50 (optima {optimum / 100:.2f}, 0.50; paper 1.27, 1.43)" in claim.numbers
 
 
 def test_page_and_frames_hold_the_numbers() -> None:
