@@ -19,7 +19,6 @@ from planner.workload import divide, summarize
 pytestmark = pytest.mark.bench
 
 BATCH = 16
-ROUNDS_BEFORE = 2
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +32,10 @@ def cpu_seconds(call: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def judged(scenario: Scenario, workload: Workload) -> list[Trial]:
-    """Layouts of the first rounds, judged."""
+def judged(scenario: Scenario, workload: Workload, rounds: int) -> list[Trial]:
+    """Layouts spread over the space, judged."""
     space, rng = space_of(scenario.inventory, scenario.search), np.random.default_rng(0)
-    points = [space.canonical(point) for point in space.spread(BATCH * ROUNDS_BEFORE, rng)]
+    points = [space.canonical(point) for point in space.spread(BATCH * rounds, rng)]
     found = Evaluator(scenario, workload)([space.layout(point) for point in points])
     return [
         Trial(
@@ -54,7 +53,7 @@ def judged(scenario: Scenario, workload: Workload) -> list[Trial]:
 def ours(inventory: Inventory, settings: SearchSettings, trials: list[Trial]) -> float:
     proposer = AxProposer(space_of(inventory, settings), settings)
     proposer.tell(trials)
-    return cpu_seconds(lambda: proposer.propose(BATCH, ROUNDS_BEFORE, np.random.default_rng(0)))
+    return cpu_seconds(lambda: proposer.propose(BATCH, 1, np.random.default_rng(0)))
 
 
 def default_client(inventory: Inventory, settings: SearchSettings, trials: list[Trial]) -> float:
@@ -78,9 +77,10 @@ def default_client(inventory: Inventory, settings: SearchSettings, trials: list[
     return cpu_seconds(lambda: client.get_next_trials(BATCH))
 
 
-def test_a_round_of_candidates_against_the_default_client(scenario: Scenario) -> None:
+@pytest.mark.parametrize("rounds", [2, 8])
+def test_a_round_of_candidates_against_the_default_client(scenario: Scenario, rounds: int) -> None:
     workload = divide(scenario.workload, scenario.ranges.width)
-    trials = judged(scenario, workload)
+    trials = judged(scenario, workload, rounds)
     ours(scenario.inventory, scenario.search, trials)  # imports and first use
     mine = ours(scenario.inventory, scenario.search, trials)
     theirs = default_client(scenario.inventory, scenario.search, trials)
