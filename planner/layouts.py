@@ -23,7 +23,7 @@ def find_layout(
 ) -> tuple[LayoutAnswer | None, SearchResult]:
     """The layouts tried, and the exact method's answer where it was asked for.
 
-    Raises as `solve_layout` and `optimize` do.
+    Raises as `solve_layout` and `optimize` do, and KeyboardInterrupt where the search was cut short with nothing found.
     """
     if is_exact(scenario):
         try:
@@ -34,7 +34,9 @@ def find_layout(
     aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
     seeds = partial(seeds_of, scenario, evaluator)
     result = optimize(scenario.inventory, scenario.search, evaluator, progress, aim=aim, journal=journal, seeds=seeds)
-    if result.best is None and not result.unanswered and not result.record.interrupted:
+    if result.best is None and result.record.interrupted:
+        raise KeyboardInterrupt
+    if result.best is None and not result.unanswered:
         return _solved_instead(scenario, evaluator, aim, result)
     return None, result
 

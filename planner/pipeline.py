@@ -30,8 +30,6 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: Se
     with open_evaluator(scenario, workload) as evaluator:
         require_room(scenario, workload, evaluator)
         answer, result = find_layout(scenario, evaluator, progress, journal)
-        if result.record.interrupted and result.best is None:
-            raise KeyboardInterrupt
         if result.best is None or result.best.assignment is None:
             raise nothing_found(scenario, workload, [t.error for t in result.record.trials], result.unanswered)
         layout, assignment = result.best.layout, result.best.assignment

@@ -100,7 +100,16 @@ class Workers:
 
     def _submitted(self, function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> list[Future[Answer]]:
         with deaf_to_interrupts():  # the pool starts its processes when it is first asked
-            return [self._pool.submit(function, *task) for task in tasks]
+            return [self._submit(function, task) for task in tasks]
+
+    def _submit(self, function: Callable[..., Answer], task: tuple[Any, ...]) -> Future[Answer]:
+        """A pool that broke meanwhile (by an earlier task of the same batch) is told as the future's error."""
+        try:
+            return self._pool.submit(function, *task)
+        except BrokenProcessPool as error:
+            future: Future[Answer] = Future()
+            future.set_exception(error)
+            return future
 
 
 def _answered(future: Future[Answer]) -> bool:

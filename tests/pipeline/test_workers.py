@@ -86,3 +86,19 @@ def test_an_evaluation_that_raises_is_recorded_with_its_reason(
     found = list(evaluator([layout(16, 32), layout(8, 16)]))
     assert [one.failed for one in found] == [True, True]
     assert all(one.error.startswith("AttributeError") and "settings" in one.error for one in found)
+
+
+def test_a_pool_that_broke_between_two_tasks_of_a_batch_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The death of a worker may be noticed while later tasks are still being handed over."""
+    with Workers(2) as workers:
+        submit, seen = workers._pool.submit, []
+
+        def broken_after_two(*task: object) -> object:
+            seen.append(task)
+            if len(seen) > 2:
+                raise BrokenProcessPool("a child process terminated abruptly")
+            return submit(*task)
+
+        monkeypatch.setattr(workers._pool, "submit", broken_after_two)
+        tasks = [(k, "well") for k in range(5)]
+        assert list(workers.run(answer, tasks)) == [answer(*task) for task in tasks]
