@@ -1,6 +1,21 @@
 """Frozen records and the protocols between stages. Knows nothing but `units` and `errors`."""
 
 from planner.domain.assignment import Assignment, Duty, Flow
+from planner.domain.cluster import (
+    CORE_GROUP_SIZE,
+    MOST_GPUS_OF_A_NODE,
+    Cluster,
+    ClusterNode,
+    FlexTopo,
+    Nic,
+    NodeGpu,
+    NumaNode,
+    Pod,
+    PodClass,
+    Taint,
+    TopologyEdge,
+    Vertex,
+)
 from planner.domain.efficiency import Calibration, Factor, Origin
 from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
 from planner.domain.frontier import Frontier, FrontierPoint
@@ -12,12 +27,28 @@ from planner.domain.layout import (
     Layout,
     ParallelConfig,
     Phase,
+    Reach,
 )
 from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.objective import Certificate, CurrentIsland, Goal, ObjectiveKind, ObjectiveSettings, Pick
 from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
+from planner.domain.placement import (
+    Alignment,
+    ClusterState,
+    FragmentShare,
+    IslandSite,
+    PlacedPart,
+    Placement,
+    PlacementDemand,
+    PlacementSettings,
+    PlacementWeights,
+    Qos,
+    ScorePart,
+    Shortfall,
+    Victim,
+)
 from planner.domain.plan import Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.scenario import (
@@ -50,9 +81,13 @@ from planner.domain.search_record import (
 from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
 from planner.domain.service import RangeService, Service
 from planner.domain.slo import RangeSlo, SloSettings
+from planner.domain.soundness import require_sound
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
+    "CORE_GROUP_SIZE",
+    "MOST_GPUS_OF_A_NODE",
+    "Alignment",
     "Assignment",
     "AssignmentSettings",
     "Attention",
@@ -61,6 +96,9 @@ __all__ = [
     "CalibrationFit",
     "Certificate",
     "ClassPerformance",
+    "Cluster",
+    "ClusterNode",
+    "ClusterState",
     "ConfigurationRates",
     "CostMode",
     "CostSettings",
@@ -73,9 +111,11 @@ __all__ = [
     "Evaluation",
     "Experts",
     "Factor",
+    "FlexTopo",
     "Flow",
     "Forgetful",
     "Formulation",
+    "FragmentShare",
     "Frontier",
     "FrontierPoint",
     "Goal",
@@ -86,6 +126,7 @@ __all__ = [
     "Inventory",
     "InventoryItem",
     "IslandClass",
+    "IslandSite",
     "Judged",
     "JudgedMeasurement",
     "KvFlow",
@@ -97,6 +138,9 @@ __all__ = [
     "MlaAttention",
     "ModelSpec",
     "NetworkSettings",
+    "Nic",
+    "NodeGpu",
+    "NumaNode",
     "ObjectiveKind",
     "ObjectiveSettings",
     "Origin",
@@ -107,35 +151,51 @@ __all__ = [
     "PhasePerformance",
     "PhaseWorth",
     "Pick",
+    "PlacedPart",
+    "Placement",
+    "PlacementDemand",
+    "PlacementSettings",
+    "PlacementWeights",
     "Plan",
     "PlannedIsland",
+    "Pod",
+    "PodClass",
     "Price",
     "Proposal",
     "Proposed",
     "Provenance",
+    "Qos",
     "RangeHeadroom",
     "RangeService",
     "RangeSettings",
     "RangeSlo",
+    "Reach",
     "ReportProgress",
     "RequestTrace",
     "Round",
     "Route",
     "Scenario",
+    "ScorePart",
     "SearchJournal",
     "SearchMethod",
     "SearchRecord",
     "SearchSettings",
     "Sensitivity",
     "Service",
+    "Shortfall",
     "SizeSet",
     "SloSettings",
     "Source",
     "StepExplanation",
     "Surrogate",
+    "Taint",
+    "TopologyEdge",
     "Trial",
+    "Vertex",
+    "Victim",
     "WarmStart",
     "Workload",
     "kv_gb",
     "no_progress",
+    "require_sound",
 ]

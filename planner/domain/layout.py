@@ -41,11 +41,28 @@ class Inventory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Reach:
+    """Where the GPUs of a placed island's replicas lie; of the worst replica, as a collective waits for the last GPU.
+
+    `foreign`: the largest share of a replica's GPUs that one of them reaches over its NIC alone. `crossing`: the
+    largest share that lies under another access switch. `path`: what is left of the NIC's rate on the way to the
+    islands that it exchanges KV caches with.
+    """
+
+    foreign: float = 0.0
+    crossing: float = 0.0
+    path: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class IslandClass:
-    """Islands that cannot be told apart: `size` GPUs of the type `gpu`."""
+    """Islands that cannot be told apart: `size` GPUs of the type `gpu`. `reach` and `phase` belong to placed islands
+    alone: a tuple of none or one."""
 
     gpu: str
     size: int
+    phase: tuple[Phase, ...] = ()
+    reach: tuple[Reach, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from planner.domain.layout import Phase
 class ObjectiveKind(StrEnum):
     """`rate`: most requests/s of the inventory. `budget`: most for a rent. `target`: cheapest fleet for a rate.
 
-    `per_dollar`: most requests per USD. `watts`: least watts for a rate. `pareto`: several goals, a frontier. All but
-    `rate` (and `pareto` without price and watts) choose how many GPUs to rent.
+    `per_dollar`: most requests per USD. `watts`: least watts for a rate. `pareto`: several goals, a frontier. `placed`:
+    most requests/s once the islands are put on a cluster's nodes. All but `rate` and `placed` (and `pareto` without
+    price and watts) choose how many GPUs to rent.
     """
 
     RATE = "rate"
@@ -19,6 +20,7 @@ class ObjectiveKind(StrEnum):
     PER_DOLLAR = "per_dollar"
     WATTS = "watts"
     PARETO = "pareto"
+    PLACED = "placed"
 
 
 class Goal(StrEnum):
@@ -85,7 +87,7 @@ class ObjectiveSettings:
         """Whether the number of GPUs is chosen, up to the inventory."""
         if self.kind is ObjectiveKind.PARETO:
             return Goal.PRICE in self.goals or Goal.WATTS in self.goals
-        return self.kind is not ObjectiveKind.RATE
+        return self.kind not in (ObjectiveKind.RATE, ObjectiveKind.PLACED)
 
     @property
     def minimises(self) -> bool:

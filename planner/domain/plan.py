@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from planner.domain.efficiency import Origin
-from planner.domain.layout import ParallelConfig, Phase
+from planner.domain.layout import ParallelConfig, Phase, Reach
 from planner.domain.objective import Certificate
+from planner.domain.placement import Placement
 from planner.domain.scenario import Scenario
 from planner.domain.search_record import SearchRecord
 from planner.domain.sensitivity import Sensitivity
@@ -16,7 +17,7 @@ class PlannedIsland:
     """One island of the plan. `batch_size` is the largest batch of the ranges it serves (0: idle).
 
     `utilisation` is the busy share of its time at the plan's throughput; `rate_rps` the requests it then serves.
-    `phase` is None for an island that serves nothing; `note` says why.
+    `phase` is None for an island that serves nothing; `note` says why. `reach`: where a placed island lies.
     """
 
     id: str
@@ -30,6 +31,7 @@ class PlannedIsland:
     utilisation: float
     price_usd_per_hour: float
     note: str = ""
+    reach: Reach | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,7 @@ class Plan:
     """The planner's answer to one scenario.
 
     `flows` are empty where the scenario has no network; `network_bottleneck` names the part of it that holds the rate
-    back (empty: none does).
+    back (empty: none does). With a `placement` the rates are those of the islands where they lie.
     """
 
     scenario: Scenario
@@ -118,6 +120,7 @@ class Plan:
     sensitivity: Sensitivity | None = None
     flows: tuple[KvFlow, ...] = ()
     network_bottleneck: str = ""
+    placement: Placement | None = None
 
     @property
     def fleet(self) -> dict[str, int]:

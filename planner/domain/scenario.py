@@ -3,12 +3,14 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from planner.domain.cluster import Cluster
 from planner.domain.efficiency import Calibration
-from planner.domain.layout import Inventory, Layout
+from planner.domain.layout import Inventory, Layout, Reach
 from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
 from planner.domain.network import NetworkSettings
 from planner.domain.objective import ObjectiveSettings
+from planner.domain.placement import PlacementSettings
 from planner.domain.slo import SloSettings
 from planner.domain.workload import LengthProfile
 
@@ -106,7 +108,8 @@ class CostSettings:
     multi-token prediction drafts a step, each accepted with `mtp_acceptance` if those before were.
     `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `gpus_per_switch` and
     `cross_switch_bandwidth`: GPUs under one access switch, and what is left of the NIC rate between switches.
-    `calibration` stands over the built-in factors; `profile` is what the tabulated source looks up.
+    `calibration` stands over the built-in factors; `profile` is what the tabulated source looks up. `reach`: where a
+    placed replica lies (None: as compactly as NVLink domains and switches allow).
     """
 
     mode: CostMode = CostMode.DEFAULT
@@ -123,6 +126,7 @@ class CostSettings:
     source: CostSource = CostSource.ANALYTIC
     calibration: Calibration | None = None
     profile: tuple[Measurement, ...] = ()
+    reach: Reach | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +202,7 @@ class InputHash:
 class Scenario:
     """Model, workload, inventory and settings. `workload` keeps exact lengths; the pipeline cuts the ranges.
 
-    `network` is None where KV transfer is taken to be free.
+    `network` is None where KV transfer is taken to be free; `cluster` is None where islands are not put on nodes.
     """
 
     name: str
@@ -213,3 +217,5 @@ class Scenario:
     search: SearchSettings = field(default_factory=SearchSettings)
     inputs: tuple[InputHash, ...] = ()
     network: NetworkSettings | None = None
+    cluster: Cluster | None = None
+    placement: PlacementSettings = field(default_factory=PlacementSettings)

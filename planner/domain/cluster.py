@@ -1,0 +1,177 @@
+"""A real cluster: nodes with their hardware topology, and the pods that hold parts of them."""
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+MOST_GPUS_OF_A_NODE = 16
+"""More than any host has today; a node's GPUs are kept as bits of one word."""
+
+CORE_GROUP_SIZE = 8
+
+
+class PodClass(StrEnum):
+    """What a pod is for: a service that answers users, work that can wait, capacity that may go at any moment."""
+
+    ONLINE = "online"
+    OFFLINE = "offline"
+    SPOT = "spot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumaNode:
+    """A NUMA node: its socket, its CPU cores (ids of the operating system), its memory (0: not known)."""
+
+    id: int
+    socket: int
+    cores: tuple[int, ...] = ()
+    memory_gb: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGpu:
+    """One GPU of a node and the NUMA node that it is nearest to."""
+
+    index: int
+    uuid: str
+    numa: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nic:
+    """A network card and the NUMA node that it is nearest to."""
+
+    name: str
+    numa: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """What keeps pods off a node; `effect` as in Kubernetes (NoSchedule, PreferNoSchedule, NoExecute)."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNode:
+    """A machine. `gpu` is the type of all its GPUs ("": it has none); `cpus` and `memory_gb` are what pods may have.
+
+    `asw` is its access switch, `aggregation` the switch above ("": not known).
+    """
+
+    name: str
+    gpu: str
+    gpus: tuple[NodeGpu, ...]
+    numa_nodes: tuple[NumaNode, ...]
+    cpus: float
+    memory_gb: float
+    asw: str
+    aggregation: str = ""
+    nics: tuple[Nic, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod that runs on a node, and what it holds there.
+
+    `gpus` are indices on its node; where `gpu_request` is more than those, nobody said which ones it holds, and the
+    node takes no further GPU work. `cores` are pinned core ids (none: it floats, and only its request `cpus` counts).
+    `checkpoint_age_s`: work that an eviction would lose (None: nothing is known). `node_selector`: labels that its node
+    must have; `anti_affinity`: pods of one such group never share a node. A `locked` pod is never moved or evicted.
+    """
+
+    name: str
+    node: str
+    namespace: str = "default"
+    cpus: float = 0.0
+    memory_gb: float = 0.0
+    gpus: tuple[int, ...] = ()
+    gpu_request: int = 0
+    cores: tuple[int, ...] = ()
+    priority: int = 0
+    preemptible: bool = False
+    kind: PodClass = PodClass.ONLINE
+    checkpoint_age_s: float | None = None
+    node_selector: tuple[tuple[str, str], ...] = ()
+    anti_affinity: str = ""
+    locked: bool = False
+
+    @property
+    def key(self) -> str:
+        """The pod's name in its namespace."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs that it holds, whether or not it is known which."""
+        return max(self.gpu_request, len(self.gpus))
+
+    @property
+    def gpus_known(self) -> bool:
+        """Whether it is known which GPUs it holds."""
+        return self.gpu_count == len(self.gpus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Nodes and the pods on them. `notes`: what an import assumed, in words."""
+
+    name: str
+    nodes: tuple[ClusterNode, ...]
+    pods: tuple[Pod, ...] = ()
+    core_group_size: int = CORE_GROUP_SIZE
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gpus(self) -> dict[str, int]:
+        """GPUs of each type."""
+        counts: Counter[str] = Counter()
+        for node in self.nodes:
+            if node.gpus:
+                counts[node.gpu] += len(node.gpus)
+        return dict(sorted(counts.items()))
+
+    @property
+    def idle_gpus(self) -> dict[str, int]:
+        """GPUs of each type that no pod holds."""
+        types = {node.name: node.gpu for node in self.nodes}
+        idle = Counter(self.gpus)
+        for pod in self.pods:
+            if pod.gpu_count:
+                idle[types[pod.node]] -= pod.gpu_count
+        return {gpu: idle[gpu] for gpu in self.gpus}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vertex:
+    """A piece of hardware in a FlexTopo graph; `kind` is Socket, NUMANode, CoreGroup, CPUCore or GPU."""
+
+    id: str
+    kind: str
+    attributes: tuple[tuple[str, str | int | float | bool | None], ...] = ()
+
+    def get(self, name: str) -> str | int | float | bool | None:
+        """An attribute; None where it is not given."""
+        return dict(self.attributes).get(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyEdge:
+    """A relation of two pieces of hardware; `kind` is host, contain, localized or nearby (the agent: contains)."""
+
+    source: str
+    target: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlexTopo:
+    """The FlexTopo object of one node (paper, table 2): hardware as a graph, with who uses what."""
+
+    node: str
+    vertices: tuple[Vertex, ...]
+    edges: tuple[TopologyEdge, ...]
