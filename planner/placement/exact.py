@@ -1,0 +1,97 @@
+"""The best placement of a few islands on a few nodes, by enumeration.
+
+GPUs of one NUMA node are alike, so a group's choice is a node and how many GPUs it takes of each of its NUMA nodes;
+groups of a replica, and replicas of an island, are alike, too, and are listed in ascending order of their choices.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+from planner.domain import MOST_GPUS_OF_A_NODE, PlacementDemand, PlacementWeights
+from planner.placement.fleet import Ask, Occupancy
+from planner.placement.scoring import score_of, terms_of
+from planner.placement.shapes import Counts, admits, offered
+from planner.placement.sites import Held, Site, ask_of
+
+MOST_NODES = 3
+MOST_STEPS = 40_000
+"""Groups tried before enumeration is given up."""
+
+Choice = tuple[int, Counts]
+
+
+@dataclass(slots=True)
+class _Search:
+    """One enumeration: the best complete placement so far."""
+
+    occupancy: Occupancy
+    weights: PlacementWeights
+    demands: Sequence[PlacementDemand]
+    asks: list[Ask]
+    steps: int = 0
+    best: tuple[float, tuple[Site, ...]] | None = None
+
+    def islands(self, at: int, done: tuple[Site, ...]) -> None:
+        """Go on with island `at`."""
+        if at == len(self.demands):
+            score = score_of(terms_of(done, self.occupancy, self.weights))
+            if self.best is None or score > self.best[0] + 1e-12:
+                self.best = (score, done)
+            return
+        demand = self.demands[at]
+        self.groups(at, done, (), demand.replicas * demand.groups, None)
+
+    def groups(self, at: int, done: tuple[Site, ...], held: tuple[Held, ...], left: int, last: Choice | None) -> None:
+        """Go on with the next of the `left` groups of island `at`, from the choice `last` on."""
+        demand, ask = self.demands[at], self.asks[at]
+        if not left:
+            size = demand.groups
+            replicas = tuple(held[k : k + size] for k in range(0, len(held), size))
+            self.islands(at + 1, (*done, Site(demand, ask, replicas)))
+            return
+        fresh = len(held) % demand.groups == 0 and demand.groups > 1  # a replica begins: its first group is free
+        for choice in list(self.choices(ask)):
+            if last is not None and not fresh and choice < last:
+                continue
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                return
+            node, gpus = choice
+            cores = self.occupancy.hold(node, ask, gpus)
+            self.groups(at, done, (*held, Held(node, gpus, cores)), left - 1, choice)
+            self.occupancy.give_back(node, ask, gpus, cores)
+
+    def choices(self, ask: Ask) -> Iterator[Choice]:
+        """Every place that one group may take now."""
+        for node, groups in self.occupancy.groups(ask).items():
+            if groups:
+                shape = self.occupancy.fleet.shapes[node]
+                there = offered(shape, self.occupancy.gpus[node], self.occupancy.cores[node], ask.kind)
+                yield from ((node, x) for x in vectors(there, ask.kind.tp) if admits(shape, ask.kind, x))
+
+
+@cache
+def vectors(most: Counts, total: int) -> tuple[Counts, ...]:
+    """Every way to take `total` of `most`."""
+    return tuple(x for x in product(*(range(count + 1) for count in most)) if sum(x) == total)
+
+
+def best_of_all(
+    occupancy: Occupancy, demands: Sequence[PlacementDemand], weights: PlacementWeights
+) -> tuple[Site, ...] | None:
+    """The complete placement of the best score, which `occupancy` then holds; None where there is none, or where there
+    are too many to try."""
+    if sum(demand.replicas * demand.groups for demand in demands) > MOST_GPUS_OF_A_NODE * MOST_NODES:
+        return None
+    asks = [ask_of(demand) for demand in demands]
+    if len({node for ask in asks for node in occupancy.groups(ask)}) > MOST_NODES:
+        return None
+    search = _Search(occupancy.copy(), weights, demands, asks)
+    search.islands(0, ())
+    if search.best is None or search.steps > MOST_STEPS:
+        return None
+    for site in search.best[1]:
+        site.enter(occupancy)
+    return search.best[1]

@@ -1,0 +1,322 @@
+"""A cluster as the placer needs it: nodes by number, their hardware shared, and what is still free on each.
+
+`Fleet` never changes; `Occupancy` does, and forgets nothing that `Fleet` could not give back.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from planner.domain import Cluster, ClusterNode, Pod, Taint
+from planner.placement.shapes import Counts, GroupKind, Shape, capacity, minus, offered, take
+
+ROUNDING = 1e-6
+REPELLING = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Nodes by number; `switches` and `aggregations` by number, too, with the nodes under each switch.
+
+    `open`: nodes whose free GPUs are known one by one. `free_*` are the state in which placing begins.
+    """
+
+    cluster: Cluster
+    nodes: tuple[ClusterNode, ...]
+    shapes: tuple[Shape, ...]
+    switch_of: tuple[int, ...]
+    switches: tuple[str, ...]
+    aggregation_of: tuple[int, ...]
+    members: tuple[tuple[int, ...], ...]
+    open: tuple[bool, ...]
+    free_gpus: tuple[Counts, ...]
+    free_cores: tuple[Counts, ...]
+    free_cpus: tuple[float, ...]
+    free_memory_gb: tuple[float, ...]
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "Fleet":
+        """The fleet of a sound cluster (`require_sound`)."""
+        number = {node.name: k for k, node in enumerate(cluster.nodes)}
+        pods: dict[int, list[Pod]] = defaultdict(list)
+        for pod in cluster.pods:
+            pods[number[pod.node]].append(pod)
+        shapes = _shapes(cluster.nodes)
+        left = [
+            _left(node, shape, pods.get(k, ()))
+            for k, (node, shape) in enumerate(zip(cluster.nodes, shapes, strict=True))
+        ]
+        switches = sorted({node.asw for node in cluster.nodes})
+        switch_number = {name: k for k, name in enumerate(switches)}
+        switch_of = tuple(switch_number[node.asw] for node in cluster.nodes)
+        members: list[list[int]] = [[] for _ in switches]
+        for k, switch in enumerate(switch_of):
+            members[switch].append(k)
+        above = [cluster.nodes[nodes[0]].aggregation for nodes in members]
+        aggregations = sorted(set(above))
+        return cls(
+            cluster=cluster,
+            nodes=cluster.nodes,
+            shapes=shapes,
+            switch_of=switch_of,
+            switches=tuple(switches),
+            aggregation_of=tuple(aggregations.index(name) if name else -1 for name in above),
+            members=tuple(map(tuple, members)),
+            open=tuple(all(pod.gpus_known for pod in pods.get(k, ())) for k in range(len(cluster.nodes))),
+            free_gpus=tuple(one.gpus for one in left),
+            free_cores=tuple(one.cores for one in left),
+            free_cpus=tuple(one.cpus for one in left),
+            free_memory_gb=tuple(one.memory_gb for one in left),
+        )
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """The number of each node, by name."""
+        return {node.name: k for k, node in enumerate(self.nodes)}
+
+    @cached_property
+    def pods_of(self) -> dict[int, tuple[Pod, ...]]:
+        """The pods of every node that has some."""
+        found: dict[int, list[Pod]] = defaultdict(list)
+        for pod in self.cluster.pods:
+            found[self.number[pod.node]].append(pod)
+        return {k: tuple(pods) for k, pods in found.items()}
+
+    def of_type(self, gpus: Iterable[str]) -> list[int]:
+        """Numbers of the nodes with GPUs of these types."""
+        wanted = set(gpus)
+        return [k for k, node in enumerate(self.nodes) if node.gpus and node.gpu in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    gpus: Counts
+    cores: Counts
+    cpus: float
+    memory_gb: float
+
+
+def _shapes(nodes: Sequence[ClusterNode]) -> tuple[Shape, ...]:
+    known: dict[object, Shape] = {}
+    found = []
+    for node in nodes:
+        key = (node.numa_nodes, tuple(gpu.numa for gpu in node.gpus))
+        if key not in known:
+            known[key] = Shape.of(node)
+        found.append(known[key])
+    shared = {shape: shape for shape in found}
+    return tuple(shared[shape] for shape in found)
+
+
+def _left(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> _Left:
+    at = {numa: k for k, numa in enumerate(shape.numa_ids)}
+    gpus, cores = list(shape.gpus), list(shape.cores)
+    numa_of_gpu = {gpu.index: at[gpu.numa] for gpu in node.gpus}
+    if any(pod.cores for pod in pods):
+        numa_of_core = {core: at[numa.id] for numa in node.numa_nodes for core in numa.cores}
+        for pod in pods:
+            for core in pod.cores:
+                cores[numa_of_core[core]] -= 1
+    for pod in pods:
+        for index in pod.gpus:
+            gpus[numa_of_gpu[index]] -= 1
+    return _Left(
+        gpus=tuple(gpus),
+        cores=tuple(cores),
+        cpus=node.cpus - sum(max(pod.cpus, len(pod.cores)) for pod in pods),  # pinned cores are gone in any case
+        memory_gb=node.memory_gb - sum(pod.memory_gb for pod in pods),
+    )
+
+
+def tolerated(node: ClusterNode, tolerations: Sequence[Taint]) -> bool:
+    """Whether a pod with these tolerations may stay on the node; a toleration without a key or value takes them all."""
+    return all(
+        any(
+            one.key in ("", taint.key) and one.value in ("", taint.value) and one.effect in ("", taint.effect)
+            for one in tolerations
+        )
+        for taint in node.taints
+        if taint.effect in REPELLING
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What alike groups ask for: a node of a GPU type with some labels, and a share of it."""
+
+    gpu: str
+    selector: tuple[tuple[str, str], ...]
+    kind: GroupKind
+    memory_gb_per_gpu: float
+
+    @property
+    def cores(self) -> int:
+        """Cores of a group."""
+        return self.kind.tp * self.kind.cores_per_gpu
+
+    @property
+    def memory_gb(self) -> float:
+        """Memory of a group."""
+        return self.kind.tp * self.memory_gb_per_gpu
+
+
+@dataclass(slots=True)
+class Occupancy:
+    """What is free on each node, and for every ask so far how many groups each node and switch can take.
+
+    `burden`: GPUs of a node that count as free, though somebody would have to be evicted from them.
+    """
+
+    fleet: Fleet
+    tolerations: tuple[Taint, ...]
+    gpus: dict[int, Counts]
+    cores: dict[int, Counts]
+    cpus: dict[int, float]
+    memory_gb: dict[int, float]
+    burden: dict[int, int]
+    _groups: dict[Ask, dict[int, int]]
+    _of_switch: dict[Ask, list[int]]
+
+    @classmethod
+    def of(cls, fleet: Fleet, tolerations: Sequence[Taint] = ()) -> "Occupancy":
+        """The state in which placing begins."""
+        return cls(
+            fleet,
+            tuple(tolerations),
+            dict(enumerate(fleet.free_gpus)),
+            dict(enumerate(fleet.free_cores)),
+            dict(enumerate(fleet.free_cpus)),
+            dict(enumerate(fleet.free_memory_gb)),
+            {},
+            {},
+            {},
+        )
+
+    def groups(self, ask: Ask) -> dict[int, int]:
+        """Groups that each suitable node can take."""
+        self._know(ask)
+        return self._groups[ask]
+
+    def of_switch(self, ask: Ask) -> list[int]:
+        """Groups that the nodes of each switch can take."""
+        self._know(ask)
+        return self._of_switch[ask]
+
+    def suits(self, node: int, ask: Ask) -> bool:
+        """Whether groups of this ask may lie on the node at all, however full it is."""
+        record = self.fleet.nodes[node]
+        return (
+            bool(record.gpus)
+            and record.gpu == ask.gpu
+            and self.fleet.open[node]
+            and (not ask.selector or set(ask.selector) <= set(record.labels))
+            and tolerated(record, self.tolerations)
+        )
+
+    def _know(self, ask: Ask) -> None:
+        if ask in self._groups:
+            return
+        suited = (node for node in range(len(self.fleet.nodes)) if self.suits(node, ask))
+        found = {node: self.room(node, ask) for node in suited}
+        by_switch = [0] * len(self.fleet.switches)
+        for node, groups in found.items():
+            by_switch[self.fleet.switch_of[node]] += groups
+        self._groups[ask], self._of_switch[ask] = found, by_switch
+
+    def room(self, node: int, ask: Ask) -> int:
+        """Groups that a node has room for now."""
+        shape = self.fleet.shapes[node]
+        groups = capacity(shape, offered(shape, self.gpus[node], self.cores[node], ask.kind), ask.kind)
+        if groups and ask.cores:
+            groups = min(groups, int((self.cpus[node] + ROUNDING) // ask.cores))
+            if shape.lists_cores:
+                groups = min(groups, sum(self.cores[node]) // ask.cores)
+        if groups and ask.memory_gb:
+            groups = min(groups, int((self.memory_gb[node] + ROUNDING) // ask.memory_gb))
+        return max(groups, 0)
+
+    def taken(self, node: int, ask: Ask) -> Counts | None:
+        """What the next group takes of a node; None where there is no room."""
+        if not self.groups(ask).get(node):
+            return None
+        shape = self.fleet.shapes[node]
+        return take(shape, offered(shape, self.gpus[node], self.cores[node], ask.kind), ask.kind)
+
+    def hold(self, node: int, ask: Ask, taken: Counts) -> Counts:
+        """Give `taken` GPUs of a node to one group; returns the cores that go with them, by NUMA node."""
+        shape = self.fleet.shapes[node]
+        cores = near_cores(self.cores[node], taken, ask.cores) if shape.lists_cores else (0,) * len(taken)
+        self._change(node, minus(self.gpus[node], taken), minus(self.cores[node], cores), -ask.cores, -ask.memory_gb)
+        return cores
+
+    def give_back(self, node: int, ask: Ask, taken: Counts, cores: Counts) -> None:
+        """Undo one `hold`."""
+        gpus = tuple(a + b for a, b in zip(self.gpus[node], taken, strict=True))
+        freed = tuple(a + b for a, b in zip(self.cores[node], cores, strict=True))
+        self._change(node, gpus, freed, ask.cores, ask.memory_gb)
+
+    def alone(self, node: int) -> "Occupancy":
+        """A copy in which only this node may be asked about and changed."""
+        return Occupancy(
+            self.fleet,
+            self.tolerations,
+            {node: self.gpus[node]},
+            {node: self.cores[node]},
+            {node: self.cpus[node]},
+            {node: self.memory_gb[node]},
+            {},
+            {},
+            {},
+        )
+
+    def evict(self, node: int, pods: Iterable[Pod]) -> None:
+        """Free what some pods of a node hold."""
+        going = {pod.key for pod in pods}
+        kept = [pod for pod in self.fleet.pods_of.get(node, ()) if pod.key not in going]
+        before = self.fleet.pods_of.get(node, ())
+        record, shape = self.fleet.nodes[node], self.fleet.shapes[node]
+        then, now = _left(record, shape, before), _left(record, shape, kept)
+        self._change(
+            node,
+            tuple(a + b - c for a, b, c in zip(self.gpus[node], now.gpus, then.gpus, strict=True)),
+            tuple(a + b - c for a, b, c in zip(self.cores[node], now.cores, then.cores, strict=True)),
+            now.cpus - then.cpus,
+            now.memory_gb - then.memory_gb,
+        )
+
+    def copy(self) -> "Occupancy":
+        """The same state, to try things on."""
+        return Occupancy(
+            self.fleet,
+            self.tolerations,
+            dict(self.gpus),
+            dict(self.cores),
+            dict(self.cpus),
+            dict(self.memory_gb),
+            dict(self.burden),
+            {},
+            {},
+        )
+
+    def _change(self, node: int, gpus: Counts, cores: Counts, cpus: float, memory_gb: float) -> None:
+        self.gpus[node], self.cores[node] = gpus, cores
+        self.cpus[node] += cpus
+        self.memory_gb[node] += memory_gb
+        switch = self.fleet.switch_of[node]
+        for ask, groups in self._groups.items():
+            if node in groups:
+                now = self.room(node, ask)
+                self._of_switch[ask][switch] += now - groups[node]
+                groups[node] = now
+
+
+def near_cores(free: Counts, gpus: Counts, wanted: int) -> Counts:
+    """`wanted` of the free cores: near the GPUs first, in proportion, then wherever there are some."""
+    total = sum(gpus)
+    taken = [min(have, wanted * count // total) for have, count in zip(free, gpus, strict=True)]
+    order = sorted(range(len(free)), key=lambda k: (gpus[k] == 0, k))
+    for k in order:
+        more = min(free[k] - taken[k], wanted - sum(taken))
+        taken[k] += more
+    return tuple(taken)

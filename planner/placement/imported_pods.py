@@ -1,0 +1,161 @@
+"""Which GPUs and cores pods hold, from what FlexTopo objects and the user say about them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from planner.domain import ClusterNode, Pod
+from planner.domain.node_report import NodeReport
+from planner.errors import InputError
+
+Notes = list[tuple[str, str]]
+UNKNOWN_GPUS = "takes no further GPU work, as nobody says which GPUs its pods hold (give --devices)"
+UNPINNED = "is taken as not pinned, as the cores that it reports are all of its node's, or others' too"
+ENDED = "claims hardware in FlexTopo, but is over: it holds nothing"
+GONE = "claims cores in FlexTopo, but is not in the list of pods: left out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What a pod claims of its node, as a source says."""
+
+    gpus: tuple[int, ...] = ()
+    cores: tuple[int, ...] = ()
+
+
+def claims_of(report: NodeReport, node: ClusterNode, notes: Notes) -> dict[str, Claims]:
+    """Claims by the pod's name as the source writes it. Cores of pods that float are not claimed.
+
+    The agent writes down the cores that a process may run on, the last pod over the others. Kubernetes never pins all
+    cores of a node (some stay for the system): where the agent leaves none free, the pod with the most floats. In
+    either dialect a pod on all cores floats, and a core with two users is nobody's own.
+    """
+    there = {core for numa in node.numa_nodes for core in numa.cores}
+    floating = {user for _, users in report.core_users if len(users) > 1 for user in users}
+    held = Counter(users[0] for core, users in report.core_users if len(users) == 1)
+    if held and len(report.core_users) >= len(there):
+        most = max(held.values())
+        floating |= {user for user, n in held.items() if n >= len(there) or (report.last_user_only and n == most)}
+    users = {gpu.used_by for gpu in report.gpus if gpu.used_by} | set(held) | floating
+    notes.extend((f"pod {user} on {node.name}", UNPINNED) for user in sorted(floating))
+    return {
+        user: Claims(
+            gpus=tuple(gpu.index for gpu in report.gpus if gpu.used_by == user),
+            cores=()
+            if user in floating
+            else tuple(core for core, by in report.core_users if by == (user,) and core in there),
+        )
+        for user in sorted(users)
+    }
+
+
+def pods_of_claims(node: str, claims: Mapping[str, Claims]) -> list[Pod]:
+    """Pods where FlexTopo is the only source of them; all else about them is unknown."""
+    return [
+        Pod(
+            name=user.rpartition("/")[2],
+            namespace=user.rpartition("/")[0] or "default",
+            node=node,
+            gpus=held.gpus,
+            gpu_request=len(held.gpus),
+            cores=held.cores,
+            cpus=float(len(held.cores)),
+        )
+        for user, held in claims.items()
+    ]
+
+
+def with_claims(
+    pods: Sequence[Pod], claims: Mapping[str, Claims], ended: Iterable[str], origin: str, notes: Notes
+) -> list[Pod]:
+    """The listed pods of one node with what FlexTopo says they hold."""
+    over = set(ended)
+    found: dict[str, Claims] = {}
+    for user, held in claims.items():
+        names = [pod.key for pod in pods if user in (pod.key, pod.name)]
+        if len(names) > 1:
+            raise _fault(origin, f"usedBy {user}", "name one pod", " and ".join(names))
+        if names:
+            found[names[0]] = held
+        elif any(user in (key, key.partition("/")[2]) for key in over):
+            notes.append((f"pod {user}", ENDED))
+        elif held.gpus:
+            raise _fault(origin, f"usedBy of gpu-{held.gpus[0]}", "be a pod of the list of pods on this node", user)
+        else:
+            notes.append((f"pod {user}", GONE))
+    return [_claimed(pod, found[pod.key], origin, notes) if pod.key in found else pod for pod in pods]
+
+
+def _fault(origin: str, what: str, rule: str, came: str) -> InputError:
+    return InputError(f"{origin}: {what} must {rule}; came {came}.", hint="Take both sources at the same time.")
+
+
+def _claimed(pod: Pod, held: Claims, origin: str, notes: Notes) -> Pod:
+    """A pod is pinned to as many cores as it asks for; who reports more floats."""
+    if pod.gpu_request and len(held.gpus) > pod.gpu_request:
+        raise _fault(
+            origin, f"GPUs used by pod {pod.key}", f"be at most the {pod.gpu_request} of its request", str(held.gpus)
+        )
+    cores = held.cores
+    if len(cores) > pod.cpus:
+        notes.append((f"pod {pod.key}", UNPINNED))
+        cores = ()
+    return replace(pod, gpus=held.gpus, gpu_request=max(pod.gpu_request, len(held.gpus)), cores=cores)
+
+
+def with_devices(
+    pods: Sequence[Pod], devices: Mapping[str, tuple[int | str, ...]], nodes: Mapping[str, ClusterNode], file: str
+) -> list[Pod]:
+    """The pods with the GPUs that the user's file gives them, by index or UUID."""
+    known = {pod.key for pod in pods}
+    for key in devices:
+        if key not in known:
+            raise InputError(f"{file}: {key} must be a running pod; no source lists it.", hint="Remove the line.")
+    return [_with_device(pod, devices[pod.key], nodes, file) if pod.key in devices else pod for pod in pods]
+
+
+def _with_device(pod: Pod, given: tuple[int | str, ...], nodes: Mapping[str, ClusterNode], file: str) -> Pod:
+    node = nodes.get(pod.node)
+    if node is None:
+        return pod  # told with every other pod on an unknown node
+    by_uuid = {gpu.uuid: gpu.index for gpu in node.gpus}
+    indices = {gpu.index for gpu in node.gpus}
+    for device in given:
+        if device not in (indices if isinstance(device, int) else by_uuid):
+            raise InputError(
+                f"{file}: {pod.key}: must list GPUs of node {node.name}; came {device!r}.",
+                hint=f"Its GPUs are {', '.join(f'{gpu.index} ({gpu.uuid})' for gpu in node.gpus) or 'none'}.",
+            )
+    gpus = tuple(sorted({device if isinstance(device, int) else by_uuid[device] for device in given}))
+    if pod.gpu_request and len(gpus) != pod.gpu_request:
+        raise InputError(
+            f"{file}: {pod.key}: must list the {pod.gpu_request} GPUs that the pod asks for; it lists {len(gpus)}.",
+            hint="Correct the list.",
+        )
+    if not set(pod.gpus) <= set(gpus):
+        raise InputError(
+            f"{file}: {pod.key}: GPUs must agree with the FlexTopo object of {node.name}; "
+            f"came {list(gpus)} and {list(pod.gpus)}.",
+            hint="Take both sources at the same time.",
+        )
+    return replace(pod, gpus=gpus, gpu_request=len(gpus))
+
+
+def with_deduced(pods: Sequence[Pod], nodes: Mapping[str, ClusterNode], notes: Notes) -> list[Pod]:
+    """GPUs that only one pod can hold: where one pod of a node is left, and as many GPUs as it asks for."""
+    by_node: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if pod.gpu_count:
+            by_node.setdefault(pod.node, []).append(pod)
+    deduced: dict[str, tuple[int, ...]] = {}
+    for name, held in by_node.items():
+        unknown = [pod for pod in held if not pod.gpus_known]
+        if not unknown or name not in nodes:
+            continue
+        taken = {gpu for pod in held for gpu in pod.gpus}
+        free = [gpu.index for gpu in nodes[name].gpus if gpu.index not in taken]
+        if len(unknown) == 1 and len(free) == unknown[0].gpu_count - len(unknown[0].gpus):
+            deduced[unknown[0].key] = tuple(sorted([*unknown[0].gpus, *free]))
+        else:
+            notes.append((f"node {name}", UNKNOWN_GPUS))
+    return [replace(pod, gpus=deduced[pod.key]) if pod.key in deduced else pod for pod in pods]

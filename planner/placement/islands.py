@@ -1,0 +1,167 @@
+"""Islands onto nodes, one after the other: switches first, then nodes under them, then GPUs.
+
+A replica lies, in this order of preference, inside one node, under one switch, anywhere. Within each of these an island
+takes as few switches as it can: most of it where most fits, what remains where it fits best (algorithm 2 of the ASI
+paper as the facts read it). Among nodes the largest take comes first, too; of equal ones the node that the score's
+local terms (fragmentation, packing, power) prefer.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.domain import PlacementDemand, PlacementWeights
+from planner.placement.fleet import Ask, Fleet, Occupancy
+from planner.placement.scoring import (
+    MOST_STRANDED,
+    PACKAGE_W,
+    SAME_AGGREGATION,
+    aligned_share,
+    cpu_watts,
+    fragment,
+)
+from planner.placement.sites import Held, Site, ask_of, under_switches
+from planner.placement.switches import allocate
+
+Shares = Mapping[str, Mapping[int, float]]
+"""Island -> switch -> share of the island that lies under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How closely a replica lies: `unit` groups are placed as one, and `within` says in what."""
+
+    unit: int
+    in_node: bool
+
+
+def levels(demand: PlacementDemand) -> Iterator[Level]:
+    """From the closest to the loosest."""
+    yield Level(demand.groups, True)
+    if demand.groups > 1:
+        yield Level(demand.groups, False)
+        yield Level(1, False)
+
+
+def capacities(occupancy: Occupancy, ask: Ask, level: Level) -> list[int]:
+    """Units that each switch can take."""
+    if not level.in_node:
+        return [groups // level.unit for groups in occupancy.of_switch(ask)]
+    counts = [0] * len(occupancy.fleet.switches)
+    for node, groups in occupancy.groups(ask).items():
+        if groups >= level.unit:
+            counts[occupancy.fleet.switch_of[node]] += groups // level.unit
+    return counts
+
+
+def place_island(
+    occupancy: Occupancy, demand: PlacementDemand, weights: PlacementWeights, near: Sequence[float] = ()
+) -> Site | None:
+    """Place one island at the closest level that has room for all of it; None where none has. `near`: a preference for
+    each switch."""
+    ask = ask_of(demand)
+    for level in levels(demand):
+        wanted = demand.replicas * demand.groups // level.unit
+        found = allocate(wanted, capacities(occupancy, ask, level), near)
+        if found is not None:
+            return fill(occupancy, demand, weights, level, found)
+    return None
+
+
+def fill(
+    occupancy: Occupancy, demand: PlacementDemand, weights: PlacementWeights, level: Level, taken: Sequence[int]
+) -> Site:
+    """Hold nodes for an island that takes `taken` units of each switch, which has room for them."""
+    ask = ask_of(demand)
+    order = sorted((s for s, units in enumerate(taken) if units), key=lambda s: (-taken[s], s))
+    replicas: list[tuple[Held, ...]] = []
+    if level.unit == demand.groups:
+        for switch in order:
+            replicas += [tuple(_held(occupancy, ask, weights, switch, level)) for _ in range(taken[switch])]
+        return Site(demand, ask, tuple(replicas))
+    return Site(demand, ask, tuple(_across(occupancy, demand, ask, weights, {s: taken[s] for s in order})))
+
+
+def _across(
+    occupancy: Occupancy, demand: PlacementDemand, ask: Ask, weights: PlacementWeights, left: dict[int, int]
+) -> Iterator[tuple[Held, ...]]:
+    """Replicas that fit whole under a switch first; those that remain take what is left, most first."""
+    remaining = demand.replicas
+    for switch in list(left):
+        while remaining and left[switch] >= demand.groups:
+            left[switch] -= demand.groups
+            remaining -= 1
+            yield tuple(_held(occupancy, ask, weights, switch, Level(demand.groups, False)))
+    for _ in range(remaining):
+        replica: list[Held] = []
+        while len(replica) < demand.groups:
+            switch = max(left, key=lambda s: (left[s], -s))
+            part = min(left[switch], demand.groups - len(replica))
+            left[switch] -= part
+            replica += _held(occupancy, ask, weights, switch, Level(part, False))
+        yield tuple(replica)
+
+
+def _held(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, switch: int, level: Level) -> Iterator[Held]:
+    """Groups of one unit, held under a switch that has room for it."""
+    needed = level.unit
+    groups = occupancy.groups(ask)
+    nodes = [n for n in occupancy.fleet.members[switch] if groups.get(n, 0) >= (needed if level.in_node else 1)]
+    while needed:
+        best = max(
+            (n for n in nodes if groups[n]),
+            key=lambda n: (min(groups[n], needed), *_liking(occupancy, ask, weights, n, min(groups[n], needed)), -n),
+        )
+        for _ in range(min(groups[best], needed)):
+            gpus = occupancy.taken(best, ask)
+            assert gpus is not None, "groups() counts what taken() finds"
+            yield Held(best, gpus, occupancy.hold(best, ask, gpus))
+            needed -= 1
+
+
+def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int, groups: int) -> tuple[float, float]:
+    """Alignment of the next group, and the local terms of the score for taking so many groups of a node."""
+    fleet = occupancy.fleet
+    idle = sum(occupancy.gpus[node])
+    taken = groups * ask.kind.tp
+    cpus, free = fleet.nodes[node].cpus, occupancy.cpus[node]
+    watts = cpu_watts(cpus, free - groups * ask.cores) - cpu_watts(cpus, free)
+    local = (
+        weights.fragmentation * (fragment(idle) - fragment(idle - taken)) / MOST_STRANDED
+        - weights.packing * (idle - taken) / len(fleet.nodes[node].gpus)
+        - weights.power * watts / PACKAGE_W
+        - weights.preemption * occupancy.burden.get(node, 0)
+    ) / taken
+    if ask.kind.qos.binds:
+        return 0.0, round(local, 9)
+    gpus = occupancy.taken(node, ask)
+    return (0.0 if gpus is None else aligned_share(fleet.shapes[node], ask.kind, gpus)), round(local, 9)
+
+
+def shares_of(site: Site, fleet: Fleet) -> dict[int, float]:
+    """Share of an island under each switch."""
+    return {s: gpus / site.demand.size for s, gpus in under_switches(site.nodes.items(), fleet.switch_of).items()}
+
+
+def preference(demand: PlacementDemand, placed: Shares, fleet: Fleet) -> list[float]:
+    """How near each switch is to the placed islands that this one exchanges KV caches with; empty: it has none."""
+    near: dict[int, float] = {}
+    above: dict[int, float] = {}
+    for partner, rate in demand.feeds:
+        for switch, share in placed.get(partner, {}).items():
+            near[switch] = near.get(switch, 0.0) + rate * share
+            aggregation = fleet.aggregation_of[switch]
+            if aggregation >= 0:
+                above[aggregation] = above.get(aggregation, 0.0) + rate * share
+    if not near:
+        return []
+    return [
+        near.get(s, 0.0) + SAME_AGGREGATION * (above.get(fleet.aggregation_of[s], 0.0) - near.get(s, 0.0))
+        if above.get(fleet.aggregation_of[s])
+        else near.get(s, 0.0)
+        for s in range(len(fleet.switches))
+    ]
+
+
+def largest_first(demand: PlacementDemand) -> tuple[int, int, str]:
+    """Larger replicas are harder to place, then larger islands; names settle ties."""
+    return (-demand.groups * demand.tp, -demand.size, demand.island)

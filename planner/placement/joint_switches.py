@@ -1,0 +1,289 @@
+"""Several jobs over the same switches: the least sum of entropies, as near as work allows.
+
+| symbol | meaning | unit |
+|---|---|---|
+| G[j] | what job j asks for | 1 |
+| x[j, s] | what job j takes of switch s; idle[s] what nobody takes | 1 |
+| H[j] = ln G[j] - sum_s x ln x / G[j] | entropy of job j over its switches (`switches`) | nats |
+| y[j, s, k] | 1 where job j takes k of switch s | 0/1 |
+
+Largest job first is optimal for one job only (switches of 2, 2, 3 and jobs of 4, 3: 1.199 nats, not 0.693). Then:
+* exchanges: j gives k of switch s to the holder of k of switch t, another job or nobody, where j has parts on both.
+  Only such an exchange lowers H[j], and as H is concave in k, the largest k is the best one;
+* pairs: two jobs give back what they hold and take it anew, each as the first once;
+* where few columns are needed, min sum_j H[j] as a mixed-integer programme, min sum -(k/G) ln(k/G) y.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, log
+
+import pulp
+
+from planner.errors import SolverError
+from planner.placement.switches import SwitchPool, allocate, entropy
+
+EXACT_CELLS = 400
+TRIALS = 500
+TIME_LIMIT_S = 10.0
+GAIN = 1e-9
+
+Parts = dict[int, int]
+"""Switch -> what a job takes of it."""
+
+
+def allocate_jointly(
+    jobs: Sequence[int],
+    capacities: Sequence[int],
+    *,
+    exact_cells: int = EXACT_CELLS,
+    trials: int = TRIALS,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> tuple[tuple[int, ...] | None, ...]:
+    """What each job takes of each switch, at the least sum of entropies found.
+
+    Jobs are admitted largest first; None: too little is left for this one. `exact_cells`: most columns (job, switch,
+    amount) of a programme that is solved exactly (0: never). `trials`: most pairs that are taken anew (0: no
+    improvement at all). Equal inputs give equal answers, unless the solver is stopped by `time_limit_s`.
+    """
+    found = _largest_first(jobs, capacities)
+    placed = [j for j, parts in enumerate(found) if parts]
+    sizes = [jobs[j] for j in placed]
+    best = [found[j] or {} for j in placed]
+    for j, parts in zip(placed, _better(sizes, capacities, best, exact_cells, trials, time_limit_s), strict=True):
+        found[j] = parts
+    return tuple(None if p is None else tuple(p.get(s, 0) for s in range(len(capacities))) for p in found)
+
+
+def _better(
+    jobs: Sequence[int],
+    capacities: Sequence[int],
+    start: list[Parts],
+    exact_cells: int,
+    trials: int,
+    time_limit_s: float,
+) -> list[Parts]:
+    """The best of `start`, what it improves to, and the optimum where that is small enough to ask for."""
+    least = _least(jobs, capacities) if _total(start) > GAIN else 0.0
+    best = start
+    if trials and _total(best) > least + GAIN:
+        best = _improved(jobs, capacities, best, trials)
+    if _total(best) > least + GAIN and _cells(jobs, capacities) <= exact_cells:
+        exact = _exact(jobs, capacities, time_limit_s)
+        if exact is not None and _total(exact) < _total(best) - GAIN:
+            best = exact
+    return best
+
+
+def _largest_first(jobs: Sequence[int], capacities: Sequence[int]) -> list[Parts | None]:
+    return _in_order(sorted(range(len(jobs)), key=lambda j: (-jobs[j], j)), jobs, capacities)
+
+
+def _in_order(order: Sequence[int], jobs: Sequence[int], capacities: Sequence[int]) -> list[Parts | None]:
+    pool = SwitchPool(capacities)
+    found: list[Parts | None] = [None] * len(jobs)
+    for j in order:
+        found[j] = pool.take(jobs[j])
+    return found
+
+
+def _total(parts: Sequence[Parts]) -> float:
+    return sum(entropy(list(one.values())) for one in parts)
+
+
+def _least(jobs: Sequence[int], capacities: Sequence[int]) -> float:
+    """No allocation is below this: every job as if it were alone."""
+    return sum(entropy(allocate(job, capacities) or ()) for job in jobs)
+
+
+def _improved(jobs: Sequence[int], capacities: Sequence[int], start: list[Parts], trials: int) -> list[Parts]:
+    """The best of what the start and, as another one, smallest job first improve to."""
+    rising = _in_order(sorted(range(len(jobs)), key=lambda j: (jobs[j], j)), jobs, capacities)
+    best = start
+    for one in (start, [parts or {} for parts in rising]):
+        state = _State.of(jobs, capacities, one)
+        state.improve(trials)
+        if _total(state.parts) < _total(best) - GAIN:
+            best = state.parts
+    return best
+
+
+@dataclass(slots=True)
+class _State:
+    """An allocation under improvement; `holders`: the jobs under each switch."""
+
+    jobs: Sequence[int]
+    parts: list[Parts]
+    idle: list[int]
+    holders: list[set[int]]
+
+    @classmethod
+    def of(cls, jobs: Sequence[int], capacities: Sequence[int], parts: Sequence[Parts]) -> "_State":
+        """A copy that may change."""
+        state = cls(jobs, [{} for _ in jobs], list(capacities), [set() for _ in capacities])
+        for j, one in enumerate(parts):
+            state.give(j, one)
+        return state
+
+    def give(self, job: int, parts: Parts) -> None:
+        """Let a job that holds nothing take `parts`."""
+        self.parts[job] = dict(parts)
+        for s, amount in parts.items():
+            self.idle[s] -= amount
+            self.holders[s].add(job)
+
+    def clear(self, job: int) -> Parts:
+        """Take everything from a job; returns what it was."""
+        parts = self.parts[job]
+        for s, amount in parts.items():
+            self.idle[s] += amount
+            self.holders[s].discard(job)
+        self.parts[job] = {}
+        return parts
+
+    def improve(self, trials: int) -> None:
+        """Exchanges until none gains, then the first pair that gains, and again; at most `trials` pairs are tried."""
+        left = trials
+        while True:
+            while any(self._exchange(j) for j in self._split()):
+                pass
+            gained, left = self._retake_some_pair(left)
+            if not gained:
+                return
+
+    def _split(self) -> list[int]:
+        """Jobs under several switches, the most scattered first."""
+        split = [j for j, parts in enumerate(self.parts) if len(parts) > 1]
+        return sorted(split, key=lambda j: (-entropy(list(self.parts[j].values())), j))
+
+    def _exchange(self, j: int) -> bool:
+        """The best exchange of one job, if any gains."""
+        best: tuple[float, int, int, int] | None = None
+        for s in sorted(self.parts[j]):
+            for t in sorted(self.parts[j]):
+                if s == t:
+                    continue
+                for other in [-1, *sorted(self.holders[t] - {j})]:
+                    gain = self._gain(j, other, s, t)
+                    if gain > GAIN and (best is None or gain > best[0] + GAIN):
+                        best = gain, other, s, t
+        if best is None:
+            return False
+        self._swap(j, best[1], best[2], best[3])
+        return True
+
+    def _moved(self, j: int, other: int, s: int, t: int) -> int:
+        there = self.idle[t] if other < 0 else self.parts[other][t]
+        return min(self.parts[j][s], there)
+
+    def _gain(self, j: int, other: int, s: int, t: int) -> float:
+        """What the sum of entropies falls by where j moves from s to t, and `other` (-1: nobody) from t to s."""
+        amount = self._moved(j, other, s, t)
+        if not amount:
+            return 0.0
+        gain = _shift(self.parts[j], s, t, amount) / self.jobs[j]
+        return gain if other < 0 else gain + _shift(self.parts[other], t, s, amount) / self.jobs[other]
+
+    def _swap(self, j: int, other: int, s: int, t: int) -> None:
+        amount = self._moved(j, other, s, t)
+        for job, source, target in ((j, s, t), (other, t, s)):
+            if job >= 0:
+                parts = dict(self.clear(job))
+                parts[target] = parts.get(target, 0) + amount
+                parts[source] -= amount
+                self.give(job, {k: v for k, v in parts.items() if v})
+
+    def _retake_some_pair(self, trials: int) -> tuple[bool, int]:
+        """(whether a pair gained, trials left)."""
+        for a in self._split():
+            near = {b for s in self.parts[a] for b in self.holders[s]}
+            others = [b for b in range(len(self.jobs)) if b != a and self.parts[b]]
+            for b in sorted(others, key=lambda b: (b not in near, -self.jobs[b], b)):
+                if trials <= 0:
+                    return False, 0
+                trials -= 1
+                if self._retake(a, b):
+                    return True, trials
+        return False, trials
+
+    def _retake(self, a: int, b: int) -> bool:
+        """Let both take anew, either first; keeps what is best."""
+        old = {job: self.clear(job) for job in (a, b)}
+        best, least = old, _total(list(old.values())) - GAIN
+        for first, second in ((a, b), (b, a)):
+            taken = allocate(self.jobs[first], self.idle) or ()
+            rest = [have - used for have, used in zip(self.idle, taken, strict=True)]
+            then = allocate(self.jobs[second], rest) or ()
+            if entropy(taken) + entropy(then) < least:
+                least = entropy(taken) + entropy(then) - GAIN
+                best = {first: _sparse(taken), second: _sparse(then)}
+        for job, parts in best.items():
+            self.give(job, parts)
+        return best is not old
+
+
+def _sparse(taken: Sequence[int]) -> Parts:
+    return {s: amount for s, amount in enumerate(taken) if amount}
+
+
+def _shift(parts: Parts, source: int, target: int, amount: int) -> float:
+    """What sum x ln x rises by where `amount` moves."""
+    had, there = parts[source], parts.get(target, 0)
+    return _x_ln_x(had - amount) + _x_ln_x(there + amount) - _x_ln_x(had) - _x_ln_x(there)
+
+
+def _x_ln_x(x: int) -> float:
+    return x * log(x) if x > 0 else 0.0
+
+
+def _cells(jobs: Sequence[int], capacities: Sequence[int]) -> int:
+    """Columns of the exact programme."""
+    unit = gcd(*jobs, *capacities) or 1
+    return sum(min(job, max(0, capacity)) // unit for job in jobs for capacity in capacities)
+
+
+def _exact(jobs: Sequence[int], capacities: Sequence[int], time_limit_s: float) -> list[Parts] | None:
+    """The optimum, or the best in the time given; None where nothing was found in it."""
+    unit = gcd(*jobs, *capacities)
+    model, columns = _programme([job // unit for job in jobs], [capacity // unit for capacity in capacities])
+    try:
+        model.solve(pulp.getSolver("HiGHS", msg=False, timeLimit=time_limit_s, gapRel=0.0, gapAbs=0.0, threads=1))
+    except pulp.PulpSolverError as error:
+        raise SolverError(
+            f"switches: HiGHS broke down on {len(jobs)} jobs and {len(capacities)} switches ({error}).",
+            hint="Install highspy, or solve nothing exactly.",
+        ) from error
+    if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+        return None
+    found: list[Parts] = [{} for _ in jobs]
+    for (j, s, amount), column in columns.items():
+        if (column.varValue or 0.0) > 0.5:
+            found[j][s] = amount * unit
+    return found
+
+
+def _programme(
+    jobs: Sequence[int], capacities: Sequence[int]
+) -> tuple[pulp.LpProblem, dict[tuple[int, int, int], pulp.LpVariable]]:
+    model = pulp.LpProblem("switches", pulp.LpMinimize)
+    columns = {
+        (j, s, k): pulp.LpVariable(f"take_{j}_{s}_{k}", cat=pulp.LpBinary)
+        for j, job in enumerate(jobs)
+        for s, capacity in enumerate(capacities)
+        for k in range(1, min(job, capacity) + 1)
+    }
+    model += pulp.lpSum(-(k / jobs[j]) * log(k / jobs[j]) * column for (j, _, k), column in columns.items())
+    by_job: dict[int, list[pulp.LpAffineExpression]] = {}
+    by_switch: dict[int, list[pulp.LpAffineExpression]] = {}
+    by_pair: dict[tuple[int, int], list[pulp.LpVariable]] = {}
+    for (j, s, k), column in columns.items():
+        by_job.setdefault(j, []).append(k * column)
+        by_switch.setdefault(s, []).append(k * column)
+        by_pair.setdefault((j, s), []).append(column)
+    for j, terms in by_job.items():
+        model += pulp.lpSum(terms) == jobs[j], f"job_{j}"
+    for s, terms in by_switch.items():
+        model += pulp.lpSum(terms) <= capacities[s], f"switch_{s}"
+    for (j, s), takes in by_pair.items():
+        model += pulp.lpSum(takes) <= 1, f"one_amount_{j}_{s}"
+    return model, columns

@@ -1,0 +1,102 @@
+"""Islands as records: which GPUs by index, which cores, which cards, and how well each island lies."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from planner.domain import Alignment, ClusterNode, IslandSite, PlacedPart, Pod
+from planner.placement.fleet import Fleet
+from planner.placement.scoring import T_OF
+from planner.placement.shapes import Shape, alignment_of, least_width, width_of
+from planner.placement.sites import Held, Site, under_switches
+from planner.placement.switches import entropy
+
+
+def parts_of(sites: Sequence[Site], fleet: Fleet, evicted: Iterable[Pod] = ()) -> tuple[PlacedPart, ...]:
+    """Every island's parts, a replica and a node each; the lowest free indices of a NUMA node go first."""
+    gone = {pod.key for pod in evicted}
+    free: dict[int, _Free] = {}
+    found = []
+    for site in sites:
+        for number, replica in enumerate(site.replicas):
+            by_node = groupby(sorted(replica, key=lambda held: held.node), key=lambda held: held.node)
+            for node, groups in by_node:
+                if node not in free:
+                    kept = [pod for pod in fleet.pods_of.get(node, ()) if pod.key not in gone]
+                    free[node] = _Free(fleet.nodes[node], fleet.shapes[node], kept)
+                found.append(_part(site, number, fleet, node, list(groups), free[node]))
+    return tuple(found)
+
+
+class _Free:
+    """Free GPU indices and core ids of one node, by NUMA node; both are handed out from the lowest."""
+
+    def __init__(self, node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> None:
+        held = {index for pod in pods for index in pod.gpus}
+        pinned = {core for pod in pods for core in pod.cores}
+        cores = {numa.id: sorted(set(numa.cores) - pinned) for numa in node.numa_nodes}
+        by_numa: dict[int, list[int]] = defaultdict(list)
+        for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
+            if gpu.index not in held:
+                by_numa[gpu.numa].append(gpu.index)
+        self.gpus = [by_numa[numa] for numa in shape.numa_ids]
+        self.cores = [cores[numa] for numa in shape.numa_ids]
+
+
+def _part(site: Site, replica: int, fleet: Fleet, node: int, groups: list[Held], free: _Free) -> PlacedPart:
+    record, shape = fleet.nodes[node], fleet.shapes[node]
+    gpus = [index for held in groups for index in _handed(free.gpus, held.gpus)]
+    cores = [core for held in groups for core in _handed(free.cores, held.cores)]
+    numas = {gpu.numa for gpu in record.gpus if gpu.index in set(gpus)}
+    return PlacedPart(
+        island=site.demand.island,
+        replica=replica,
+        node=record.name,
+        asw=record.asw,
+        tp=site.demand.tp,
+        gpu_indices=tuple(gpus),
+        numa_nodes=tuple(numa for numa in shape.numa_ids if numa in numas),
+        cores=tuple(sorted(cores)),
+        nics=tuple(_nics(record, gpus)),
+    )
+
+
+def _handed(lists: list[list[int]], counts: Sequence[int]) -> Iterator[int]:
+    for ids, count in zip(lists, counts, strict=True):
+        yield from ids[:count]
+        del ids[:count]
+
+
+def _nics(node: ClusterNode, gpus: Sequence[int]) -> Iterator[str]:
+    """Each GPU's card: those of its NUMA node are shared out over that node's GPUs in order."""
+    used: set[str] = set()
+    for numa in node.numa_nodes:
+        cards = sorted(nic.name for nic in node.nics if nic.numa == numa.id)
+        there = sorted(gpu.index for gpu in node.gpus if gpu.numa == numa.id)
+        used |= {cards[there.index(g) * len(cards) // len(there)] for g in gpus if cards and g in there}
+    return iter(sorted(used))
+
+
+def record_of(site: Site, fleet: Fleet) -> IslandSite:
+    """How well an island lies."""
+    nodes = site.nodes
+    under = under_switches(nodes.items(), fleet.switch_of)
+    lies = {alignment_of(fleet.shapes[held.node], held.gpus) for held in site.groups}
+    return IslandSite(
+        island=site.demand.island,
+        gpus=site.demand.size,
+        nodes=len(nodes),
+        switches=tuple(
+            (fleet.switches[s], gpus) for s, gpus in sorted(under.items(), key=lambda one: (-one[1], one[0]))
+        ),
+        entropy=entropy(list(under.values())),
+        aligned=all(_aligned(site, fleet, held) for held in site.groups),
+        worst=min(lies, key=lambda one: T_OF[Alignment(one)]),
+        crossing_replicas=sum(len({fleet.switch_of[held.node] for held in replica}) > 1 for replica in site.replicas),
+    )
+
+
+def _aligned(site: Site, fleet: Fleet, held: Held) -> bool:
+    shape = fleet.shapes[held.node]
+    least = least_width(shape, site.ask.kind)
+    return least is not None and width_of(shape, held.gpus) <= least

@@ -1,0 +1,154 @@
+"""How good a placement is: a weighted mean of terms, higher is better.
+
+| symbol | meaning | unit |
+|---|---|---|
+| G, G_i | GPUs placed; of island i | 1 |
+| T_i | mean over its groups of T (NUMA 1, socket 0.5, across 0.1) / the best T that an empty node gives | 1 |
+| H_i, h_i | entropy of the island over switches, over nodes | nats |
+| q_i(s) | share of island i under switch s | 1 |
+| F_n | mean over requests of 1, 2, 4, 8 GPUs of the idle GPUs that node n, being short, cannot give to one | 1 |
+| W_n | watts of the node's CPUs: 120 per package at work, 15 per package at rest, packages of 32 CPUs | W |
+| e_n | idle share of node n's GPUs after placement | 1 |
+
+topology        sum_i G_i / G (0.4 T_i + 0.4 (1 - H_i / ln G_i) + 0.2 (1 - h_i / ln G_i))     (1 where G_i = 1)
+proximity       mean over pairs that exchange KV caches, by weight: sum_s q_i(s) q_p(s), half as much for the same
+                aggregation switch and different access switches; 1 where nothing is exchanged
+fragmentation   - sum_n (F_n after - F_n before) / (2 G)     (one GPU of an empty node of eight strands 7 / 4)
+packing         - sum over touched nodes of e_n / G
+power           - sum_n (W_n after - W_n before) / (120 G), at least -1
+preemption      - GPUs of evicted pods / G
+Sources: T: FlexTopo, equation 1; H: Alibaba ASI, algorithm 2; F: fragmentation gradient descent (ATC '23), with request
+sizes for its classes; W: the PWR study's package model (facts on fragmentation and power, section 9).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from planner.domain import Alignment, PlacementWeights, ScorePart
+from planner.placement.fleet import Fleet, Occupancy
+from planner.placement.shapes import GroupKind, Shape, alignment_of, least_width
+from planner.placement.sites import Site, under_switches
+from planner.placement.switches import entropy
+
+REQUESTS = (1, 2, 4, 8)
+MOST_STRANDED = 2.0
+T_OF = {Alignment.NUMA: 1.0, Alignment.SOCKET: 0.5, Alignment.CROSS: 0.1}
+PACKAGE_CPUS = 32
+PACKAGE_W = 120.0
+PACKAGE_IDLE_W = 15.0
+ALIGNED_PART, SWITCHES_PART, NODES_PART = 0.4, 0.4, 0.2
+SAME_AGGREGATION = 0.5
+
+
+def stranded(idle: int, request: int) -> int:
+    """Idle GPUs of a node that cannot be part of a request of so many."""
+    return idle if idle < request else 0
+
+
+def fragment(idle: int) -> float:
+    """F of a node with so many idle GPUs."""
+    return sum(stranded(idle, request) for request in REQUESTS) / len(REQUESTS)
+
+
+def cpu_watts(cpus: float, free: float) -> float:
+    """W of a node with so many CPUs, of which some are free."""
+    packages = math.ceil(cpus / PACKAGE_CPUS - 1e-9)
+    at_work = math.ceil((cpus - free) / PACKAGE_CPUS - 1e-9)
+    return PACKAGE_W * at_work + PACKAGE_IDLE_W * (packages - at_work)
+
+
+def terms_of(
+    sites: Sequence[Site], occupancy: Occupancy, weights: PlacementWeights, evicted_gpus: int = 0
+) -> tuple[ScorePart, ...]:
+    """Every term of what `occupancy` holds."""
+    fleet = occupancy.fleet
+    placed = sum(site.demand.size for site in sites)
+    touched = sorted(set(chain.from_iterable(site.nodes for site in sites)))
+    whole = max(placed, 1)
+    return (
+        ScorePart(name="topology", value=_topology(sites, fleet, whole), weight=weights.topology),
+        ScorePart(name="proximity", value=_proximity(sites, fleet), weight=weights.proximity),
+        ScorePart(
+            name="fragmentation",
+            value=-sum(fragment(sum(occupancy.gpus[n])) - fragment(sum(fleet.free_gpus[n])) for n in touched)
+            / (MOST_STRANDED * whole),
+            weight=weights.fragmentation,
+        ),
+        ScorePart(
+            name="packing",
+            value=-sum(sum(occupancy.gpus[n]) / len(fleet.nodes[n].gpus) for n in touched) / whole,
+            weight=weights.packing,
+        ),
+        ScorePart(
+            name="power",
+            value=-min(1.0, sum(_woken_w(fleet, occupancy, n) for n in touched) / (PACKAGE_W * whole)),
+            weight=weights.power,
+        ),
+        ScorePart(name="preemption", value=-min(1.0, evicted_gpus / whole), weight=weights.preemption),
+    )
+
+
+def score_of(terms: Iterable[ScorePart]) -> float:
+    """The weighted mean; 0 where nothing has weight."""
+    listed = list(terms)
+    weight = sum(term.weight for term in listed)
+    return sum(term.weight * term.value for term in listed) / weight if weight else 0.0
+
+
+def _woken_w(fleet: Fleet, occupancy: Occupancy, node: int) -> float:
+    cpus = fleet.nodes[node].cpus
+    return cpu_watts(cpus, occupancy.cpus[node]) - cpu_watts(cpus, fleet.free_cpus[node])
+
+
+def aligned_share(shape: Shape, kind: GroupKind, taken: tuple[int, ...]) -> float:
+    """T of a group over the best T that an empty node gives."""
+    least = least_width(shape, kind)
+    best = Alignment.NUMA if least is None or least[1] == 1 else Alignment.SOCKET if least[0] == 1 else Alignment.CROSS
+    return min(1.0, T_OF[alignment_of(shape, taken)] / T_OF[best])
+
+
+def _topology(sites: Sequence[Site], fleet: Fleet, whole: int) -> float:
+    return sum(site.demand.size / whole * island_topology(site, fleet) for site in sites)
+
+
+def island_topology(site: Site, fleet: Fleet) -> float:
+    """The topology term of one island."""
+    gpus, nodes = site.demand.size, site.nodes
+    shares = [aligned_share(fleet.shapes[held.node], site.ask.kind, held.gpus) for held in site.groups]
+    aligned = sum(shares) / len(shares)
+    if gpus == 1:
+        return ALIGNED_PART * aligned + SWITCHES_PART + NODES_PART
+    over_switches = entropy(list(under_switches(nodes.items(), fleet.switch_of).values())) / math.log(gpus)
+    over_nodes = entropy(list(nodes.values())) / math.log(gpus)
+    return ALIGNED_PART * aligned + SWITCHES_PART * (1 - over_switches) + NODES_PART * (1 - over_nodes)
+
+
+def _proximity(sites: Sequence[Site], fleet: Fleet) -> float:
+    """Alike pairs are many where islands are: shares are added up by island first."""
+    shares = {
+        site.demand.island: {
+            switch: gpus / site.demand.size
+            for switch, gpus in under_switches(site.nodes.items(), fleet.switch_of).items()
+        }
+        for site in sites
+    }
+    near, weight = 0.0, 0.0
+    for site in sites:
+        for partner, rate in site.demand.feeds:
+            if partner in shares:
+                weight += rate
+                near += rate * nearness(shares[site.demand.island], shares[partner], fleet.aggregation_of)
+    return near / weight if weight else 1.0
+
+
+def nearness(one: Mapping[int, float], other: Mapping[int, float], aggregation_of: Sequence[int]) -> float:
+    """Share of what two islands exchange that stays under a switch; under an aggregation switch it counts half."""
+    same = sum(share * other.get(switch, 0.0) for switch, share in one.items())
+    above = sum(
+        share * part
+        for switch, share in one.items()
+        for there, part in other.items()
+        if switch != there and aggregation_of[switch] == aggregation_of[there] >= 0
+    )
+    return same + SAME_AGGREGATION * above

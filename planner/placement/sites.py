@@ -1,0 +1,64 @@
+"""Where islands lie, while they are being placed: groups held on nodes, by replica."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from planner.domain import PlacementDemand
+from planner.placement.fleet import Ask, Occupancy
+from planner.placement.shapes import Counts, GroupKind
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One group: its node, GPUs and cores by NUMA node."""
+
+    node: int
+    gpus: Counts
+    cores: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A placed island: the groups of each replica."""
+
+    demand: PlacementDemand
+    ask: Ask
+    replicas: tuple[tuple[Held, ...], ...]
+
+    @property
+    def groups(self) -> Iterator[Held]:
+        """Every group."""
+        return (held for replica in self.replicas for held in replica)
+
+    @property
+    def nodes(self) -> Counter[int]:
+        """GPUs on each node."""
+        counts: Counter[int] = Counter()
+        for held in self.groups:
+            counts[held.node] += self.demand.tp
+        return counts
+
+    def leave(self, occupancy: Occupancy) -> None:
+        """Give everything back."""
+        for held in self.groups:
+            occupancy.give_back(held.node, self.ask, held.gpus, held.cores)
+
+    def enter(self, occupancy: Occupancy) -> None:
+        """Take everything again, after `leave`."""
+        for held in self.groups:
+            occupancy.hold(held.node, self.ask, held.gpus)
+
+
+def ask_of(demand: PlacementDemand) -> Ask:
+    """What the groups of an island ask for."""
+    kind = GroupKind(demand.tp, demand.cpus_per_gpu, demand.qos)
+    return Ask(demand.gpu, tuple(sorted(demand.selector)), kind, demand.memory_gb_per_gpu)
+
+
+def under_switches(nodes: Iterable[tuple[int, int]], switch_of: tuple[int, ...]) -> dict[int, int]:
+    """GPUs under each switch, of (node, GPUs) pairs."""
+    counts: dict[int, int] = {}
+    for node, gpus in nodes:
+        counts[switch_of[node]] = counts.get(switch_of[node], 0) + gpus
+    return counts

@@ -1,0 +1,62 @@
+"""A cluster at one moment: what is held, idle, stranded, and drawn (W)."""
+
+from collections.abc import Iterable, Mapping
+
+from planner.domain import ClusterState, FragmentShare, Qos
+from planner.placement.fleet import Occupancy
+from planner.placement.scoring import REQUESTS, cpu_watts, stranded
+from planner.placement.shapes import GroupKind, capacity, offered
+
+Watts = Mapping[str, tuple[float, float]]
+"""GPU type -> (W at rest, W at work)."""
+
+
+def state_of(occupancy: Occupancy, gpus: Iterable[str], watts: Watts, cpus_per_gpu: int) -> ClusterState:
+    """The state of the nodes with GPUs of these types; held GPUs count at their highest draw."""
+    fleet = occupancy.fleet
+    nodes = fleet.of_type(gpus)
+    idle = {n: _idle(occupancy, n) for n in nodes}
+    total = sum(len(fleet.nodes[n].gpus) for n in nodes)
+    alone = GroupKind(1, cpus_per_gpu, Qos.GUARANTEED)
+    return ClusterState(
+        gpus=total,
+        allocated=total - sum(idle.values()),
+        idle=sum(idle.values()),
+        headroom_gpus=sum(_headroom(occupancy, n, alone) for n in nodes),
+        watts=sum(_watts(occupancy, n, idle[n], watts) for n in nodes),
+        empty_nodes=sum(idle[n] == len(fleet.nodes[n].gpus) for n in nodes),
+        fragments=tuple(
+            FragmentShare(
+                gpus=request,
+                stranded=sum(stranded(idle[n], request) if fleet.open[n] else idle[n] for n in nodes),
+                fit=sum(idle[n] // request for n in nodes if fleet.open[n]),
+            )
+            for request in REQUESTS
+        ),
+    )
+
+
+def _idle(occupancy: Occupancy, node: int) -> int:
+    """Idle GPUs; of a node whose pods do not say which they hold, those that none holds."""
+    fleet = occupancy.fleet
+    if fleet.open[node]:
+        return sum(occupancy.gpus[node])
+    return len(fleet.nodes[node].gpus) - sum(pod.gpu_count for pod in fleet.pods_of.get(node, ()))
+
+
+def _headroom(occupancy: Occupancy, node: int, alone: GroupKind) -> int:
+    fleet = occupancy.fleet
+    if not fleet.open[node]:
+        return 0
+    shape = fleet.shapes[node]
+    room = capacity(shape, offered(shape, occupancy.gpus[node], occupancy.cores[node], alone), alone)
+    if alone.cores_per_gpu:
+        room = min(room, int(max(0.0, occupancy.cpus[node]) // alone.cores_per_gpu))
+    return room
+
+
+def _watts(occupancy: Occupancy, node: int, idle: int, watts: Watts) -> float:
+    record = occupancy.fleet.nodes[node]
+    at_rest, at_work = watts.get(record.gpu, (0.0, 0.0))
+    held = len(record.gpus) - idle
+    return at_rest * idle + at_work * held + cpu_watts(record.cpus, occupancy.cpus[node])

@@ -1,0 +1,84 @@
+"""How much of each access switch (ASW) one job takes, so that it lies under as few of them as possible.
+
+| symbol | meaning | unit |
+|---|---|---|
+| G | what the job asks for (GPUs, groups or whole nodes: whatever the capacities count) | 1 |
+| c[s] | what switch s has idle | 1 |
+| g[s] | what the job takes of switch s, p[s] = g[s] / G | 1 |
+| H = -sum_s p[s] ln p[s] | entropy of the job over its switches | nats |
+
+Source: ASI paper, section 4.1, equation 1 and algorithm 2. As printed, the algorithm's entropy of a partial plan is a
+complete tie at first and favours crumbs afterwards. Taken here is the reading that is optimal: the largest take first.
+Its vector (c1, ..., ck, rest) has the largest prefix sums of all, so it majorises every other, and H is Schur-concave.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from math import log
+
+
+def entropy(parts: Sequence[int]) -> float:
+    """H of a job that takes `parts` of its switches, in nats; zeros do not count, an empty job has 0."""
+    total = sum(parts)
+    return max(0.0, -sum(part / total * log(part / total) for part in parts if part > 0))
+
+
+def allocate(
+    job: int,
+    capacities: Sequence[int],
+    preference: Sequence[float] = (),
+    *,
+    preference_first: bool = False,
+) -> tuple[int, ...] | None:
+    """What `job` takes of each switch at the least entropy; None where all together hold less, and nothing is taken.
+
+    The largest switch is emptied first, until one holds the whole remainder: of those that do, the smallest (best fit).
+    Among switches of one capacity the higher `preference` (one number a switch) goes first, then the lowest index.
+    `preference_first`: it stands above best fit, too, where the remainder goes, as all switches that hold it give the
+    same entropy.
+    """
+    liking = preference or (0.0,) * len(capacities)
+    order = sorted(range(len(capacities)), key=lambda s: (-capacities[s], -liking[s], s))
+    taken = [0] * len(capacities)
+    rest = job
+    for at, largest in enumerate(order):
+        if rest <= 0:
+            break
+        if capacities[largest] >= rest:
+            holders = [s for s in order[at:] if capacities[s] >= rest]
+            if preference_first:
+                taken[min(holders, key=lambda s: (-liking[s], capacities[s], s))] = rest
+            else:
+                taken[min(holders, key=lambda s: (capacities[s], -liking[s], s))] = rest
+            return tuple(taken)
+        taken[largest] = max(0, capacities[largest])
+        rest -= taken[largest]
+    return tuple(taken) if rest <= 0 else None
+
+
+class SwitchPool:
+    """Idle capacity under each switch, kept in order: many jobs one after the other in O(log n) a take."""
+
+    __slots__ = ("_order", "_total")
+
+    def __init__(self, capacities: Sequence[int]) -> None:
+        self._order = sorted((capacity, s) for s, capacity in enumerate(capacities) if capacity > 0)
+        self._total = sum(capacity for capacity, _ in self._order)
+
+    def take(self, job: int) -> dict[int, int] | None:
+        """Switch -> what `job` takes of it, as `allocate` does without a preference; None: too little is idle."""
+        if job > self._total:
+            return None
+        self._total -= max(0, job)
+        taken: dict[int, int] = {}
+        rest = job
+        while rest > 0:
+            at = bisect_left(self._order, (rest, -1))
+            if at == len(self._order):
+                at = bisect_left(self._order, (self._order[-1][0], -1))
+            capacity, switch = self._order.pop(at)
+            taken[switch] = min(capacity, rest)
+            if capacity > rest:
+                insort(self._order, (capacity - rest, switch))
+            rest -= taken[switch]
+        return taken
