@@ -6,7 +6,7 @@
 | g, h | groups of classes: the types under one uplink; all types without an uplink are one group | |
 | y[g, h, j] | requests of range j that g prefills and h decodes, divided by p[j] | requests/s |
 | v[j] | KV cache of one request (`KvTraffic`) | GB |
-| nic[c] | NICs of one island: size * nic_gb_s * nic_share | GB/s |
+| nic[c] | NICs of one island: size * nic_gb_s * nic_share (times `Reach.path` where it is placed) | GB/s |
 
 carried_<j>        sum_(g, h) y[g, h, j] >= lambda
 handed_<g>_<j>     sum_h y[g, h, j] <= sum_(c in g) b[c, prefill, j] x[c, prefill, j] / p[j]
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import pulp
 
 from planner.assignment.variables import PHASES, Problem
-from planner.domain import KvTraffic, NetworkSettings, Phase
+from planner.domain import ClassPerformance, KvTraffic, NetworkSettings, Phase
 
 OPEN = ""
 """The group of all types without an uplink."""
@@ -130,9 +130,14 @@ def _loads(problem: Problem, network: NetworkSettings, kv: KvTraffic) -> dict[tu
     return {
         (c, phase, j): kv.gb_per_request[j]
         * problem.rows[c].phase(phase).rates_rps[j]
-        / (problem.rows[c].island.size * nic[problem.rows[c].island.gpu] * network.nic_share)
+        / (problem.rows[c].island.size * nic[problem.rows[c].island.gpu] * network.nic_share * _path(problem.rows[c]))
         for c, phase, j in problem.time
     }
+
+
+def _path(row: ClassPerformance) -> float:
+    """What the way to its partners leaves of the NICs of a placed island."""
+    return row.island.reach[0].path if row.island.reach else 1.0
 
 
 def keep_nics(problem: Problem, wires: Wires) -> list[Limit]:

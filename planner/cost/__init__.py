@@ -8,7 +8,7 @@ from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
 from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, mixture
 from planner.cost.step import Steps
-from planner.cost.table import smallest_island, tabulate, tabulate_sizes
+from planner.cost.table import smallest_island, tabulate, tabulate_placed, tabulate_sizes
 from planner.cost.tabulated import TabulatedBackend
 from planner.cost.times import decode_time, max_batch_size, prefill_time
 from planner.cost.waiting import Queue, largest_share, predicted_wait
@@ -42,5 +42,6 @@ __all__ = [
     "prefill_time",
     "smallest_island",
     "tabulate",
+    "tabulate_placed",
     "tabulate_sizes",
 ]

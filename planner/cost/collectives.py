@@ -13,6 +13,8 @@
 Prefill sends a token once over the NIC to each foreign domain it visits, min(M, k (1 - (1 - 1/k)^K)) (k - 1)/k of
 them, and fans it out over NVLink. Decode sends every copy by itself, (k - 1)/k of them over the NIC. NIC and NVLink
 work at the same time. NIC time grows by 1 + sigma (1/crossing - 1).
+Of a placed replica (`Reach`) the GPU that lies worst counts, as all wait for it: the share of the replica that it
+reaches over the NIC alone stands for (k - 1)/k, the share under other switches for sigma.
 Source: facts on the cost model (defect 8), DeepEP's two modes; crossing 1/1.27: Alibaba ASI (all-reduce within a switch
 is 27 % faster).
 """
@@ -66,8 +68,7 @@ def all_to_all_parts(
 
 def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices: Array) -> Array:
     """Time that one byte of every token's activations takes to reach its experts (ms)."""
-    k, domains = experts.active, ceil_divide(devices, dev.gpu.gpus_per_nvlink_domain)
-    foreign = (domains - 1) / domains
+    k, (domains, foreign) = experts.active, _domains(dev, settings, devices)
     if dev.phase is Phase.PREFILL:
         visited = domains * (1 - (1 - 1 / domains) ** k)
         over_nic = np.minimum(visited, experts.node_limit or k) * foreign
@@ -78,16 +79,32 @@ def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices:
     return np.maximum(over_nic / dev.nic * crossing_factor(settings, devices), over_nvlink / dev.nvlink)
 
 
+def _domains(dev: Device, settings: CostSettings, devices: Array) -> tuple[Array, Array]:
+    """(k, (k - 1)/k): as compact as NVLink domains allow, unless the settings say where the replica lies."""
+    if settings.reach is not None:
+        foreign = np.full(devices.shape, settings.reach.foreign)
+        return 1 / (1 - foreign), foreign
+    domains = ceil_divide(devices, dev.gpu.gpus_per_nvlink_domain)
+    return domains, (domains - 1) / domains
+
+
 def crossing_factor(settings: CostSettings, devices: Array) -> Array:
     """By how much traffic between nodes is slowed where `devices` GPUs lie under several access switches (>= 1)."""
-    switches = ceil_divide(devices, settings.gpus_per_switch)
-    return np.asarray(1 + (1 - 1 / switches) * (1 / settings.cross_switch_bandwidth - 1))
+    if settings.reach is not None:
+        crossing = np.full(devices.shape, settings.reach.crossing)
+    else:
+        crossing = 1 - 1 / ceil_divide(devices, settings.gpus_per_switch)
+    return np.asarray(1 + crossing * (1 / settings.cross_switch_bandwidth - 1))
 
 
-def transfer_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, pp: Array, stage_devices: Array) -> Part:
+def transfer_part(
+    dev: Device, model: ModelSpec, settings: CostSettings, *, tokens: Array, tp: Array, pp: Array, stage_devices: Array
+) -> Part:
     """Activations handed from stage to stage, over the NIC where stages lie in different NVLink domains."""
-    near = as_array(stage_devices) * pp <= dev.gpu.gpus_per_nvlink_domain
-    rate = np.where(near, dev.nvlink, dev.nic)
+    domains, _ = _domains(dev, settings, as_array(stage_devices) * pp)
+    crosses = settings.reach is not None and settings.reach.crossing > 0
+    nic = dev.nic * (settings.cross_switch_bandwidth if crosses else 1.0)
+    rate = np.where(domains <= 1, dev.nvlink, nic)
     size = tokens * model.hidden_size * ACTIVATION_BYTES / tp
     return Part(
         name="pipeline",

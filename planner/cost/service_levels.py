@@ -10,7 +10,8 @@ gives the largest u. A percentile's misses, 1 - p, are shared evenly by the queu
 in a decode batch: at most (1 - p)/2 of the requests find no place there. For the mean, the wait for a place may take
 PLACE_SHARE of the TTFT bound. First decode step: the TPOT bound, FIRST_STEP_MS without one.
 TPOT: for the mean, over the mean answer at the range's midpoint; for a percentile, at the end of a mean answer to the
-range's longest prompt. KV transfer: what lies on one GPU of the group, over the sender's own NIC.
+range's longest prompt. KV transfer: what lies on one GPU of the group, over the sender's own NIC, or what the path of
+a placed island leaves of it.
 """
 
 from collections.abc import Callable
@@ -145,6 +146,7 @@ def largest_batch_within(tpot_ms: Callable[[Array], Array], most: Array, least: 
 
 def transfer_ms(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, length: Array, degrees: Degrees) -> Array:
     """Time in which the cache of a prompt of `length` tokens leaves its GPUs, each over its own NIC."""
-    bytes_per_ms = gpu.nic_gb_s * efficiency_of(gpu, settings.calibration).nic(Phase.PREFILL) * _BYTE_PER_MS
+    path = 1.0 if settings.reach is None else settings.reach.path
+    bytes_per_ms = gpu.nic_gb_s * efficiency_of(gpu, settings.calibration).nic(Phase.PREFILL) * path * _BYTE_PER_MS
     held = ceil_divide(model.layers, degrees.pp) / model.layers
     return np.asarray(attention.cache_bytes_per_sequence(model, length, degrees.tp) * held / bytes_per_ms)

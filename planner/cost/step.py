@@ -190,7 +190,9 @@ def _common_parts(
             devices=devices,
             micro_batches=loads,
         )
-    stage = collectives.transfer_part(dev, model, tokens=new, tp=steps.tp, pp=steps.pp, stage_devices=steps.devices)
+    stage = collectives.transfer_part(
+        dev, model, settings, tokens=new, tp=steps.tp, pp=steps.pp, stage_devices=steps.devices
+    )
     return (*parts, stage)
 
 

@@ -39,6 +39,7 @@ from planner.domain import (
     SloSettings,
     Workload,
 )
+from planner.errors import InputError
 
 LARGEST_SOUGHT_ISLAND = 512
 _SHAPES_AT_ONCE = 256  # bounds the arrays to a few megabytes
@@ -77,6 +78,42 @@ def tabulate_sizes(
         ClassPerformance(island=IslandClass(gpu=gpu.name, size=size), prefill=prefill, decode=decode)
         for size, prefill, decode in zip(sizes, halves[Phase.PREFILL], halves[Phase.DECODE], strict=True)
     ]
+
+
+def tabulate_placed(
+    gpu: GpuSpec,
+    phase: Phase,
+    parallel: ParallelConfig,
+    *,
+    model: ModelSpec,
+    workload: Workload,
+    settings: CostSettings,
+    slo: SloSettings | None = None,
+) -> PhasePerformance:
+    """What an island of this configuration does where it lies (`settings.reach`); every replica like the worst.
+
+    Raises InputError in reference mode and of a profile's times: neither knows where GPUs lie.
+    """
+    if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
+        raise InputError(
+            f"cost: mode must be default and source analytic to price a placement; came {settings.mode.value}, "
+            f"{settings.source.value}.",
+            hint="Leave out the cluster, or choose the formulas.",
+        )
+    require_figures(gpu)
+    backend, bounds = open_backend(gpu, model, settings), ServiceBounds.of(slo, workload)
+    grid = _RATES[phase](backend, gpu, model, settings, workload, Degrees.of([parallel]), bounds)
+    origin, said = _origin(gpu, phase, settings)
+    return PhasePerformance(
+        parallel=parallel,
+        rates_rps=tuple((grid.rates_rps[0] * parallel.replicas).tolist()),
+        batch_sizes=tuple(grid.batch_sizes[0].astype(int).tolist()),
+        step_ms=tuple(grid.step_ms[0].tolist()),
+        origin=origin,
+        origin_source=said,
+        utilisation_limits=_cells(grid.utilisation_limits, 0),
+        service_ms=_cells(grid.service_ms, 0),
+    )
 
 
 def smallest_island(
