@@ -1,6 +1,10 @@
 """The only part that touches the disk: facts, traces and scenarios read strictly, runs written whole."""
 
 from planner.files.calibrations import load_calibration, write_calibration
+from planner.files.cluster_documents import cluster_document
+from planner.files.cluster_sections import cluster_from_section
+from planner.files.clusters import load_cluster, write_cluster
+from planner.files.documents import input_hash
 from planner.files.folders import claim_folder, claim_run_folder, write_folder, write_run
 from planner.files.gpu_specs import load_gpu_spec, load_gpu_specs
 from planner.files.journals import Journal, Undertaking, holds_search, recover, scenario_hash
@@ -8,7 +12,7 @@ from planner.files.measurements import load_measurements, load_published_measure
 from planner.files.model_documents import model_document
 from planner.files.models import load_model
 from planner.files.plan_document import encode_plan, plan_document, plan_schema
-from planner.files.runs import holds_run, load_run
+from planner.files.runs import engine_of, holds_run, load_run, search_files
 from planner.files.scenario_documents import scenario_document
 from planner.files.scenarios import load_scenario, scenario_from_document
 from planner.files.shipped import shipped_models, shipped_scenarios, shipped_workloads
@@ -22,10 +26,15 @@ __all__ = [
     "Undertaking",
     "claim_folder",
     "claim_run_folder",
+    "cluster_document",
+    "cluster_from_section",
     "encode_plan",
+    "engine_of",
     "holds_run",
     "holds_search",
+    "input_hash",
     "load_calibration",
+    "load_cluster",
     "load_gpu_spec",
     "load_gpu_specs",
     "load_measurements",
@@ -44,11 +53,13 @@ __all__ = [
     "scenario_document",
     "scenario_from_document",
     "scenario_hash",
+    "search_files",
     "shipped_models",
     "shipped_scenarios",
     "shipped_workloads",
     "workload_path",
     "write_calibration",
+    "write_cluster",
     "write_file",
     "write_folder",
     "write_run",

@@ -21,10 +21,11 @@ EXPONENT_FLOAT = (
 )
 
 
-class _StrictLoader(yaml.SafeLoader):
+class StrictLoader(yaml.SafeLoader):
     """Plain data only, each key once, and `1e-4` is a number as in JSON (YAML 1.1 asks for `1.0e-4`)."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """The mapping; ConstructorError where a key is given twice, or is no plain text."""
         seen: set[object] = set()
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
@@ -42,15 +43,13 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-_StrictLoader.yaml_implicit_resolvers = {
+StrictLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:int"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 # decimal alone: YAML 1.1 reads 010 as 8 and 1:30 as 90
-_StrictLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789")
-)
-_StrictLoader.add_implicit_resolver(*EXPONENT_FLOAT)
+StrictLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789"))
+StrictLoader.add_implicit_resolver(*EXPONENT_FLOAT)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -93,9 +92,9 @@ def parse_yaml(text: str, *, file: str) -> Section:
     """The top-level mapping of a YAML text; `file` names it in errors."""
     try:
         # a subclass of SafeLoader: it builds plain data only
-        document = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - the loader is a SafeLoader
+        document = yaml.load(text, Loader=StrictLoader)  # noqa: S506 - the loader is a SafeLoader
     except yaml.YAMLError as error:
-        raise _unreadable(file, error) from None
+        raise unreadable(file, error) from None
     except RecursionError:
         raise InputError(f"{file}: is nested too deeply.", hint="Flatten the file.") from None
     except ValueError as error:  # a timestamp such as 2025-13-45
@@ -103,7 +102,8 @@ def parse_yaml(text: str, *, file: str) -> Section:
     return top_level(document, file)
 
 
-def _unreadable(file: str, error: yaml.YAMLError) -> InputError:
+def unreadable(file: str, error: yaml.YAMLError) -> InputError:
+    """The error of a text that is no YAML, with its line and column where they are known."""
     mark = getattr(error, "problem_mark", None)
     where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]

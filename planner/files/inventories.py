@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from planner.domain import GpuSpec, InputHash, Inventory, InventoryItem
+from planner.domain import Cluster, GpuSpec, InputHash, Inventory, InventoryItem
 from planner.errors import InputError
 from planner.files.documents import input_hash
 from planner.files.gpu_specs import gpu_spec_file, gpu_spec_files, load_gpu_spec, prices_files
@@ -14,9 +14,13 @@ from planner.files.sections import Section, nearest_hint
 _MOST_GPUS = 1_000_000
 
 
-def read_inventory(document: Section) -> tuple[Inventory, tuple[InputHash, ...]]:
-    """The inventory in order of name, so that the order of keys changes nothing, and the files it drew on."""
-    counts = _counts(document.section("inventory"))
+def read_inventory(document: Section, cluster: Cluster | None = None) -> tuple[Inventory, tuple[InputHash, ...]]:
+    """The inventory in order of name, so that the order of keys changes nothing, and the files it drew on.
+
+    The word `cluster` stands for the idle GPUs of the scenario's cluster.
+    """
+    counts = _idle(document, cluster) if document.holds_text("inventory") else _counts(document.section("inventory"))
+    _require_types(document.file, counts, cluster)
     specs = {gpu: load_gpu_spec(gpu) for gpu in counts}
     prices = _prices(document, specs)
     selectors = _selectors(document, counts)
@@ -29,6 +33,39 @@ def read_inventory(document: Section) -> tuple[Inventory, tuple[InputHash, ...]]
         for gpu, count in counts.items()
     )
     return Inventory(items=items), _inputs(document, counts)
+
+
+def _require_types(file: str, counts: Mapping[str, int], cluster: Cluster | None) -> None:
+    """InputError where the inventory has a GPU type that no node of the cluster has."""
+    types = () if cluster is None else tuple(cluster.gpus)
+    for gpu in counts:
+        if cluster is not None and gpu not in types:
+            raise InputError(
+                f"{file}: inventory.{gpu} must be a GPU type of the cluster {cluster.name}; no node has {gpu}.",
+                hint=nearest_hint(gpu, types, what="cluster's types") if types else "Give another cluster.",
+            )
+
+
+def _idle(document: Section, cluster: Cluster | None) -> dict[str, int]:
+    """Idle GPUs of each type; types without any are left out."""
+    if document.text("inventory") != "cluster":
+        raise document.fault("inventory", "a mapping of GPU types to counts, or the word cluster")
+    if cluster is None:
+        raise document.fault(
+            "inventory", "a mapping of GPU types to counts where no cluster is given", hint="Add the key cluster."
+        )
+    counts = {gpu: idle for gpu, idle in sorted(cluster.idle_gpus.items()) if idle}
+    if not counts:
+        raise document.fault("inventory", f"told in numbers, as no GPU of the cluster {cluster.name} is idle")
+    known = gpu_spec_files()
+    for gpu in counts:
+        if gpu not in known:
+            raise InputError(
+                f"{document.file}: inventory: every idle GPU of the cluster {cluster.name} must be of a known type; "
+                f"there is no spec of {gpu!r}.",
+                hint="Give the inventory in numbers, or rename the type. " + nearest_hint(gpu, known, what="GPU types"),
+            )
+    return counts
 
 
 def _counts(section: Section) -> dict[str, int]:

@@ -27,12 +27,20 @@ _NEEDS = {
     ObjectiveKind.PER_DOLLAR: (),
     ObjectiveKind.WATTS: ("target_rps",),
     ObjectiveKind.PARETO: ("goals",),
+    ObjectiveKind.PLACED: (),
 }
 _OF_SEVERAL = ("goals", "pick", "within", "demand_rps", "current")
 _MAY = {ObjectiveKind.PER_DOLLAR: ("target_rps",), ObjectiveKind.PARETO: _OF_SEVERAL}
 _FIGURES = ("budget_usd_per_hour", "target_rps")
 _FEWEST_GOALS = 2
 _MOST_GPUS = 10_000_000
+
+
+def objective_section(document: Section) -> Section:
+    """The `objective:` section of a scenario; a single word stands for its kind."""
+    if document.holds_text("objective"):
+        return Section({"kind": document.text("objective")}, file=document.file, path=document.key_path("objective"))
+    return document.section("objective", optional=True)
 
 
 def read_objective(section: Section, base: Path) -> tuple[ObjectiveSettings, tuple[InputHash, ...]]:
@@ -153,9 +161,15 @@ def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
 
 
 def require_method(file: str, objective: ObjectiveSettings, search: SearchSettings) -> None:
-    """InputError where the number of GPUs is to be chosen by a search that uses all of them, or several goals are to be
-    solved for."""
+    """InputError where the number of GPUs is to be chosen by a search that uses all of them, or several goals or placed
+    layouts are to be solved for."""
     exact = search.method is SearchMethod.EXACT
+    if exact and objective.kind is ObjectiveKind.PLACED:
+        raise InputError(
+            f"{file}: search.method must be a search where objective.kind is placed: exact sees no nodes; "
+            f"came {search.method.value}.",
+            hint="Set search.method to direct or divider, or objective.kind to rate.",
+        )
     if objective.kind is ObjectiveKind.PARETO:
         if exact:
             raise InputError(

@@ -7,16 +7,18 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, TypeGuard
 
 from planner.domain import Plan, PlannedIsland, Provenance, Route
 from planner.files.flow_documents import flows_document
+from planner.files.placement_documents import placement_document
 from planner.files.scenario_documents import scenario_document
 from planner.files.search_documents import search_document
 from planner.files.sensitivity_documents import sensitivity_document
 from planner.files.service_documents import service_document
 
 SCHEMA_VERSION = 1
+_LONG_TABLE = 20
 Document = dict[str, Any]
 
 
@@ -44,6 +46,7 @@ def plan_document(plan: Plan) -> Document:
         "idle_islands": [_idle_island(island) for island in plan.islands if not island.phase],
         "routing": [_route(route) for route in plan.routing],
         **flows_document(plan),
+        **placement_document(plan.placement),
         "search": search_document(plan.search),
         "scenario": scenario_document(plan.scenario),
         "provenance": _provenance(plan.provenance),
@@ -138,14 +141,23 @@ def encode_plan(plan: Plan) -> bytes:
 
 
 def _pretty(value: object, indent: str) -> str:
-    """JSON with the two outer levels laid out and everything below on one line."""
-    if len(indent) < 4 and isinstance(value, dict):
+    """JSON with the two outer levels and long tables laid out and everything below on one line."""
+    if isinstance(value, dict) and (len(indent) < 4 or any(map(_is_long_table, value.values()))):
         rows = [f"{indent}  {json.dumps(key)}: {_pretty(item, indent + '  ')}" for key, item in value.items()]
         return "{\n" + ",\n".join(rows) + f"\n{indent}}}" if rows else "{}"
-    if len(indent) <= 4 and isinstance(value, list) and value and isinstance(value[0], dict):
+    if _is_table(value) and (len(indent) <= 4 or _is_long_table(value)):
         rows = [f"{indent}  {_line(item)}" for item in value]
         return "[\n" + ",\n".join(rows) + f"\n{indent}]"
     return _line(value)
+
+
+def _is_table(value: object) -> TypeGuard[list[Document]]:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _is_long_table(value: object) -> bool:
+    """Whether it would be unreadable on one line: the nodes and pods of a cluster."""
+    return _is_table(value) and len(value) > _LONG_TABLE
 
 
 def _line(value: object) -> str:

@@ -26,6 +26,7 @@ from planner.domain import (
 )
 from planner.errors import InputError
 from planner.files.flow_documents import flow_contradictions, read_flows
+from planner.files.placement_documents import placement_contradictions, read_placement
 from planner.files.plan_document import SCHEMA_VERSION, Document, plan_schema
 from planner.files.scenarios import scenario_from_document
 from planner.files.search_documents import read_search
@@ -77,6 +78,7 @@ def _read_plan(document: Document, scenario: Scenario) -> Plan:
         flows=read_flows(document),
         network_bottleneck=document.get("network_bottleneck", ""),
         sensitivity=read_sensitivity(document["sensitivity"]) if "sensitivity" in document else None,
+        placement=read_placement(document),
     )
 
 
@@ -134,6 +136,7 @@ def _contradictions(plan: Document, scenario: Scenario) -> Iterator[str]:
         if route["island"] not in names:
             yield f"routing.{index}.island: must be an island that serves, came {route['island']!r}"
     yield from flow_contradictions(plan)
+    yield from placement_contradictions(plan, scenario.cluster)
     yield from _wrong_trials(plan["search"])
 
 

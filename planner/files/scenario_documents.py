@@ -1,11 +1,13 @@
 """A scenario as a mapping with every key and its value, for a plan's record."""
 
-from planner.domain import LengthProfile, ModelSpec, Scenario
+from planner.domain import LengthProfile, ModelSpec, PlacementSettings, Scenario
+from planner.files.cluster_documents import cluster_document
 from planner.files.cost_sections import cost_document
 from planner.files.model_documents import model_document
 from planner.files.models import read_model
 from planner.files.network_sections import network_document
 from planner.files.objective_sections import objective_document
+from planner.files.placement_sections import placement_settings_document
 from planner.files.search_sections import search_document
 from planner.files.shipped import shipped_models, shipped_workloads
 from planner.files.slo_sections import slo_document
@@ -15,7 +17,7 @@ from planner.files.workloads import read_workload, workload_document
 def scenario_document(scenario: Scenario) -> dict[str, object]:
     """The mapping that `scenario_from_document` reads back as the same scenario (its `inputs` aside).
 
-    A shipped model or workload stands by its name, any other in full, so the record needs no other file.
+    A shipped model or workload stands by its name, any other and a cluster in full, so the record needs no other file.
     """
     items = scenario.inventory.items
     return {
@@ -32,7 +34,16 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "assignment": _assignment(scenario),
         "search": search_document(scenario.search),
         **network_document(scenario.network),
+        **_placement(scenario),
     }
+
+
+def _placement(scenario: Scenario) -> dict[str, object]:
+    """The cluster, and how it is used; neither where islands stay off nodes."""
+    cluster = {} if scenario.cluster is None else {"cluster": cluster_document(scenario.cluster)}
+    if not cluster and scenario.placement == PlacementSettings():
+        return {}
+    return {**cluster, "placement": placement_settings_document(scenario.placement)}
 
 
 def _assignment(scenario: Scenario) -> dict[str, object]:

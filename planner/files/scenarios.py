@@ -1,7 +1,7 @@
 """Scenarios: strict reading of a planning question, and writing it back with every key spelt out.
 
 A scenario comes from a file or from a mapping of the same keys. `model` and `workload` are a shipped name, a
-path relative to the scenario's folder, or the config or workload document itself.
+path relative to the scenario's folder, or the config or workload document itself; `cluster` is such a path or document.
 """
 
 import hashlib
@@ -21,12 +21,19 @@ from planner.domain import (
     Scenario,
 )
 from planner.errors import InputError
+from planner.files.clusters import read_cluster
 from planner.files.cost_sections import read_cost
 from planner.files.documents import input_hash, read_yaml, top_level
 from planner.files.inventories import read_inventory
 from planner.files.models import model_file, model_from_config, read_model
 from planner.files.network_sections import read_network, require_flows
-from planner.files.objective_sections import read_objective, require_measurable, require_method
+from planner.files.objective_sections import (
+    objective_section,
+    read_objective,
+    require_measurable,
+    require_method,
+)
+from planner.files.placement_sections import read_placement, require_placeable
 from planner.files.search_sections import read_search
 from planner.files.sections import Section, referred_from
 from planner.files.slo_sections import read_slo
@@ -49,6 +56,8 @@ _KEYS = (
     "assignment",
     "search",
     "network",
+    "cluster",
+    "placement",
 )
 
 
@@ -92,10 +101,11 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
     document.allow_only(*_KEYS)
     model, model_inputs = _model(document, base)
     workload, workload_inputs = _workload(document, base, summarize)
-    inventory, inventory_inputs = read_inventory(document)
+    cluster, cluster_inputs = read_cluster(document, base)
+    inventory, inventory_inputs = read_inventory(document, cluster)
     cost, cost_inputs = read_cost(document.section("cost", optional=True), base, model)
     search, search_inputs = read_search(document.section("search", optional=True), base, inventory)
-    objective, objective_inputs = read_objective(document.section("objective", optional=True), base)
+    objective, objective_inputs = read_objective(objective_section(document), base)
     require_method(document.file, objective, search)
     assignment = _assignment(document.section("assignment", optional=True))
     network = read_network(document, [item.gpu.name for item in inventory.items])
@@ -112,11 +122,15 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
         assignment=assignment,
         search=search,
         inputs=sum(
-            (model_inputs, workload_inputs, cost_inputs, objective_inputs, search_inputs), inputs + inventory_inputs
+            (model_inputs, workload_inputs, cost_inputs, objective_inputs, search_inputs, cluster_inputs),
+            inputs + inventory_inputs,
         ),
         network=network,
+        cluster=cluster,
+        placement=read_placement(document.section("placement", optional=True)),
     )
     require_measurable(document.file, scenario)
+    require_placeable(document.file, scenario)
     return scenario
 
 

@@ -160,6 +160,10 @@ class Section:
         value = self._values.get(key)
         return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
+    def holds_text(self, key: str) -> bool:
+        """Whether the value of `key` is a text."""
+        return isinstance(self._values.get(key), str)
+
     def holds_list(self, key: str) -> bool:
         """Whether the value of `key` is a list."""
         return isinstance(self._values.get(key), list | tuple)

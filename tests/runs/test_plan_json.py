@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from placed_plans import placed_by_hand
 
 from planner.domain import LengthProfile, Plan
 from planner.errors import InputError
@@ -93,14 +94,14 @@ def _objects(schema: Document, value: object, where: str) -> Iterator[tuple[str,
 
 @pytest.fixture(scope="session")
 def eventful(plan: Plan) -> Plan:
-    """The plan with all that can befall a search."""
+    """The plan with all that can befall a search, on nodes."""
     first, *others = plan.search.trials
     trial = replace(first, failed=True, goals=(("rate", 3.5), ("price", 0.1 + 0.2)))
     told = replace(plan.search.rounds[0], hypervolume=1 / 3, note="drawn by chance")
     record = replace(
         plan.search, trials=(trial, *others), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
     )
-    return replace(plan, search=record)
+    return placed_by_hand(replace(plan, search=record))
 
 
 def test_the_schema_is_a_schema_and_its_keys_are_all_there(eventful: Plan) -> None:

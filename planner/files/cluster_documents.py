@@ -1,0 +1,168 @@
+"""A cluster as a document: shapes that nodes share, one row a node, one row a pod.
+
+    shapes:
+      h200-8:
+        gpu: H200
+        gpu_numa: [0, 0, 0, 0, 1, 1, 1, 1]     or gpus_per_numa: 4
+        numa_nodes:
+        - {id: 0, socket: 0, cores: 0-47, memory_gb: 1000}
+        - {id: 1, socket: 1, cores: 48-95, memory_gb: 1000}
+        cpus: 92
+        memory_gb: 1900
+        nics: [{name: mlx5_0, numa: 0}]
+    nodes:
+    - {name: node-0, shape: h200-8, asw: asw-0, aggregation: pod-0}
+    pods:
+    - {name: web-0, node: node-0, gpus: [0, 1], cpus: 16, cores: 0-15, priority: 100}
+
+What has its default is left out: a GPU's uuid is GPU-<node>-<index>, GPU indices count from 0. Labels and taints of a
+shape hold for all its nodes. `cluster_sections` is the way back.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from planner.domain import CORE_GROUP_SIZE, Cluster, ClusterNode, NumaNode, Pod, PodClass, Taint
+from planner.files.id_ranges import ranges_text
+
+Row = dict[str, Any]
+_Item = TypeVar("_Item")
+
+
+def cluster_document(cluster: Cluster) -> Row:
+    """The cluster as plain values, which `cluster_from_section` reads back as the same cluster."""
+    groups = _alike(cluster.nodes)
+    shapes: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
+    for nodes in groups:
+        name = _shape_name(nodes[0], shapes)
+        labels, taints = _beginning([node.labels for node in nodes]), _beginning([node.taints for node in nodes])
+        shapes[name] = _shape_row(nodes[0], labels, taints)
+        rows |= {node.name: _node_row(node, name, len(labels), len(taints)) for node in nodes}
+    return {
+        "name": cluster.name,
+        **({"core_group_size": cluster.core_group_size} if cluster.core_group_size != CORE_GROUP_SIZE else {}),
+        **({"notes": list(cluster.notes)} if cluster.notes else {}),
+        "shapes": shapes,
+        "nodes": [rows[node.name] for node in cluster.nodes],
+        "pods": [_pod_row(pod) for pod in cluster.pods],
+    }
+
+
+def default_uuid(node: str, index: int) -> str:
+    """What a GPU is called whose UUID nobody gave."""
+    return f"GPU-{node}-{index}"
+
+
+def _alike(nodes: Iterable[ClusterNode]) -> list[list[ClusterNode]]:
+    """Nodes of the same hardware together, each group where its first node stands."""
+    groups: dict[object, list[ClusterNode]] = {}
+    for node in nodes:
+        gpus = tuple((gpu.index, gpu.numa) for gpu in node.gpus)
+        key = (node.gpu, gpus, node.numa_nodes, node.cpus, node.memory_gb, node.nics)
+        groups.setdefault(key, []).append(node)
+    return list(groups.values())
+
+
+def _shape_name(node: ClusterNode, taken: dict[str, Row]) -> str:
+    stem = re.sub(r"[^a-z0-9.-]+", "-", node.gpu.lower()).strip("-.")[:40] if node.gpus else "cpu"
+    stem = f"{stem or 'gpu'}-{len(node.gpus)}" if node.gpus else stem
+    names = (stem, *(f"{stem}-{further}" for further in range(2, len(taken) + 2)))
+    return next(name for name in names if name not in taken)
+
+
+def _beginning(rows: Sequence[tuple[_Item, ...]]) -> tuple[_Item, ...]:
+    """What all rows begin with."""
+    shared = rows[0]
+    for row in rows:
+        length = next((at for at, (a, b) in enumerate(zip(shared, row, strict=False)) if a != b), len(row))
+        shared = shared[:length]
+    return shared
+
+
+def _shape_row(node: ClusterNode, labels: tuple[tuple[str, str], ...], taints: tuple[Taint, ...]) -> Row:
+    indices = [gpu.index for gpu in node.gpus]
+    row: Row = {"gpu": node.gpu} if node.gpu else {}
+    if indices != list(range(len(indices))):
+        row["gpu_indices"] = indices
+    if indices:
+        row["gpu_numa"] = [gpu.numa for gpu in node.gpus]
+    row["numa_nodes"] = [_numa_row(numa) for numa in node.numa_nodes]
+    row |= {"cpus": _number(node.cpus), "memory_gb": _number(node.memory_gb)}
+    if node.nics:
+        row["nics"] = [{"name": nic.name, "numa": nic.numa} for nic in node.nics]
+    return row | labels_and_taints(labels, taints)
+
+
+def _numa_row(numa: NumaNode) -> Row:
+    row: Row = {"id": numa.id, "socket": numa.socket}
+    if numa.cores:
+        row["cores"] = ranges_text(numa.cores)
+    if numa.memory_gb:
+        row["memory_gb"] = _number(numa.memory_gb)
+    return row
+
+
+def _node_row(node: ClusterNode, shape: str, labels: int, taints: int) -> Row:
+    """`labels` and `taints`: how many of the first its shape has already."""
+    row: Row = {"name": node.name, "shape": shape, "asw": node.asw}
+    if node.aggregation:
+        row["aggregation"] = node.aggregation
+    if any(gpu.uuid != default_uuid(node.name, gpu.index) for gpu in node.gpus):
+        row["uuids"] = [gpu.uuid for gpu in node.gpus]
+    return row | labels_and_taints(node.labels[labels:], node.taints[taints:])
+
+
+def labels_and_taints(labels: tuple[tuple[str, str], ...], taints: tuple[Taint, ...]) -> Row:
+    """Both under their keys; what is empty is left out."""
+    row: Row = {"labels": dict(labels)} if labels else {}
+    return row | ({"taints": taint_rows(taints)} if taints else {})
+
+
+def taint_rows(taints: Iterable[Taint]) -> list[Row]:
+    """Taints or tolerations, a mapping each."""
+    return [
+        {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
+        for taint in taints
+    ]
+
+
+def _pod_row(pod: Pod) -> Row:
+    row: Row = {"name": pod.name, "node": pod.node}
+    if pod.namespace != "default":
+        row["namespace"] = pod.namespace
+    if pod.gpus:
+        row["gpus"] = list(pod.gpus)
+    if pod.gpu_request:
+        row["gpu_request"] = pod.gpu_request
+    if pod.cpus:
+        row["cpus"] = _number(pod.cpus)
+    if pod.memory_gb:
+        row["memory_gb"] = _number(pod.memory_gb)
+    if pod.cores:
+        row["cores"] = ranges_text(pod.cores)
+    return row | _standing(pod)
+
+
+def _standing(pod: Pod) -> Row:
+    """What decides whether the pod may be moved, and whereto."""
+    row: Row = {"priority": pod.priority} if pod.priority else {}
+    if pod.preemptible:
+        row["preemptible"] = True
+    if pod.kind is not PodClass.ONLINE:
+        row["kind"] = pod.kind.value
+    if pod.checkpoint_age_s is not None:
+        row["checkpoint_age_s"] = _number(pod.checkpoint_age_s)
+    if pod.node_selector:
+        row["node_selector"] = dict(pod.node_selector)
+    if pod.anti_affinity:
+        row["anti_affinity"] = pod.anti_affinity
+    if pod.locked:
+        row["locked"] = True
+    return row
+
+
+def _number(value: float) -> int | float:
+    """Whole numbers without a point, where nothing is lost."""
+    return int(value) if float(value).is_integer() and abs(value) < 2**53 else value

@@ -1,0 +1,116 @@
+"""Nodes and pods as `kubectl get nodes,pods -A -o json` prints them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.domain import Pod, Taint
+from planner.domain.node_report import NodeReport
+from planner.errors import InputError
+from planner.files.kubectl_pods import holds_nothing, read_pod
+from planner.files.kubernetes_objects import (
+    KubernetesObject,
+    below,
+    count,
+    items_below,
+    quantity,
+    read_objects,
+    string_map,
+)
+from planner.files.node_resource_topologies import GPU_RESOURCES
+from planner.units import GB
+
+UNHEALTHY_TAINT = "planner/unhealthy-gpus"
+CORDON_TAINT = "node.kubernetes.io/unschedulable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubectlLists:
+    """Nodes and running pods. `ended`: keys of pods that are over. `claims`: of pods that claim devices by DRA.
+
+    `notes`: about what, and the note.
+    """
+
+    nodes: tuple[NodeReport, ...]
+    pods: tuple[Pod, ...]
+    ended: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+
+
+def read_kubectl(paths: tuple[Path, ...]) -> KubectlLists:
+    """Nodes and pods of all files together; InputError where an object is in two of them."""
+    objects = [item for path in paths for item in read_objects(path, ("Node", "Pod"))]
+    _refuse_twins(objects)
+    pods = [item for item in objects if item.kind == "Pod"]
+    running = [item for item in pods if not holds_nothing(item)]
+    over = [item for item in pods if holds_nothing(item)]
+    reads = [read_pod(item) for item in running]
+    waiting = sum(1 for item in pods if below(item.body, "spec").is_empty("nodeName"))
+    notes = [(f"pod {pod.key}", note) for pod, found in reads for note in found]
+    if waiting:
+        notes.append((f"{waiting} pods", "left out, as they wait for a node"))
+    return KubectlLists(
+        nodes=tuple(_node(item) for item in objects if item.kind == "Node"),
+        pods=tuple(pod for pod, _ in reads),
+        ended=tuple(f"{item.namespace or 'default'}/{item.name}" for item in over),
+        claims=tuple(pod.key for (pod, _), item in zip(reads, running, strict=True) if _claims(item)),
+        notes=tuple(notes),
+    )
+
+
+def _claims(item: KubernetesObject) -> bool:
+    return bool(items_below(below(item.body, "spec"), "resourceClaims"))
+
+
+def _refuse_twins(objects: list[KubernetesObject]) -> None:
+    seen: dict[tuple[str, str, str], KubernetesObject] = {}
+    for item in objects:
+        other = seen.setdefault((item.kind, item.namespace, item.name), item)
+        if other is not item:
+            raise InputError(
+                f"{item.body.file}: must be given once; {other.body.file} has it, too.",
+                hint="Remove one of the two.",
+            )
+
+
+def _node(item: KubernetesObject) -> NodeReport:
+    """Labels, taints, and what pods may have; GPUs are counted by capacity."""
+    status, _spec = item.body.section("status"), below(item.body, "spec")
+    capacity, allocatable = below(status, "capacity"), status.section("allocatable")
+    gpus = sum(count(capacity if resource in capacity else allocatable, resource) for resource in GPU_RESOURCES)
+    healthy = sum(count(allocatable, resource) for resource in GPU_RESOURCES)
+    if healthy > gpus:
+        raise InputError(
+            f"{item.body.file}: status.allocatable: GPUs must be at most the capacity, {gpus}; came {healthy}.",
+            hint="Take the list anew.",
+        )
+    lost = f"{gpus - healthy} GPUs are not allocatable and nobody says which: tainted with {UNHEALTHY_TAINT}"
+    return NodeReport(
+        node=item.name,
+        origin=item.body.file,
+        gpu_count=gpus,
+        labels=string_map(below(item.body, "metadata", "labels")),
+        taints=_taints(item, unhealthy=healthy < gpus),
+        cpus=quantity(allocatable, "cpu"),
+        memory_gb=quantity(allocatable, "memory") / GB,
+        notes=(lost,) if healthy < gpus else (),
+    )
+
+
+def _taints(item: KubernetesObject, *, unhealthy: bool) -> tuple[Taint, ...]:
+    spec = below(item.body, "spec")
+    found = [
+        Taint(
+            key=entry.text("key"),
+            value="" if entry.is_empty("value") else entry.text("value"),
+            effect=entry.one_of("effect", ("NoSchedule", "PreferNoSchedule", "NoExecute")),
+        )
+        for entry in items_below(spec, "taints")
+    ]
+    keys = {taint.key for taint in found}
+    cordoned = not spec.is_empty("unschedulable") and spec.flag("unschedulable")
+    if cordoned and CORDON_TAINT not in keys:
+        found.append(Taint(key=CORDON_TAINT))
+    if unhealthy:
+        found.append(Taint(key=UNHEALTHY_TAINT))
+    return tuple(found)

@@ -1,0 +1,200 @@
+"""A plan's placement as a document, the way back, and what a schema cannot say about it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from planner.domain import (
+    Alignment,
+    Cluster,
+    ClusterNode,
+    ClusterState,
+    FragmentShare,
+    IslandSite,
+    PlacedPart,
+    Placement,
+    ScorePart,
+    Shortfall,
+    Victim,
+)
+from planner.files.cluster_sections import HIGHEST_CORE
+from planner.files.id_ranges import ranges_text, read_ranges
+
+Document = dict[str, Any]
+
+
+def placement_document(placement: Placement | None) -> Document:
+    """The rows of a plan's `placement` and what there is to tell of them, each under its key; nothing for a plan that
+    is on no nodes."""
+    if placement is None:
+        return {}
+    return {
+        "placement": [_part_row(part) for part in placement.parts],
+        "placement_report": {
+            "cluster": placement.cluster,
+            "placed_rps": placement.placed_rps,
+            "unplaced_rps": placement.unplaced_rps,
+            "score": placement.score,
+            "terms": [asdict(term) for term in placement.terms],
+            "sites": [_site_row(site) for site in placement.sites],
+            "shortfalls": [{**asdict(one), "remedies": list(one.remedies)} for one in placement.shortfalls],
+            "victims": [asdict(victim) for victim in placement.victims],
+            "before": _state_document(placement.before),
+            "after": _state_document(placement.after),
+        },
+    }
+
+
+def _part_row(part: PlacedPart) -> Document:
+    return {
+        "island": part.island,
+        "replica": part.replica,
+        "node": part.node,
+        "gpu_indices": list(part.gpu_indices),
+        "numa_nodes": list(part.numa_nodes),
+        "asw": part.asw,
+        "tp": part.tp,
+        "cores": ranges_text(part.cores),
+        "nics": list(part.nics),
+    }
+
+
+def _site_row(site: IslandSite) -> Document:
+    return {
+        "island": site.island,
+        "gpus": site.gpus,
+        "nodes": site.nodes,
+        "switches": [[asw, gpus] for asw, gpus in site.switches],
+        "entropy": site.entropy,
+        "aligned": site.aligned,
+        "worst": site.worst.value,
+        "crossing_replicas": site.crossing_replicas,
+    }
+
+
+def _state_document(state: ClusterState) -> Document:
+    return {
+        "gpus": state.gpus,
+        "allocated": state.allocated,
+        "idle": state.idle,
+        "headroom_gpus": state.headroom_gpus,
+        "watts": state.watts,
+        "empty_nodes": state.empty_nodes,
+        "fragments": [asdict(share) for share in state.fragments],
+    }
+
+
+def read_placement(plan: Document) -> Placement | None:
+    """The placement of a plan's document that keeps to the schema and has no contradictions."""
+    if "placement" not in plan:
+        return None
+    section = plan["placement_report"]
+    return Placement(
+        cluster=section["cluster"],
+        parts=tuple(_read_part(row) for row in plan["placement"]),
+        sites=tuple(_read_site(row) for row in section["sites"]),
+        shortfalls=tuple(Shortfall(**{**row, "remedies": tuple(row["remedies"])}) for row in section["shortfalls"]),
+        before=_read_state(section["before"]),
+        after=_read_state(section["after"]),
+        score=section["score"],
+        terms=tuple(ScorePart(**row) for row in section["terms"]),
+        victims=tuple(Victim(**row) for row in section["victims"]),
+        unplaced_rps=section["unplaced_rps"],
+        placed_rps=section["placed_rps"],
+    )
+
+
+def _read_part(row: Document) -> PlacedPart:
+    tuples = {key: tuple(row[key]) for key in ("gpu_indices", "numa_nodes", "nics")}
+    return PlacedPart(**{**row, **tuples, "cores": read_ranges(row["cores"], HIGHEST_CORE)})
+
+
+def _read_site(row: Document) -> IslandSite:
+    switches = tuple((asw, gpus) for asw, gpus in row["switches"])
+    return IslandSite(**{**row, "switches": switches, "worst": Alignment(row["worst"])})
+
+
+def _read_state(section: Document) -> ClusterState:
+    return ClusterState(**{**section, "fragments": tuple(FragmentShare(**row) for row in section["fragments"])})
+
+
+def placement_contradictions(plan: Document, cluster: Cluster | None) -> Iterator[str]:
+    """Islands and hardware that do not exist, GPUs given twice, islands in part; one sentence each.
+
+    `cluster`: the scenario's (None: the hardware is not known).
+    """
+    if "placement" not in plan:
+        return
+    section = plan["placement_report"]
+    yield from _wrong_islands(plan, section)
+    yield from _wrong_parts(plan["placement"])
+    if cluster is not None:
+        yield from _wrong_hardware(plan, section, cluster)
+
+
+def _wrong_islands(plan: Document, section: Document) -> Iterator[str]:
+    sizes = {island["id"]: island["size"] for key in ("islands", "idle_islands") for island in plan[key]}
+    tables = {"placement": plan["placement"]}
+    tables |= {f"placement_report.{key}": section[key] for key in ("sites", "shortfalls", "victims")}
+    for key, rows in tables.items():
+        for index, row in enumerate(rows):
+            if row["island"] not in sizes:
+                yield f"{key}.{index}.island: must be an island of the plan, came {row['island']!r}"
+                return
+    placed: dict[str, int] = {}
+    for part in plan["placement"]:
+        placed[part["island"]] = placed.get(part["island"], 0) + len(part["gpu_indices"])
+    for island, gpus in placed.items():
+        if gpus != sizes[island]:
+            yield f"placement: must hold all {sizes[island]} GPUs of {island}, came {gpus}"
+    short = [row["island"] for row in section["shortfalls"] if row["island"] in placed]
+    if short:
+        yield f"placement_report.shortfalls: must not name an island that is placed, came {short[0]!r}"
+
+
+def _wrong_parts(parts: list[Document]) -> Iterator[str]:
+    owners: dict[tuple[str, int], str] = {}
+    for index, part in enumerate(parts):
+        where = f"placement.{index}"
+        if len(part["gpu_indices"]) % part["tp"]:
+            yield f"{where}.gpu_indices: must be groups of {part['tp']}, came {len(part['gpu_indices'])} GPUs"
+        for gpu in part["gpu_indices"]:
+            if (part["node"], gpu) in owners:
+                other = owners[part["node"], gpu]
+                yield f"{where}.gpu_indices: GPU {gpu} of {part['node']} must be given once, {other} has it, too"
+            owners[part["node"], gpu] = part["island"]
+        try:
+            read_ranges(part["cores"], HIGHEST_CORE)
+        except ValueError as error:
+            yield f"{where}.cores: must be ranges such as '0-7,16': {error}"
+
+
+def _wrong_hardware(plan: Document, section: Document, cluster: Cluster) -> Iterator[str]:
+    if section["cluster"] != cluster.name:
+        yield f"placement_report.cluster: must be the scenario's, {cluster.name!r}, came {section['cluster']!r}"
+    nodes = {node.name: node for node in cluster.nodes}
+    types = {island["id"]: island["gpu"] for key in ("islands", "idle_islands") for island in plan[key]}
+    for index, part in enumerate(plan["placement"]):
+        node = nodes.get(part["node"])
+        for what in _wrong_place(part, node, types):
+            yield f"placement.{index}.{what}"
+    pods = {pod.key for pod in cluster.pods} if section["victims"] else set()
+    for index, victim in enumerate(section["victims"]):
+        if victim["pod"] not in pods:
+            yield f"placement_report.victims.{index}.pod: must be a pod of the cluster, came {victim['pod']!r}"
+
+
+def _wrong_place(part: Document, node: ClusterNode | None, types: Mapping[str, str]) -> Iterator[str]:
+    if node is None:
+        yield f"node: must be a node of the cluster, came {part['node']!r}"
+        return
+    numas = {gpu.index: gpu.numa for gpu in node.gpus}
+    missing = [gpu for gpu in part["gpu_indices"] if gpu not in numas]
+    if missing:
+        yield f"gpu_indices: must exist on {node.name}, came {missing[0]}"
+    elif set(part["numa_nodes"]) != {numas[gpu] for gpu in part["gpu_indices"]}:
+        yield f"numa_nodes: must be those of the GPUs on {node.name}, came {part['numa_nodes']}"
+    if node.gpu != types.get(part["island"]):
+        yield f"node: must have the island's GPU type, {types.get(part['island'])}, {node.name} has {node.gpu}"
+    if node.asw != part["asw"]:
+        yield f"asw: must be that of {node.name}, {node.asw!r}, came {part['asw']!r}"

@@ -1,0 +1,102 @@
+"""The `placement:` section of a scenario, and what a scenario with a cluster has to keep to."""
+
+from planner.domain import (
+    CostMode,
+    CostSource,
+    ObjectiveKind,
+    PlacementSettings,
+    PlacementWeights,
+    Qos,
+    Scenario,
+)
+from planner.errors import InputError
+from planner.files.cluster_documents import taint_rows
+from planner.files.cluster_sections import read_taints
+from planner.files.sections import Section
+
+_QOS = {qos.value: qos for qos in Qos} | {qos.kubelet_policy: qos for qos in Qos}
+_WEIGHTS = ("topology", "proximity", "fragmentation", "packing", "power", "preemption")
+_MOST_CPUS_PER_GPU = 1_024
+_MOST_GB_PER_GPU = 1e6
+_HIGHEST_PRIORITY = 2**31
+
+
+def read_placement(section: Section) -> PlacementSettings:
+    """How the plan is put on nodes. `qos` is a word for both phases or one a phase, FlexTopo's or the kubelet's."""
+    section.allow_only("qos", "cpus_per_gpu", "memory_gb_per_gpu", "tolerations", "weights", "preempt", "priority")
+    default = PlacementSettings()
+    prefill, decode = _qos(section, default)
+    return PlacementSettings(
+        prefill_qos=prefill,
+        decode_qos=decode,
+        cpus_per_gpu=section.integer("cpus_per_gpu", default=default.cpus_per_gpu, low=0, high=_MOST_CPUS_PER_GPU),
+        memory_gb_per_gpu=section.number(
+            "memory_gb_per_gpu", default=default.memory_gb_per_gpu, low=0, high=_MOST_GB_PER_GPU
+        ),
+        tolerations=read_taints(section, "tolerations"),
+        weights=_weights(section.section("weights", optional=True)),
+        preempt=section.flag("preempt", default.preempt),
+        priority=section.integer("priority", default=default.priority, low=-_HIGHEST_PRIORITY, high=_HIGHEST_PRIORITY),
+    )
+
+
+def _qos(section: Section, default: PlacementSettings) -> tuple[Qos, Qos]:
+    """The QoS of prefill and of decode islands."""
+    if section.holds_section("qos"):
+        phases = section.section("qos")
+        phases.allow_only("prefill", "decode")
+        return _word(phases, "prefill", default.prefill_qos), _word(phases, "decode", default.decode_qos)
+    if "qos" not in section:
+        return default.prefill_qos, default.decode_qos
+    both = _word(section, "qos", default.prefill_qos)
+    return both, both
+
+
+def _word(section: Section, key: str, default: Qos) -> Qos:
+    return _QOS[section.one_of(key, tuple(_QOS), default=default.value)]
+
+
+def _weights(section: Section) -> PlacementWeights:
+    section.allow_only(*_WEIGHTS)
+    default = PlacementWeights()
+    given = {key: section.number(key, default=getattr(default, key), low=0, high=1e6) for key in _WEIGHTS}
+    if not any(given.values()):
+        raise InputError(
+            f"{section.file}: {section.path} must have a weight above 0; all are 0.",
+            hint="Leave a weight out for its default.",
+        )
+    return PlacementWeights(**given)
+
+
+def placement_settings_document(settings: PlacementSettings) -> dict[str, object]:
+    """The section that `read_placement` reads back as the same settings."""
+    return {
+        "qos": {"prefill": settings.prefill_qos.value, "decode": settings.decode_qos.value},
+        "cpus_per_gpu": settings.cpus_per_gpu,
+        "memory_gb_per_gpu": settings.memory_gb_per_gpu,
+        "tolerations": taint_rows(settings.tolerations),
+        "weights": {key: getattr(settings.weights, key) for key in _WEIGHTS},
+        "preempt": settings.preempt,
+        "priority": settings.priority,
+    }
+
+
+def require_placeable(file: str, scenario: Scenario) -> None:
+    """InputError where layouts are to be judged by their placement, and something that this takes is missing."""
+    if scenario.objective.kind is not ObjectiveKind.PLACED:
+        return
+    where = "where objective.kind is placed"
+    if scenario.cluster is None:
+        raise InputError(
+            f"{file}: cluster must be given {where}; it is missing.", hint="Add the path of a cluster file."
+        )
+    for key, value, needed in (
+        ("cost.mode", scenario.cost.mode, CostMode.DEFAULT),
+        ("cost.source", scenario.cost.source, CostSource.ANALYTIC),
+    ):
+        if value is not needed:
+            raise InputError(
+                f"{file}: {key} must be {needed.value} {where}: nothing else tells placed islands from compact ones; "
+                f"came {value.value}.",
+                hint=f"Set {key} to {needed.value}, or objective.kind to rate.",
+            )

@@ -1,0 +1,155 @@
+"""The text of `nvidia-smi topo -m`: how GPUs and network cards are connected, and the NUMA node of each GPU.
+
+| word | path between two devices |
+|---|---|
+| X | itself |
+| NV# | # NVLinks |
+| PIX, PXB | one PCIe bridge, several |
+| PHB | through a host bridge |
+| NODE | between host bridges of one NUMA node |
+| SYS | between NUMA nodes |
+"""
+
+import re
+from dataclasses import dataclass
+
+from planner.domain import Nic
+from planner.errors import InputError
+
+_WORDS = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV[0-9]+")
+_NEARNESS = ("PIX", "PXB", "PHB", "NODE")
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_DEVICE = re.compile(r"(GPU[0-9]+|NIC[0-9]+|[a-z][A-Za-z0-9]*_[A-Za-z0-9_]+)$")
+_GPU = re.compile(r"GPU([0-9]{1,3})")
+_LEGEND = re.compile(r"\s+(NIC[0-9]+):\s+(\S+)\s*")
+_NUMA = re.compile(r"[0-9]{1,4}")
+_HINT = "Take the text of `nvidia-smi topo -m` whole, with its header line."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyMatrix:
+    """The NUMA node of each GPU index (None: several, or not told) and the network cards that have a GPU near."""
+
+    gpu_numa: tuple[tuple[int, int | None], ...]
+    nics: tuple[Nic, ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_matrix(text: str, *, file: str, numa_ids: tuple[int, ...]) -> TopologyMatrix:
+    """The matrix, checked whole: every device has a row of known words, and A to B is as B to A."""
+    lines = _ESCAPES.sub("", text).splitlines()
+    devices, header = _header(lines, file)
+    rows = _rows(lines[header:], devices, file, header)
+    _require_symmetry(rows, devices, file)
+    numas = {
+        name: _numa(name, rest, file, numa_ids) for name, (_, rest) in rows.items() if _GPU.fullmatch(name) is not None
+    }
+    nics, notes = _nics(rows, devices, numas, _names(lines))
+    return TopologyMatrix(
+        gpu_numa=tuple((int(name.removeprefix("GPU")), numa) for name, numa in numas.items()), nics=nics, notes=notes
+    )
+
+
+def _fault(file: str, what: str, rule: str, came: str) -> InputError:
+    return InputError(f"{file}: {what} must {rule}; came {came}.", hint=_HINT)
+
+
+def _header(lines: list[str], file: str) -> tuple[list[str], int]:
+    """Devices of the header in order, and the number of lines up to it."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        words = line.split()
+        if "CPU" not in words or words[0] != "GPU0":
+            raise _fault(file, f"line {number}", "be the header: GPU0 … CPU Affinity, NUMA Affinity", repr(line[:60]))
+        devices = words[: words.index("CPU")]
+        strange = [device for device in devices if not _DEVICE.fullmatch(device)]
+        if strange or len(set(devices)) < len(devices):
+            raise _fault(file, f"line {number}", "name each device once", ", ".join(strange or devices)[:80])
+        if "NUMA" not in words:
+            raise _fault(file, f"line {number}", "have the column NUMA Affinity", "none")
+        return devices, number
+    raise _fault(file, "the text", "hold a matrix of devices", "nothing")
+
+
+def _rows(lines: list[str], devices: list[str], file: str, start: int) -> dict[str, tuple[list[str], list[str]]]:
+    """Cells of each device's row, and what follows them."""
+    rows: dict[str, tuple[list[str], list[str]]] = {}
+    for number, line in enumerate(lines, start=start + 1):
+        words = line.split()
+        if not words or words[0] == "Legend:":
+            break
+        name, cells, rest = words[0], words[1 : 1 + len(devices)], words[1 + len(devices) :]
+        if len(rows) == len(devices) or name != devices[len(rows)]:
+            expected = devices[len(rows)] if len(rows) < len(devices) else "the end of the matrix"
+            raise _fault(file, f"line {number}", f"be the row of {expected}", repr(name))
+        wrong = [cell for cell in cells if not _WORDS.fullmatch(cell)]
+        if wrong or len(cells) < len(devices):
+            raise _fault(
+                file,
+                f"line {number}, row {name}",
+                f"have {len(devices)} cells of X, NV#, PIX, PXB, PHB, NODE or SYS",
+                repr(wrong[0]) if wrong else f"{len(cells)} cells",
+            )
+        rows[name] = (cells, rest)
+    missing = devices[len(rows) :]
+    if missing:
+        raise _fault(file, "the matrix", f"have a row for each of {', '.join(devices)}", f"none for {missing[0]}")
+    return rows
+
+
+def _require_symmetry(rows: dict[str, tuple[list[str], list[str]]], devices: list[str], file: str) -> None:
+    for i, one in enumerate(devices):
+        for j, other in enumerate(devices[: i + 1]):
+            here, there = rows[one][0][j], rows[other][0][i]
+            if here != there or (here == "X") != (i == j):
+                raise _fault(
+                    file, f"row {one}, column {other}", "be as its mirror, X on the diagonal alone", f"{here}, {there}"
+                )
+
+
+def _numa(name: str, rest: list[str], file: str, numa_ids: tuple[int, ...]) -> int | None:
+    """NUMA affinity of a GPU's row (`CPU Affinity`, `NUMA Affinity`, …); None where it names several nodes."""
+    if len(rest) < 2:
+        raise _fault(file, f"row {name}", "have CPU Affinity and NUMA Affinity", " ".join(rest) or "neither")
+    word = rest[1]
+    if word == "N/A" and len(numa_ids) == 1:
+        return numa_ids[0]
+    if not _NUMA.fullmatch(word):
+        if word == "N/A" or re.fullmatch(r"[0-9]+([-,][0-9]+)+", word):
+            return None
+        raise _fault(file, f"row {name}: NUMA Affinity", "be a NUMA id", repr(word))
+    if int(word) not in numa_ids:
+        raise _fault(file, f"row {name}: NUMA Affinity", f"be one of {', '.join(map(str, numa_ids))}, as lscpu", word)
+    return int(word)
+
+
+def _names(lines: list[str]) -> dict[str, str]:
+    """What the legend calls the cards: NIC0 is mlx5_0."""
+    found = [_LEGEND.fullmatch(line) for line in lines]
+    return {match[1]: match[2] for match in found if match}
+
+
+def _nics(
+    rows: dict[str, tuple[list[str], list[str]]],
+    devices: list[str],
+    numas: dict[str, int | None],
+    names: dict[str, str],
+) -> tuple[tuple[Nic, ...], tuple[str, ...]]:
+    """Cards in the NUMA node of the GPUs nearest to them; one that is near to none is left out, with a note."""
+    nics: list[Nic] = []
+    notes: list[str] = []
+    for device in devices:
+        if device in numas:
+            continue
+        cells = dict(zip(devices, rows[device][0], strict=True))
+        near = [{numas[gpu] for gpu in numas if cells[gpu] == word and numas[gpu] is not None} for word in _NEARNESS]
+        nearest = next((found for found in near if found), set())
+        numa = next(iter(nearest)) if len(nearest) == 1 else None
+        if numa is None:
+            notes.append(
+                f"network card {names.get(device, device)} was left out: it is near to no GPU of one NUMA node"
+            )
+        else:
+            nics.append(Nic(name=names.get(device, device), numa=numa))
+    return tuple(nics), tuple(notes)
