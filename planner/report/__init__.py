@@ -1,5 +1,6 @@
 """A plan as text, tables and figures. No disk, no printing; matplotlib and pandas load when first needed."""
 
+from planner.report.cluster import cluster_document, cluster_figure, cluster_page
 from planner.report.cost_figures import (
     QUANTITIES,
     accuracy_figure,
@@ -10,9 +11,10 @@ from planner.report.cost_figures import (
 )
 from planner.report.cost_frames import accuracy_frame, configurations_frame, factors_frame, parts_frame
 from planner.report.figures import FIGURES, figure, figures_of
-from planner.report.frames import Frame, flows_frame, islands_frame, routing_frame, trials_frame
+from planner.report.frames import Frame, flows_frame, islands_frame, placement_frame, routing_frame, trials_frame
 from planner.report.frontier import frontier_figure, frontier_frame, frontier_page
 from planner.report.pages import render
+from planner.report.placement import placement_page
 from planner.report.summary import summary
 
 __all__ = [
@@ -22,6 +24,9 @@ __all__ = [
     "accuracy_figure",
     "accuracy_frame",
     "breakdown_figure",
+    "cluster_document",
+    "cluster_figure",
+    "cluster_page",
     "configurations_figure",
     "configurations_frame",
     "encode_figure",
@@ -34,6 +39,8 @@ __all__ = [
     "frontier_page",
     "islands_frame",
     "parts_frame",
+    "placement_frame",
+    "placement_page",
     "render",
     "roofline_figure",
     "routing_frame",

@@ -34,7 +34,11 @@ def _rate(plan: Plan, found: Certificate) -> list[str]:
 
 def _objective(plan: Plan, found: Certificate) -> list[str]:
     objective = plan.scenario.objective
-    if objective.kind is ObjectiveKind.RATE or found.objective_gap is None or found.objective_bound is None:
+    if (
+        objective.kind in (ObjectiveKind.RATE, ObjectiveKind.PLACED)
+        or found.objective_gap is None
+        or found.objective_bound is None
+    ):
         return []
     asked = _BEST[objective.kind].format(budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps))
     value, bound = (_value(objective.kind, v) for v in (found.objective_value, found.objective_bound))

@@ -13,11 +13,15 @@ FIGURES = ("search", "routing", "throughput", "mix", "islands")
 """Figures that every plan has."""
 
 PARETO = "pareto"
+PLACEMENT = "placement"
+
+_WANTING = {PARETO: "Plan with objective.kind pareto.", PLACEMENT: "Place the plan on a cluster."}
 
 
 def figures_of(plan: Plan) -> tuple[str, ...]:
-    """The names of the plan's figures: that of a frontier only where there is one."""
-    return (*FIGURES, PARETO) if plan.search.frontier else FIGURES
+    """The names of the plan's figures: those of a frontier and of a placement only where there is one."""
+    frontier = (PARETO,) if plan.search.frontier else ()
+    return (*FIGURES, *frontier, *((PLACEMENT,) if plan.placement else ()))
 
 
 def figure(plan: Plan, name: str) -> "Figure":
@@ -29,7 +33,7 @@ def figure(plan: Plan, name: str) -> "Figure":
     if name not in names:
         raise InputError(
             f"Figure: the name must be one of {', '.join(names)}; got {name!r}.",
-            hint="Choose one of these names." if name != PARETO else "Plan with objective.kind pareto.",
+            hint=_WANTING.get(name, "Choose one of these names."),
         )
     from planner.report.style import look  # noqa: PLC0415  # matplotlib takes a second to load
 
@@ -42,6 +46,7 @@ def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
         islands_figure,
         mix_figure,
         pareto_figure,
+        placement_figure,
         routing_figures,
         search_figure,
     )
@@ -53,4 +58,5 @@ def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
         "mix": mix_figure.draw,
         "islands": islands_figure.draw,
         PARETO: pareto_figure.draw,
+        PLACEMENT: placement_figure.draw,
     }

@@ -30,6 +30,7 @@ _ISLAND_COLUMNS = (
 )
 _DEGREES = ("tp", "dp", "pp", "replicas")
 _ROUTE_COLUMNS = tuple(f.name for f in fields(Route))
+_PART_COLUMNS = ("island", "replica", "node", "gpu_indices", "numa_nodes", "asw")
 _FLOW_COLUMNS = tuple(f.name for f in fields(KvFlow))
 
 
@@ -48,6 +49,26 @@ def routing_frame(plan: Plan) -> Frame:
 def flows_frame(plan: Plan) -> Frame:
     """One row a KV flow (prefill island, decode island, range); none where the scenario has no network."""
     return _frame([{name: getattr(flow, name) for name in _FLOW_COLUMNS} for flow in plan.flows], _FLOW_COLUMNS)
+
+
+def placement_frame(plan: Plan) -> Frame:
+    """One row a replica's part of a node; none where the plan has no placement.
+
+    `gpu_indices` (attention group after group) and `numa_nodes` are ids with spaces between them.
+    """
+    parts = plan.placement.parts if plan.placement else ()
+    rows: list[dict[str, object]] = [
+        {
+            "island": part.island,
+            "replica": part.replica,
+            "node": part.node,
+            "gpu_indices": " ".join(map(str, part.gpu_indices)),
+            "numa_nodes": " ".join(map(str, part.numa_nodes)),
+            "asw": part.asw,
+        }
+        for part in parts
+    ]
+    return _frame(rows, _PART_COLUMNS)
 
 
 def trials_frame(plan: Plan) -> Frame:

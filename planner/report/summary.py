@@ -5,6 +5,7 @@ from planner.report.certificate import certificate_text
 from planner.report.markdown import bullets, escaped
 from planner.report.notes import notes
 from planner.report.pareto import frontier_text
+from planner.report.placement import placement_text
 from planner.report.quantities import money, percent, rate, significant, whole
 from planner.report.sections import fleet_table, islands_table, provenance_list, routing_tables, search_text
 from planner.report.sensitivity import sensitivity_text
@@ -26,6 +27,7 @@ def summary(plan: Plan) -> str:
         f"## Fleet\n\n{fleet_table(plan)}",
         f"## Islands\n\n{islands_table(plan)}",
         *service_text(plan),
+        *placement_text(plan),
         f"## Routing\n\n{routing_tables(plan)}",
         *_sensitivity(plan),
         *frontier_text(plan),

@@ -1,0 +1,158 @@
+"""A cluster in numbers: who holds its GPUs, and what fits into those that are idle."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.domain import Cluster, ClusterNode, FragmentShare, Pod, PodClass
+
+REQUESTS = (1, 2, 4, 8)
+"""GPUs of the requests whose fit is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeState:
+    """GPUs of one type. `switches`: nodes under each access switch, ascending."""
+
+    gpu: str
+    nodes: int
+    gpus: int
+    held: int
+    empty_nodes: int
+    switches: tuple[int, ...]
+
+    @property
+    def idle(self) -> int:
+        """GPUs that no pod holds."""
+        return self.gpus - self.held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassState:
+    """Pods of one class that hold GPUs, their GPUs and CPUs; GPUs that may be preempted, GPUs that are locked."""
+
+    kind: PodClass
+    pods: int
+    gpus: int
+    cpus: float
+    preemptible_gpus: int
+    locked_gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSummary:
+    """What there is to say about a cluster in a page.
+
+    `crossing`: pods of several GPUs that lie in both sockets although one has GPUs enough (FlexTopo paper, figure 8),
+    out of `alignable` pods. `unknown_nodes`: nodes with pods of which nobody said what GPUs they hold; their idle GPUs
+    fit no request. `plain_nodes` have no GPUs.
+    """
+
+    name: str
+    nodes: int
+    plain_nodes: int
+    types: tuple[TypeState, ...]
+    classes: tuple[ClassState, ...]
+    switches: int
+    aggregations: int
+    nodes_without_switch: int
+    fragments: tuple[FragmentShare, ...]
+    crossing: int
+    alignable: int
+    unknown_nodes: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all types."""
+        return sum(one.gpus for one in self.types)
+
+    @property
+    def idle(self) -> int:
+        """GPUs that no pod holds."""
+        return sum(one.idle for one in self.types)
+
+
+def summarize_cluster(cluster: Cluster) -> ClusterSummary:
+    """The figures of a cluster that is sound."""
+    held = Counter[str]()
+    for pod in cluster.pods:
+        held[pod.node] += pod.gpu_count
+    unknown = {pod.node for pod in cluster.pods if not pod.gpus_known}
+    hosts = [node for node in cluster.nodes if node.gpus]
+    nodes = {node.name: node for node in hosts}
+    spans = [_crosses(pod, nodes[pod.node]) for pod in cluster.pods if len(pod.gpus) > 1]
+    return ClusterSummary(
+        name=cluster.name,
+        nodes=len(cluster.nodes),
+        plain_nodes=len(cluster.nodes) - len(hosts),
+        types=tuple(_of_type(gpu, hosts, held) for gpu in cluster.gpus),
+        classes=tuple(_of_class(kind, cluster.pods) for kind in PodClass),
+        switches=len({node.asw for node in hosts} - {""}),
+        aggregations=len({node.aggregation for node in hosts} - {""}),
+        nodes_without_switch=sum(not node.asw for node in hosts),
+        fragments=fragments((len(node.gpus) - held[node.name], node.name not in unknown) for node in hosts),
+        crossing=sum(span is True for span in spans),
+        alignable=sum(span is not None for span in spans),
+        unknown_nodes=tuple(node.name for node in hosts if node.name in unknown),
+        notes=cluster.notes,
+    )
+
+
+def fragments(idle: Iterable[tuple[int, bool]]) -> tuple[FragmentShare, ...]:
+    """What fits into nodes of so many idle GPUs; False beside the number: nobody may use them.
+
+    A node with i idle GPUs takes i // g requests of g; where i < g they are stranded.
+    """
+    counts = Counter(idle)
+    return tuple(
+        FragmentShare(
+            gpus=gpus,
+            stranded=sum(free * count for (free, usable), count in counts.items() if free < gpus or not usable),
+            fit=sum(free // gpus * count for (free, usable), count in counts.items() if usable),
+        )
+        for gpus in REQUESTS
+    )
+
+
+def _of_type(gpu: str, hosts: list[ClusterNode], held: Counter[str]) -> TypeState:
+    mine = [node for node in hosts if node.gpu == gpu]
+    return TypeState(
+        gpu=gpu,
+        nodes=len(mine),
+        gpus=sum(len(node.gpus) for node in mine),
+        held=sum(held[node.name] for node in mine),
+        empty_nodes=sum(not held[node.name] for node in mine),
+        switches=tuple(sorted(Counter(node.asw for node in mine if node.asw).values())),
+    )
+
+
+def _of_class(kind: PodClass, pods: Iterable[Pod]) -> ClassState:
+    mine = [pod for pod in pods if pod.kind is kind and pod.gpu_count]
+    return ClassState(
+        kind=kind,
+        pods=len(mine),
+        gpus=sum(pod.gpu_count for pod in mine),
+        cpus=sum(pod.cpus for pod in mine),
+        preemptible_gpus=sum(pod.gpu_count for pod in mine if pod.preemptible),
+        locked_gpus=sum(pod.gpu_count for pod in mine if pod.locked),
+    )
+
+
+def sockets(node: ClusterNode) -> dict[int, int]:
+    """The socket of each GPU index; GPUs of a NUMA node that is not described count as of one socket."""
+    of = {numa.id: numa.socket for numa in node.numa_nodes}
+    return {gpu.index: of.get(gpu.numa, 0) for gpu in node.gpus}
+
+
+def crosses_sockets(node: ClusterNode, gpus: Iterable[int]) -> bool | None:
+    """Whether the GPUs lie in several sockets though one has enough; None where none has."""
+    of = sockets(node)
+    mine = list(gpus)
+    if max(Counter(of.values()).values()) < len(mine):
+        return None
+    return len({of[gpu] for gpu in mine}) > 1
+
+
+def _crosses(pod: Pod, node: ClusterNode) -> bool | None:
+    return crosses_sockets(node, pod.gpus)
