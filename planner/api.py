@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner import export, files, pipeline, publication, report
-from planner.domain import Plan, ReportProgress, Scenario, no_progress
+from planner.domain import (
+    Cluster,
+    InputHash,
+    PlacementSettings,
+    Plan,
+    ReportProgress,
+    Scenario,
+    no_progress,
+    require_sound,
+)
+from planner.placed_runs import scenario_on
 from planner.workload import summarize
 
 if TYPE_CHECKING:
@@ -57,6 +67,25 @@ class PlannedDeployment:
         """Write the whole run folder, manifests included where they can be; refuses to replace one unless `force`."""
         files.write_run(Path(path), publication.publish(self.record).files, force=force)
         return Path(path)
+
+    def place(self, cluster: str | Path | Cluster, settings: PlacementSettings | None = None) -> "PlannedDeployment":
+        """The plan on the nodes of a cluster (a file, or the record); `settings`: the scenario's own where not given.
+
+        Raises InputError where the cluster is not sound, InfeasibleError where too little of the plan finds room.
+        """
+        inputs: tuple[InputHash, ...] = ()
+        if isinstance(cluster, Cluster):
+            found = cluster
+            require_sound(found, f"cluster {found.name}")
+        else:
+            found, inputs = files.load_cluster(Path(cluster)), (files.input_hash(Path(cluster)),)
+        scenario = scenario_on(self.record, found, settings or self.record.scenario.placement, inputs)
+        return PlannedDeployment(pipeline.place(self.record, scenario))
+
+    @cached_property
+    def placement(self) -> "pd.DataFrame":
+        """One row an island, replica and node. Raises InputError where the plan is on no nodes."""
+        return report.placement_frame(self.record)
 
     def export(
         self,

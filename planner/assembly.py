@@ -1,7 +1,7 @@
 """Plan records from a solved assignment: islands with names, and the routing table."""
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.domain import (
@@ -23,6 +23,7 @@ from planner.domain import (
 )
 
 LEAST_SHARE = 1e-6
+Names = Mapping[tuple[IslandClass, Phase], Sequence[str]]
 SPARE = "spare: the plan's rate needs no more of this class"
 
 
@@ -36,11 +37,20 @@ class _Named:
 
 
 def assemble(
-    inventory: Inventory, layout: Layout, table: PerformanceTable, assignment: Assignment
+    inventory: Inventory,
+    layout: Layout,
+    table: PerformanceTable,
+    assignment: Assignment,
+    names: Names | None = None,
 ) -> tuple[tuple[PlannedIsland, ...], tuple[Route, ...]]:
-    """Islands (every one of `layout`, idle ones last) and routes at the assignment's throughput."""
+    """Islands (every one of `layout`, idle ones last) and routes at the assignment's throughput.
+
+    `names`: those of the islands of each duty, where they have some already.
+    """
     named = [
-        _Named(id=name, duty=duty, row=table.row(duty.island)) for duty in assignment.duties for name in _names(duty)
+        _Named(id=name, duty=duty, row=table.row(duty.island))
+        for duty in assignment.duties
+        for name in _names(duty, names)
     ]
     routes = tuple(
         route
@@ -52,22 +62,24 @@ def assemble(
     for route in routes:
         by_island[route.island].append(route)
     islands = [_island(inventory, one, by_island[one.id]) for one in named]
-    islands.extend(_unassigned(inventory, layout, table, assignment))
+    islands.extend(_unassigned(inventory, layout, table, assignment, names or {}))
     return tuple(sorted(islands, key=lambda island: island.phase is None)), routes
 
 
-def assemble_flows(model: ModelSpec, table: PerformanceTable, assignment: Assignment) -> tuple[KvFlow, ...]:
+def assemble_flows(
+    model: ModelSpec, table: PerformanceTable, assignment: Assignment, names: Names | None = None
+) -> tuple[KvFlow, ...]:
     """Flows between named islands at the assignment's throughput: a class's flow is parted evenly, so that each of its
     prefill islands feeds each decode island of the other class alike."""
     sums: dict[int, float] = defaultdict(float)
     for flow in assignment.flows:
         sums[flow.range_index] += flow.rate_rps
-    names = {(duty.island, duty.phase): list(_names(duty)) for duty in assignment.duties}
+    of_duty = {(duty.island, duty.phase): list(_names(duty, names)) for duty in assignment.duties}
     return tuple(
         one
         for flow in sorted(assignment.flows, key=lambda flow: flow.range_index)
         for one in _island_flows(
-            model, table, assignment.throughput_rps, flow, flow.rate_rps / sums[flow.range_index], names
+            model, table, assignment.throughput_rps, flow, flow.rate_rps / sums[flow.range_index], of_duty
         )
     )
 
@@ -102,9 +114,14 @@ def _island_flows(
             )
 
 
-def _names(duty: Duty) -> Iterator[str]:
+def _names(duty: Duty, names: Names | None) -> Sequence[str]:
+    return island_names(duty) if names is None else names[duty.island, duty.phase]
+
+
+def island_names(duty: Duty) -> tuple[str, ...]:
+    """Names of the islands of a duty, before they are placed."""
     stem = f"{duty.island.gpu.lower()}-{duty.island.size}g-{duty.phase}"
-    return (f"{stem}-{k}" for k in range(1, duty.count + 1))
+    return tuple(f"{stem}-{k}" for k in range(1, duty.count + 1))
 
 
 def _range_routes(
@@ -149,17 +166,22 @@ def _island(inventory: Inventory, one: _Named, mine: list[Route]) -> PlannedIsla
         utilisation=sum(route.rate_rps / route.capacity_rps for route in mine),
         price_usd_per_hour=price,
         note="" if mine else SPARE,
+        reach=one.duty.island.reach[0] if one.duty.island.reach else None,
     )
 
 
 def _unassigned(
-    inventory: Inventory, layout: Layout, table: PerformanceTable, assignment: Assignment
+    inventory: Inventory, layout: Layout, table: PerformanceTable, assignment: Assignment, names: Names
 ) -> Iterator[PlannedIsland]:
-    """Islands of classes that can do neither phase, with the cost stage's reason."""
+    """Islands of classes that can do neither phase, with the table's reason."""
+    numbers: Counter[str] = Counter()
     for island, count in layout.counts:
         missing = count - sum(duty.count for duty in assignment.duties if duty.island == island)
-        for k in range(1, missing + 1):
-            yield _idle(inventory, island, f"{island.gpu.lower()}-{island.size}g-idle-{k}", table.row(island))
+        known = [name for phase in island.phase for name in names.get((island, phase), ())]
+        for k in range(missing):
+            stem = f"{island.gpu.lower()}-{island.size}g-idle"
+            numbers[stem] += 1
+            yield _idle(inventory, island, known[k] if known else f"{stem}-{numbers[stem]}", table.row(island))
 
 
 def _idle(inventory: Inventory, island: IslandClass, name: str, row: ClassPerformance) -> PlannedIsland:

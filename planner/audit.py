@@ -12,6 +12,7 @@ from planner.domain import (
     NetworkSettings,
     ObjectiveKind,
     Phase,
+    Placement,
     Plan,
     PlannedIsland,
     Route,
@@ -45,6 +46,8 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
         yield from _network(plan, plan.scenario.network)
     elif plan.flows:
         yield "it has KV flows, the scenario no network"
+    if plan.placement is not None:
+        yield from _placement(plan, plan.placement)
 
 
 def _inventory(plan: Plan) -> Iterator[str]:
@@ -114,7 +117,7 @@ def _totals(plan: Plan) -> Iterator[str]:
     if not _close(plan.throughput_rps, min(plan.prefill_rps, plan.decode_rps)):
         yield "throughput is not the lower of prefill and decode"
     best = [trial.throughput_rps for trial in plan.search.trials if trial.index == plan.search.best_trial]
-    if len(best) != 1 or not _close(best[0], plan.throughput_rps):
+    if len(best) != 1 or not _close(best[0], _searched_rps(plan)):
         yield f"trial {plan.search.best_trial} is not the plan's"
     by_island: dict[str, list[Route]] = defaultdict(list)
     for route in plan.routing:
@@ -129,6 +132,13 @@ def _totals(plan: Plan) -> Iterator[str]:
             yield f"island {island.id}: batch size is not the largest of its routes"
         if island.longest_prompt != max((route.range_end - 1 for route in mine), default=0):
             yield f"island {island.id}: longest prompt is not the longest of its routes"
+
+
+def _searched_rps(plan: Plan) -> float:
+    """The rate that the search saw: before placement, unless it placed every layout."""
+    if plan.placement is None or plan.scenario.objective.kind is ObjectiveKind.PLACED:
+        return plan.throughput_rps
+    return plan.placement.unplaced_rps
 
 
 def _several_goals(plan: Plan) -> Iterator[str]:
@@ -172,11 +182,13 @@ def _own_goals(plan: Plan, told: dict[str, float]) -> Iterator[str]:
     for one in plan.scenario.objective.current:
         running[one.gpu, one.size, one.phase] += one.count
     due = {
-        Goal.RATE.value: plan.throughput_rps,
+        Goal.RATE.value: _searched_rps(plan),
         Goal.PRICE.value: sum(island.price_usd_per_hour for island in plan.islands),
         Goal.WATTS.value: sum(items.item(island.gpu).gpu.max_w * island.size for island in plan.islands),
         Goal.CHANGES.value: max((serving - running).total(), (running - serving).total()),
     }
+    if plan.placement is not None and plan.placement.shortfalls:
+        due.pop(Goal.CHANGES.value)  # counted as if every island found room
     for name, value in told.items():
         if name in due and not _close(value, due[name]):
             yield f"its {name} is {due[name]:.6g}, its trial says {value:.6g}"
@@ -230,3 +242,23 @@ def _close(found: float, due: float) -> bool:
 
 def _serves(island: PlannedIsland | None, route: Route) -> bool:
     return island is not None and island.phase is route.phase
+
+
+def _placement(plan: Plan, placement: Placement) -> Iterator[str]:
+    """Every island that serves lies on nodes, with all its GPUs and none twice; who found no room serves nothing."""
+    if not _close(placement.placed_rps, plan.throughput_rps):
+        yield f"its placement serves {placement.placed_rps:.6g} requests/s, the plan {plan.throughput_rps:.6g}"
+    held = Counter((part.node, index) for part in placement.parts for index in part.gpu_indices)
+    for (node, index), count in held.items():
+        if count > 1:
+            yield f"GPU {index} of node {node} is given to {count} islands"
+    sizes: Counter[str] = Counter()
+    for part in placement.parts:
+        sizes[part.island] += len(part.gpu_indices)
+    for island in plan.islands:
+        if island.phase is not None and sizes[island.id] != island.size:
+            yield f"island {island.id} has {island.size} GPUs, {sizes[island.id]} of them on nodes"
+    lost = {short.island for short in placement.shortfalls}
+    for route in plan.routing:
+        if route.island in lost:
+            yield f"island {route.island} found no room on the cluster, and has routes"

@@ -28,6 +28,7 @@ MOST_STAGES = 8
 LEAST_SHARE = 0.01  # of the highest rate: what a fleet that "serves" serves at least
 MOST_REFERENCE_SIZES = 1024
 RATE = ObjectiveSettings(kind=ObjectiveKind.RATE)
+PLACEMENT = "placement"
 ONE_OF_SEVERAL = "the other goals of the frontier have no bound"
 UNBOUNDED = "islands of more than 1,024 GPUs have no bound in reference mode"
 
@@ -112,8 +113,8 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
 
 
 def _single(objective: ObjectiveSettings) -> ObjectiveSettings:
-    """The objective that the layout's programme takes: of several goals the rate."""
-    return RATE if objective.kind is ObjectiveKind.PARETO else objective
+    """The objective that the layout's programme takes: of several goals the rate, of a placed one the rate before."""
+    return RATE if objective.kind in (ObjectiveKind.PARETO, ObjectiveKind.PLACED) else objective
 
 
 def layout_settings(scenario: Scenario) -> AssignmentSettings:
@@ -171,6 +172,7 @@ def _unseen(scenario: Scenario) -> tuple[tuple[str, bool], ...]:
         ("network", scenario.network is not None),
         ("queues", _queues(scenario)),
         ("deviation formulation", scenario.assignment.formulation is Formulation.DEVIATION),
+        (PLACEMENT, scenario.cluster is not None),
     )
 
 
@@ -238,7 +240,7 @@ def objective_value(scenario: Scenario, layout: Layout, throughput_rps: float) -
     items = {item.gpu.name: item for item in scenario.inventory.items}
     price = sum(items[i.gpu].price_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
     match scenario.objective.kind:
-        case ObjectiveKind.RATE | ObjectiveKind.BUDGET | ObjectiveKind.PARETO:
+        case ObjectiveKind.RATE | ObjectiveKind.BUDGET | ObjectiveKind.PARETO | ObjectiveKind.PLACED:
             return throughput_rps
         case ObjectiveKind.TARGET:
             return price
@@ -283,4 +285,7 @@ def is_exact(scenario: Scenario) -> bool:
     objective, method = scenario.objective, scenario.search.method
     if method is not SearchMethod.AUTO or objective.kind is ObjectiveKind.PARETO:
         return method is SearchMethod.EXACT
-    return objective.rents or not any(there for _, there in _unseen(scenario))
+    if objective.rents:
+        return True
+    counts = objective.kind is ObjectiveKind.PLACED  # else the best layout is placed as it is
+    return not any(there and (counts or what != PLACEMENT) for what, there in _unseen(scenario))

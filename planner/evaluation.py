@@ -1,4 +1,4 @@
-"""One layout's worth: cost and assignment, joined. What the search calls, many times.
+"""One layout's worth: cost and assignment, joined, and placement where it counts. What the search calls, many times.
 
 A class of islands is tabulated once per evaluator, all sizes of a GPU type that a batch asks for at once; a layout is
 assigned once per evaluator. Processes take over the assigning, with the table at hand: tabulating is the cheap part.
@@ -6,9 +6,10 @@ assigned once per evaluator. Processes take over the assigning, with the table a
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from planner.cost import tabulate_sizes
 from planner.domain import (
@@ -17,13 +18,17 @@ from planner.domain import (
     IslandClass,
     KvTraffic,
     Layout,
+    ObjectiveKind,
     PerformanceTable,
     Scenario,
     Workload,
 )
 from planner.goals import GoalTerms
 from planner.judging import Terms, broken_off, judge
+from planner.placing import PlacingTerms, judge_placed
 from planner.processes import Workers
+
+_Terms = TypeVar("_Terms")
 
 
 class Evaluator:
@@ -33,7 +38,7 @@ class Evaluator:
         self._workers = workers
         self.scenario = scenario
         self.workload = workload
-        self._terms = Terms(
+        self.terms = Terms(
             settings=scenario.assignment,
             slo=scenario.slo,
             mean_output_tokens=workload.mean_output_tokens,
@@ -41,6 +46,7 @@ class Evaluator:
             kv=KvTraffic.of(scenario.model, scenario.inventory, workload.ranges),
             goals=GoalTerms.of(scenario),
         )
+        self.placing = PlacingTerms.of(scenario, workload, self.terms)
         self._gpus = {item.gpu.name: item.gpu for item in scenario.inventory.items}
         self._rows: dict[IslandClass, ClassPerformance] = {}
         self._known: dict[Layout, Evaluation] = {}
@@ -100,11 +106,21 @@ class Evaluator:
 
     def _judge(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
         tables = (self.table(layout) for layout in fresh)
+        pairs = zip(tables, fresh, strict=True)
+        if self.placing is None or self.scenario.objective.kind is not ObjectiveKind.PLACED:
+            yield from self._each(judge, [(table, layout, self.terms) for table, layout in pairs])
+        else:
+            yield from self._each(judge_placed, [(table, layout, self.placing) for table, layout in pairs])
+
+    def _each(
+        self,
+        judged: Callable[[PerformanceTable, Layout, _Terms], Evaluation],
+        tasks: list[tuple[PerformanceTable, Layout, _Terms]],
+    ) -> Iterator[Evaluation]:
         if self._workers is None:
-            yield from (judge(table, layout, self._terms) for table, layout in zip(tables, fresh, strict=True))
+            yield from (judged(*task) for task in tasks)
             return
-        tasks = [(table, layout, self._terms) for table, layout in zip(tables, fresh, strict=True)]
-        for layout, found in zip(fresh, self._workers.run(judge, tasks), strict=True):
+        for (_, layout, _), found in zip(tasks, self._workers.run(judged, tasks), strict=True):
             yield broken_off(layout, found) if isinstance(found, BaseException) else found
 
 

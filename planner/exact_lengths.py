@@ -20,7 +20,7 @@ Source: Rignall 2025, section 5.2.2 (there at the best degrees of every length; 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.cost import Steps, decode_time, open_backend, prefill_time
 from planner.cost.arrays import Array, as_array
@@ -31,6 +31,7 @@ from planner.domain import (
     Phase,
     Plan,
     PlannedIsland,
+    Reach,
     Route,
     Scenario,
 )
@@ -177,22 +178,21 @@ def _exact_times(plan: Plan, own_answers: bool) -> dict[Key, float]:
     """w of every route. Islands that cannot be told apart are looked at once."""
     islands = {island.id: island for island in plan.islands}
     prompts = _prompts(plan.scenario.workload, own_answers)
-    alike: dict[tuple[str, Phase, ParallelConfig], list[Route]] = defaultdict(list)
+    alike: dict[tuple[str, Phase, ParallelConfig, Reach | None], list[Route]] = defaultdict(list)
     for route in plan.routing:
         alike[_kind(islands[route.island], route.phase)].append(route)
     times: dict[Key, float] = {}
-    for (gpu, phase, parallel), routes in alike.items():
+    for (gpu, phase, parallel, reach), routes in alike.items():
         spans = {(route.range_start, route.batch_size): route for route in routes}
-        found = dict(
-            zip(spans, _times(plan.scenario, prompts, gpu, phase, parallel, list(spans.values())), strict=True)
-        )
+        there = replace(plan.scenario, cost=replace(plan.scenario.cost, reach=reach))
+        found = dict(zip(spans, _times(there, prompts, gpu, phase, parallel, list(spans.values())), strict=True))
         times |= {(route.island, route.range_start): found[route.range_start, route.batch_size] for route in routes}
     return times
 
 
-def _kind(island: PlannedIsland, phase: Phase) -> tuple[str, Phase, ParallelConfig]:
+def _kind(island: PlannedIsland, phase: Phase) -> tuple[str, Phase, ParallelConfig, Reach | None]:
     assert island.parallel is not None  # the audit has seen that islands with routes have degrees
-    return island.gpu, phase, island.parallel
+    return island.gpu, phase, island.parallel, island.reach
 
 
 def _prompts(profile: LengthProfile, own_answers: bool) -> list[_Prompt]:

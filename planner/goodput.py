@@ -100,10 +100,13 @@ def bounds_ttft(slo: SloSettings) -> bool:
 
 def capacity_rps(assignment: Assignment, table: PerformanceTable) -> float:
     """Rate of the whole mix that the duties' shares of time serve, before mixtures are looked at."""
+    return min(phase_rps(assignment, table, phase) for phase in Phase)
+
+
+def phase_rps(assignment: Assignment, table: PerformanceTable, phase: Phase) -> float:
+    """Rate of the whole mix that the duties' shares of time serve in one phase."""
     return min(
-        total / span.probability
-        for phase in Phase
-        for total, span in zip(_totals(assignment, table, phase), table.ranges, strict=True)
+        total / span.probability for total, span in zip(_totals(assignment, table, phase), table.ranges, strict=True)
     )
 
 

@@ -3,18 +3,36 @@
 from dataclasses import replace
 
 from planner.assembly import assemble, assemble_flows, network_bottleneck
+from planner.assignment import LayoutAnswer
 from planner.audit import audit
 from planner.certificate import certify
-from planner.domain import Plan, ReportProgress, Scenario, SearchJournal, Workload, no_progress
-from planner.errors import InconsistentPlanError, InputError
-from planner.evaluation import open_evaluator
+from planner.domain import (
+    Certificate,
+    Evaluation,
+    IslandClass,
+    Layout,
+    Plan,
+    ReportProgress,
+    Scenario,
+    SearchJournal,
+    SearchRecord,
+    Workload,
+    no_progress,
+)
+from planner.errors import InconsistentPlanError, InfeasibleError, InputError
+from planner.evaluation import Evaluator, open_evaluator
 from planner.exact_lengths import recounted_rps
 from planner.feasibility import nothing_found, require_context, require_few_ranges, require_room
 from planner.goodput import service_of
+from planner.judging import judge
 from planner.layouts import find_layout
+from planner.placing import placed_layout
 from planner.provenance import estimates_of, provenance_of
 from planner.sensitivity import sensitivity_of
 from planner.workload import divide
+
+SAME = 1e-4
+"""Relative difference of rates up to which a saved plan is the one that its layout gives: the solver's gap."""
 
 
 def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: SearchJournal | None = None) -> Plan:
@@ -32,10 +50,55 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: Se
         answer, result = find_layout(scenario, evaluator, progress, journal)
         if result.best is None or result.best.assignment is None:
             raise nothing_found(scenario, workload, [t.error for t in result.record.trials], result.unanswered)
-        layout, assignment = result.best.layout, result.best.assignment
-        table = evaluator.table(layout)
-        certificate = certify(scenario, evaluator, layout, assignment.throughput_rps, answer)
-    islands, routing = assemble(scenario.inventory, layout, table, assignment)
+        return _finished(scenario, workload, evaluator, result.best, result.record, answer)
+
+
+def place(saved: Plan, scenario: Scenario) -> Plan:
+    """A finished plan on the nodes of the scenario's cluster; `scenario` is the plan's own but for cluster and
+    placement.
+
+    Raises InputError where the plan's islands are not those that its layout gives today, InfeasibleError where the
+    islands that find room do not serve the workload.
+    """
+    require_context(scenario)
+    workload = divide(scenario.workload, scenario.ranges.width)
+    with open_evaluator(scenario, workload) as evaluator:
+        layout = Layout.of(IslandClass(gpu=island.gpu, size=island.size) for island in saved.islands)
+        found = judge(evaluator.table(layout), layout, evaluator.terms)
+        _require_same(saved, found)
+        return _finished(scenario, workload, evaluator, found, saved.search, None, certificate=saved.certificate)
+
+
+def _require_same(saved: Plan, found: Evaluation) -> None:
+    """The assignment that is placed is the one that the plan shows."""
+    was = saved.throughput_rps if saved.placement is None else saved.placement.unplaced_rps
+    if found.assignment is None or abs(found.throughput_rps - was) > SAME * was:
+        raise InputError(
+            f"plan {saved.scenario.name}: throughput_rps must be what its layout serves, "
+            f"{found.throughput_rps:.6g} requests/s; came {was:.6g}.",
+            hint="It was made by another version or edited: plan again, with the cluster in the scenario.",
+        )
+
+
+def _finished(
+    scenario: Scenario,
+    workload: Workload,
+    evaluator: Evaluator,
+    best: Evaluation,
+    record: SearchRecord,
+    answer: LayoutAnswer | None,
+    certificate: Certificate | None = None,
+) -> Plan:
+    """The plan of the best layout; its islands lie on nodes where the scenario names a cluster."""
+    assert best.assignment is not None, "a layout that serves has an assignment"
+    layout, assignment, table, names, placement = best.layout, best.assignment, evaluator.table(best.layout), None, None
+    if evaluator.placing is not None:
+        placed = placed_layout(table, layout, assignment, evaluator.placing)
+        assignment, table, names, placement = placed.assignment, placed.table, placed.names, placed.placement
+        layout = placed.layout
+        _require_target(scenario, assignment.throughput_rps)
+    islands, routing = assemble(scenario.inventory, layout, table, assignment, names)
+    certificate = certificate or certify(scenario, evaluator, best.layout, assignment.throughput_rps, answer)
     finished = Plan(
         scenario=scenario,
         throughput_rps=assignment.throughput_rps,
@@ -46,20 +109,27 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: Se
         optimal=assignment.optimal,
         islands=islands,
         routing=routing,
-        search=result.record,
+        search=record,
         provenance=provenance_of(scenario, assignment.solver, estimates_of(table, islands)),
         certificate=certificate,
         service=service_of(scenario, assignment, table, workload),
-        flows=assemble_flows(scenario.model, table, assignment),
+        flows=assemble_flows(scenario.model, table, assignment, names),
         network_bottleneck=network_bottleneck(table, assignment),
+        placement=placement,
     )
-    finished = replace(
-        finished,
-        sensitivity=sensitivity_of(finished, evaluator),
-        exact_rps=recounted_rps(finished),
-    )
+    finished = replace(finished, sensitivity=sensitivity_of(finished, evaluator), exact_rps=recounted_rps(finished))
     audit(finished, workload)
     return finished
+
+
+def _require_target(scenario: Scenario, placed_rps: float) -> None:
+    target = scenario.objective.target_rps
+    if placed_rps < target * (1 - SAME):
+        raise InfeasibleError(
+            f"scenario {scenario.name}: objective.target_rps: {target:g} requests/s are not reached on cluster "
+            f"{scenario.cluster.name if scenario.cluster else ''}: the cheapest layout serves {placed_rps:.1f} there.",
+            hint="Lower the target, raise it to leave room for placement, or offer a cluster with more room.",
+        )
 
 
 def check(scenario: Scenario) -> Workload:

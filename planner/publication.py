@@ -28,6 +28,7 @@ def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publica
         "routing.csv": _csv(report.routing_frame(plan)),
         "trials.csv": _csv(report.trials_frame(plan)),
         **({"flows.csv": _csv(report.flows_frame(plan))} if plan.flows else {}),
+        **({"placement.csv": _csv(report.placement_frame(plan))} if plan.placement else {}),
         **report.render(plan),
     }
     try:

@@ -12,8 +12,8 @@ import typer
 from planner.cli import screen
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 
-COMMANDS = ("plan", "frontier", "check", "export", "report", "gpus", "models", "workloads")
-GROUPS = ("workload", "cost", "study")
+COMMANDS = ("plan", "place", "frontier", "check", "export", "report", "gpus", "models", "workloads")
+GROUPS = ("workload", "cost", "study", "cluster")
 DEBUG = "PLANNER_DEBUG"
 PATIENCE_S = 15
 

@@ -17,7 +17,7 @@ from source_tree import (
 )
 
 LEAVES = frozenset({"domain", "units", "errors"})
-STAGES = ("files", "workload", "cost", "assignment", "search", "export", "report")
+STAGES = ("files", "workload", "cost", "assignment", "search", "placement", "export", "report")
 EVERYTHING = frozenset({source.part for source in sources()})
 MAY_IMPORT = {
     "units": frozenset(),
@@ -27,7 +27,9 @@ MAY_IMPORT = {
     **{stage: LEAVES | {stage} for stage in STAGES},
     "cost": LEAVES | {"cost", "catalog"},
     "catalog": frozenset({"files", "domain"}),
-    "evaluation": LEAVES | {"cost", "judging", "goals", "processes"},
+    "evaluation": LEAVES | {"cost", "judging", "goals", "processes", "placing"},
+    "placed_runs": LEAVES,
+    "placing": LEAVES | {"assembly", "cost", "goodput", "judging", "placement"},
     "judging": LEAVES | {"assignment", "goodput", "goals"},
     "goals": LEAVES | {"goodput"},
     "goodput": LEAVES | {"cost", "assignment"},
@@ -40,12 +42,13 @@ MAY_IMPORT = {
     "studies": LEAVES
     | {"studies", "workload", "assignment", "search", "evaluation", "certificate", "exact_lengths", "processes"},
     "assembly": LEAVES,
+    "cluster_import": LEAVES | {"files", "placement"},
     "audit": LEAVES,
     "provenance": LEAVES,
     "feasibility": LEAVES | {"cost", "evaluation"},
     "pipeline": LEAVES
     | {"workload", "cost", "assignment", "search", "evaluation", "feasibility", "assembly", "audit", "provenance"}
-    | {"certificate", "goodput", "sensitivity", "exact_lengths", "layouts"},
+    | {"certificate", "goodput", "sensitivity", "exact_lengths", "layouts", "judging", "placing"},
     "publication": LEAVES | {"files", "report", "export"},
     "batch": LEAVES | {"batch", "processes", "files", "pipeline", "report", "publication", "workload", "provenance"},
     "api": EVERYTHING - {"cli", "batch", "__init__", "__main__"},
@@ -56,7 +59,8 @@ MAY_IMPORT = {
 
 # library -> the folders and files that may import it
 OWNERS = {
-    "pulp": ("planner/assignment/",),
+    "pulp": ("planner/assignment/", "planner/placement/joint_switches.py"),
+    "networkx": ("planner/placement/flextopo.py",),
     "highspy": ("planner/assignment/",),
     "ax": ("planner/search/experiment.py",),
     "botorch": ("planner/search/surrogate.py",),
@@ -69,7 +73,9 @@ OWNERS = {
     "jsonschema": ("planner/files/", "planner/export/"),
     "typer": ("planner/cli/",),
     "rich": ("planner/cli/",),
-    "numpy": tuple(f"planner/{part}/" for part in ("workload", "cost", "assignment", "search", "files", "report")),
+    "numpy": tuple(
+        f"planner/{part}/" for part in ("workload", "cost", "assignment", "search", "placement", "files", "report")
+    ),
 }
 MUTABLE_BY_DESIGN = {("planner/evaluation.py", "_worker")}  # a worker process's own evaluator
 DRAWERS = {"util", "utils", "common", "helper", "helpers", "misc", "tools"}
