@@ -26,7 +26,8 @@ from planner.feasibility import nothing_found, require_context, require_few_rang
 from planner.goodput import service_of
 from planner.judging import judge
 from planner.layouts import find_layout
-from planner.placing import placed_layout
+from planner.placement import violations
+from planner.placing import demands_of, placed_layout
 from planner.provenance import estimates_of, provenance_of
 from planner.sensitivity import sensitivity_of
 from planner.workload import divide
@@ -119,7 +120,26 @@ def _finished(
     )
     finished = replace(finished, sensitivity=sensitivity_of(finished, evaluator), exact_rps=recounted_rps(finished))
     audit(finished, workload)
+    _require_room(finished)
     return finished
+
+
+def _require_room(finished: Plan) -> None:
+    """The validator's look at the placement: it knows the records and not how they were found."""
+    placement, cluster, settings = finished.placement, finished.scenario.cluster, finished.scenario.placement
+    if placement is None or cluster is None:
+        return
+    told = violations(
+        cluster,
+        demands_of(finished),
+        replace(placement, shortfalls=()),
+        tolerations=settings.tolerations,
+        priority=settings.priority,
+    )
+    if told:
+        raise InconsistentPlanError(
+            f"plan {finished.scenario.name}: {told[0]}", hint="This is a defect of the planner; please report it."
+        )
 
 
 def _require_target(scenario: Scenario, placed_rps: float) -> None:

@@ -27,6 +27,7 @@ from planner.domain import (
     IslandClass,
     Layout,
     ModelSpec,
+    ParallelConfig,
     PerformanceTable,
     Phase,
     PhasePerformance,
@@ -34,6 +35,7 @@ from planner.domain import (
     Placement,
     PlacementDemand,
     PlacementSettings,
+    Plan,
     Reach,
     Scenario,
     SloSettings,
@@ -164,21 +166,40 @@ def _demands(islands: Sequence[_Island], assignment: Assignment, settings: Place
     for island in islands:
         parallel = island.performance.parallel
         assert parallel is not None, "an island at work has degrees"
-        demands.append(
-            PlacementDemand(
-                island=island.name,
-                gpu=island.duty.island.gpu,
-                phase=island.duty.phase,
-                replicas=parallel.replicas,
-                groups=parallel.dp * parallel.pp,
-                tp=parallel.tp,
-                qos=settings.qos(island.duty.phase),
-                cpus_per_gpu=settings.cpus_per_gpu,
-                memory_gb_per_gpu=settings.memory_gb_per_gpu,
-                feeds=feeds[island.duty.island, island.duty.phase],
-            )
-        )
+        kind = (island.duty.island, island.duty.phase)
+        demands.append(_demand(island.name, kind[0].gpu, kind[1], parallel, settings, feeds[kind]))
     return demands
+
+
+def demands_of(plan: Plan) -> tuple[PlacementDemand, ...]:
+    """What the islands of a placed plan ask for, those that found no room left out."""
+    return tuple(
+        _demand(island.id, island.gpu, island.phase, island.parallel, plan.scenario.placement)
+        for island in plan.islands
+        if island.phase is not None and island.parallel is not None
+    )
+
+
+def _demand(
+    island: str,
+    gpu: str,
+    phase: Phase,
+    parallel: ParallelConfig,
+    settings: PlacementSettings,
+    feeds: tuple[tuple[str, float], ...] = (),
+) -> PlacementDemand:
+    return PlacementDemand(
+        island=island,
+        gpu=gpu,
+        phase=phase,
+        replicas=parallel.replicas,
+        groups=parallel.dp * parallel.pp,
+        tp=parallel.tp,
+        qos=settings.qos(phase),
+        cpus_per_gpu=settings.cpus_per_gpu,
+        memory_gb_per_gpu=settings.memory_gb_per_gpu,
+        feeds=feeds,
+    )
 
 
 def _feeds(

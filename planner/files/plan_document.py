@@ -5,6 +5,7 @@ The document stands alone: models and workloads that the planner does not ship a
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from typing import Any, TypeGuard
@@ -89,6 +90,7 @@ def _island(island: PlannedIsland) -> Document:
         "rate_rps": island.rate_rps,
         "utilisation": island.utilisation,
         "price_usd_per_hour": island.price_usd_per_hour,
+        **({} if island.reach is None else {"reach": asdict(island.reach)}),
     }
 
 

@@ -20,6 +20,7 @@ from planner.domain import (
     Plan,
     PlannedIsland,
     Provenance,
+    Reach,
     RequestTrace,
     Route,
     Scenario,
@@ -184,6 +185,7 @@ def _read_island(row: Document) -> PlannedIsland:
         rate_rps=row["rate_rps"],
         utilisation=row["utilisation"],
         price_usd_per_hour=row["price_usd_per_hour"],
+        reach=Reach(**row["reach"]) if "reach" in row else None,
     )
 
 

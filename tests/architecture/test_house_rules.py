@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "feasibility": LEAVES | {"cost", "evaluation"},
     "pipeline": LEAVES
     | {"workload", "cost", "assignment", "search", "evaluation", "feasibility", "assembly", "audit", "provenance"}
-    | {"certificate", "goodput", "sensitivity", "exact_lengths", "layouts", "judging", "placing"},
+    | {"certificate", "goodput", "sensitivity", "exact_lengths", "layouts", "judging", "placing", "placement"},
     "publication": LEAVES | {"files", "report", "export"},
     "batch": LEAVES | {"batch", "processes", "files", "pipeline", "report", "publication", "workload", "provenance"},
     "api": EVERYTHING - {"cli", "batch", "__init__", "__main__"},

@@ -17,6 +17,7 @@ from planner.domain import (
     Plan,
     PlannedIsland,
     Pod,
+    Reach,
     ScorePart,
     Shortfall,
     Victim,
@@ -119,4 +120,8 @@ def placed_by_hand(plan: Plan) -> Plan:
         unplaced_rps=plan.throughput_rps,
         placed_rps=plan.throughput_rps / 2,
     )
-    return replace(plan, scenario=replace(plan.scenario, cluster=CLUSTER), placement=placement)
+    islands = tuple(
+        island if island.phase is None else replace(island, reach=Reach(foreign=0.5, crossing=0.25, path=1 / 1.27))
+        for island in plan.islands
+    )
+    return replace(plan, scenario=replace(plan.scenario, cluster=CLUSTER), placement=placement, islands=islands)

@@ -1,0 +1,130 @@
+"""`planner place`: a run put on a cluster, in its own folder or another, or refused with nothing changed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import TINY, Command, untimed
+
+from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
+from planner.files import load_cluster
+from planner.placement import violations
+
+ROWS = {"island", "replica", "node", "gpu_indices", "numa_nodes", "asw", "tp", "cores", "nics"}
+
+
+@pytest.fixture
+def cluster(planner: Command, here: Path) -> Path:
+    types = ("--type", "H200=1", "--type", "H20=1")
+    answer = planner("cluster", "synth", "--nodes", 40, "--seed", 2, "--load", 0.5, *types, "--out", "c.yaml")
+    assert answer.status == EXIT_DONE
+    return Path("c.yaml")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_is_placed_in_its_folder(planner: Command, run: Path, cluster: Path) -> None:
+    before = contents(run)
+    answer = planner("place", run, "--cluster", cluster)
+    assert (answer.status, answer.err) == (EXIT_DONE, "")
+    assert "## Placement" in answer.out
+    document = json.loads((run / "plan.json").read_text())
+    assert all(set(row) == ROWS for row in document["placement"])
+    sizes = {island["id"]: island["size"] for island in document["islands"]}
+    held = dict.fromkeys(sizes, 0)
+    for row in document["placement"]:
+        held[row["island"]] += len(row["gpu_indices"])
+    assert held == sizes
+    nodes = {node.name: node for node in load_cluster(cluster).nodes}
+    assert all(nodes[row["node"]].asw == row["asw"] for row in document["placement"])
+    lines = (run / "placement.csv").read_text().splitlines()
+    assert lines[0] == "island,replica,node,gpu_indices,numa_nodes,asw"
+    assert len(lines) == 1 + len(document["placement"])
+    assert (run / "figures" / "placement.png").exists()
+    assert "## Placement" in (run / "summary.md").read_text()
+    assert contents(run).keys() >= before.keys()
+    assert planner("report", run).status == EXIT_DONE
+
+
+def test_a_placed_run_is_placed_again_only_if_asked(planner: Command, run: Path, cluster: Path) -> None:
+    assert planner("place", run, "--cluster", cluster).status == EXIT_DONE
+    before = contents(run)
+    answer = planner("place", run, "--cluster", cluster)
+    assert answer.status == EXIT_BAD_INPUT
+    assert "is placed already" in answer.err
+    assert contents(run) == before
+    again = planner("place", run, "--cluster", cluster, "--force", "--json")
+    assert again.status == EXIT_DONE
+    assert contents(run) == before
+    assert again.json["placement"] == json.loads(before["plan.json"])["placement"]
+
+
+def test_another_folder_leaves_the_run_as_it_was(planner: Command, run: Path, cluster: Path) -> None:
+    before = contents(run)
+    options = ("--qos", "best-effort", "--cpus-per-gpu", 4)
+    assert planner("place", run, "--cluster", cluster, "--out", "placed", *options).status == EXIT_DONE
+    assert contents(run) == before
+    settings = json.loads(Path("placed/plan.json").read_text())["scenario"]["placement"]
+    assert (settings["qos"], settings["cpus_per_gpu"]) == ({"prefill": "best_effort", "decode": "best_effort"}, 4)
+    assert planner("place", run, "--cluster", cluster, "--out", "placed").status == EXIT_BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--cluster", "none.yaml"), ("none.yaml", "no such file")),
+        (("--cluster", "c.yaml", "--qos", "tight"), ("--qos", "'tight'")),
+        (("--cluster", "tiny.yaml"), ("tiny.yaml",)),
+    ],
+)
+def test_bad_input_changes_nothing(
+    planner: Command, run: Path, cluster: Path, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    Path("tiny.yaml").write_text(TINY)
+    before = contents(run)
+    answer = planner("place", run, *options)
+    assert answer.status == EXIT_BAD_INPUT
+    assert all(word in answer.err for word in words), answer.err
+    assert contents(run) == before
+
+
+def test_a_cluster_without_room_is_infeasible(planner: Command, run: Path) -> None:
+    small = ("cluster", "synth", "--nodes", 2, "--load", 0.9, "--type", "H200=1", "--type", "H20=1", "--out", "s.yaml")
+    assert planner(*small).status == EXIT_DONE
+    before = contents(run)
+    answer = planner("place", run, "--cluster", "s.yaml")
+    assert answer.status == EXIT_INFEASIBLE
+    assert "GPUs are asked for" in answer.err
+    assert contents(run) == before
+
+
+def test_a_file_needs_a_folder_to_be_placed_in(planner: Command, run: Path, cluster: Path) -> None:
+    answer = planner("place", run / "plan.json", "--cluster", cluster)
+    assert answer.status == EXIT_BAD_INPUT
+    assert "--out" in answer.err
+
+
+def test_a_scenario_may_name_its_cluster(planner: Command, here: Path, cluster: Path) -> None:
+    Path("on.yaml").write_text(TINY + "cluster: c.yaml\nobjective: placed\nplacement: {qos: restricted}\n")
+    assert planner("plan", "on.yaml", "--out", "on").status == EXIT_DONE
+    assert planner("plan", "on.yaml", "--out", "again").status == EXIT_DONE
+    assert untimed(Path("on")) == untimed(Path("again"))
+    document = json.loads(Path("on/plan.json").read_text())
+    assert document["objective"]["kind"] == "placed"
+    assert document["placement_report"]["placed_rps"] == document["throughput_rps"]
+    assert [name for name, _ in document["provenance"]["inputs_sha256"]].count("c.yaml") == 1
+    placed = planner("place", "on", "--cluster", "c.yaml", "--force")
+    assert placed.status == EXIT_DONE
+    assert json.loads(Path("on/plan.json").read_text())["placement"] == document["placement"]
+
+
+def test_what_is_written_holds_on_the_cluster(planner: Command, run: Path, cluster: Path) -> None:
+    from planner.files import load_run
+    from planner.placing import demands_of
+
+    assert planner("place", run, "--cluster", cluster).status == EXIT_DONE
+    plan = load_run(run)
+    assert plan.placement is not None
+    assert violations(load_cluster(cluster), demands_of(plan), plan.placement) == ()
