@@ -113,7 +113,7 @@ class PlannedDeployment:
 
 def plan(
     *,
-    inventory: Mapping[str, int],
+    inventory: Mapping[str, int] | str,
     workload: str | Path | Mapping[str, object],
     model: str | Path | Mapping[str, object] = "deepseek-v3",
     seed: int | None = None,
@@ -123,10 +123,10 @@ def plan(
 ) -> PlannedDeployment:
     """Plan from keyword arguments.
 
-    `inventory`: GPUs per type; `workload`: a shipped name, a workload file or a trace CSV; `model`: a shipped name or a
-    config.json; both may also be the document itself, as a mapping. `sections` are a scenario's other keys
-    (`prices_usd_per_gpu_hour`, `ranges`, `cost`, `assignment`, `search`), as in a scenario file; `seed` overrides
-    `search.seed`. Raises InputError and InfeasibleError.
+    `inventory`: GPUs per type, or the word cluster; `workload`: a shipped name, a workload file or a trace CSV;
+    `model`: a shipped name or a config.json; both may also be the document itself, as a mapping. `sections` are a
+    scenario's other keys (`prices_usd_per_gpu_hour`, `ranges`, `cost`, `cluster`, `search` ...), as in a scenario file;
+    `seed` overrides `search.seed`. Raises InputError and InfeasibleError.
     """
     document = {
         "name": name,

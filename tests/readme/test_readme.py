@@ -1,5 +1,6 @@
 """The README is true: its commands run, its code runs, its scenario is read, its files exist, its figures hold."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,11 +14,27 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(match[1], match[2]) for match in FENCE.finditer(TEXT)]
 MEASUREMENTS = "gpu,model,phase,tp,dp,ep,length,batch,ms\nH200,deepseek-v3,decode,1,32,32,4096,64,60\n"
+GPU_NUMA = "default: [0, 0, 0, 0, 1, 1, 1, 1]\n"
 TRACE = "arrival_s,input_tokens,output_tokens\n0,100,10\n1.5,2000,20\n2,300,0\n"
 
 
 def blocks(language: str) -> list[str]:
     return [body for kind, body in BLOCKS if kind == language]
+
+
+def cluster_list() -> str:
+    """What `kubectl get nodes,pods -A -o json` says of a node of eight H200 with a pod on two of them."""
+    held = {"cpu": "96", "memory": "1000Gi", "nvidia.com/gpu": "8"}
+    asked = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"}
+    labels = {"rack": "r1", "nvidia.com/gpu.product": "NVIDIA-H200"}
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "n-1", "labels": labels},
+        "status": {"capacity": held, "allocatable": held},
+    }
+    spec = {"nodeName": "n-1", "containers": [{"name": "c", "resources": {"requests": asked}}]}
+    pod = {"kind": "Pod", "metadata": {"name": "a", "namespace": "ns"}, "spec": spec}
+    return json.dumps({"kind": "List", "items": [node, pod]})
 
 
 @pytest.fixture
@@ -27,6 +44,8 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "trace.csv").write_text(TRACE)
     (tmp_path / "measurements.csv").write_text(MEASUREMENTS)
+    (tmp_path / "cluster-list.json").write_text(cluster_list())
+    (tmp_path / "gpu-numa.yaml").write_text(GPU_NUMA)
     return tmp_path
 
 
@@ -48,6 +67,8 @@ def test_commands_run_in_order(checkout: Path) -> None:
     assert (checkout / "runs/quickstart/plan.json").is_file()
     assert (checkout / "runs/quickstart-sglang/routing.yaml").is_file()
     assert (checkout / "my-trace.yaml").is_file()
+    assert (checkout / "runs/quickstart-placed/placement.csv").is_file()
+    assert (checkout / "mine.yaml").is_file()
 
 
 def test_python_blocks_run(checkout: Path) -> None:
@@ -57,6 +78,8 @@ def test_python_blocks_run(checkout: Path) -> None:
 
 def test_the_scenario_is_a_scenario(checkout: Path) -> None:
     (scenario,) = blocks("yaml")
+    (synth,) = (line for line in "".join(blocks("bash")).splitlines() if line.endswith("--out cluster.yaml"))
+    run([sys.executable, "-m", *synth.split()], checkout)
     (checkout / "my-fleet.yaml").write_text(scenario)
     assert "my-fleet" in run([sys.executable, "-m", "planner", "check", "my-fleet.yaml"], checkout)
 

@@ -3,11 +3,14 @@
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.cost import PUBLISHED_FREE, UNFITTED, fit_calibration
+from planner.domain import Cluster
 from planner.files import (
+    cluster_document,
     load_published_measurements,
     load_scenario,
     measured_records,
@@ -15,6 +18,7 @@ from planner.files import (
     shipped_scenarios,
 )
 from planner.pipeline import plan
+from planner.placement import Fit, NodeType, synthesize
 from planner.workload import summarize
 
 TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -107,3 +111,50 @@ def test_the_exact_table_is_reached(fleet: str, column: int, mode: str, trace: s
     assert found.certificate is not None
     assert found.certificate.gap is not None
     assert found.certificate.gap <= 0.0021
+
+
+PLACED: dict[str, dict[str, Any]] = {
+    "exact": {"search": {"method": "exact"}},
+    "placed": {"objective": "placed", "search": {"method": "auto", "iterations": 4, "batch_size": 16}},
+}
+
+
+def printed_cluster() -> Cluster:
+    """The cluster that the README makes up above its table."""
+    line = next(line for line in TEXT.splitlines() if line.endswith("--out fragmented.yaml"))
+    given = re.search(r"--nodes (\d+) --seed (\d+) --load ([\d.]+) --fit (\w+) --nodes-per-asw (\d+) (\d+)", line)
+    assert given is not None
+    return synthesize(
+        int(given[1]),
+        int(given[2]),
+        float(given[3]),
+        types=[NodeType(gpu=gpu, share=float(share)) for gpu, share in re.findall(r"--type (\w+)=([\d.]+)", line)],
+        fit=Fit(given[4]),
+        nodes_per_asw=(int(given[5]), int(given[6])),
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "trace", "layout"),
+    [
+        (0, "conv", "exact"),
+        (2, "code", "exact"),
+        pytest.param(0, "conv", "placed", marks=pytest.mark.slow),
+    ],
+)
+def test_the_placed_table_is_reached(column: int, trace: str, layout: str) -> None:
+    row = re.search(rf"^\| {layout} \|(.*)\|$", TEXT[TEXT.index("<!-- placed -->") :], re.MULTILINE)
+    assert row is not None
+    compact, on_nodes = [float(cell.strip(" *")) for cell in row[1].split("|")][column : column + 2]
+    document = {
+        "name": "placed",
+        "model": "deepseek-v3",
+        "workload": f"azure-{trace}-2023",
+        "inventory": "cluster",
+        "cluster": cluster_document(printed_cluster()),
+        **PLACED[layout],
+    }
+    found = plan(scenario_from_document(document, origin="test", base=Path(), summarize=summarize))
+    assert found.placement is not None
+    assert found.placement.unplaced_rps == pytest.approx(compact, rel=NEAR)
+    assert found.throughput_rps == pytest.approx(on_nodes, rel=NEAR)
