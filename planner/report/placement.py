@@ -65,6 +65,8 @@ def _lead(placed: Placement) -> str:
             f"nodes in every attention group; {whole(cross)} {'has' if cross == 1 else 'have'} replicas that straddle "
             "access switches."
         )
+    if any(not asw for site in sites for asw, _ in site.switches):
+        said.append("The cluster does not say which access switches some nodes hang on; those count as one switch.")
     return " ".join([*said, *_rates(placed)])
 
 

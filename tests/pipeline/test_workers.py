@@ -82,7 +82,7 @@ def test_an_evaluation_that_raises_is_recorded_with_its_reason(
 ) -> None:
     """The terms are broken for the judge, wherever it runs."""
     evaluator = Evaluator(FLEET, LOAD, workers if processes > 1 else None)
-    monkeypatch.setattr(evaluator, "_terms", "no terms")
+    monkeypatch.setattr(evaluator, "terms", "no terms")
     found = list(evaluator([layout(16, 32), layout(8, 16)]))
     assert [one.failed for one in found] == [True, True]
     assert all(one.error.startswith("AttributeError") and "settings" in one.error for one in found)
