@@ -167,6 +167,24 @@ def certify(
     return found
 
 
+def certified_again(scenario: Scenario, saved: Certificate, layout: Layout, throughput_rps: float) -> Certificate:
+    """A saved plan's bounds, held against the rate that its layout serves where it lies now."""
+    value = objective_value(scenario, layout, throughput_rps)
+    bound_rps = None if saved.bound_rps is None else max(saved.bound_rps, throughput_rps)
+    bound = saved.objective_bound
+    if bound is not None:
+        bound = min(bound, value) if scenario.objective.minimises else max(bound, value)
+    blind = f"the bound does not see the {PLACEMENT}"
+    return Certificate(
+        bound_rps=bound_rps,
+        gap=None if bound_rps is None else 1 - throughput_rps / bound_rps,
+        objective_value=value,
+        objective_bound=bound,
+        objective_gap=None if bound is None else abs(value - bound) / max(abs(bound), 1e-12),
+        note=saved.note if PLACEMENT in saved.note else "; ".join(filter(None, (saved.note, blind))),
+    )
+
+
 def _unseen(scenario: Scenario) -> tuple[tuple[str, bool], ...]:
     return (
         ("network", scenario.network is not None),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from planner.assembly import assemble, assemble_flows, network_bottleneck
 from planner.assignment import LayoutAnswer
 from planner.audit import audit
-from planner.certificate import certify
+from planner.certificate import certified_again, certify
 from planner.domain import (
     Certificate,
     Evaluation,
@@ -67,7 +67,7 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
         layout = Layout.of(IslandClass(gpu=island.gpu, size=island.size) for island in saved.islands)
         found = judge(evaluator.table(layout), layout, evaluator.terms)
         _require_same(saved, found)
-        return _finished(scenario, workload, evaluator, found, saved.search, None, certificate=saved.certificate)
+        return _finished(scenario, workload, evaluator, found, saved.search, None, saved=saved.certificate)
 
 
 def _require_same(saved: Plan, found: Evaluation) -> None:
@@ -88,7 +88,7 @@ def _finished(
     best: Evaluation,
     record: SearchRecord,
     answer: LayoutAnswer | None,
-    certificate: Certificate | None = None,
+    saved: Certificate | None = None,
 ) -> Plan:
     """The plan of the best layout; its islands lie on nodes where the scenario names a cluster."""
     assert best.assignment is not None, "a layout that serves has an assignment"
@@ -99,7 +99,10 @@ def _finished(
         layout = placed.layout
         _require_target(scenario, assignment.throughput_rps)
     islands, routing = assemble(scenario.inventory, layout, table, assignment, names)
-    certificate = certificate or certify(scenario, evaluator, best.layout, assignment.throughput_rps, answer)
+    if saved is None:
+        certificate = certify(scenario, evaluator, best.layout, assignment.throughput_rps, answer)
+    else:
+        certificate = certified_again(scenario, saved, best.layout, assignment.throughput_rps)
     finished = Plan(
         scenario=scenario,
         throughput_rps=assignment.throughput_rps,

@@ -1,15 +1,6 @@
-"""A layout on real nodes: placed, priced where its islands lie, and assigned anew. Joins placement and cost.
+"""A layout on real nodes: placed, priced where its islands lie, and assigned anew. Joins placement and cost."""
 
-| symbol | meaning | unit |
-|---|---|---|
-| D, q(n), p(s) | GPUs of a replica; share of them in NVLink domain n, under switch s | 1 |
-| c | what is left of the NIC rate between access switches (`cost.cross_switch_bandwidth`) | 1 |
-| phi | share of an island's KV traffic that changes switches: 1 - sum_s q_i(s) q_p(s), mean over its partners | 1 |
-
-foreign = 1 - min q(n), crossing = 1 - min p(s): the GPU with the fewest neighbours sends most over its NIC, and all
-wait for it; of an island's replicas the worst counts, as requests are spread evenly. path = 1 / (1 + phi (1 / c - 1)).
-"""
-
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +10,6 @@ from planner.cost import tabulate_placed
 from planner.domain import (
     Assignment,
     ClassPerformance,
-    ClusterNode,
     CostSettings,
     Duty,
     Evaluation,
@@ -31,7 +21,6 @@ from planner.domain import (
     PerformanceTable,
     Phase,
     PhasePerformance,
-    PlacedPart,
     Placement,
     PlacementDemand,
     PlacementSettings,
@@ -43,14 +32,9 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError
 from planner.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, phase_rps
-from planner.judging import Terms, judge
+from planner.judging import Terms, broken_off, judge
 from planner.placement import Fleet, place
-
-CLIQUE = "nvidia.com/gpu.clique"
-"""Label of nodes that share an NVLink domain larger than a host (GPU feature discovery)."""
-
-DIGITS = 4
-"""Reaches are told apart to so many decimals: what lies alike is priced alike."""
+from planner.reaches import reaches_of
 
 MOST_TOLD = 3
 """Shortfalls that an error tells."""
@@ -106,14 +90,18 @@ def judge_placed(table: PerformanceTable, layout: Layout, terms: PlacingTerms) -
 
     The assignment is that of before, from which the placement follows.
     """
+    start = time.process_time()
     found = judge(table, layout, terms.terms)
     if found.assignment is None:
         return found
     try:
         placed = placed_layout(table, layout, found.assignment, terms)
+        found = replace(found, throughput_rps=placed.assignment.throughput_rps)
     except InfeasibleError as error:
-        return replace(found, throughput_rps=0.0, assignment=None, error=error.message)
-    return replace(found, throughput_rps=placed.assignment.throughput_rps)
+        found = replace(found, throughput_rps=0.0, assignment=None, error=error.message)
+    except Exception as error:  # noqa: BLE001  (one layout must not end the search; the reason is recorded)
+        found = broken_off(layout, error)
+    return replace(found, cpu_s=time.process_time() - start)
 
 
 def placed_layout(table: PerformanceTable, layout: Layout, assignment: Assignment, terms: PlacingTerms) -> Placed:
@@ -125,12 +113,12 @@ def placed_layout(table: PerformanceTable, layout: Layout, assignment: Assignmen
     demands = _demands(islands, assignment, terms.settings)
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in terms.gpus}
     placement = place(demands, terms.fleet, terms.settings, watts)
-    reaches = _reaches(placement, demands, terms)
+    reaches = reaches_of(placement, demands, terms.fleet, terms.gpus, terms.cost.cross_switch_bandwidth)
     classes = [_class(island, reaches.get(island.name)) for island in islands]
     idle = Counter(dict(layout.counts))
     idle.subtract(island.duty.island for island in islands)
     placed = Layout.of([*classes, *idle.elements()])
-    priced = replace(table, classes=tuple(_rows(islands, classes, idle, placement, terms)))
+    priced = replace(table, classes=(*_rows(islands, classes, placement, terms), *_idle_rows(table, idle)))
     found = _assigned(priced, placed, islands, classes, placement, terms)
     names: dict[tuple[IslandClass, Phase], list[str]] = defaultdict(list)
     for island, kind in zip(islands, classes, strict=True):
@@ -239,57 +227,6 @@ def _partner(kind: tuple[IslandClass, Phase], sender: IslandClass, receiver: Isl
     return (receiver, Phase.DECODE) if kind[1] is Phase.PREFILL else (sender, Phase.PREFILL)
 
 
-def _reaches(placement: Placement, demands: Iterable[PlacementDemand], terms: PlacingTerms) -> dict[str, Reach]:
-    """Where each placed island lies, as the cost model needs it."""
-    parts: dict[str, list[PlacedPart]] = defaultdict(list)
-    for part in placement.parts:
-        parts[part.island].append(part)
-    shares = {site.island: {asw: gpus / site.gpus for asw, gpus in site.switches} for site in placement.sites}
-    return {
-        demand.island: _reach(demand, parts[demand.island], shares, terms)
-        for demand in demands
-        if demand.island in shares
-    }
-
-
-def _reach(
-    demand: PlacementDemand, parts: Iterable[PlacedPart], shares: Mapping[str, Mapping[str, float]], terms: PlacingTerms
-) -> Reach:
-    gpu, fleet = terms.gpu(demand.gpu), terms.fleet
-    domains: dict[int, Counter[str]] = defaultdict(Counter)
-    switches: dict[int, Counter[str]] = defaultdict(Counter)
-    for part in parts:
-        domain = _domain(gpu, fleet.nodes[fleet.number[part.node]])
-        domains[part.replica][domain] += len(part.gpu_indices)
-        switches[part.replica][part.asw] += len(part.gpu_indices)
-    return Reach(
-        foreign=round(max(_elsewhere(counts) for counts in domains.values()), DIGITS),
-        crossing=round(max(_elsewhere(counts) for counts in switches.values()), DIGITS),
-        path=round(_path(demand, shares, terms.cost.cross_switch_bandwidth), DIGITS),
-    )
-
-
-def _elsewhere(counts: Counter[str]) -> float:
-    """Largest share of a replica that one of its GPUs finds elsewhere."""
-    return 1 - min(counts.values()) / counts.total()
-
-
-def _domain(gpu: GpuSpec, node: ClusterNode) -> str:
-    """The NVLink domain of a node's GPUs: the node, or where a domain is larger, the clique that its label names."""
-    if gpu.gpus_per_nvlink_domain > gpu.gpus_per_host:
-        return dict(node.labels).get(CLIQUE, node.name)
-    return node.name
-
-
-def _path(demand: PlacementDemand, shares: Mapping[str, Mapping[str, float]], left: float) -> float:
-    own, away, whole = shares[demand.island], 0.0, 0.0
-    for partner, rate in demand.feeds:
-        if partner in shares:
-            whole += rate
-            away += rate * (1 - sum(share * shares[partner].get(asw, 0.0) for asw, share in own.items()))
-    return 1 / (1 + away / whole * (1 / left - 1)) if whole else 1.0
-
-
 def _class(island: _Island, reach: Reach | None) -> IslandClass:
     """The island's class where it lies; without a reach it was not placed."""
     duty = island.duty
@@ -299,7 +236,6 @@ def _class(island: _Island, reach: Reach | None) -> IslandClass:
 def _rows(
     islands: Iterable[_Island],
     classes: Iterable[IslandClass],
-    idle: Counter[IslandClass],
     placement: Placement,
     terms: PlacingTerms,
 ) -> Iterator[ClassPerformance]:
@@ -316,8 +252,14 @@ def _rows(
             yield ClassPerformance(
                 island=kind, prefill=own if prefills else nothing, decode=nothing if prefills else own
             )
+
+
+def _idle_rows(table: PerformanceTable, idle: Counter[IslandClass]) -> Iterator[ClassPerformance]:
+    """Islands that served nothing before, with the reason that they had."""
     for kind in +idle:
-        nothing = _nothing(ranges, SPARE)
+        row = table.row(kind)
+        why = SPARE if row.prefill.serves or row.decode.serves else row.decode.reason or row.prefill.reason
+        nothing = _nothing(len(table.ranges), why)
         yield ClassPerformance(island=kind, prefill=nothing, decode=nothing)
 
 
@@ -352,18 +294,26 @@ def _assigned(
     best = found.assignment
     if bounds_ttft(terms.slo) and terms.terms.network is None:
         kept = _as_before(table, islands, classes)
-        service = goodput_of(kept, table, terms.slo, terms.workload.mean_output_tokens)
-        if service.goodput_rps > (0.0 if best is None else best.throughput_rps):
-            best = at_goodput(kept, service)
-    if best is None:
-        short = "; ".join(f"{one.island}: {one.reason}" for one in placement.shortfalls[:MOST_TOLD])
-        remedies = [remedy for one in placement.shortfalls for remedy in one.remedies]
-        raise InfeasibleError(
-            f"placement: the islands that find room on cluster {placement.cluster} do not serve the workload: "
-            f"{short or found.error}.",
-            hint=f"It would help: {remedies[0]}." if remedies else "Offer a cluster with more room, or fewer GPUs.",
-        )
+        if kept.throughput_rps > (0.0 if best is None else best.throughput_rps):
+            service = goodput_of(kept, table, terms.slo, terms.workload.mean_output_tokens)
+            if best is None or service.goodput_rps > best.throughput_rps:
+                best = at_goodput(kept, service)
+    if best is None or not best.throughput_rps > 0:
+        raise _too_little(placement, found.error)
     return best
+
+
+def _too_little(placement: Placement, error: str) -> InfeasibleError:
+    """What is short, and the remedy of the first that is told."""
+    told = placement.shortfalls[:MOST_TOLD]
+    short = "; ".join(f"{one.island}: {one.reason}" for one in told)
+    more = len(placement.shortfalls) - len(told)
+    remedy = next((f"for {one.island}, {one.remedies[0]}" for one in told if one.remedies), "")
+    return InfeasibleError(
+        f"placement: the islands that find room on cluster {placement.cluster} do not serve the workload: "
+        f"{short or error}{f'; and {more} more islands' if more else ''}.",
+        hint=f"It would help: {remedy}." if remedy else "Offer a cluster with more room, or plan for fewer GPUs.",
+    )
 
 
 def _as_before(table: PerformanceTable, islands: Sequence[_Island], classes: Sequence[IslandClass]) -> Assignment:

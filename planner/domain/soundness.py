@@ -122,13 +122,13 @@ def _require_within(node: ClusterNode, pods: list[Pod], origin: str) -> None:
             "Correct the pods' GPUs, or the node's.",
         )
     for what, used, had in (
-        ("cpus", sum(pod.cpus for pod in pods), node.cpus),
+        ("cpus", sum(max(pod.cpus, len(pod.cores)) for pod in pods), node.cpus),
         ("memory_gb", sum(pod.memory_gb for pod in pods), node.memory_gb),
     ):
         if used > had * (1 + ROUNDING) + ROUNDING:
             raise _fault(
                 origin,
-                f"node {node.name}: {what} requested",
+                f"node {node.name}: {what} requested or pinned",
                 f"must be at most the {had:g} that it has",
                 f"{used:g}",
                 "Correct the pods' requests, or the node's.",

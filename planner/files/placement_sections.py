@@ -82,21 +82,21 @@ def placement_settings_document(settings: PlacementSettings) -> dict[str, object
 
 
 def require_placeable(file: str, scenario: Scenario) -> None:
-    """InputError where layouts are to be judged by their placement, and something that this takes is missing."""
-    if scenario.objective.kind is not ObjectiveKind.PLACED:
-        return
-    where = "where objective.kind is placed"
+    """InputError where islands are to lie on nodes, and something that this takes is missing."""
     if scenario.cluster is None:
-        raise InputError(
-            f"{file}: cluster must be given {where}; it is missing.", hint="Add the path of a cluster file."
-        )
+        if scenario.objective.kind is ObjectiveKind.PLACED:
+            raise InputError(
+                f"{file}: cluster must be given where objective.kind is placed; it is missing.",
+                hint="Add the path of a cluster file.",
+            )
+        return
     for key, value, needed in (
         ("cost.mode", scenario.cost.mode, CostMode.DEFAULT),
         ("cost.source", scenario.cost.source, CostSource.ANALYTIC),
     ):
         if value is not needed:
             raise InputError(
-                f"{file}: {key} must be {needed.value} {where}: nothing else tells placed islands from compact ones; "
-                f"came {value.value}.",
-                hint=f"Set {key} to {needed.value}, or objective.kind to rate.",
+                f"{file}: {key} must be {needed.value} where cluster is given: nothing else tells placed islands from "
+                f"compact ones; came {value.value}.",
+                hint=f"Set {key} to {needed.value}, or leave out cluster.",
             )

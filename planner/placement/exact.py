@@ -16,7 +16,7 @@ from planner.placement.shapes import Counts, admits, offered
 from planner.placement.sites import Held, Site, ask_of
 
 MOST_NODES = 3
-MOST_STEPS = 40_000
+MOST_STEPS = 25_000
 """Groups tried before enumeration is given up."""
 
 Choice = tuple[int, Counts]
@@ -51,9 +51,12 @@ class _Search:
             replicas = tuple(held[k : k + size] for k in range(0, len(held), size))
             self.islands(at + 1, (*done, Site(demand, ask, replicas)))
             return
-        fresh = len(held) % demand.groups == 0 and demand.groups > 1  # a replica begins: its first group is free
-        for choice in list(self.choices(ask)):
-            if last is not None and not fresh and choice < last:
+        begins = len(held) % demand.groups == 0
+        if begins and len(held) >= demand.groups:  # alike replicas in ascending order of their first groups
+            first = held[len(held) - demand.groups]
+            last = (first.node, first.gpus)
+        for choice in list(choices(self.occupancy, ask)):
+            if last is not None and choice < last:
                 continue
             self.steps += 1
             if self.steps > MOST_STEPS:
@@ -63,13 +66,14 @@ class _Search:
             self.groups(at, done, (*held, Held(node, gpus, cores)), left - 1, choice)
             self.occupancy.give_back(node, ask, gpus, cores)
 
-    def choices(self, ask: Ask) -> Iterator[Choice]:
-        """Every place that one group may take now."""
-        for node, groups in self.occupancy.groups(ask).items():
-            if groups:
-                shape = self.occupancy.fleet.shapes[node]
-                there = offered(shape, self.occupancy.gpus[node], self.occupancy.cores[node], ask.kind)
-                yield from ((node, x) for x in vectors(there, ask.kind.tp) if admits(shape, ask.kind, x))
+
+def choices(occupancy: Occupancy, ask: Ask) -> Iterator[Choice]:
+    """Every place that one group may take now."""
+    for node, groups in occupancy.groups(ask).items():
+        if groups:
+            shape = occupancy.fleet.shapes[node]
+            there = offered(shape, occupancy.gpus[node], occupancy.cores[node], ask.kind)
+            yield from ((node, x) for x in vectors(there, ask.kind.tp) if admits(shape, ask.kind, x))
 
 
 @cache

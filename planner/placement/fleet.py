@@ -177,6 +177,7 @@ class Occupancy:
     burden: dict[int, int]
     _groups: dict[Ask, dict[int, int]]
     _of_switch: dict[Ask, list[int]]
+    _changed: dict[Ask, set[int]]
 
     @classmethod
     def of(cls, fleet: Fleet, tolerations: Sequence[Taint] = ()) -> "Occupancy":
@@ -188,6 +189,7 @@ class Occupancy:
             dict(enumerate(fleet.free_cores)),
             dict(enumerate(fleet.free_cpus)),
             dict(enumerate(fleet.free_memory_gb)),
+            {},
             {},
             {},
             {},
@@ -215,14 +217,18 @@ class Occupancy:
         )
 
     def _know(self, ask: Ask) -> None:
-        if ask in self._groups:
-            return
-        suited = (node for node in range(len(self.fleet.nodes)) if self.suits(node, ask))
-        found = {node: self.room(node, ask) for node in suited}
-        by_switch = [0] * len(self.fleet.switches)
-        for node, groups in found.items():
-            by_switch[self.fleet.switch_of[node]] += groups
-        self._groups[ask], self._of_switch[ask] = found, by_switch
+        """What nodes and switches can take is counted when it is asked for, of nodes that changed since."""
+        if ask not in self._groups:
+            suited = (node for node in range(len(self.fleet.nodes)) if self.suits(node, ask))
+            self._groups[ask] = dict.fromkeys(suited, 0)
+            self._of_switch[ask] = [0] * len(self.fleet.switches)
+            self._changed[ask] = set(self._groups[ask])
+        groups, by_switch = self._groups[ask], self._of_switch[ask]
+        for node in self._changed[ask]:
+            now = self.room(node, ask)
+            by_switch[self.fleet.switch_of[node]] += now - groups[node]
+            groups[node] = now
+        self._changed[ask].clear()
 
     def room(self, node: int, ask: Ask) -> int:
         """Groups that a node has room for now."""
@@ -247,8 +253,12 @@ class Occupancy:
         """Give `taken` GPUs of a node to one group; returns the cores that go with them, by NUMA node."""
         shape = self.fleet.shapes[node]
         cores = near_cores(self.cores[node], taken, ask.cores) if shape.lists_cores else (0,) * len(taken)
-        self._change(node, minus(self.gpus[node], taken), minus(self.cores[node], cores), -ask.cores, -ask.memory_gb)
+        self.take_back(node, ask, taken, cores)
         return cores
+
+    def take_back(self, node: int, ask: Ask, taken: Counts, cores: Counts) -> None:
+        """Undo one `give_back`: the same GPUs with the same cores, which must still be free."""
+        self._change(node, minus(self.gpus[node], taken), minus(self.cores[node], cores), -ask.cores, -ask.memory_gb)
 
     def give_back(self, node: int, ask: Ask, taken: Counts, cores: Counts) -> None:
         """Undo one `hold`."""
@@ -265,6 +275,7 @@ class Occupancy:
             {node: self.cores[node]},
             {node: self.cpus[node]},
             {node: self.memory_gb[node]},
+            {},
             {},
             {},
             {},
@@ -297,18 +308,16 @@ class Occupancy:
             dict(self.burden),
             {},
             {},
+            {},
         )
 
     def _change(self, node: int, gpus: Counts, cores: Counts, cpus: float, memory_gb: float) -> None:
         self.gpus[node], self.cores[node] = gpus, cores
         self.cpus[node] += cpus
         self.memory_gb[node] += memory_gb
-        switch = self.fleet.switch_of[node]
         for ask, groups in self._groups.items():
             if node in groups:
-                now = self.room(node, ask)
-                self._of_switch[ask][switch] += now - groups[node]
-                groups[node] = now
+                self._changed[ask].add(node)
 
 
 def near_cores(free: Counts, gpus: Counts, wanted: int) -> Counts:

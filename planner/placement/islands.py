@@ -7,9 +7,9 @@ local terms (fragmentation, packing, power) prefer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from planner.domain import PlacementDemand, PlacementWeights
+from planner.domain import PlacementDemand, PlacementWeights, Qos
 from planner.placement.fleet import Ask, Fleet, Occupancy
 from planner.placement.scoring import (
     MOST_STRANDED,
@@ -54,31 +54,69 @@ def capacities(occupancy: Occupancy, ask: Ask, level: Level) -> list[int]:
 
 
 def place_island(
-    occupancy: Occupancy, demand: PlacementDemand, weights: PlacementWeights, near: Sequence[float] = ()
+    occupancy: Occupancy,
+    demand: PlacementDemand,
+    weights: PlacementWeights,
+    near: Sequence[float] = (),
+    *,
+    near_first: bool = False,
 ) -> Site | None:
-    """Place one island at the closest level that has room for all of it; None where none has. `near`: a preference for
-    each switch."""
-    ask = ask_of(demand)
+    """Place one island at the closest level that has room for all of it; None where none has.
+
+    `near`: a preference for each switch; `near_first`: it stands above best fit. At each level an island that is to be
+    aligned where it can be is tried as if it had to be.
+    """
     for level in levels(demand):
-        wanted = demand.replicas * demand.groups // level.unit
-        found = allocate(wanted, capacities(occupancy, ask, level), near)
-        if found is not None:
-            return fill(occupancy, demand, weights, level, found)
+        for ask in asks_of(demand):
+            wanted = demand.replicas * demand.groups // level.unit
+            found = allocate(wanted, capacities(occupancy, ask, level), near, preference_first=near_first)
+            if found is not None:
+                return fill(occupancy, demand, ask, weights, level, found)
     return None
 
 
+def asks_of(demand: PlacementDemand) -> Iterator[Ask]:
+    """What the island asks for, the stricter form first."""
+    if demand.qos is Qos.BEST_EFFORT:
+        yield ask_of(replace(demand, qos=Qos.GUARANTEED))
+    yield ask_of(demand)
+
+
 def fill(
-    occupancy: Occupancy, demand: PlacementDemand, weights: PlacementWeights, level: Level, taken: Sequence[int]
+    occupancy: Occupancy,
+    demand: PlacementDemand,
+    ask: Ask,
+    weights: PlacementWeights,
+    level: Level,
+    taken: Sequence[int],
 ) -> Site:
     """Hold nodes for an island that takes `taken` units of each switch, which has room for them."""
-    ask = ask_of(demand)
     order = sorted((s for s, units in enumerate(taken) if units), key=lambda s: (-taken[s], s))
+    if level.unit != demand.groups:
+        return Site(demand, ask, tuple(_across(occupancy, demand, ask, weights, {s: taken[s] for s in order})))
     replicas: list[tuple[Held, ...]] = []
-    if level.unit == demand.groups:
-        for switch in order:
-            replicas += [tuple(_held(occupancy, ask, weights, switch, level)) for _ in range(taken[switch])]
-        return Site(demand, ask, tuple(replicas))
-    return Site(demand, ask, tuple(_across(occupancy, demand, ask, weights, {s: taken[s] for s in order})))
+    for switch in order:
+        if level.in_node:
+            replicas += _in_nodes(occupancy, ask, weights, switch, demand.groups, taken[switch])
+        else:
+            replicas += [tuple(_held(occupancy, ask, weights, switch, demand.groups)) for _ in range(taken[switch])]
+    return Site(demand, ask, tuple(replicas))
+
+
+def _in_nodes(
+    occupancy: Occupancy, ask: Ask, weights: PlacementWeights, switch: int, groups: int, replicas: int
+) -> Iterator[tuple[Held, ...]]:
+    """Replicas of so many groups, each inside a node, as many of them as can be on the same."""
+    while replicas:
+        room = occupancy.groups(ask)
+        holding = {n: min(room.get(n, 0) // groups, replicas) for n in occupancy.fleet.members[switch]}
+        best = max(
+            (n for n, most in holding.items() if most),
+            key=lambda n: (holding[n], *_liking(occupancy, ask, weights, n, holding[n] * groups), -n),
+        )
+        for _ in range(holding[best]):
+            yield tuple(hold_group(occupancy, ask, best) for _ in range(groups))
+        replicas -= holding[best]
 
 
 def _across(
@@ -90,32 +128,37 @@ def _across(
         while remaining and left[switch] >= demand.groups:
             left[switch] -= demand.groups
             remaining -= 1
-            yield tuple(_held(occupancy, ask, weights, switch, Level(demand.groups, False)))
+            yield tuple(_held(occupancy, ask, weights, switch, demand.groups))
     for _ in range(remaining):
         replica: list[Held] = []
         while len(replica) < demand.groups:
             switch = max(left, key=lambda s: (left[s], -s))
             part = min(left[switch], demand.groups - len(replica))
             left[switch] -= part
-            replica += _held(occupancy, ask, weights, switch, Level(part, False))
+            replica += _held(occupancy, ask, weights, switch, part)
         yield tuple(replica)
 
 
-def _held(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, switch: int, level: Level) -> Iterator[Held]:
-    """Groups of one unit, held under a switch that has room for it."""
-    needed = level.unit
-    groups = occupancy.groups(ask)
-    nodes = [n for n in occupancy.fleet.members[switch] if groups.get(n, 0) >= (needed if level.in_node else 1)]
+def _held(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, switch: int, needed: int) -> Iterator[Held]:
+    """Groups of one replica, held under a switch that has room for them."""
+    room = occupancy.groups(ask)
+    nodes = [n for n in occupancy.fleet.members[switch] if room.get(n, 0)]
     while needed:
+        room = occupancy.groups(ask)
         best = max(
-            (n for n in nodes if groups[n]),
-            key=lambda n: (min(groups[n], needed), *_liking(occupancy, ask, weights, n, min(groups[n], needed)), -n),
+            (n for n in nodes if room[n]),
+            key=lambda n: (min(room[n], needed), *_liking(occupancy, ask, weights, n, min(room[n], needed)), -n),
         )
-        for _ in range(min(groups[best], needed)):
-            gpus = occupancy.taken(best, ask)
-            assert gpus is not None, "groups() counts what taken() finds"
-            yield Held(best, gpus, occupancy.hold(best, ask, gpus))
+        for _ in range(min(room[best], needed)):
+            yield hold_group(occupancy, ask, best)
             needed -= 1
+
+
+def hold_group(occupancy: Occupancy, ask: Ask, node: int) -> Held:
+    """Hold one group on a node that has room for it."""
+    gpus = occupancy.taken(node, ask)
+    assert gpus is not None, "groups() counts what taken() finds"
+    return Held(node, gpus, occupancy.hold(node, ask, gpus))
 
 
 def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int, groups: int) -> tuple[float, float]:

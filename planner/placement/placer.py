@@ -7,6 +7,8 @@ as long as that improves the score. A handful of groups on up to three nodes is 
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from math import inf
 
 from planner.domain import (
     Cluster,
@@ -31,14 +33,17 @@ from planner.placement.islands import (
 )
 from planner.placement.joint_switches import allocate_jointly
 from planner.placement.parts import parts_of, record_of
-from planner.placement.preemption import Evictions, make_room
+from planner.placement.preemption import Drained, Evictions
+from planner.placement.refinement import refine
 from planner.placement.scoring import score_of, terms_of
-from planner.placement.shortfalls import shortfall_of
+from planner.placement.shortfalls import shortfalls_of
 from planner.placement.sites import Site, under_switches
 from planner.placement.states import Watts, state_of
 from planner.placement.switches import entropy
 
 ROUNDS = 3
+MOST_EXCHANGED = 10_000
+"""Pairs of islands that are taken anew together, times switches: a second of work at most."""
 MOST_LIFTED = 40
 """Lifting every island anew costs its square; above, the order in which they came has to do."""
 BETTER = 1e-9
@@ -69,9 +74,7 @@ def place(
         cluster=fleet.cluster.name,
         parts=parts_of(sites, fleet, [pod for pod, _ in evictions.pods]),
         sites=tuple(record_of(site, fleet) for site in sites),
-        shortfalls=tuple(
-            shortfall_of(demand, occupancy, settings) for demand in demands if demand.island not in placed
-        ),
+        shortfalls=shortfalls_of([demand for demand in demands if demand.island not in placed], occupancy, settings),
         before=before,
         after=state_of(occupancy, types, watts or {}, settings.cpus_per_gpu),
         score=score_of(terms),
@@ -113,36 +116,52 @@ def _sites(
         return list(exact), Evictions()
     found = _in_rounds(demands, occupancy, settings.weights)
     _lift(demands, found, occupancy, settings.weights)
+    found = {site.demand.island: site for site in refine(list(found.values()), occupancy, settings.weights)}
+    late = sorted((demand for demand in demands if demand.island not in found), key=largest_first)
     evictions = Evictions()
-    if settings.preempt:
-        for demand in sorted((d for d in demands if d.island not in found), key=largest_first):
-            site = make_room(demand, occupancy, settings, evictions)
+    if settings.preempt and late:
+        room = Drained.of(occupancy, {demand.gpu for demand in late}, settings.priority)
+        for demand in late:
+            site = room.place(demand, settings.weights, evictions)
             if site is not None:
                 found[demand.island] = site
     return [found[demand.island] for demand in demands if demand.island in found], evictions
 
 
 def _in_rounds(demands: Sequence[PlacementDemand], occupancy: Occupancy, weights: PlacementWeights) -> dict[str, Site]:
-    """All at once, and again with those first that found no room, as long as that places more GPUs."""
-    best = _in_order(sorted(demands, key=largest_first), occupancy, weights)
-    late = [demand.island for demand in demands if demand.island not in best]
+    """All at once; then types of which some find no room, though there are GPUs enough, again with those first."""
+    best = _in_order(sorted(demands, key=largest_first), occupancy, weights, {})
+    for gpu in sorted({demand.gpu for demand in demands if demand.island not in best}):
+        mine = [demand for demand in demands if demand.gpu == gpu]
+        idle = sum(sum(occupancy.fleet.free_gpus[node]) for node in occupancy.fleet.of_type([gpu]))
+        if sum(demand.size for demand in mine) <= idle:
+            best = _again(mine, best, occupancy, weights)
+    return best
+
+
+def _again(
+    mine: Sequence[PlacementDemand], best: dict[str, Site], occupancy: Occupancy, weights: PlacementWeights
+) -> dict[str, Site]:
+    """Islands of one type in other orders, as long as that places more GPUs."""
+    late: set[str] = set()
     for _ in range(ROUNDS):
-        if not late or not best:
+        fresh = {demand.island for demand in mine if demand.island not in best} - late
+        if not fresh:
             break
-        for site in best.values():
+        late |= fresh
+        old = {demand.island: best[demand.island] for demand in mine if demand.island in best}
+        others = {island: site for island, site in best.items() if island not in old}
+        for site in old.values():
             site.leave(occupancy)
-        first = set(late)
-        again = _in_order(
-            sorted(demands, key=lambda demand: (demand.island not in first, *largest_first(demand))), occupancy, weights
-        )
-        if _gpus(again) <= _gpus(best):
-            for site in again.values():
-                site.leave(occupancy)
-            for site in best.values():
+        order = sorted(mine, key=lambda demand: (demand.island not in late, *largest_first(demand)))
+        new = _in_order(order, occupancy, weights, others)
+        if _gpus(new) <= _gpus(best):
+            for island in new.keys() - others.keys():
+                new[island].leave(occupancy)
+            for site in old.values():
                 site.enter(occupancy)
             break
-        best = again
-        late += [demand.island for demand in demands if demand.island not in best and demand.island not in first]
+        best = new
     return best
 
 
@@ -150,15 +169,21 @@ def _gpus(sites: Mapping[str, Site]) -> int:
     return sum(site.demand.size for site in sites.values())
 
 
-def _in_order(demands: Iterable[PlacementDemand], occupancy: Occupancy, weights: PlacementWeights) -> dict[str, Site]:
-    """One after the other; then those that ask alike, together."""
+def _in_order(
+    demands: Iterable[PlacementDemand],
+    occupancy: Occupancy,
+    weights: PlacementWeights,
+    there: Mapping[str, Site],
+) -> dict[str, Site]:
+    """One after the other, beside those that are `there`; then those that ask alike, together."""
+    fleet = occupancy.fleet
     found: dict[str, Site] = {}
-    shares: dict[str, dict[int, float]] = {}
+    shares = {island: shares_of(site, fleet) for island, site in there.items()}
     for demand in demands:
-        site = place_island(occupancy, demand, weights, preference(demand, shares, occupancy.fleet))
+        site = place_island(occupancy, demand, weights, preference(demand, shares, fleet))
         if site is not None:
             found[demand.island] = site
-            shares[demand.island] = shares_of(site, occupancy.fleet)
+            shares[demand.island] = shares_of(site, fleet)
     by_kind: dict[tuple[Ask, int], list[Site]] = defaultdict(list)
     by_ask: dict[Ask, list[Site]] = defaultdict(list)
     for site in found.values():
@@ -170,7 +195,7 @@ def _in_order(demands: Iterable[PlacementDemand], occupancy: Occupancy, weights:
             by_ask[site.ask].append(site)
     for batch in by_ask.values():
         found |= _together(batch, occupancy, weights, [SINGLY])
-    return found
+    return {**there, **found}
 
 
 def _together(
@@ -197,13 +222,19 @@ def _jointly(
     batch: Sequence[Site], occupancy: Occupancy, weights: PlacementWeights, closest: Sequence[Level]
 ) -> list[Site]:
     """Nothing where no level has room for all."""
+    ask = batch[0].ask
     for level in closest:
         jobs = [site.demand.replicas * site.demand.groups // level.unit for site in batch]
-        taken = allocate_jointly(jobs, capacities(occupancy, batch[0].ask, level))
-        whole = [parts for parts in taken if parts is not None]
+        room = capacities(occupancy, ask, level)
+        open_to_all = [switch for switch, units in enumerate(room) if units]
+        trials = MOST_EXCHANGED // max(1, len(open_to_all))
+        taken = allocate_jointly(jobs, [room[switch] for switch in open_to_all], trials=trials)
+        whole = [dict(zip(open_to_all, parts, strict=True)) for parts in taken if parts is not None]
         if len(whole) == len(batch):
-            pairs = zip(batch, whole, strict=True)
-            return [fill(occupancy, site.demand, weights, level, parts) for site, parts in pairs]
+            return [
+                fill(occupancy, site.demand, ask, weights, level, [parts.get(s, 0) for s in range(len(room))])
+                for site, parts in zip(batch, whole, strict=True)
+            ]
     return []
 
 
@@ -224,23 +255,24 @@ def _lift(
     demands: Sequence[PlacementDemand], found: dict[str, Site], occupancy: Occupancy, weights: PlacementWeights
 ) -> None:
     """Lift each island and put it down anew, now that its partners have their places; keep what is better."""
-    if not 1 < len(found) <= MOST_LIFTED:
+    if not 0 < len(found) <= MOST_LIFTED:
         return
     score = score_of(terms_of(list(found.values()), occupancy, weights))
     shares = {island: shares_of(site, occupancy.fleet) for island, site in found.items()}
-    for demand in demands:
+    for demand, near_first in product(demands, (False, True)):
         if demand.island not in found:
             continue
         old = found[demand.island]
         old.leave(occupancy)
-        new = place_island(occupancy, demand, weights, preference(demand, shares, occupancy.fleet))
-        if new is None:  # cannot be: the room it left is there
-            old.enter(occupancy)
-            continue
-        tried = score_of(terms_of(list((found | {demand.island: new}).values()), occupancy, weights))
-        if tried > score + BETTER:
+        near = preference(demand, shares, occupancy.fleet)
+        new = place_island(occupancy, demand, weights, near, near_first=near_first)
+        tried = -inf
+        if new is not None:
+            tried = score_of(terms_of(list((found | {demand.island: new}).values()), occupancy, weights))
+        if new is not None and tried > score + BETTER:
             found[demand.island], score = new, tried
             shares[demand.island] = shares_of(new, occupancy.fleet)
         else:
-            new.leave(occupancy)
+            if new is not None:
+                new.leave(occupancy)
             old.enter(occupancy)

@@ -6,14 +6,13 @@ victims of which none could be spared (the reprieve of Kubernetes' and Gödel's 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from planner.domain import PlacementDemand, PlacementSettings, Pod
+from planner.domain import PlacementDemand, PlacementWeights, Pod
 from planner.placement.fleet import Occupancy
-from planner.placement.islands import place_island
-from planner.placement.shapes import Counts
-from planner.placement.sites import Held, Site
+from planner.placement.islands import hold_group, place_island
+from planner.placement.sites import Site
 
 
 @dataclass(slots=True)
@@ -21,11 +20,6 @@ class Evictions:
     """Pods that have to go, each with the island that it makes room for."""
 
     pods: list[tuple[Pod, str]] = field(default_factory=list)
-
-    @property
-    def keys(self) -> set[str]:
-        """Their names."""
-        return {pod.key for pod, _ in self.pods}
 
 
 def may_go(pod: Pod, priority: int) -> bool:
@@ -38,28 +32,45 @@ def importance(pod: Pod) -> tuple[int, float, int, str]:
     return pod.priority, (pod.checkpoint_age_s or 0.0) * pod.gpu_count, pod.gpu_count, pod.key
 
 
-def make_room(
-    demand: PlacementDemand, occupancy: Occupancy, settings: PlacementSettings, evictions: Evictions
-) -> Site | None:
-    """Place an island with evictions, which are added to `evictions`; None where not even that makes room."""
-    fleet, gone = occupancy.fleet, evictions.keys
-    candidates = {
-        node: [pod for pod in pods if may_go(pod, settings.priority) and pod.key not in gone]
-        for node, pods in fleet.pods_of.items()
-        if fleet.open[node] and fleet.nodes[node].gpu == demand.gpu
-    }
-    drained = occupancy.copy()
-    for node, pods in candidates.items():
-        drained.evict(node, pods)
-        drained.burden[node] = sum(pod.gpu_count for pod in pods)
-    site = place_island(drained, demand, settings.weights)
-    if site is None:
-        return None
-    victims = [pod for node in sorted(site.nodes) for pod in _victims(site, node, occupancy, candidates.get(node, []))]
-    for pod in victims:
-        occupancy.evict(fleet.number[pod.node], [pod])
-        evictions.pods.append((pod, demand.island))
-    return _settled(site, occupancy)
+@dataclass(slots=True)
+class Drained:
+    """A cluster as if every pod that may be evicted were gone, kept in step with what really happens."""
+
+    real: Occupancy
+    empty: Occupancy
+    candidates: dict[int, list[Pod]]
+
+    @classmethod
+    def of(cls, occupancy: Occupancy, gpus: Iterable[str], priority: int) -> "Drained":
+        """The nodes of these GPU types drained of pods below a priority."""
+        fleet, types = occupancy.fleet, set(gpus)
+        candidates = {
+            node: [pod for pod in pods if may_go(pod, priority)]
+            for node, pods in fleet.pods_of.items()
+            if fleet.open[node] and fleet.nodes[node].gpu in types
+        }
+        empty = occupancy.copy()
+        for node, pods in candidates.items():
+            if pods:
+                empty.evict(node, pods)
+                empty.burden[node] = sum(pod.gpu_count for pod in pods)
+        return cls(occupancy, empty, candidates)
+
+    def place(self, demand: PlacementDemand, weights: PlacementWeights, evictions: Evictions) -> Site | None:
+        """Place an island with evictions, which are added to `evictions`; None where not even that makes room."""
+        site = place_island(self.empty, demand, weights)
+        if site is None:
+            return None
+        for node in sorted(site.nodes):
+            for pod in _victims(site, node, self.real, self.candidates.get(node, [])):
+                self.real.evict(node, [pod])
+                self.candidates[node].remove(pod)
+                self.empty.burden[node] -= pod.gpu_count
+                evictions.pods.append((pod, demand.island))
+        site.leave(self.empty)
+        settled = _settled(site, self.real)
+        settled.enter(self.empty)
+        return settled
 
 
 def _victims(site: Site, node: int, occupancy: Occupancy, candidates: Sequence[Pod]) -> list[Pod]:
@@ -81,14 +92,5 @@ def _fits(site: Site, node: int, occupancy: Occupancy, going: Sequence[Pod], gro
 
 def _settled(site: Site, occupancy: Occupancy) -> Site:
     """The site's groups on the same nodes, as what is now free there suits them."""
-    return Site(
-        site.demand,
-        site.ask,
-        tuple(tuple(_hold(held, site, occupancy) for held in replica) for replica in site.replicas),
-    )
-
-
-def _hold(held: Held, site: Site, occupancy: Occupancy) -> Held:
-    gpus: Counts | None = occupancy.taken(held.node, site.ask)
-    assert gpus is not None, "room for every group of the node was made"
-    return Held(held.node, gpus, occupancy.hold(held.node, site.ask, gpus))
+    replicas = (tuple(hold_group(occupancy, site.ask, held.node) for held in replica) for replica in site.replicas)
+    return Site(site.demand, site.ask, tuple(replicas))

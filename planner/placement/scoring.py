@@ -5,12 +5,13 @@
 | G, G_i | GPUs placed; of island i | 1 |
 | T_i | mean over its groups of T (NUMA 1, socket 0.5, across 0.1) / the best T that an empty node gives | 1 |
 | H_i, h_i | entropy of the island over switches, over nodes | nats |
+| K_i | mean over its replicas of 1 - entropy over switches / ln(GPUs of a replica); 1 for a replica of one GPU | 1 |
 | q_i(s) | share of island i under switch s | 1 |
 | F_n | mean over requests of 1, 2, 4, 8 GPUs of the idle GPUs that node n, being short, cannot give to one | 1 |
 | W_n | watts of the node's CPUs: 120 per package at work, 15 per package at rest, packages of 32 CPUs | W |
 | e_n | idle share of node n's GPUs after placement | 1 |
 
-topology        sum_i G_i / G (0.4 T_i + 0.4 (1 - H_i / ln G_i) + 0.2 (1 - h_i / ln G_i))     (1 where G_i = 1)
+topology        sum_i G_i / G (0.4 T_i + 0.2 (1 - H_i / ln G_i) + 0.2 K_i + 0.2 (1 - h_i / ln G_i))   (1 where G_i = 1)
 proximity       mean over pairs that exchange KV caches, by weight: sum_s q_i(s) q_p(s), half as much for the same
                 aggregation switch and different access switches; 1 where nothing is exchanged
 fragmentation   - sum_n (F_n after - F_n before) / (2 G)     (one GPU of an empty node of eight strands 7 / 4)
@@ -37,7 +38,7 @@ T_OF = {Alignment.NUMA: 1.0, Alignment.SOCKET: 0.5, Alignment.CROSS: 0.1}
 PACKAGE_CPUS = 32
 PACKAGE_W = 120.0
 PACKAGE_IDLE_W = 15.0
-ALIGNED_PART, SWITCHES_PART, NODES_PART = 0.4, 0.4, 0.2
+ALIGNED_PART, ISLAND_PART, REPLICA_PART, NODES_PART = 0.4, 0.2, 0.2, 0.2
 SAME_AGGREGATION = 0.5
 
 
@@ -118,10 +119,26 @@ def island_topology(site: Site, fleet: Fleet) -> float:
     shares = [aligned_share(fleet.shapes[held.node], site.ask.kind, held.gpus) for held in site.groups]
     aligned = sum(shares) / len(shares)
     if gpus == 1:
-        return ALIGNED_PART * aligned + SWITCHES_PART + NODES_PART
+        return ALIGNED_PART * aligned + ISLAND_PART + REPLICA_PART + NODES_PART
     over_switches = entropy(list(under_switches(nodes.items(), fleet.switch_of).values())) / math.log(gpus)
     over_nodes = entropy(list(nodes.values())) / math.log(gpus)
-    return ALIGNED_PART * aligned + SWITCHES_PART * (1 - over_switches) + NODES_PART * (1 - over_nodes)
+    return (
+        ALIGNED_PART * aligned
+        + ISLAND_PART * (1 - over_switches)
+        + REPLICA_PART * _wholeness(site, fleet)
+        + NODES_PART * (1 - over_nodes)
+    )
+
+
+def _wholeness(site: Site, fleet: Fleet) -> float:
+    """K of one island."""
+    gpus = site.demand.groups * site.demand.tp
+    if gpus == 1:
+        return 1.0
+    held = (
+        under_switches(((held.node, site.demand.tp) for held in replica), fleet.switch_of) for replica in site.replicas
+    )
+    return 1 - sum(entropy(list(counts.values())) for counts in held) / math.log(gpus) / site.demand.replicas
 
 
 def _proximity(sites: Sequence[Site], fleet: Fleet) -> float:

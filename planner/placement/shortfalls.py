@@ -1,9 +1,13 @@
-"""Why an island found no room: which resource is short, on which nodes, and what would help."""
+"""Why islands found no room: which resource is short, on which nodes, and what would help.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+What nodes can take is counted once for all islands that ask alike. What an eviction or a migration would gain is looked
+for on so many nodes at most; the reason looks at all of them.
+"""
 
-from planner.domain import PlacementDemand, PlacementSettings, Qos, Shortfall
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from planner.domain import PlacementDemand, PlacementSettings, Pod, Qos, Shortfall
 from planner.placement.fleet import Ask, Fleet, Occupancy
 from planner.placement.preemption import may_go
 from planner.placement.shapes import GroupKind, capacity, offered
@@ -12,74 +16,203 @@ from planner.placement.sites import ask_of
 NAMED = 3
 """Nodes and pods that a reason lists by name."""
 
-
-def shortfall_of(demand: PlacementDemand, occupancy: Occupancy, settings: PlacementSettings) -> Shortfall:
-    """The shortfall of an island that has no room in `occupancy`."""
-    fleet, ask = occupancy.fleet, ask_of(demand)
-    of_type = fleet.of_type([demand.gpu])
-    suited = [node for node in of_type if occupancy.suits(node, ask)]
-    resource, reason = _reason(demand, ask, occupancy, of_type, suited)
-    return Shortfall(
-        island=demand.island,
-        gpu=demand.gpu,
-        gpus=demand.size,
-        resource=resource,
-        reason=reason,
-        remedies=tuple(_remedies(demand, ask, occupancy, settings, suited)),
-    )
+LOOKED_AT = 2_000
+"""Nodes on which evictions and migrations are tried."""
 
 
-def _reason(
-    demand: PlacementDemand, ask: Ask, occupancy: Occupancy, of_type: list[int], suited: list[int]
-) -> tuple[str, str]:
-    """The first of the limits, from the coarsest on, that leaves too little for the island."""
-    if not of_type:
-        return "nodes", f"no node has {demand.gpu} GPUs"
-    if not suited:
-        why = _barred(occupancy.fleet, of_type, ask)
-        return "nodes", f"none of the {len(of_type)} {demand.gpu} nodes may be used: {why}"
-    idle = sum(sum(occupancy.gpus[node]) for node in suited)
-    barred = len(of_type) - len(suited)
-    among = f"{len(suited)} {demand.gpu} nodes" + (f" ({barred} more may not be used)" if barred else "")
-    if idle < demand.size:
-        return "GPUs", f"{demand.size} GPUs are asked for, {idle} are idle on {among}"
-    return _limit(demand, ask, occupancy, suited, f"{idle} idle GPUs on {among}")
+def shortfalls_of(
+    demands: Iterable[PlacementDemand], occupancy: Occupancy, settings: PlacementSettings
+) -> tuple[Shortfall, ...]:
+    """The shortfall of every island that has no room in `occupancy`."""
+    diagnosis = _Diagnosis(occupancy, settings)
+    return tuple(diagnosis.shortfall(demand) for demand in demands)
 
 
-def _limit(demand: PlacementDemand, ask: Ask, occupancy: Occupancy, suited: list[int], idle: str) -> tuple[str, str]:
-    """GPUs are idle in number: what keeps groups from forming, each ask stricter than the one before."""
-    wanted = demand.replicas * demand.groups
-    asks = (
-        ("GPUs on one node", _loosened(ask, Qos.NONE, cores=False, memory=False)),
-        ("CPUs", _loosened(ask, Qos.NONE, memory=False)),
-        ("memory", _loosened(ask, Qos.NONE)),
-        ("aligned GPUs", ask),
-    )
-    before = None
-    for resource, stricter in asks:
-        groups = _room(occupancy, suited, stricter)
-        if groups < wanted or resource == asks[-1][0]:
-            break
-        before = stricter
-    told = f"{groups} of {wanted} groups of {demand.tp} GPUs fit on {idle}"
-    if before is None:
-        return resource, f"{told}: the emptiest node is {_emptiest(occupancy, suited)}"
-    short = _short(occupancy, suited, stricter, before)
-    if resource == "CPUs":
-        return resource, f"{told}, as each asks for {ask.cores} CPUs; short on {short}"
-    if resource == "memory":
-        return resource, f"{told}, as each asks for {ask.memory_gb:g} GB of memory; short on {short}"
-    firm = f"QoS {demand.qos.value} (kubelet {demand.qos.kubelet_policy}), {ask.kind.cores_per_gpu} cores near each GPU"
-    return resource, f"{told} under {firm}; {_width(occupancy.fleet, suited, ask)}short on {short}"
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    """What taking some pods off a node gains: groups of an ask."""
+
+    node: int
+    groups: int
+    pods: tuple[Pod, ...]
+
+    @property
+    def gpus(self) -> int:
+        return sum(pod.gpu_count for pod in self.pods)
+
+
+@dataclass(slots=True)
+class _Diagnosis:
+    """An occupancy looked at by ask, each once."""
+
+    occupancy: Occupancy
+    settings: PlacementSettings
+    suited: dict[Ask, list[int]] = field(default_factory=dict)
+    rooms: dict[Ask, dict[int, int]] = field(default_factory=dict)
+    evictions: dict[Ask, list[_Gain]] = field(default_factory=dict)
+    migrations: dict[Ask, _Gain | None] = field(default_factory=dict)
+
+    @property
+    def fleet(self) -> Fleet:
+        """The nodes."""
+        return self.occupancy.fleet
+
+    def shortfall(self, demand: PlacementDemand) -> Shortfall:
+        """Why one island found no room."""
+        ask = ask_of(demand)
+        of_type = self.fleet.of_type([demand.gpu])
+        if ask not in self.suited:
+            self.suited[ask] = [node for node in of_type if self.occupancy.suits(node, ask)]
+        resource, reason = self._reason(demand, ask, of_type)
+        return Shortfall(
+            island=demand.island,
+            gpu=demand.gpu,
+            gpus=demand.size,
+            resource=resource,
+            reason=reason,
+            remedies=tuple(self._remedies(demand, ask)),
+        )
+
+    def room(self, ask: Ask, like: Ask) -> dict[int, int]:
+        """Groups of an ask on each node that suits `like`."""
+        if ask not in self.rooms:
+            self.rooms[ask] = {node: self.occupancy.room(node, ask) for node in self.suited[like]}
+        return self.rooms[ask]
+
+    def _reason(self, demand: PlacementDemand, ask: Ask, of_type: list[int]) -> tuple[str, str]:
+        """The first of the limits, from the coarsest on, that leaves too little for the island."""
+        suited = self.suited[ask]
+        if not of_type:
+            return "nodes", f"no node has {demand.gpu} GPUs"
+        if not suited:
+            why = _barred(self.fleet, of_type, ask)
+            return "nodes", f"none of the {counted(len(of_type), f'{demand.gpu} node')} may be used: {why}"
+        idle = sum(sum(self.occupancy.gpus[node]) for node in suited)
+        barred = len(of_type) - len(suited)
+        among = counted(len(suited), f"{demand.gpu} node") + (f" ({barred:,} more may not be used)" if barred else "")
+        if idle < demand.size:
+            lack = f"{idle:,} {'is' if idle == 1 else 'are'} idle on {among} once the others are placed"
+            return "GPUs", f"{counted(demand.size, 'GPU')} are asked for, {lack}"
+        return self._limit(demand, ask, f"{counted(idle, 'idle GPU')} on {among}")
+
+    def _limit(self, demand: PlacementDemand, ask: Ask, idle: str) -> tuple[str, str]:
+        """GPUs are idle in number: what keeps groups from forming, each ask stricter than the one before."""
+        wanted = demand.replicas * demand.groups
+        asks = (
+            ("GPUs on one node", _loosened(ask, Qos.NONE, cores=False, memory=False)),
+            ("CPUs", _loosened(ask, Qos.NONE, memory=False)),
+            ("memory", _loosened(ask, Qos.NONE)),
+            ("aligned GPUs", ask),
+        )
+        before = None
+        for resource, stricter in asks:
+            groups = sum(self.room(stricter, ask).values())
+            if groups < wanted or resource == asks[-1][0]:
+                break
+            before = stricter
+        told = f"{groups:,} of {counted(wanted, 'group')} of {counted(demand.tp, 'GPU')} fit on {idle}"
+        if before is None:
+            return resource, f"{told}: the emptiest node is {self._emptiest(ask)}"
+        short = self._short(ask, stricter, before)
+        if resource == "CPUs":
+            return resource, f"{told}, as each asks for {counted(ask.cores, 'CPU')}; short on {short}"
+        if resource == "memory":
+            return resource, f"{told}, as each asks for {ask.memory_gb:g} GB of memory; short on {short}"
+        cores = counted(ask.kind.cores_per_gpu, "core")
+        firm = f"QoS {demand.qos.value} (kubelet {demand.qos.kubelet_policy}), {cores} near each GPU"
+        return resource, f"{told} under {firm}; {self._width(ask)}short on {short}"
+
+    def _emptiest(self, ask: Ask) -> str:
+        node = max(self.suited[ask], key=lambda n: (sum(self.occupancy.gpus[n]), -n))
+        return f"{self.fleet.nodes[node].name} with {counted(sum(self.occupancy.gpus[node]), 'idle GPU')}"
+
+    def _short(self, ask: Ask, stricter: Ask, looser: Ask) -> str:
+        """Nodes that a looser ask would get more from, those that lose most first."""
+        more, less = self.room(looser, ask), self.room(stricter, ask)
+        worst = sorted((n for n in more if more[n] > less[n]), key=lambda n: (less[n] - more[n], n))
+        named = ", ".join(self.fleet.nodes[n].name for n in worst[:NAMED])
+        return f"{counted(len(worst), 'node')} ({named}{', ...' if len(worst) > NAMED else ''})"
+
+    def _width(self, ask: Ask) -> str:
+        """Said where not even an empty node could host a group."""
+        shapes = {self.fleet.shapes[node] for node in self.suited[ask]}
+        if any(capacity(shape, offered(shape, shape.gpus, shape.cores, ask.kind), ask.kind) for shape in shapes):
+            return ""
+        return "not even an empty node could host one; "
+
+    def _remedies(self, demand: PlacementDemand, ask: Ask) -> Iterator[str]:
+        wanted = demand.replicas * demand.groups
+        groups = sum(self.room(ask, ask).values())
+        if whole := min(groups // demand.groups, demand.replicas - 1):
+            gpus = counted(whole * demand.groups * demand.tp, "GPU")
+            yield f"fewer GPUs: {whole:,} of {counted(demand.replicas, 'replica')} would fit ({gpus})"
+        elif groups:
+            fit = counted(min(groups, wanted), "group")
+            yield f"fewer GPUs: a replica of {fit} would fit ({counted(min(groups, wanted) * demand.tp, 'GPU')})"
+        if demand.qos.binds and sum(self.room(_loosened(ask, Qos.BEST_EFFORT), ask).values()) >= wanted:
+            yield "placement.qos best_effort: it would fit, not aligned everywhere"
+        if not self.settings.preempt:
+            yield from self._preemption(ask, wanted - groups)
+            yield from self._migration(demand, ask)
+
+    def _preemption(self, ask: Ask, missing: int) -> Iterator[str]:
+        """The pods of the fewest GPUs a group gained, until the island fits."""
+        if ask not in self.evictions:
+            found = self._gains(ask, lambda pod: may_go(pod, self.settings.priority))
+            self.evictions[ask] = sorted(found, key=lambda gain: (gain.gpus / gain.groups, gain.node))
+        chosen, gained = [], 0
+        for gain in self.evictions[ask]:
+            if gained >= missing:
+                break
+            chosen.append(gain)
+            gained += gain.groups
+        if chosen and gained >= missing:
+            pods = [pod for gain in chosen for pod in gain.pods]
+            yield (
+                f"a preemption: evicting up to {counted(len(pods), 'pod')} below priority {self.settings.priority} "
+                f"({_named(pods)}) from {counted(len(chosen), 'node')} makes room (placement.preempt: true)"
+            )
+
+    def _migration(self, demand: PlacementDemand, ask: Ask) -> Iterator[str]:
+        """A node that could host a group if its pods moved to idle GPUs elsewhere."""
+        idle = sum(sum(self.occupancy.gpus[node]) for node in self.suited[ask])
+        if idle < demand.size:
+            return  # nowhere to move to
+        if ask not in self.migrations:
+            found = self._gains(ask, lambda pod: not pod.locked and bool(pod.gpus))
+            fitting = [gain for gain in found if gain.gpus <= idle - sum(self.occupancy.gpus[gain.node])]
+            self.migrations[ask] = min(fitting, key=lambda gain: (gain.gpus / gain.groups, gain.node), default=None)
+        best = self.migrations[ask]
+        if best is not None:
+            yield (
+                f"a migration: moving {counted(len(best.pods), 'pod')} ({_named(best.pods)}) off "
+                f"{self.fleet.nodes[best.node].name} to idle GPUs elsewhere makes room for "
+                f"{counted(best.groups, 'more group')} of {counted(demand.tp, 'GPU')}"
+            )
+
+    def _gains(self, ask: Ask, goes: Callable[[Pod], bool]) -> Iterator[_Gain]:
+        for node in self.suited[ask][:LOOKED_AT]:
+            pods = tuple(pod for pod in self.fleet.pods_of.get(node, ()) if goes(pod))
+            if pods:
+                trial = self.occupancy.alone(node)
+                trial.evict(node, pods)
+                more = trial.room(node, ask) - self.room(ask, ask)[node]
+                if more > 0:
+                    yield _Gain(node, more, pods)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 GPU`, `2,000 GPUs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _named(pods: Sequence[Pod]) -> str:
+    return ", ".join(pod.key for pod in pods[:NAMED]) + (", ..." if len(pods) > NAMED else "")
 
 
 def _loosened(ask: Ask, qos: Qos, *, cores: bool = True, memory: bool = True) -> Ask:
     kind = GroupKind(ask.kind.tp, ask.kind.cores_per_gpu if cores else 0, qos)
     return replace(ask, kind=kind, memory_gb_per_gpu=ask.memory_gb_per_gpu if memory else 0.0)
-
-
-def _room(occupancy: Occupancy, nodes: Iterable[int], ask: Ask) -> int:
-    return sum(occupancy.room(node, ask) for node in nodes)
 
 
 def _barred(fleet: Fleet, nodes: list[int], ask: Ask) -> str:
@@ -93,83 +226,3 @@ def _barred(fleet: Fleet, nodes: list[int], ask: Ask) -> str:
         (tainted, "have taints that are not tolerated"),
     )
     return ", ".join(f"{count} {why}" for count, why in told if count)
-
-
-def _emptiest(occupancy: Occupancy, nodes: list[int]) -> str:
-    node = max(nodes, key=lambda n: (sum(occupancy.gpus[n]), -n))
-    return f"{occupancy.fleet.nodes[node].name} with {sum(occupancy.gpus[node])} idle GPUs"
-
-
-def _short(occupancy: Occupancy, nodes: list[int], ask: Ask, looser: Ask) -> str:
-    """Nodes that a looser ask would get more from, those that lose most first."""
-    lost = {n: occupancy.room(n, looser) - occupancy.room(n, ask) for n in nodes}
-    worst = sorted((n for n in nodes if lost[n] > 0), key=lambda n: (-lost[n], n))
-    named = ", ".join(occupancy.fleet.nodes[n].name for n in worst[:NAMED])
-    return f"{len(worst)} nodes ({named}{', ...' if len(worst) > NAMED else ''})"
-
-
-def _width(fleet: Fleet, nodes: list[int], ask: Ask) -> str:
-    """Said where not even an empty node could host a group."""
-    shapes = {fleet.shapes[node] for node in nodes}
-    if any(capacity(shape, offered(shape, shape.gpus, shape.cores, ask.kind), ask.kind) for shape in shapes):
-        return ""
-    return "not even an empty node could host one; "
-
-
-def _remedies(
-    demand: PlacementDemand, ask: Ask, occupancy: Occupancy, settings: PlacementSettings, suited: Sequence[int]
-) -> Iterable[str]:
-    groups = _room(occupancy, suited, ask)
-    if whole := groups // demand.groups:
-        yield f"fewer GPUs: {whole} of {demand.replicas} replicas fit ({whole * demand.groups * demand.tp} GPUs)"
-    elif groups:
-        yield f"fewer GPUs: {groups} groups fit ({groups * demand.tp} GPUs in one replica)"
-    if demand.qos.binds:
-        loose = _room(occupancy, suited, _loosened(ask, Qos.BEST_EFFORT))
-        if loose >= demand.replicas * demand.groups:
-            yield "placement.qos: best_effort: it would fit, not aligned everywhere"
-    yield from _preemption(demand, ask, occupancy, settings, suited)
-    yield from _migration(demand, ask, occupancy, suited)
-
-
-def _preemption(
-    demand: PlacementDemand, ask: Ask, occupancy: Occupancy, settings: PlacementSettings, suited: Sequence[int]
-) -> Iterable[str]:
-    going, gained = 0, _room(occupancy, suited, ask)
-    for node in suited:
-        pods = [pod for pod in occupancy.fleet.pods_of.get(node, ()) if may_go(pod, settings.priority)]
-        if pods:
-            trial = occupancy.alone(node)
-            trial.evict(node, pods)
-            gained += trial.room(node, ask) - occupancy.room(node, ask)
-            going += len(pods)
-    if not settings.preempt and going and gained >= demand.replicas * demand.groups:
-        yield (
-            f"a preemption: {going} pods below priority {settings.priority} may be evicted from these nodes, which "
-            f"makes room for {gained} groups (placement.preempt: true)"
-        )
-
-
-def _migration(demand: PlacementDemand, ask: Ask, occupancy: Occupancy, suited: Sequence[int]) -> Iterable[str]:
-    """A node that could host a group if its pods moved to idle GPUs elsewhere."""
-    idle = sum(sum(occupancy.gpus[node]) for node in suited)
-    if idle < demand.size:
-        return  # nowhere to move to
-    best = None
-    for node in suited:
-        movable = [pod for pod in occupancy.fleet.pods_of.get(node, ()) if not pod.locked and pod.gpus]
-        gpus = sum(pod.gpu_count for pod in movable)
-        if not movable or gpus > idle - sum(occupancy.gpus[node]):
-            continue
-        trial = occupancy.alone(node)
-        trial.evict(node, movable)
-        more = trial.room(node, ask) - occupancy.room(node, ask)
-        if more > 0 and (best is None or (gpus / more, node) < best[0]):
-            best = ((gpus / more, node), more, movable)
-    if best is not None:
-        (_, node), more, movable = best
-        named = ", ".join(pod.key for pod in movable[:NAMED]) + (", ..." if len(movable) > NAMED else "")
-        yield (
-            f"a migration: moving {len(movable)} pods ({named}) off {occupancy.fleet.nodes[node].name} to idle GPUs "
-            f"elsewhere makes room for {more} more group{'s' if more > 1 else ''} of {demand.tp} GPUs"
-        )

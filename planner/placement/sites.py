@@ -47,7 +47,7 @@ class Site:
     def enter(self, occupancy: Occupancy) -> None:
         """Take everything again, after `leave`."""
         for held in self.groups:
-            occupancy.hold(held.node, self.ask, held.gpus)
+            occupancy.take_back(held.node, self.ask, held.gpus, held.cores)
 
 
 def ask_of(demand: PlacementDemand) -> Ask:

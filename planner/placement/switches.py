@@ -38,7 +38,8 @@ def allocate(
     same entropy.
     """
     liking = preference or (0.0,) * len(capacities)
-    order = sorted(range(len(capacities)), key=lambda s: (-capacities[s], -liking[s], s))
+    there = (s for s, capacity in enumerate(capacities) if capacity > 0)
+    order = sorted(there, key=lambda s: (-capacities[s], -liking[s], s))
     taken = [0] * len(capacities)
     rest = job
     for at, largest in enumerate(order):

@@ -53,6 +53,9 @@ class NodeType:
         return SOCKETS * self.cores_per_socket // self.gpus
 
 
+MOST_NODES = 1_000_000
+"""More would take an hour and the memory of a large machine."""
+
 DEFAULT_TYPES = (
     NodeType(gpu="H200", share=0.4, labels=((PRODUCT_LABEL, "NVIDIA-H200"),)),
     NodeType(gpu="H800", share=0.3, labels=((PRODUCT_LABEL, "NVIDIA-H800"),)),
@@ -99,7 +102,7 @@ def synthesize(
 
 def _require(nodes: int, seed: int, load: float, per_asw: tuple[int, int], per_aggregation: int) -> None:
     for what, holds, rule, came in (
-        ("nodes", nodes >= 1, "must be at least 1", nodes),
+        ("nodes", 1 <= nodes <= MOST_NODES, f"must be within 1 and {MOST_NODES:,}", nodes),
         ("seed", seed >= 0, "must be at least 0", seed),
         ("load", 0 <= load <= 1, "must be within 0 and 1", load),
         ("nodes_per_asw", 1 <= per_asw[0] <= per_asw[1], "must be two ascending counts, at least 1", per_asw),

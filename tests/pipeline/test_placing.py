@@ -30,7 +30,7 @@ from planner.domain import (
     SloSettings,
 )
 from planner.errors import InfeasibleError, InputError
-from planner.files import encode_plan, load_run
+from planner.files import cluster_document, encode_plan, load_run
 from planner.pipeline import place, plan
 from planner.placement import Fit, synthesize
 from planner.workload import divide
@@ -241,6 +241,8 @@ def test_qos_and_service_levels_go_through(scenario: Scenario, qos: Qos, fragmen
 
 def test_reference_mode_knows_no_places(scenario: Scenario) -> None:
     """Nor does a profile: times that do not depend on the place would be told as if they did."""
+    with pytest.raises(InputError, match=r"cost\.mode must be default where cluster is given"):
+        small({"H200": 32, "H20": 64}, cost={"mode": "reference"}, cluster=cluster_document(ROOMY))
     reference = replace(scenario, cost=replace(scenario.cost, mode=CostMode.REFERENCE), cluster=ROOMY)
     with pytest.raises(InputError, match="mode must be default"):
         plan(reference)
@@ -253,3 +255,34 @@ def test_a_fleet_for_a_target_must_reach_it_where_it_lies(scenario: Scenario) ->
     with pytest.raises(InfeasibleError, match="are not reached on cluster drawn"):
         plan(on(asked, parted))
     assert plan(on(asked, ROOMY)).throughput_rps >= 0.999 * best * (1 - 1e-4)
+
+
+def test_a_placed_plan_is_certified_by_the_rate_that_it_has(scenario: Scenario, unplaced: Plan) -> None:
+    parted = cluster_of({f"a{k}": ("H200", 1) for k in range(4)} | {f"b{k}": ("H20", 1) for k in range(8)})
+    placed = place(unplaced, on(scenario, parted))
+    assert placed.certificate is not None
+    assert unplaced.certificate is not None
+    assert placed.certificate.bound_rps == unplaced.certificate.bound_rps
+    assert placed.certificate.gap == pytest.approx(1 - placed.throughput_rps / (placed.certificate.bound_rps or 1))
+    assert placed.certificate.objective_value == placed.throughput_rps
+    assert placed.certificate.note.endswith("does not see the placement")
+
+
+def test_ranges_that_nobody_serves_any_more_under_service_levels(scenario: Scenario) -> None:
+    """The only decode island finds no room: told as infeasible, with what is short, not as a defect."""
+    asked = replace(scenario, slo=SloSettings(ttft_ms=20000.0, tpot_ms=100.0))
+    unplaced = plan(asked)
+    decoding = {island.gpu for island in unplaced.islands if island.phase is Phase.DECODE}
+    kept = {"H200": 4, "H20": 8}
+    for gpu in decoding:
+        kept[gpu] = 1
+    tight = cluster_of({"a": ("H200", kept["H200"]), "b": ("H20", kept["H20"])})
+    with pytest.raises(InfeasibleError, match="GPUs are asked for"):
+        place(unplaced, on(asked, tight))
+
+
+def test_idle_islands_keep_their_reason(scenario: Scenario) -> None:
+    asked = replace(scenario, search=replace(scenario.search, method=SearchMethod.RANDOM, iterations=1, batch_size=4))
+    before, after = plan(asked), plan(on(asked, ROOMY))
+    told = {island.id: island.note for island in before.islands if island.phase is None}
+    assert told == {island.id: island.note for island in after.islands if island.phase is None}

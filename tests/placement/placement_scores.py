@@ -66,11 +66,21 @@ def topology(nodes: dict[str, ClusterNode], demand: PlacementDemand, parts: Sequ
     aligned = sum(min(1.0, share) for share in shares) / len(shares)
     if demand.size == 1:
         return 0.4 * aligned + 0.6
-    return (
-        0.4 * aligned
-        + 0.4 * (1 - entropy(by_switch) / log(demand.size))
-        + 0.2 * (1 - entropy(by_node) / log(demand.size))
-    )
+    island = 1 - entropy(by_switch) / log(demand.size)
+    spread = 1 - entropy(by_node) / log(demand.size)
+    return 0.4 * aligned + 0.2 * island + 0.2 * wholeness(demand, parts) + 0.2 * spread
+
+
+def wholeness(demand: PlacementDemand, parts: Sequence[PlacedPart]) -> float:
+    size = demand.size // demand.replicas
+    whole = 0.0
+    for replica in {part.replica for part in parts}:
+        counts: Counter[str] = Counter()
+        for part in parts:
+            if part.replica == replica:
+                counts[part.asw] += len(part.gpu_indices)
+        whole += 1 - (entropy(counts) / log(size) if size > 1 else 0.0)
+    return whole / demand.replicas
 
 
 def groups_of(node: ClusterNode, demand: PlacementDemand) -> list[tuple[int, ...]]:

@@ -156,7 +156,7 @@ def test_random_fit_leaves_the_cluster_in_pieces():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"nodes": 0}, "nodes must be at least 1; came 0"),
+        ({"nodes": 0}, "nodes must be within 1 and 1,000,000; came 0"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"load": 1.01}, "load must be within 0 and 1"),
         ({"load": float("nan")}, "load must be within 0 and 1; came nan"),

@@ -1,0 +1,93 @@
+"""Small placements polished: one group after the other is moved to wherever the score is best."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.domain import PlacementWeights
+from planner.placement.exact import choices
+from planner.placement.fleet import Occupancy
+from planner.placement.scoring import score_of, terms_of
+from planner.placement.sites import Held, Site, ask_of
+
+MOST_GROUPS = 24
+MOST_NODES = 16
+"""Beyond, the greedy's order has to do: every move is scored in full."""
+
+MOST_TRIED = 3_000
+BETTER = 1e-9
+
+
+def refine(sites: Sequence[Site], occupancy: Occupancy, weights: PlacementWeights) -> list[Site]:
+    """The same islands, each group and then each replica where the score is best; `occupancy` is kept in step."""
+    found = list(sites)
+    groups = sum(1 for site in found for _ in site.groups)
+    nodes = {node for site in found for node in occupancy.groups(ask_of(site.demand))}
+    if not found or groups > MOST_GROUPS or len(nodes) > MOST_NODES:
+        return found
+    score, tried, better = score_of(terms_of(found, occupancy, weights)), 0, True
+    while better and tried < MOST_TRIED:
+        better = False
+        for at in range(len(found)):
+            for replica in range(found[at].demand.replicas):
+                for spots in (*([k] for k in range(found[at].demand.groups)), list(range(found[at].demand.groups))):
+                    new, best, looked = _moved(found, at, replica, spots, occupancy, weights, score)
+                    tried += looked
+                    if best > score + BETTER:
+                        found[at], score, better = new, best, True
+    return found
+
+
+def _moved(
+    found: Sequence[Site],
+    at: int,
+    replica: int,
+    spots: Sequence[int],
+    occupancy: Occupancy,
+    weights: PlacementWeights,
+    score: float,
+) -> tuple[Site, float, int]:
+    """Some groups of one replica at the best single node for all of them: (the site, its score, places tried)."""
+    site = found[at]
+    ask = ask_of(site.demand)
+    old = [site.replicas[replica][spot] for spot in spots]
+    for held in old:
+        occupancy.give_back(held.node, site.ask, held.gpus, held.cores)
+    best: tuple[float, list[Held]] | None = None
+    tried = 0
+    for node, gpus in list(choices(occupancy, ask)):
+        new = _hold_all(occupancy, site, node, gpus, len(spots))
+        if len(new) == len(spots):
+            tried += 1
+            trial = _with(site, replica, spots, new)
+            worth = score_of(terms_of([*found[:at], trial, *found[at + 1 :]], occupancy, weights))
+            if worth > score + BETTER and (best is None or worth > best[0]):
+                best = (worth, new)
+        for held in new:
+            occupancy.give_back(held.node, site.ask, held.gpus, held.cores)
+    if best is None:
+        for held in old:
+            occupancy.take_back(held.node, site.ask, held.gpus, held.cores)
+        return site, score, tried
+    for held in best[1]:
+        occupancy.take_back(held.node, site.ask, held.gpus, held.cores)
+    return _with(site, replica, spots, best[1]), best[0], tried
+
+
+def _hold_all(occupancy: Occupancy, site: Site, node: int, first: tuple[int, ...], count: int) -> list[Held]:
+    """The first group as told, the others of a node as they fit best; fewer where the node is full."""
+    held = [Held(node, first, occupancy.hold(node, site.ask, first))]
+    while len(held) < count:
+        gpus = occupancy.taken(node, site.ask)
+        if gpus is None:
+            break
+        held.append(Held(node, gpus, occupancy.hold(node, site.ask, gpus)))
+    return held
+
+
+def _with(site: Site, replica: int, spots: Sequence[int], new: Sequence[Held]) -> Site:
+    groups = list(site.replicas[replica])
+    for spot, held in zip(spots, new, strict=True):
+        groups[spot] = held
+    replicas = list(site.replicas)
+    replicas[replica] = tuple(groups)
+    return replace(site, replicas=tuple(replicas))
