@@ -72,7 +72,7 @@ def test_show_takes_some_of_the_nodes(planner: Command, made: Path, span: str, c
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("synth", "--nodes", 0, "--out", "x.yaml"), "nodes must be at least 1"),
+        (("synth", "--nodes", 0, "--out", "x.yaml"), "nodes must be within 1 and 1,000,000"),
         (("synth", "--nodes", 5, "--load", 1.5, "--out", "x.yaml"), "load must be within 0 and 1"),
         (("synth", "--nodes", 5, "--fit", "worst", "--out", "x.yaml"), "--fit: must be best or random"),
         (("synth", "--nodes", 5, "--type", "H200", "--out", "x.yaml"), "--type: must be GPU=SHARE"),
