@@ -33,6 +33,19 @@ from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measur
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.objective import Certificate, CurrentIsland, Goal, ObjectiveKind, ObjectiveSettings, Pick
+from planner.domain.online import (
+    WHOLE_GPU,
+    Decision,
+    Fragmentation,
+    FragmentCause,
+    OnlineMetrics,
+    OnlineRun,
+    Semantics,
+    TraceNode,
+    TracePod,
+    TypicalPod,
+    allows,
+)
 from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
 from planner.domain.placement import (
     Alignment,
@@ -50,6 +63,7 @@ from planner.domain.placement import (
     Victim,
 )
 from planner.domain.plan import Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
+from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.scenario import (
     AssignmentSettings,
@@ -87,6 +101,7 @@ from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Wo
 __all__ = [
     "CORE_GROUP_SIZE",
     "MOST_GPUS_OF_A_NODE",
+    "WHOLE_GPU",
     "Alignment",
     "Assignment",
     "AssignmentSettings",
@@ -103,7 +118,9 @@ __all__ = [
     "CostMode",
     "CostSettings",
     "CostSource",
+    "CpuPower",
     "CurrentIsland",
+    "Decision",
     "Duty",
     "Encoding",
     "Estimate",
@@ -115,10 +132,13 @@ __all__ = [
     "Flow",
     "Forgetful",
     "Formulation",
+    "FragmentCause",
     "FragmentShare",
+    "Fragmentation",
     "Frontier",
     "FrontierPoint",
     "Goal",
+    "GpuPower",
     "GpuSpec",
     "GpuWorth",
     "GroupedAttention",
@@ -143,6 +163,8 @@ __all__ = [
     "NumaNode",
     "ObjectiveKind",
     "ObjectiveSettings",
+    "OnlineMetrics",
+    "OnlineRun",
     "Origin",
     "ParallelConfig",
     "PartOfStep",
@@ -160,6 +182,8 @@ __all__ = [
     "PlannedIsland",
     "Pod",
     "PodClass",
+    "PowerFormula",
+    "PowerTable",
     "Price",
     "Proposal",
     "Proposed",
@@ -180,6 +204,7 @@ __all__ = [
     "SearchMethod",
     "SearchRecord",
     "SearchSettings",
+    "Semantics",
     "Sensitivity",
     "Service",
     "Shortfall",
@@ -190,11 +215,15 @@ __all__ = [
     "Surrogate",
     "Taint",
     "TopologyEdge",
+    "TraceNode",
+    "TracePod",
     "Trial",
+    "TypicalPod",
     "Vertex",
     "Victim",
     "WarmStart",
     "Workload",
+    "allows",
     "kv_gb",
     "no_progress",
     "require_sound",

@@ -1,0 +1,189 @@
+"""Fragmentation of a node: what of its idle GPUs a pod drawn from the target workload cannot use.
+
+| symbol | meaning | unit |
+|---|---|---|
+| c, r_i | free CPUs of the node, what is left of GPU i; R = sum of r_i | milli-CPU, milli-GPU |
+| C, g, k | what a class asks for: CPUs, of each GPU, GPUs | milli-CPU, milli-GPU, 1 |
+| w | weight of a class; W = sum of w | 1 |
+| S | sum of r_i over GPUs with r_i >= g | milli-GPU |
+
+A class of the node's models with k > 0, C <= c and at least k GPUs with r_i >= g can use S; every other can use none.
+F = sum of w (R - what the class can use) / W. Memory does not count.
+Source: fragmentation gradient descent (ATC '23); facts on fragmentation and power, section 5. Weights that are counts
+make every sum of w * milli-GPU exact in double precision, in whatever order it is added up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.domain import FragmentCause, Fragmentation, TypicalPod, allows
+from planner.placement.node_states import Integers, NodeState, PodClasses, Reals
+
+_FIELDS = ("cpu_only", "not_allowed", "short_of_gpu", "short_of_cpu", "short_of_both", "too_small", "usable")
+
+
+@dataclass(frozen=True)
+class TargetWorkload:
+    """The target workload as arrays: its classes with GPUs, by CPUs ascending; `weight` is W."""
+
+    classes: tuple[TypicalPod, ...]
+    weight: float
+    cpu: Integers
+    gpu_milli: Integers
+    gpus: Integers
+    weights: Reals
+    specs: tuple[str, ...]
+    _of_model: dict[str, Reals] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, classes: Sequence[TypicalPod]) -> "TargetWorkload":
+        """Weights need not sum to 1; counts keep every sum exact."""
+        with_gpus = sorted((pod for pod in classes if pod.gpus), key=lambda pod: pod.cpu_milli)
+        return cls(
+            classes=tuple(classes),
+            weight=float(sum(pod.weight for pod in classes)),
+            cpu=np.array([pod.cpu_milli for pod in with_gpus], dtype=np.int64),
+            gpu_milli=np.array([pod.gpu_milli for pod in with_gpus], dtype=np.int64),
+            gpus=np.array([pod.gpus for pod in with_gpus], dtype=np.int64),
+            weights=np.array([pod.weight for pod in with_gpus], dtype=np.float64),
+            specs=tuple(pod.gpu_spec for pod in with_gpus),
+        )
+
+    def weights_on(self, gpu_model: str) -> Reals:
+        """Weights, 0 for classes that may not use this GPU model."""
+        if gpu_model not in self._of_model:
+            allowed = np.array([allows(spec, gpu_model) for spec in self.specs], dtype=np.bool_)
+            self._of_model[gpu_model] = self.weights * allowed
+        return self._of_model[gpu_model]
+
+    def room(self, gpu_left: Sequence[int]) -> tuple[Integers, Integers]:
+        """For every class: GPUs that could give it a share, and what is left of them together."""
+        left = np.array(sorted(gpu_left), dtype=np.int64)
+        above = np.zeros(len(left) + 1, dtype=np.int64)
+        above[:-1] = left[::-1].cumsum()[::-1]
+        first = left.searchsorted(self.gpu_milli)
+        return len(left) - first, above[first]
+
+    def weighted_use(self, state: NodeState) -> float:
+        """W times what a drawn pod can use of the node, milli-GPU."""
+        count, sums = self.room(state.gpu_left)
+        fits = (count >= self.gpus) & (self.cpu <= state.cpu_left)
+        return float(self.weights_on(state.node.gpu_model) @ (sums * fits))
+
+    def weighted(self, state: NodeState) -> float:
+        """W times F of the node, milli-GPU; a whole number where the weights are."""
+        return self.weight * sum(state.gpu_left) - self.weighted_use(state)
+
+    def fragment(self, state: NodeState) -> float:
+        """F of the node, milli-GPU."""
+        return self.weighted(state) / self.weight
+
+
+class FragmentGradient:
+    """By how much W F would change if a pod of each class came to a node; for classes that fit, others mean nothing."""
+
+    def __init__(self, workload: TargetWorkload, pods: PodClasses) -> None:
+        self.workload = workload
+        self.pods = pods
+        self.shared = np.flatnonzero(pods.shares)
+        self.other = np.flatnonzero(~pods.shares)
+        self.parts, self.part_of = np.unique(pods.gpu_milli[self.shared], return_inverse=True)
+        self.wholes, self.whole_of = np.unique(pods.gpus[self.other], return_inverse=True)
+        self._steps: dict[int, tuple[Integers, Integers]] = {}
+
+    def after(self, state: NodeState) -> Reals:
+        """W (F before - F after) for every class of pods, with the GPU that is best for a part of one."""
+        workload, pods = self.workload, self.pods
+        count, sums = workload.room(state.gpu_left)
+        weights = workload.weights_on(state.node.gpu_model)
+        within = workload.cpu.searchsorted(state.cpu_left - pods.cpu, side="right")
+        now = float(weights @ (sums * ((count >= workload.gpus) & (workload.cpu <= state.cpu_left))))
+        use = np.zeros(len(pods))
+        if len(self.other):
+            use[self.other] = self._after_wholes(count, sums, weights)[self.whole_of, within[self.other]]
+        if len(self.shared):
+            use[self.shared] = self._after_parts(state, count, sums, weights, within[self.shared])
+        return workload.weight * pods.total_gpu + use - now
+
+    def _after_wholes(self, count: Integers, sums: Integers, weights: Reals) -> Reals:
+        """W times the use after some whole GPUs are gone, by their number and the classes that CPUs are left for."""
+        gone = self.wholes[:, None]
+        return _running(self.workload, count - gone, sums - 1000 * gone, weights)
+
+    def _after_parts(
+        self, state: NodeState, count: Integers, sums: Integers, weights: Reals, within: Integers
+    ) -> Reals:
+        levels = sorted({left for left in state.gpu_left if left >= self.parts[0]})
+        if not levels:
+            return np.zeros(len(self.shared))
+        found = self._use_by_level(levels, count, sums, weights)[:, self.part_of, within]
+        found[np.array(levels)[:, None] < self.parts[self.part_of]] = -np.inf
+        best: Reals = found.max(axis=0)
+        return best
+
+    def by_level(self, state: NodeState, levels: Sequence[int]) -> Reals:
+        """As `after`, for the first class that shares a GPU: by how much is left on the GPU that it gets."""
+        workload, number = self.workload, self.shared[0]
+        count, sums = workload.room(state.gpu_left)
+        weights = workload.weights_on(state.node.gpu_model)
+        within = workload.cpu.searchsorted(state.cpu_left - self.pods.cpu[number], side="right")
+        now = float(weights @ (sums * ((count >= workload.gpus) & (workload.cpu <= state.cpu_left))))
+        use = self._use_by_level(levels, count, sums, weights)[:, self.part_of[0], within]
+        change: Reals = workload.weight * self.pods.total_gpu[number] + use - now
+        return change
+
+    def _use_by_level(self, levels: Sequence[int], count: Integers, sums: Integers, weights: Reals) -> Reals:
+        steps = [self._step(left) for left in levels]
+        counts = count + np.array([step[0] for step in steps])
+        return _running(self.workload, counts, sums + np.array([step[1] for step in steps]), weights)
+
+    def _step(self, left: int) -> tuple[Integers, Integers]:
+        """How `room` changes when a part of each size is taken from a GPU with so much left."""
+        if left not in self._steps:
+            least = self.workload.gpu_milli
+            then = (left - self.parts)[:, None]
+            before, after = left >= least, then >= least
+            self._steps[left] = (after.astype(np.int64) - before, then * after - left * before)
+        return self._steps[left]
+
+
+def _running(workload: TargetWorkload, count: Integers, sums: Integers, weights: Reals) -> Reals:
+    """Weighted use by the first 0, 1, 2 ... classes (they come by CPUs) along the last axis."""
+    use = np.zeros((*sums.shape[:-1], sums.shape[-1] + 1))
+    np.cumsum((count >= workload.gpus) * sums * weights, axis=-1, out=use[..., 1:])
+    return use
+
+
+def node_fragments(state: NodeState, pod: TypicalPod) -> FragmentCause:
+    """What a class can and cannot use of a node, by cause, milli-GPU."""
+    idle = float(sum(state.gpu_left))
+    if not pod.gpus:
+        return FragmentCause(cpu_only=idle)
+    if not allows(pod.gpu_spec, state.node.gpu_model):
+        return FragmentCause(not_allowed=idle)
+    fitting = [left for left in state.gpu_left if left >= pod.gpu_milli]
+    if len(fitting) >= pod.gpus:
+        if pod.cpu_milli > state.cpu_left:
+            return FragmentCause(short_of_cpu=idle)
+        return FragmentCause(too_small=idle - sum(fitting), usable=float(sum(fitting)))
+    if pod.cpu_milli > state.cpu_left:
+        return FragmentCause(short_of_both=idle)
+    return FragmentCause(short_of_gpu=idle)
+
+
+def fragmentation(states: Sequence[NodeState], classes: Sequence[TypicalPod]) -> Fragmentation:
+    """Fragmentation of a cluster now, by class of the target workload and cause."""
+    by_class = [_added([(1.0, node_fragments(state, pod)) for state in states]) for pod in classes]
+    total = sum(pod.weight for pod in classes)
+    weighed = [(pod.weight / total, cause) for pod, cause in zip(classes, by_class, strict=True)]
+    return Fragmentation(
+        idle_gpu_milli=sum(sum(state.gpu_left) for state in states),
+        causes=_added(weighed),
+        classes=tuple(zip(classes, by_class, strict=True)),
+    )
+
+
+def _added(causes: Sequence[tuple[float, FragmentCause]]) -> FragmentCause:
+    return FragmentCause(**{name: sum(weight * getattr(cause, name) for weight, cause in causes) for name in _FIELDS})

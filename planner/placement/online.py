@@ -1,0 +1,196 @@
+"""The event loop: pods come one by one, each is placed at once or fails for good.
+
+Source: facts on fragmentation and power, section 3. Nothing leaves in the study that it reproduces.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from planner.domain import (
+    WHOLE_GPU,
+    Decision,
+    OnlineRun,
+    PowerFormula,
+    PowerTable,
+    Semantics,
+    TraceNode,
+    TracePod,
+    TypicalPod,
+)
+from planner.errors import InputError
+from planner.placement.fragmentation import TargetWorkload
+from planner.placement.gradient_policies import FragmentationGradientDescent, PowerAware
+from planner.placement.node_states import NodeState, PodClasses, class_key
+from planner.placement.online_metrics import metrics_of
+from planner.placement.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
+from planner.placement.policies import Policy, PolicyMix, RandomPolicy
+from planner.placement.power_model import OPENB_POWER, NodePower
+from planner.placement.score_board import NOWHERE, ScoreBoard
+
+PROGRESS_EVERY = 256
+
+
+class Meter:
+    """Fragmentation and watts of the cluster, node by node, brought up to date as nodes change."""
+
+    def __init__(self, states: Sequence[NodeState], workload: TargetWorkload, power: dict[str, NodePower]) -> None:
+        self.states, self.workload, self.power = states, workload, power
+        alike: dict[object, tuple[float, float, float]] = {}
+        self._parts = []
+        for state in states:
+            node = state.node
+            key = (node.gpu_model, node.cpu_model, node.cpu_milli, state.cpu_left, tuple(state.gpu_left))
+            if key not in alike:
+                alike[key] = self._measure(state)
+            self._parts.append(alike[key])
+        self._weighted, self.cpu_w, self.gpu_w = (sum(column) for column in zip(*self._parts, strict=True))
+
+    @property
+    def fragmentation_milli(self) -> float:
+        """F of the cluster, milli-GPU."""
+        return self._weighted / self.workload.weight
+
+    def _measure(self, state: NodeState) -> tuple[float, float, float]:
+        power = self.power[state.node.name]
+        cpu_w = float(power.cpu_watts(np.array([state.cpu_left]))[0])
+        return self.workload.weighted(state), cpu_w, float(power.gpu_watts(state.gpu_left))
+
+    def update(self, number: int) -> None:
+        """A node has changed."""
+        before, after = self._parts[number], self._measure(self.states[number])
+        self._parts[number] = after
+        self._weighted += after[0] - before[0]
+        self.cpu_w += after[1] - before[1]
+        self.gpu_w += after[2] - before[2]
+
+
+def simulate(
+    nodes: Sequence[TraceNode],
+    arrivals: Sequence[TracePod],
+    policy: PolicyMix,
+    workload: Sequence[TypicalPod],
+    *,
+    semantics: Semantics = Semantics.REFERENCE,
+    tie_order: Sequence[str] | None = None,
+    seed: int = 0,
+    power: PowerTable = OPENB_POWER,
+    formula: PowerFormula | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> OnlineRun:
+    """What becomes of `arrivals`, in their order, under one policy.
+
+    `workload`: the target workload of FGD and of the figures. `tie_order`: names of all nodes, the first of equally good
+    ones is taken (None: as in `nodes`). `seed` matters to `random` only. `formula` None: the simulators' in reference
+    semantics, the paper's in the exact one. `progress` is told now and then how many pods have arrived.
+    InputError: nothing to simulate, a tie order that is not one of these nodes, models without watts.
+    """
+    if formula is None:
+        formula = PowerFormula.SIMULATORS if semantics is Semantics.REFERENCE else PowerFormula.PAPER
+    ordered = _in_tie_order(nodes, tie_order)
+    _require_work(ordered, arrivals, workload)
+    watts = _watts(ordered, power, formula)
+    states = [NodeState.empty(node) for node in ordered]
+    target, pods = TargetWorkload.of(workload), PodClasses.of(arrivals)
+    policies = [_policy(name, pods, target, watts, semantics, seed) for name, _ in policy.terms]
+    board = ScoreBoard(states, pods, policies, policy, semantics)
+    decisions = _run(board, Meter(states, target, watts), arrivals, progress)
+    gpu_milli = sum(node.gpu_milli for node in ordered)
+    return OnlineRun(
+        policy=policy.name,
+        semantics=semantics,
+        gpu_milli=gpu_milli,
+        decisions=tuple(decisions),
+        metrics=metrics_of(decisions, gpu_milli),
+    )
+
+
+def _run(
+    board: ScoreBoard, meter: Meter, arrivals: Sequence[TracePod], progress: Callable[[int], None] | None
+) -> list[Decision]:
+    decisions: list[Decision] = []
+    arrived = used = 0
+    for number, pod in enumerate(arrivals):
+        kind = board.class_of(pod)
+        arrived += pod.total_gpu_milli
+        node, gpus = board.choose(kind), ()
+        if node != NOWHERE:
+            gpus = board.place(node, kind)
+            meter.update(node)
+            used += pod.total_gpu_milli
+        decisions.append(
+            Decision(
+                arrival=number,
+                pod=pod.name,
+                node=board.states[node].node.name if node != NOWHERE else "",
+                gpus=gpus,
+                arrived_gpu_milli=arrived,
+                used_gpu_milli=used,
+                fragmentation_milli=meter.fragmentation_milli,
+                cpu_power_w=meter.cpu_w,
+                gpu_power_w=meter.gpu_w,
+            )
+        )
+        if progress is not None and number % PROGRESS_EVERY == 0:
+            progress(number)
+    if progress is not None:
+        progress(len(arrivals))
+    return decisions
+
+
+def _policy(
+    name: str,
+    pods: PodClasses,
+    workload: TargetWorkload,
+    power: dict[str, NodePower],
+    semantics: Semantics,
+    seed: int,
+) -> Policy:
+    packing = {"dotprod": DotProd, "bestfit": BestFit, "gpuclustering": GpuClustering, "gpupacking": GpuPacking}
+    if name in packing:
+        return packing[name](pods, semantics)
+    if name == "fgd":
+        return FragmentationGradientDescent(workload, pods, semantics)
+    if name == "pwr":
+        return PowerAware(pods, power, semantics)
+    if name == "random":
+        return RandomPolicy(len(pods), np.random.default_rng(seed))
+    raise InputError(f"policy {name!r} is not known.", hint="Take one of planner.placement.policies.NAMES.")
+
+
+def _watts(nodes: Sequence[TraceNode], table: PowerTable, formula: PowerFormula) -> dict[str, NodePower]:
+    alike: dict[object, NodePower] = {}
+    for node in nodes:
+        key = (node.gpu_model, node.cpu_model, node.cpu_milli)
+        if key not in alike:
+            alike[key] = NodePower.of(node, table, formula)
+    return {node.name: alike[node.gpu_model, node.cpu_model, node.cpu_milli] for node in nodes}
+
+
+def _in_tie_order(nodes: Sequence[TraceNode], tie_order: Sequence[str] | None) -> list[TraceNode]:
+    by_name = {node.name: node for node in nodes}
+    if len(by_name) < len(nodes):
+        raise InputError("nodes: each must have a name of its own; one came twice.", hint="Rename one of them.")
+    if tie_order is None:
+        return list(nodes)
+    if sorted(tie_order) != sorted(by_name):
+        strange = sorted(set(tie_order) ^ set(by_name))
+        came = f"{strange[0]} is only in one of the two" if strange else "one is listed twice"
+        raise InputError(
+            f"tie order: must list each of the {len(nodes)} nodes once; {came}.", hint="Give the order of these nodes."
+        )
+    return [by_name[name] for name in tie_order]
+
+
+def _require_work(nodes: Sequence[TraceNode], arrivals: Sequence[TracePod], workload: Sequence[TypicalPod]) -> None:
+    if not any(node.gpus for node in nodes):
+        raise InputError("nodes: at least one must have GPUs; none has.", hint="Give the nodes with GPUs.")
+    for what, listed in (("arrivals", arrivals), ("target workload", workload)):
+        if not listed:
+            raise InputError(f"{what}: must hold at least one pod; none came.", hint="Give a trace with pods.")
+    for pod in {class_key(pod): pod for pod in arrivals}.values():
+        if pod.gpus > 1 and pod.gpu_milli != WHOLE_GPU:
+            raise InputError(
+                f"pod {pod.name}: several GPUs must be whole ones (1000 milli-GPU each); came {pod.gpu_milli}.",
+                hint="Ask for whole GPUs, or for a part of one.",
+            )

@@ -1,0 +1,93 @@
+"""Watts of a node, from what is left of its CPUs and GPUs.
+
+| symbol | meaning | unit |
+|---|---|---|
+| V, L | virtual CPUs of the node, and those that are free | 1 |
+| m, p0, p1 | cores of a package, its watts idle and at work | 1, W |
+| g0, g1 | watts of a GPU idle, and with any part of it taken | W |
+
+simulators: cores = ceil(V/2), busy = cores - floor(L/2), packages = ceil(cores/m), active = ceil(busy/m);
+            p1 active + p0 (packages - active)
+paper:      p1 ceil((V-L)/(2m)) + p0 floor(L/(2m))
+GPUs:       g1 #{any part taken} + g0 #{idle}
+Source: the PWR study (facts on fragmentation and power, sections 9 and 11). The two differ where V is no multiple of
+2m: 387 nodes of openb have 104 CPUs, 3.25 packages.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.domain import WHOLE_GPU, CpuPower, GpuPower, GpuSpec, PowerFormula, PowerTable, TraceNode
+from planner.errors import InputError
+
+MILLI = 1000
+VIRTUAL_PER_CORE = 2
+
+_XEONS = (("E5-2682 v4", 15, 120, 16), ("8269CY", 20, 205, 26), ("8163", 20, 165, 24), ("6326", 20, 185, 16))
+_CPUS = (*_XEONS, ("8369B", 20, 270, 32))
+_T4, _A10, _P100, _V100, _A100 = (10, 70), (30, 150), (25, 250), (30, 300), (50, 400)
+_GPUS = (("T4", _T4), ("A10", _A10), ("G2", _A10), ("P100", _P100), ("V100M16", _V100), ("V100M32", _V100))
+
+OPENB_POWER = PowerTable(
+    cpus=tuple(CpuPower(name=name, idle_w=idle, full_w=full, cores=cores) for name, idle, full, cores in _CPUS),
+    gpus=tuple(GpuPower(name=name, idle_w=w[0], full_w=w[1]) for name, w in (*_GPUS, ("A100", _A100), ("G3", _A100))),
+    default_cpu="E5-2682 v4",
+)
+"""Table of the PWR simulator; the openb trace names no CPUs, so that all of them are the default."""
+
+
+def with_gpu_specs(table: PowerTable, specs: Iterable[GpuSpec]) -> PowerTable:
+    """The table with further GPU types; a type that it lists already keeps its figures."""
+    known = {gpu.name for gpu in table.gpus}
+    more = [GpuPower(name=s.name, idle_w=s.idle_w, full_w=s.max_w) for s in specs if s.name not in known]
+    return replace(table, gpus=(*table.gpus, *more))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePower:
+    """Watts of one kind of node."""
+
+    formula: PowerFormula
+    cpu: CpuPower
+    gpu: GpuPower
+    cpu_milli: int
+
+    @classmethod
+    def of(cls, node: TraceNode, table: PowerTable, formula: PowerFormula) -> "NodePower":
+        """InputError where the table does not list the node's CPU or GPU model."""
+        name = node.cpu_model or table.default_cpu
+        cpu = next((cpu for cpu in table.cpus if cpu.name == name), None)
+        if cpu is None:
+            raise _unknown(node, "cpu model", name, [cpu.name for cpu in table.cpus])
+        gpu = next((gpu for gpu in table.gpus if gpu.name == node.gpu_model), None)
+        if gpu is None and node.gpus:
+            raise _unknown(node, "gpu model", node.gpu_model, [gpu.name for gpu in table.gpus])
+        return cls(
+            formula=formula, cpu=cpu, gpu=gpu or GpuPower(name="", idle_w=0, full_w=0), cpu_milli=node.cpu_milli
+        )
+
+    def cpu_watts(self, left_milli: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Watts of the CPUs for each of these amounts of free milli-CPU."""
+        package = VIRTUAL_PER_CORE * self.cpu.cores * MILLI
+        if self.formula is PowerFormula.PAPER:
+            active = -((left_milli - self.cpu_milli) // package)
+            return self.cpu.full_w * active + self.cpu.idle_w * (left_milli // package)
+        cores = -(-self.cpu_milli // (VIRTUAL_PER_CORE * MILLI))
+        packages = -(-cores // self.cpu.cores)
+        active = -((left_milli // (VIRTUAL_PER_CORE * MILLI) - cores) // self.cpu.cores)
+        return (self.cpu.full_w - self.cpu.idle_w) * active + self.cpu.idle_w * packages
+
+    def gpu_watts(self, left_milli: Sequence[int]) -> float:
+        """Watts of the GPUs with these amounts of milli-GPU left."""
+        idle = sum(left == WHOLE_GPU for left in left_milli)
+        return self.gpu.full_w * (len(left_milli) - idle) + self.gpu.idle_w * idle
+
+
+def _unknown(node: TraceNode, what: str, name: str, known: list[str]) -> InputError:
+    return InputError(
+        f"node {node.name}: {what} must be one whose watts are known; came {name!r}.",
+        hint=f"Known are {', '.join(known)}; correct the name, or add its watts.",
+    )

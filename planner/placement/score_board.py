@@ -1,0 +1,111 @@
+"""Scores of every node for every class of pods, kept while pods come and go: only the node that changed is judged anew.
+
+Nodes lie in tie order, so that the first best one is the one to take.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.domain import Semantics, TracePod
+from planner.placement.node_states import Booleans, NodeState, PodClasses, class_key
+from planner.placement.policies import Policy, PolicyMix, RandomPolicy
+
+NOWHERE = -1
+
+
+class ScoreBoard:
+    """`states` in tie order; `policies` those of `mix`, in its order."""
+
+    def __init__(
+        self,
+        states: Sequence[NodeState],
+        pods: PodClasses,
+        policies: Sequence[Policy],
+        mix: PolicyMix,
+        semantics: Semantics,
+    ) -> None:
+        self.states, self.pods = states, pods
+        self.policies, self.mix, self.semantics = policies, mix, semantics
+        exact = semantics is Semantics.EXACT
+        self._weights = [weight for _, weight in mix.terms] if exact else list(mix.integer_weights)
+        self._least = -np.inf if exact else float(np.iinfo(np.int32).min)
+        self._allowed = {model: pods.allowed(model) for model in {state.node.gpu_model for state in states}}
+        shape, kind = (len(pods), len(states)), np.float64 if exact else np.int32
+        self._raw: list[NDArray[np.float64 | np.int32]] = [np.empty(shape, dtype=kind) for _ in policies]
+        self._judge_all()
+
+    def _judge_all(self) -> None:
+        alike: dict[object, list[int]] = {}
+        for number, state in enumerate(self.states):
+            held = (*state.gpu_left, *sorted(state.hosted.items()))
+            kind = (state.node.gpu_model, state.node.cpu_model, state.node.cpu_milli)
+            key = (*kind, state.cpu_left, state.memory_left, state.pods, held)
+            alike.setdefault(key, []).append(number)
+        for numbers in alike.values():
+            self.judge(numbers[0])
+            for raw in self._raw:
+                raw[:, numbers] = raw[:, numbers[:1]]
+
+    def judge(self, number: int) -> None:
+        """A node has changed: score it for every class."""
+        state = self.states[number]
+        fits = self.pods.fitting(state, self._allowed[state.node.gpu_model])
+        for raw, policy in zip(self._raw, self.policies, strict=True):
+            raw[:, number] = np.where(fits, policy.scores(state), self._least)
+
+    def choose(self, kind: int) -> int:
+        """Number of the node for a pod of this class; NOWHERE where it fits on none."""
+        first = self._raw[0][kind]
+        if isinstance(self.policies[0], RandomPolicy):
+            feasible = np.flatnonzero(first > self._least)
+            return int(self.policies[0].generator.choice(feasible)) if len(feasible) else NOWHERE
+        if len(self._raw) == 1:  # stretching keeps the first of the best: only they reach 100
+            best = int(first.argmax())
+            return best if first[best] > self._least else NOWHERE
+        fits = first > self._least
+        if not fits.any():
+            return NOWHERE
+        return int(self._total(kind, fits).argmax())
+
+    def _total(self, kind: int, fits: Booleans) -> NDArray[np.float64 | np.int32]:
+        rows = [raw[kind] for raw in self._raw]
+        if self.semantics is Semantics.REFERENCE:
+            rows = [
+                _stretched(row, fits, policy.level) if policy.stretched else row
+                for row, policy in zip(rows, self.policies, strict=True)
+            ]
+        total = rows[0] * self._weights[0]
+        for row, weight in zip(rows[1:], self._weights[1:], strict=True):
+            total = total + row * weight
+        total[~fits] = self._least
+        return total
+
+    def place(self, number: int, kind: int) -> tuple[int, ...]:
+        """Put a pod of the class, which fits, on the node; the GPUs that it got."""
+        pod, state = self.pods.pods[kind], self.states[number]
+        gpus = self.policies[self.mix.picks_gpus].gpus(state, pod) if pod.gpus else ()
+        state.take(pod, gpus)
+        self.judge(number)
+        return gpus
+
+    def remove(self, number: int, pod: TracePod, gpus: Sequence[int]) -> None:
+        """A pod that was placed goes."""
+        self.states[number].give_back(pod, gpus)
+        self.judge(number)
+
+    def class_of(self, pod: TracePod) -> int:
+        """Number of the pod's class."""
+        return self.pods.number[class_key(pod)]
+
+
+def _stretched(
+    row: NDArray[np.float64 | np.int32], fits: Booleans, level: int
+) -> NDArray[np.float64 | np.int32]:
+    """Scores on 0..100 between the worst and the best feasible node, rounded down; others mean nothing."""
+    high = row.max()
+    low = np.where(fits, row, high).min()
+    if high == low:
+        return np.full_like(row, level)
+    return (row - low) * 100 // (high - low)
