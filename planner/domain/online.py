@@ -72,13 +72,17 @@ def allows(gpu_spec: str, gpu_model: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypicalPod:
-    """A class of pods of the target workload. `weight`: how often it came; popularity is its share of all weights."""
+    """A class of pods of the target workload. `weight`: how often it came; `popularity`: its share of all weights.
+
+    They say the same, but sums of counts are exact, while the simulators' rounding follows from popularities.
+    """
 
     cpu_milli: int
     gpus: int
     gpu_milli: int
     gpu_spec: str
     weight: float
+    popularity: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

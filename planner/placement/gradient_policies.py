@@ -3,6 +3,7 @@
 FGD  reference: trunc(100 / (1 + exp(-d))), d = (F before - F after) in GPUs; exact: d
 PWR  reference: trunc(P before - P after), stretched over the feasible nodes; exact: P before - P after, W
 A mixture in exact semantics is PWR's equation 5 as it stands: watts and GPUs weighed as they are.
+Where F does not change, d of the reference is what its sums lose in rounding (`rounding_noise`).
 A part of a GPU is tried on every GPU; the first of the best counts. Whole GPUs are the first idle ones.
 Sources: facts on fragmentation and power, sections 6, 9 and 11.
 """
@@ -13,6 +14,7 @@ from planner.domain import WHOLE_GPU, Semantics, TracePod
 from planner.placement.fragmentation import FragmentGradient, TargetWorkload
 from planner.placement.node_states import NodeState, PodClasses, Reals, best_fit, class_key, fitting_gpus
 from planner.placement.power_model import NodePower
+from planner.placement.rounding_noise import RoundingNoise
 
 
 class FragmentationGradientDescent:
@@ -26,10 +28,17 @@ class FragmentationGradientDescent:
         self.pods = pods
         self.semantics = semantics
         self._alone: dict[int, FragmentGradient] = {}
+        self._cpu_only = pods.gpus == 0
+        self._noise = RoundingNoise(workload)
 
     def scores(self, state: NodeState) -> Reals:
         """For every class of pods."""
-        return self._scores(self.gradient.after(state))
+        weighted = self.gradient.after(state)
+        if self.semantics is Semantics.REFERENCE and any(state.gpu_left):
+            still = np.flatnonzero((weighted == 0) & self._cpu_only)
+            if len(still):
+                weighted[still] = self._noise.after(state, self.pods.cpu[still]) * self.gradient.workload.weight
+        return self._scores(weighted)
 
     def _scores(self, weighted: Reals) -> Reals:
         gpus = weighted / self.gradient.workload.weight / WHOLE_GPU

@@ -24,18 +24,16 @@ def target_workload(pods: Iterable[TracePod], share: float = SHARE) -> tuple[Typ
     total = counts.total()
     if not total:
         raise InputError("target workload: there must be at least one pod; none came.", hint="Give a trace with pods.")
-    chosen: list[TypicalPod] = []
+    chosen: list[tuple[tuple[int, int, int, str], int]] = []
     reached = 0
     for key, count in sorted(counts.items(), key=lambda item: (item[1], item[0]), reverse=True):
         if reached >= share * total:
             break
         reached += count
-        cpu, milli, gpus, spec = key
-        chosen.append(TypicalPod(cpu_milli=cpu, gpu_milli=milli, gpus=gpus, gpu_spec=spec, weight=count))
-    return tuple(chosen)
-
-
-def popularities(workload: Iterable[TypicalPod]) -> tuple[float, ...]:
-    """Share of each class; they sum to 1."""
-    weights = [pod.weight for pod in workload]
-    return tuple(weight / sum(weights) for weight in weights)
+        chosen.append((key, count))
+    shares = [count / total for _, count in chosen]
+    covered = reached / total  # twice divided: as the simulators round
+    return tuple(
+        TypicalPod(cpu_milli=cpu, gpu_milli=milli, gpus=gpus, gpu_spec=spec, weight=count, popularity=part / covered)
+        for ((cpu, milli, gpus, spec), count), part in zip(chosen, shares, strict=True)
+    )
