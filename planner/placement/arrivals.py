@@ -43,7 +43,7 @@ def draw_tie_order(nodes: Sequence[TraceNode], seed: int) -> tuple[str, ...]:
 
 
 def arrivals_in_order(pods: Sequence[TracePod], names: Sequence[str]) -> tuple[TracePod, ...]:
-    """Pods by a given order of names; a name that comes again is a copy, `<name>-tuned-<k>`. InputError: an unknown one."""
+    """Pods by a given order of names; one that comes again is a copy, `<name>-tuned-<k>`. InputError: unknown names."""
     by_name = {pod.name: pod for pod in pods}
     seen: set[str] = set()
     found: list[TracePod] = []
@@ -67,9 +67,7 @@ def _require_fillable(pods: Sequence[TracePod], inflation: float) -> None:
         raise InputError("pods: at least one must ask for a GPU; none does.", hint="Give a trace with GPU pods.")
 
 
-def _more(
-    pods: Sequence[TracePod], asked: int, target: float, generator: np.random.Generator
-) -> list[TracePod]:
+def _more(pods: Sequence[TracePod], asked: int, target: float, generator: np.random.Generator) -> list[TracePod]:
     drawn: list[TracePod] = []
     while True:
         for k in generator.integers(len(pods), size=_DRAWS).tolist():
@@ -80,9 +78,7 @@ def _more(
             drawn.append(replace(pod, name=f"{pod.name}-tuned-{len(drawn)}"))
 
 
-def _thinned(
-    pods: list[TracePod], asked: int, target: float, generator: np.random.Generator
-) -> tuple[TracePod, ...]:
+def _thinned(pods: list[TracePod], asked: int, target: float, generator: np.random.Generator) -> tuple[TracePod, ...]:
     gone: set[int] = set()
     for k in generator.permutation(len(pods)).tolist():
         if asked <= target:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.domain import FragmentCause, Fragmentation, TypicalPod, allows
+from planner.domain import Fragmentation, FragmentCause, TypicalPod, allows
 from planner.placement.node_states import Integers, NodeState, PodClasses, Reals
 
 _FIELDS = ("cpu_only", "not_allowed", "short_of_gpu", "short_of_cpu", "short_of_both", "too_small", "usable")

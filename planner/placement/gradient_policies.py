@@ -35,10 +35,30 @@ class FragmentationGradientDescent:
         """For every class of pods."""
         weighted = self.gradient.after(state)
         if self.semantics is Semantics.REFERENCE and any(state.gpu_left):
-            still = np.flatnonzero((weighted == 0) & self._cpu_only)
-            if len(still):
-                weighted[still] = self._noise.after(state, self.pods.cpu[still]) * self.gradient.workload.weight
+            self._add_noise(state, weighted)
         return self._scores(weighted)
+
+    def _add_noise(self, state: NodeState, weighted: Reals) -> None:
+        """Put the rounding of the simulators where nothing changes."""
+        pods, total = self.pods, self.gradient.workload.weight
+        still = weighted == 0
+        without = np.flatnonzero(still & self._cpu_only)
+        if len(without):
+            weighted[without] = self._noise.of_cpus(state, pods.cpu[without]) * total
+        for number in np.flatnonzero(still & ~self._cpu_only).tolist():
+            weighted[number] = self._noisiest(state, pods.pods[number]) * total
+
+    def _noisiest(self, state: NodeState, pod: TracePod) -> float:
+        """The largest change of F that rounding makes out of none, over the GPUs that the pod may get."""
+        if not pod.shares_gpu:
+            chosen = best_fit(state.gpu_left, pod)
+            return self._noise.of_gpus(state, pod, chosen) if len(chosen) == pod.gpus else 0.0
+        first = _first_by_level(state, pod)
+        if not first:
+            return 0.0
+        changes = self._of(pod).by_level(state, sorted(first))
+        at = [first[left] for left, change in zip(sorted(first), changes, strict=True) if change == 0]
+        return max((self._noise.of_gpus(state, pod, (gpu,)) for gpu in at), default=0.0)
 
     def _scores(self, weighted: Reals) -> Reals:
         gpus = weighted / self.gradient.workload.weight / WHOLE_GPU
@@ -50,19 +70,28 @@ class FragmentationGradientDescent:
         """The first GPU of the best score; whole GPUs: the first idle ones."""
         if not pod.shares_gpu:
             return best_fit(state.gpu_left, pod)
-        first = {state.gpu_left[k]: k for k in reversed(fitting_gpus(state.gpu_left, pod.gpu_milli))}
+        first = _first_by_level(state, pod)
         if len(first) == 1:
             return tuple(first.values())
-        gradient = self._of(pod)
-        scores = self._scores(gradient.by_level(state, sorted(first)))
+        levels = sorted(first)
+        changes = self._of(pod).by_level(state, levels)
+        if self.semantics is Semantics.REFERENCE:
+            for k in np.flatnonzero(changes == 0).tolist():
+                changes[k] = self._noise.of_gpus(state, pod, (first[levels[k]],)) * self.gradient.workload.weight
+        scores = self._scores(changes)
         best = scores.max()
-        return (min(first[left] for left, score in zip(sorted(first), scores, strict=True) if score == best),)
+        return (min(first[left] for left, score in zip(levels, scores, strict=True) if score == best),)
 
     def _of(self, pod: TracePod) -> FragmentGradient:
         number = self.pods.number[class_key(pod)]
         if number not in self._alone:
             self._alone[number] = FragmentGradient(self.gradient.workload, self.pods.alone(number))
         return self._alone[number]
+
+
+def _first_by_level(state: NodeState, pod: TracePod) -> dict[int, int]:
+    """By how much is left on GPUs that fit, the first such GPU."""
+    return {state.gpu_left[k]: k for k in reversed(fitting_gpus(state.gpu_left, pod.gpu_milli))}
 
 
 class PowerAware:

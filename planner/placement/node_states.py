@@ -126,7 +126,8 @@ class PodClasses:
         left = np.array(sorted(state.gpu_left), dtype=np.int64)
         enough = len(left) - left.searchsorted(self.gpu_milli) >= self.gpus
         found = (self.cpu <= state.cpu_left) & (self.memory <= state.memory_left) & enough
-        return found & (allowed | (self.gpus == 0))  # a pod without GPUs has no model to be particular about
+        room: Booleans = found & (allowed | (self.gpus == 0))  # a pod without GPUs is not particular about models
+        return room
 
 
 def fitting_gpus(left: Sequence[int], gpu_milli: int) -> list[int]:

@@ -49,7 +49,7 @@ class Meter:
     @property
     def fragmentation_milli(self) -> float:
         """F of the cluster, milli-GPU."""
-        return self._weighted / self.workload.weight
+        return float(self._weighted / self.workload.weight)
 
     def _measure(self, state: NodeState) -> tuple[float, float, float]:
         power = self.power[state.node.name]
@@ -80,8 +80,8 @@ def simulate(
 ) -> OnlineRun:
     """What becomes of `arrivals`, in their order, under one policy.
 
-    `workload`: the target workload of FGD and of the figures. `tie_order`: names of all nodes, the first of equally good
-    ones is taken (None: as in `nodes`). `seed` matters to `random` only. `formula` None: the simulators' in reference
+    `workload`: the target workload of FGD and of the figures. `tie_order`: names of all nodes, the first of the best
+    is taken (None: as in `nodes`). `seed` matters to `random` only. `formula` None: the simulators' in reference
     semantics, the paper's in the exact one. `progress` is told now and then how many pods have arrived.
     InputError: nothing to simulate, a tie order that is not one of these nodes, models without watts.
     """
@@ -113,7 +113,8 @@ def _run(
     for number, pod in enumerate(arrivals):
         kind = board.class_of(pod)
         arrived += pod.total_gpu_milli
-        node, gpus = board.choose(kind), ()
+        node = board.choose(kind)
+        gpus: tuple[int, ...] = ()
         if node != NOWHERE:
             gpus = board.place(node, kind)
             meter.update(node)
@@ -146,7 +147,12 @@ def _policy(
     semantics: Semantics,
     seed: int,
 ) -> Policy:
-    packing = {"dotprod": DotProd, "bestfit": BestFit, "gpuclustering": GpuClustering, "gpupacking": GpuPacking}
+    packing: dict[str, Callable[[PodClasses, Semantics], Policy]] = {
+        "dotprod": DotProd,
+        "bestfit": BestFit,
+        "gpuclustering": GpuClustering,
+        "gpupacking": GpuPacking,
+    }
     if name in packing:
         return packing[name](pods, semantics)
     if name == "fgd":

@@ -38,6 +38,10 @@ class _Packing:
         """The fullest GPU that fits a part of one; whole GPUs: the first idle ones."""
         return best_fit(state.gpu_left, pod)
 
+    def scores(self, state: NodeState) -> Reals:
+        """For every class of pods."""
+        raise NotImplementedError
+
     def _rounded(self, scores: Reals) -> Reals:
         return np.trunc(scores) if self.semantics is Semantics.REFERENCE else scores
 
@@ -105,4 +109,5 @@ class GpuPacking(_Packing):
         kept = (sums[last] - sums[first]) / 10
         if self.semantics is Semantics.REFERENCE:
             kept = np.floor(kept)
-        return np.where(idle > 0, np.maximum(50.0 - idle, 33), np.maximum(100.0 - kept, 50))
+        scores: Reals = np.where(idle > 0, np.maximum(50.0 - idle, 33), np.maximum(100.0 - kept, 50))
+        return scores

@@ -42,7 +42,7 @@ class Policy(Protocol):
 
 
 class RandomPolicy:
-    """Any feasible node, and for a part of a GPU any fitting one. Its scores are drawn by the event loop, node by node."""
+    """Any feasible node, and for a part of a GPU any fitting one; `ScoreBoard` draws the node."""
 
     stretched = False
     level = 0
@@ -51,7 +51,7 @@ class RandomPolicy:
         self.generator = generator
         self._none = np.zeros(classes)
 
-    def scores(self, state: NodeState) -> Reals:
+    def scores(self, state: NodeState) -> Reals:  # noqa: ARG002 - the seam's signature
         """0 for all: what distinguishes nodes is drawn with every arrival."""
         return self._none
 

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planner.domain import WHOLE_GPU, CpuPower, GpuPower, GpuSpec, PowerFormula, PowerTable, TraceNode
 from planner.errors import InputError
+from planner.placement.node_states import Integers, Reals
 
 MILLI = 1000
 VIRTUAL_PER_CORE = 2
@@ -65,20 +65,20 @@ class NodePower:
         gpu = next((gpu for gpu in table.gpus if gpu.name == node.gpu_model), None)
         if gpu is None and node.gpus:
             raise _unknown(node, "gpu model", node.gpu_model, [gpu.name for gpu in table.gpus])
-        return cls(
-            formula=formula, cpu=cpu, gpu=gpu or GpuPower(name="", idle_w=0, full_w=0), cpu_milli=node.cpu_milli
-        )
+        return cls(formula=formula, cpu=cpu, gpu=gpu or GpuPower(name="", idle_w=0, full_w=0), cpu_milli=node.cpu_milli)
 
-    def cpu_watts(self, left_milli: NDArray[np.int64]) -> NDArray[np.float64]:
+    def cpu_watts(self, left_milli: Integers) -> Reals:
         """Watts of the CPUs for each of these amounts of free milli-CPU."""
         package = VIRTUAL_PER_CORE * self.cpu.cores * MILLI
         if self.formula is PowerFormula.PAPER:
             active = -((left_milli - self.cpu_milli) // package)
-            return self.cpu.full_w * active + self.cpu.idle_w * (left_milli // package)
+            whole = self.cpu.full_w * active + self.cpu.idle_w * (left_milli // package)
+            return np.asarray(whole, dtype=np.float64)
         cores = -(-self.cpu_milli // (VIRTUAL_PER_CORE * MILLI))
         packages = -(-cores // self.cpu.cores)
         active = -((left_milli // (VIRTUAL_PER_CORE * MILLI) - cores) // self.cpu.cores)
-        return (self.cpu.full_w - self.cpu.idle_w) * active + self.cpu.idle_w * packages
+        watts = (self.cpu.full_w - self.cpu.idle_w) * active + self.cpu.idle_w * packages
+        return np.asarray(watts, dtype=np.float64)
 
     def gpu_watts(self, left_milli: Sequence[int]) -> float:
         """Watts of the GPUs with these amounts of milli-GPU left."""

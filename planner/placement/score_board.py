@@ -4,19 +4,24 @@ Nodes lie in tie order, so that the first best one is the one to take.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import Semantics, TracePod
-from planner.placement.node_states import Booleans, NodeState, PodClasses, class_key
+from planner.placement.node_states import NodeState, PodClasses, class_key
 from planner.placement.policies import Policy, PolicyMix, RandomPolicy
 
 NOWHERE = -1
+INFEASIBLE = -(2**17)
+"""Integer score of a node that a pod does not fit on: far below every score, and no weight makes it overflow."""
+
+Row = NDArray[Any]  # float64 in exact semantics, int32 in those of the reference
 
 
 class ScoreBoard:
-    """`states` in tie order; `policies` those of `mix`, in its order."""
+    """`states` in tie order; `policies` those of `mix`, in its order; `weights` of each may change between arrivals."""
 
     def __init__(
         self,
@@ -29,11 +34,11 @@ class ScoreBoard:
         self.states, self.pods = states, pods
         self.policies, self.mix, self.semantics = policies, mix, semantics
         exact = semantics is Semantics.EXACT
-        self._weights = [weight for _, weight in mix.terms] if exact else list(mix.integer_weights)
-        self._least = -np.inf if exact else float(np.iinfo(np.int32).min)
+        self.weights = [weight for _, weight in mix.terms] if exact else list(mix.integer_weights)
+        self._least = -np.inf if exact else INFEASIBLE
         self._allowed = {model: pods.allowed(model) for model in {state.node.gpu_model for state in states}}
         shape, kind = (len(pods), len(states)), np.float64 if exact else np.int32
-        self._raw: list[NDArray[np.float64 | np.int32]] = [np.empty(shape, dtype=kind) for _ in policies]
+        self._raw: list[Row] = [np.empty(shape, dtype=kind) for _ in policies]
         self._judge_all()
 
     def _judge_all(self) -> None:
@@ -61,25 +66,20 @@ class ScoreBoard:
         if isinstance(self.policies[0], RandomPolicy):
             feasible = np.flatnonzero(first > self._least)
             return int(self.policies[0].generator.choice(feasible)) if len(feasible) else NOWHERE
-        if len(self._raw) == 1:  # stretching keeps the first of the best: only they reach 100
-            best = int(first.argmax())
-            return best if first[best] > self._least else NOWHERE
-        fits = first > self._least
-        if not fits.any():
-            return NOWHERE
-        return int(self._total(kind, fits).argmax())
+        # alone, stretching keeps the first of the best: only they reach 100
+        total = first if len(self._raw) == 1 else self._total(kind)
+        best = int(total.argmax())
+        return best if first[best] > self._least else NOWHERE
 
-    def _total(self, kind: int, fits: Booleans) -> NDArray[np.float64 | np.int32]:
-        rows = [raw[kind] for raw in self._raw]
-        if self.semantics is Semantics.REFERENCE:
-            rows = [
-                _stretched(row, fits, policy.level) if policy.stretched else row
-                for row, policy in zip(rows, self.policies, strict=True)
-            ]
-        total = rows[0] * self._weights[0]
-        for row, weight in zip(rows[1:], self._weights[1:], strict=True):
-            total = total + row * weight
-        total[~fits] = self._least
+    def _total(self, kind: int) -> Row:
+        """Weighted scores; a node that is not feasible has less than every one that is."""
+        total: Row | None = None
+        for raw, policy, weight in zip(self._raw, self.policies, self.weights, strict=True):
+            row: Row = raw[kind]
+            if policy.stretched and self.semantics is Semantics.REFERENCE:
+                row = _stretched(row, policy.level)
+            total = row * weight if total is None else total + row * weight
+        assert total is not None
         return total
 
     def place(self, number: int, kind: int) -> tuple[int, ...]:
@@ -100,12 +100,10 @@ class ScoreBoard:
         return self.pods.number[class_key(pod)]
 
 
-def _stretched(
-    row: NDArray[np.float64 | np.int32], fits: Booleans, level: int
-) -> NDArray[np.float64 | np.int32]:
-    """Scores on 0..100 between the worst and the best feasible node, rounded down; others mean nothing."""
+def _stretched(row: Row, level: int) -> Row:
+    """Scores on 0..100 between the worst and the best feasible node, rounded down; below 0, or `level`, where not."""
     high = row.max()
-    low = np.where(fits, row, high).min()
-    if high == low:
-        return np.full_like(row, level)
-    return (row - low) * 100 // (high - low)
+    low = INFEASIBLE + 1 + (row - (INFEASIBLE + 1)).view(np.uint32).min().astype(np.int64)  # infeasible: the largest
+    above = np.maximum(row, low - 1, dtype=row.dtype) - row.dtype.type(low)
+    stretched: Row = above + row.dtype.type(level) if high <= low else above * 100 // row.dtype.type(high - low)
+    return stretched
