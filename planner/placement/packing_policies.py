@@ -65,7 +65,7 @@ class BestFit(_Packing):
         """For every class of pods."""
         cpu = (state.cpu_left - self.pods.cpu) / NORM_CPU
         gpu = (sum(state.gpu_left) - self.pods.total_gpu) / NORM_GPU
-        return self._rounded(100 * (1 - 0.5 * cpu - 0.5 * gpu))
+        return self._rounded(100 * (1 - (0.5 * cpu + 0.5 * gpu)))  # in this order: 17 is truncated to 16, as there
 
 
 class GpuClustering(_Packing):
