@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: plan test test-fast lint bench clean
+.PHONY: plan test test-fast lint bench study clean
 
 plan: $(VENV)/installed
 	$(BIN)/planner plan $(SCENARIO) --out $(OUT) $(FLAGS)
@@ -19,7 +19,7 @@ test: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-fast: $(VENV)/installed
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not bench"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not bench and not study"
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
@@ -28,6 +28,9 @@ lint: $(VENV)/installed
 
 bench: $(VENV)/installed
 	$(BIN)/python -m pytest tests/benchmarks -m bench -s -p no:xdist
+
+study: $(VENV)/installed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m study
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

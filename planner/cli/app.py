@@ -13,7 +13,7 @@ from planner.cli import screen
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 
 COMMANDS = ("plan", "place", "frontier", "check", "export", "report", "gpus", "models", "workloads")
-GROUPS = ("workload", "cost", "study", "cluster")
+GROUPS = ("workload", "cost", "study", "cluster", "simulate")
 DEBUG = "PLANNER_DEBUG"
 PATIENCE_S = 15
 

@@ -11,7 +11,7 @@ from planner.cli.cluster_import import command as import_command
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain import Cluster
+    from planner.domain import Cluster, Fragmentation
     from planner.placement.synthetic import NodeType
 
 DEFAULT_SHARES = ("H200=0.4", "H800=0.3", "H20=0.3")
@@ -103,7 +103,7 @@ def show_command(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """GPUs by type, pods by class, what fits into what is idle; with --out, who holds which GPU."""
+    """GPUs by type, pods by class, what fits into what is idle and what keeps pods out; --out: who holds which GPU."""
     from planner import files
 
     kind = _kind(out)
@@ -128,7 +128,7 @@ def _drawn(cluster: "Cluster", kind: str) -> bytes:
     from planner import report
 
     if kind == ".md":
-        return report.cluster_page(cluster).encode()
+        return report.cluster_page(cluster, _fragments(cluster)).encode()
     return report.encode_figure(report.cluster_figure(cluster), "svg" if kind == ".svg" else "png")
 
 
@@ -156,6 +156,12 @@ def _show_summary(cluster: "Cluster", *, json: bool) -> None:
     from planner import report
 
     if json:
-        screen.show_json(report.cluster_document(cluster))
+        screen.show_json(report.cluster_document(cluster, _fragments(cluster)))
     else:
-        screen.show_text(report.cluster_page(cluster))
+        screen.show_text(report.cluster_page(cluster, _fragments(cluster)))
+
+
+def _fragments(cluster: "Cluster") -> "Fragmentation":
+    from planner.placement.cluster_fragments import fragments_now
+
+    return fragments_now(cluster)

@@ -16,6 +16,14 @@ from planner.domain.cluster import (
     TopologyEdge,
     Vertex,
 )
+from planner.domain.departures import (
+    ClusterMoment,
+    DepartureRun,
+    Outcome,
+    QueueSettings,
+    Stay,
+    WaitFigures,
+)
 from planner.domain.efficiency import Calibration, Factor, Origin
 from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
 from planner.domain.frontier import Frontier, FrontierPoint
@@ -112,6 +120,7 @@ __all__ = [
     "Certificate",
     "ClassPerformance",
     "Cluster",
+    "ClusterMoment",
     "ClusterNode",
     "ClusterState",
     "ConfigurationRates",
@@ -121,6 +130,7 @@ __all__ = [
     "CpuPower",
     "CurrentIsland",
     "Decision",
+    "DepartureRun",
     "Duty",
     "Encoding",
     "Estimate",
@@ -166,6 +176,7 @@ __all__ = [
     "OnlineMetrics",
     "OnlineRun",
     "Origin",
+    "Outcome",
     "ParallelConfig",
     "PartOfStep",
     "PerformanceTable",
@@ -189,6 +200,7 @@ __all__ = [
     "Proposed",
     "Provenance",
     "Qos",
+    "QueueSettings",
     "RangeHeadroom",
     "RangeService",
     "RangeSettings",
@@ -211,6 +223,7 @@ __all__ = [
     "SizeSet",
     "SloSettings",
     "Source",
+    "Stay",
     "StepExplanation",
     "Surrogate",
     "Taint",
@@ -221,6 +234,7 @@ __all__ = [
     "TypicalPod",
     "Vertex",
     "Victim",
+    "WaitFigures",
     "WarmStart",
     "Workload",
     "allows",

@@ -65,7 +65,8 @@ class PlacementSettings:
 
     `qos` of the islands of each phase; `cpus_per_gpu` whole cores and `memory_gb_per_gpu` that every GPU takes along
     (0: none). `tolerations`: taints that the islands' pods tolerate. `preempt`: whether preemptible pods of a priority
-    below `priority` may be evicted.
+    below `priority` may be evicted. `power_cap_w`: most watts of the nodes with GPUs of the plan's types once the islands
+    are placed, GPUs at work at their highest draw (0: no cap).
     """
 
     prefill_qos: Qos = Qos.GUARANTEED
@@ -76,6 +77,7 @@ class PlacementSettings:
     weights: PlacementWeights = field(default_factory=PlacementWeights)
     preempt: bool = False
     priority: int = 1000
+    power_cap_w: float = 0.0
 
     def qos(self, phase: Phase) -> Qos:
         """The QoS of islands of a phase."""

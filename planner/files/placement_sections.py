@@ -15,15 +15,17 @@ from planner.files.cluster_sections import read_taints
 from planner.files.sections import Section
 
 _QOS = {qos.value: qos for qos in Qos} | {qos.kubelet_policy: qos for qos in Qos}
+_KEYS = ("qos", "cpus_per_gpu", "memory_gb_per_gpu", "tolerations", "weights", "preempt", "priority", "power_cap_w")
 _WEIGHTS = ("topology", "proximity", "fragmentation", "packing", "power", "preemption")
 _MOST_CPUS_PER_GPU = 1_024
 _MOST_GB_PER_GPU = 1e6
 _HIGHEST_PRIORITY = 2**31
+_MOST_W = 1e12
 
 
 def read_placement(section: Section) -> PlacementSettings:
     """How the plan is put on nodes. `qos` is a word for both phases or one a phase, FlexTopo's or the kubelet's."""
-    section.allow_only("qos", "cpus_per_gpu", "memory_gb_per_gpu", "tolerations", "weights", "preempt", "priority")
+    section.allow_only(*_KEYS)
     default = PlacementSettings()
     prefill, decode = _qos(section, default)
     return PlacementSettings(
@@ -37,6 +39,7 @@ def read_placement(section: Section) -> PlacementSettings:
         weights=_weights(section.section("weights", optional=True)),
         preempt=section.flag("preempt", default.preempt),
         priority=section.integer("priority", default=default.priority, low=-_HIGHEST_PRIORITY, high=_HIGHEST_PRIORITY),
+        power_cap_w=section.number("power_cap_w", default=default.power_cap_w, low=0, high=_MOST_W),
     )
 
 
@@ -78,6 +81,7 @@ def placement_settings_document(settings: PlacementSettings) -> dict[str, object
         "weights": {key: getattr(settings.weights, key) for key in _WEIGHTS},
         "preempt": settings.preempt,
         "priority": settings.priority,
+        **({"power_cap_w": settings.power_cap_w} if settings.power_cap_w else {}),
     }
 
 

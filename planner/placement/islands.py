@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from planner.domain import PlacementDemand, PlacementWeights, Qos
 from planner.placement.fleet import Ask, Fleet, Occupancy
+from planner.placement.power_model import cpu_watts
 from planner.placement.scoring import (
     MOST_STRANDED,
     PACKAGE_W,
     SAME_AGGREGATION,
     aligned_share,
-    cpu_watts,
     fragment,
 )
 from planner.placement.sites import Held, Site, ask_of, under_switches

@@ -4,6 +4,7 @@ Source: facts on fragmentation and power, section 3. Nothing leaves in the study
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from planner.domain import (
     TypicalPod,
 )
 from planner.errors import InputError
+from planner.placement.adaptive_mix import AlphaByLoad
 from planner.placement.fragmentation import TargetWorkload
 from planner.placement.gradient_policies import FragmentationGradientDescent, PowerAware
 from planner.placement.node_states import NodeState, PodClasses, class_key
@@ -85,40 +87,94 @@ def simulate(
     semantics, the paper's in the exact one. `progress` is told now and then how many pods have arrived.
     InputError: nothing to simulate, a tie order that is not one of these nodes, models without watts.
     """
-    if formula is None:
-        formula = PowerFormula.SIMULATORS if semantics is Semantics.REFERENCE else PowerFormula.PAPER
-    ordered = _in_tie_order(nodes, tie_order)
-    _require_work(ordered, arrivals, workload)
-    watts = _watts(ordered, power, formula)
-    states = [NodeState.empty(node) for node in ordered]
-    target, pods = TargetWorkload.of(workload), PodClasses.of(arrivals)
-    policies = [_policy(name, pods, target, watts, semantics, seed) for name, _ in policy.terms]
-    board = ScoreBoard(states, pods, policies, policy, semantics)
-    decisions = _run(board, Meter(states, target, watts), arrivals, progress)
-    gpu_milli = sum(node.gpu_milli for node in ordered)
+    simulation = prepare(
+        nodes,
+        arrivals,
+        policy,
+        workload,
+        semantics=semantics,
+        tie_order=tie_order,
+        seed=seed,
+        power=power,
+        formula=formula,
+    )
+    decisions = _run(simulation, arrivals, progress)
     return OnlineRun(
         policy=policy.name,
         semantics=semantics,
-        gpu_milli=gpu_milli,
+        gpu_milli=simulation.gpu_milli,
         decisions=tuple(decisions),
-        metrics=metrics_of(decisions, gpu_milli),
+        metrics=metrics_of(decisions, simulation.gpu_milli),
+    )
+
+
+@dataclass(slots=True)
+class Simulation:
+    """A cluster, its scores and figures while pods come and go. `rule` chooses the weights of a mixture by the load."""
+
+    board: ScoreBoard
+    meter: Meter
+    gpu_milli: int
+    rule: AlphaByLoad | None
+    used_gpu_milli: int = 0
+
+    def place(self, kind: int) -> tuple[int, tuple[int, ...]]:
+        """Number of the node and the GPUs for a pod of this class; NOWHERE where it fits on none."""
+        if self.rule is not None:
+            self.board.weigh(self.rule.alpha(self.used_gpu_milli / self.gpu_milli))
+        node = self.board.choose(kind)
+        if node == NOWHERE:
+            return NOWHERE, ()
+        gpus = self.board.place(node, kind)
+        self.meter.update(node)
+        self.used_gpu_milli += self.board.pods.pods[kind].total_gpu_milli
+        return node, gpus
+
+    def remove(self, node: int, pod: TracePod, gpus: Sequence[int]) -> None:
+        """A pod that was placed goes."""
+        self.board.remove(node, pod, gpus)
+        self.meter.update(node)
+        self.used_gpu_milli -= pod.total_gpu_milli
+
+
+def prepare(
+    nodes: Sequence[TraceNode],
+    pods: Sequence[TracePod],
+    policy: PolicyMix,
+    workload: Sequence[TypicalPod],
+    *,
+    semantics: Semantics,
+    tie_order: Sequence[str] | None,
+    seed: int,
+    power: PowerTable,
+    formula: PowerFormula | None,
+) -> Simulation:
+    """The empty cluster, and the scores of its nodes for all classes of `pods`; arguments as those of `simulate`."""
+    if formula is None:
+        formula = PowerFormula.SIMULATORS if semantics is Semantics.REFERENCE else PowerFormula.PAPER
+    ordered = _in_tie_order(nodes, tie_order)
+    _require_work(ordered, pods, workload)
+    watts = _watts(ordered, power, formula)
+    states = [NodeState.empty(node) for node in ordered]
+    target, classes = TargetWorkload.of(workload), PodClasses.of(pods)
+    policies = [_policy(name, classes, target, watts, semantics, seed) for name, _ in policy.terms]
+    return Simulation(
+        board=ScoreBoard(states, classes, policies, policy, semantics),
+        meter=Meter(states, target, watts),
+        gpu_milli=sum(node.gpu_milli for node in ordered),
+        rule=policy.rule,
     )
 
 
 def _run(
-    board: ScoreBoard, meter: Meter, arrivals: Sequence[TracePod], progress: Callable[[int], None] | None
+    simulation: Simulation, arrivals: Sequence[TracePod], progress: Callable[[int], None] | None
 ) -> list[Decision]:
     decisions: list[Decision] = []
-    arrived = used = 0
+    board, meter = simulation.board, simulation.meter
+    arrived = 0
     for number, pod in enumerate(arrivals):
-        kind = board.class_of(pod)
         arrived += pod.total_gpu_milli
-        node = board.choose(kind)
-        gpus: tuple[int, ...] = ()
-        if node != NOWHERE:
-            gpus = board.place(node, kind)
-            meter.update(node)
-            used += pod.total_gpu_milli
+        node, gpus = simulation.place(board.class_of(pod))
         decisions.append(
             Decision(
                 arrival=number,
@@ -126,7 +182,7 @@ def _run(
                 node=board.states[node].node.name if node != NOWHERE else "",
                 gpus=gpus,
                 arrived_gpu_milli=arrived,
-                used_gpu_milli=used,
+                used_gpu_milli=simulation.used_gpu_milli,
                 fragmentation_milli=meter.fragmentation_milli,
                 cpu_power_w=meter.cpu_w,
                 gpu_power_w=meter.gpu_w,

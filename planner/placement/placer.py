@@ -16,6 +16,7 @@ from planner.domain import (
     PlacementDemand,
     PlacementSettings,
     PlacementWeights,
+    Shortfall,
     Victim,
 )
 from planner.errors import InputError
@@ -33,6 +34,7 @@ from planner.placement.islands import (
 )
 from planner.placement.joint_switches import allocate_jointly
 from planner.placement.parts import parts_of, record_of
+from planner.placement.power_cap import require_watts, within_cap
 from planner.placement.preemption import Drained, Evictions
 from planner.placement.refinement import refine
 from planner.placement.scoring import score_of, terms_of
@@ -64,17 +66,20 @@ def place(
     """
     fleet = cluster if isinstance(cluster, Fleet) else Fleet.of(cluster)
     _require_names(demands)
-    occupancy = Occupancy.of(fleet, settings.tolerations)
     types = sorted({demand.gpu for demand in demands})
-    before = state_of(occupancy, types, watts or {}, settings.cpus_per_gpu)
-    sites, evictions = _sites(demands, occupancy, settings)
+    before = state_of(Occupancy.of(fleet, settings.tolerations), types, watts or {}, settings.cpus_per_gpu)
+    require_watts(settings, types, watts or {})
+    occupancy, sites, evictions, over_cap = _within_cap(demands, fleet, settings, types, watts or {})
     terms = terms_of(sites, occupancy, settings.weights, sum(pod.gpu_count for pod, _ in evictions.pods))
-    placed = {site.demand.island for site in sites}
+    told = {site.demand.island for site in sites} | {shortfall.island for shortfall in over_cap}
     return Placement(
         cluster=fleet.cluster.name,
         parts=parts_of(sites, fleet, [pod for pod, _ in evictions.pods]),
         sites=tuple(record_of(site, fleet) for site in sites),
-        shortfalls=shortfalls_of([demand for demand in demands if demand.island not in placed], occupancy, settings),
+        shortfalls=(
+            *over_cap,
+            *shortfalls_of([demand for demand in demands if demand.island not in told], occupancy, settings),
+        ),
         before=before,
         after=state_of(occupancy, types, watts or {}, settings.cpus_per_gpu),
         score=score_of(terms),
@@ -105,6 +110,24 @@ def _victims(evictions: Evictions) -> tuple[Victim, ...]:
         )
         for pod, island in evictions.pods
     )
+
+
+def _within_cap(
+    demands: Sequence[PlacementDemand], fleet: Fleet, settings: PlacementSettings, types: Sequence[str], watts: Watts
+) -> tuple[Occupancy, list[Site], Evictions, list[Shortfall]]:
+    """What is held then, by whom, who goes for it, and who is kept out by the power cap.
+
+    Where pods went for an island that is kept out, everything is placed anew without it.
+    """
+    over: list[Shortfall] = []
+    while True:
+        occupancy = Occupancy.of(fleet, settings.tolerations)
+        out = {shortfall.island for shortfall in over}
+        found, evictions = _sites([d for d in demands if d.island not in out], occupancy, settings)
+        sites, more = within_cap(found, occupancy, settings, types, watts)
+        over += more
+        if not {shortfall.island for shortfall in more} & {island for _, island in evictions.pods}:
+            return occupancy, sites, evictions, over
 
 
 def _sites(

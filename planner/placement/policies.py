@@ -14,6 +14,7 @@ import numpy as np
 
 from planner.domain import TracePod
 from planner.errors import InputError
+from planner.placement.adaptive_mix import ADAPTIVE, BY_LOAD, AlphaByLoad
 from planner.placement.node_states import NodeState, Reals, best_fit, fitting_gpus
 
 NAMES = ("random", "dotprod", "gpuclustering", "gpupacking", "bestfit", "fgd", "pwr")
@@ -64,13 +65,16 @@ class RandomPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyMix:
-    """Policies by name, each with its weight."""
+    """Policies by name, each with its weight; under a `rule` those of PWR and FGD, its only terms, follow the load."""
 
     terms: tuple[tuple[str, float], ...]
+    rule: AlphaByLoad | None = None
 
     @property
     def name(self) -> str:
-        """As it is written: `fgd`, `pwr:0.1+fgd:0.9`."""
+        """As it is written: `fgd`, `pwr:0.1+fgd:0.9`, `adaptive`."""
+        if self.rule is not None:
+            return ADAPTIVE[0]
         if len(self.terms) == 1:
             return self.terms[0][0]
         return "+".join(f"{name}:{weight:g}" for name, weight in self.terms)
@@ -91,7 +95,12 @@ class PolicyMix:
 
 
 def parse_policy(text: str) -> PolicyMix:
-    """`fgd`, or names with weights joined by `+`: `pwr:0.1+fgd:0.9`. InputError says what is wrong."""
+    """`fgd`, or names with weights joined by `+`: `pwr:0.1+fgd:0.9`. InputError says what is wrong.
+
+    `adaptive`, or `pwr+fgd:load`, is the mixture of PWR and FGD whose weights follow the load.
+    """
+    if "".join(text.lower().split()) in ADAPTIVE:
+        return PolicyMix(terms=(("pwr", 0.5), ("fgd", 0.5)), rule=BY_LOAD)
     terms = [_term(part, text) for part in text.split("+")]
     names = [name for name, _ in terms]
     if len(set(names)) < len(names):
@@ -108,7 +117,7 @@ def parse_policy(text: str) -> PolicyMix:
 def _term(part: str, text: str) -> tuple[str, float | None]:
     name, colon, weight = (piece.strip() for piece in part.strip().lower().partition(":"))
     if name not in NAMES:
-        raise _malformed(text, f"must be one of {', '.join(NAMES)}", repr(name))
+        raise _malformed(text, f"must be one of {', '.join((*NAMES, ADAPTIVE[0]))}", repr(name))
     if not colon:
         return name, None
     try:

@@ -14,6 +14,7 @@ Source: the PWR study (facts on fragmentation and power, sections 9 and 11). The
 2m: 387 nodes of openb have 104 CPUs, 3.25 packages.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -37,6 +38,16 @@ OPENB_POWER = PowerTable(
     default_cpu="E5-2682 v4",
 )
 """Table of the PWR simulator; the openb trace names no CPUs, so that all of them are the default."""
+
+
+DEFAULT_CPU = next(cpu for cpu in OPENB_POWER.cpus if cpu.name == OPENB_POWER.default_cpu)
+
+
+def cpu_watts(cpus: float, free: float, cpu: CpuPower = DEFAULT_CPU) -> float:
+    """W of a node with so many virtual CPUs, of which some are free: packages and those at work both rounded up."""
+    package = VIRTUAL_PER_CORE * cpu.cores
+    packages, at_work = math.ceil(cpus / package - 1e-9), math.ceil((cpus - free) / package - 1e-9)
+    return cpu.full_w * at_work + cpu.idle_w * (packages - at_work)
 
 
 def with_gpu_specs(table: PowerTable, specs: Iterable[GpuSpec]) -> PowerTable:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from planner.domain import Semantics, TracePod
 from planner.placement.node_states import NodeState, PodClasses, class_key
-from planner.placement.policies import Policy, PolicyMix, RandomPolicy
+from planner.placement.policies import THOUSANDTHS, Policy, PolicyMix, RandomPolicy
 
 NOWHERE = -1
 INFEASIBLE = -(2**17)
@@ -60,6 +60,12 @@ class ScoreBoard:
         for raw, policy in zip(self._raw, self.policies, strict=True):
             raw[:, number] = np.where(fits, policy.scores(state), self._least)
 
+    def weigh(self, alpha: float) -> None:
+        """Give the first of two policies this weight, whole thousandths, and the second the rest."""
+        first = round(THOUSANDTHS * alpha)
+        exact = self.semantics is Semantics.EXACT
+        self.weights = [alpha, 1 - alpha] if exact else [first, THOUSANDTHS - first]
+
     def choose(self, kind: int) -> int:
         """Number of the node for a pod of this class; NOWHERE where it fits on none."""
         first = self._raw[0][kind]
@@ -72,9 +78,11 @@ class ScoreBoard:
         return best if first[best] > self._least else NOWHERE
 
     def _total(self, kind: int) -> Row:
-        """Weighted scores; a node that is not feasible has less than every one that is."""
+        """Weighted scores; a node that is not feasible has less than every one that is. Some weight is above 0."""
         total: Row | None = None
         for raw, policy, weight in zip(self._raw, self.policies, self.weights, strict=True):
+            if not weight:  # what a pod does not fit on, no other policy does either
+                continue
             row: Row = raw[kind]
             if policy.stretched and self.semantics is Semantics.REFERENCE:
                 row = _stretched(row, policy.level)

@@ -24,10 +24,21 @@ sizes for its classes; W: the PWR study's package model (facts on fragmentation 
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import chain
 
-from planner.domain import Alignment, PlacementWeights, ScorePart
+from planner.domain import (
+    WHOLE_GPU,
+    Alignment,
+    PlacementWeights,
+    ScorePart,
+    TraceNode,
+    TypicalPod,
+)
 from planner.placement.fleet import Fleet, Occupancy
+from planner.placement.fragmentation import TargetWorkload, node_fragments
+from planner.placement.node_states import NodeState
+from planner.placement.power_model import DEFAULT_CPU, cpu_watts
 from planner.placement.shapes import GroupKind, Shape, alignment_of, least_width
 from planner.placement.sites import Site, under_switches
 from planner.placement.switches import entropy
@@ -35,28 +46,34 @@ from planner.placement.switches import entropy
 REQUESTS = (1, 2, 4, 8)
 MOST_STRANDED = 2.0
 T_OF = {Alignment.NUMA: 1.0, Alignment.SOCKET: 0.5, Alignment.CROSS: 0.1}
-PACKAGE_CPUS = 32
-PACKAGE_W = 120.0
-PACKAGE_IDLE_W = 15.0
+PACKAGE_W = DEFAULT_CPU.full_w
 ALIGNED_PART, ISLAND_PART, REPLICA_PART, NODES_PART = 0.4, 0.2, 0.2, 0.2
 SAME_AGGREGATION = 0.5
 
 
+@cache
 def stranded(idle: int, request: int) -> int:
     """Idle GPUs of a node that cannot be part of a request of so many."""
-    return idle if idle < request else 0
+    return round(node_fragments(_idle_node(idle), _request(request)).total / WHOLE_GPU)
 
 
+@cache
 def fragment(idle: int) -> float:
     """F of a node with so many idle GPUs."""
-    return sum(stranded(idle, request) for request in REQUESTS) / len(REQUESTS)
+    return _TARGET.fragment(_idle_node(idle)) / WHOLE_GPU
 
 
-def cpu_watts(cpus: float, free: float) -> float:
-    """W of a node with so many CPUs, of which some are free."""
-    packages = math.ceil(cpus / PACKAGE_CPUS - 1e-9)
-    at_work = math.ceil((cpus - free) / PACKAGE_CPUS - 1e-9)
-    return PACKAGE_W * at_work + PACKAGE_IDLE_W * (packages - at_work)
+def _request(gpus: int) -> TypicalPod:
+    share = 1 / len(REQUESTS)
+    return TypicalPod(cpu_milli=0, gpus=gpus, gpu_milli=WHOLE_GPU, gpu_spec="", weight=1.0, popularity=share)
+
+
+def _idle_node(gpus: int) -> NodeState:
+    """CPUs do not count: what a request takes of them is the plan's to say."""
+    return NodeState.empty(TraceNode(name="", cpu_milli=0, memory_mib=0, gpus=gpus, gpu_model=""))
+
+
+_TARGET = TargetWorkload.of([_request(gpus) for gpus in REQUESTS])
 
 
 def terms_of(

@@ -1,17 +1,18 @@
 """A cluster at one moment: what is held, idle, stranded, and drawn (W)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from planner.domain import ClusterState, FragmentShare, Qos
 from planner.placement.fleet import Occupancy
-from planner.placement.scoring import REQUESTS, cpu_watts, stranded
+from planner.placement.power_model import cpu_watts
+from planner.placement.scoring import REQUESTS, stranded
 from planner.placement.shapes import GroupKind, capacity, offered
 
 Watts = Mapping[str, tuple[float, float]]
 """GPU type -> (W at rest, W at work)."""
 
 
-def state_of(occupancy: Occupancy, gpus: Iterable[str], watts: Watts, cpus_per_gpu: int) -> ClusterState:
+def state_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts, cpus_per_gpu: int) -> ClusterState:
     """The state of the nodes with GPUs of these types; held GPUs count at their highest draw."""
     fleet = occupancy.fleet
     nodes = fleet.of_type(gpus)
@@ -23,7 +24,7 @@ def state_of(occupancy: Occupancy, gpus: Iterable[str], watts: Watts, cpus_per_g
         allocated=total - sum(idle.values()),
         idle=sum(idle.values()),
         headroom_gpus=sum(_headroom(occupancy, n, alone) for n in nodes),
-        watts=sum(_watts(occupancy, n, idle[n], watts) for n in nodes),
+        watts=watts_of(occupancy, gpus, watts),
         empty_nodes=sum(idle[n] == len(fleet.nodes[n].gpus) for n in nodes),
         fragments=tuple(
             FragmentShare(
@@ -34,6 +35,11 @@ def state_of(occupancy: Occupancy, gpus: Iterable[str], watts: Watts, cpus_per_g
             for request in REQUESTS
         ),
     )
+
+
+def watts_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts) -> float:
+    """W of the nodes with GPUs of these types."""
+    return sum(_watts(occupancy, n, _idle(occupancy, n), watts) for n in occupancy.fleet.of_type(gpus))
 
 
 def _idle(occupancy: Occupancy, node: int) -> int:

@@ -15,10 +15,14 @@ from planner.report.frames import Frame, flows_frame, islands_frame, placement_f
 from planner.report.frontier import frontier_figure, frontier_frame, frontier_page
 from planner.report.pages import render
 from planner.report.placement import placement_page
+from planner.report.policies import metrics_frame, policies_page
+from planner.report.policy_figures import PAPER_FIGURES, POLICY_FIGURES, paper_figures, policy_figure, policy_figures
 from planner.report.summary import summary
 
 __all__ = [
     "FIGURES",
+    "PAPER_FIGURES",
+    "POLICY_FIGURES",
     "QUANTITIES",
     "Frame",
     "accuracy_figure",
@@ -38,9 +42,14 @@ __all__ = [
     "frontier_frame",
     "frontier_page",
     "islands_frame",
+    "metrics_frame",
+    "paper_figures",
     "parts_frame",
     "placement_frame",
     "placement_page",
+    "policies_page",
+    "policy_figure",
+    "policy_figures",
     "render",
     "roofline_figure",
     "routing_frame",

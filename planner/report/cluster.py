@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from planner.domain import Cluster, PlacedPart
+from planner.domain import Cluster, Fragmentation, PlacedPart
+from planner.report.cluster_fragments import causes_document, causes_lead, causes_table
 from planner.report.cluster_state import ClusterSummary, TypeState, summarize_cluster
 from planner.report.markdown import bullets, escaped, table
 from planner.report.quantities import NONE, counted, percent, span, whole
@@ -16,8 +17,11 @@ NAMED_NODES = 10
 """Nodes that a sentence names; the rest are counted."""
 
 
-def cluster_page(cluster: Cluster) -> str:
-    """The cluster as Markdown, ending in a newline. Names from the user are escaped."""
+def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -> str:
+    """The cluster as Markdown, ending in a newline. Names from the user are escaped.
+
+    `fragmentation`: of the cluster, against pods like its own; None leaves that table out.
+    """
     found = summarize_cluster(cluster)
     parts = [
         f"# Cluster: {escaped(found.name)}",
@@ -26,6 +30,7 @@ def cluster_page(cluster: Cluster) -> str:
         f"## Pods\n\n{classes_table(found)}",
         *_crossing(found),
         f"## Fragmentation\n\n{_fragment_lead()}\n\n{fragments_table(found)}",
+        *([f"{causes_lead(fragmentation)}\n\n{causes_table(fragmentation)}"] if fragmentation else []),
         *_unknown(found),
         f"## Notes\n\n{bullets([escaped(note) for note in found.notes]) or 'None.'}",
     ]
@@ -115,11 +120,13 @@ def _unknown(found: ClusterSummary) -> list[str]:
     ]
 
 
-def cluster_document(cluster: Cluster) -> dict[str, object]:
-    """The page's figures as JSON has them."""
+def cluster_document(cluster: Cluster, fragmentation: Fragmentation | None = None) -> dict[str, object]:
+    """The page's figures as JSON has them; `fragmentation` in milli-GPU."""
     found = summarize_cluster(cluster)
     document = asdict(found)
     document["types"] = [asdict(one) | {"idle": one.idle} for one in found.types]
+    if fragmentation is not None:
+        document["fragmentation"] = causes_document(fragmentation)
     return document | {"gpus": found.gpus, "idle": found.idle}
 
 

@@ -44,6 +44,7 @@ MAY_IMPORT = {
     | {"studies", "workload", "assignment", "search", "evaluation", "certificate", "exact_lengths", "processes"},
     "assembly": LEAVES,
     "cluster_import": LEAVES | {"files", "placement"},
+    "policy_study": LEAVES | {"placement", "processes"},
     "audit": LEAVES,
     "provenance": LEAVES,
     "feasibility": LEAVES | {"cost", "evaluation"},

@@ -50,6 +50,17 @@ def test_show_prints_the_page(planner: Command, made: Path) -> None:
     assert document["fragments"][0] == {"gpus": 1, "stranded": 0, "fit": 288}
 
 
+def test_show_tells_what_keeps_pods_from_idle_gpus(planner: Command, made: Path) -> None:
+    page = planner("cluster", "show", made).out
+    assert "Of the 288 GPUs that are idle" in page
+    assert "| Pods like | Share | Usable | Too few GPUs |" in page
+    found = planner("cluster", "show", made, "--json").json["fragmentation"]
+    assert found["idle_gpu_milli"] == 288_000
+    assert sum(found["causes"].values()) == pytest.approx(288_000)
+    for one in found["classes"]:
+        assert sum(one["causes"].values()) == 288_000
+
+
 @pytest.mark.parametrize(("name", "start"), [("c.png", b"\x89PNG"), ("c.svg", b"<?xml"), ("c.md", b"# Cluster")])
 def test_show_draws_into_a_file(planner: Command, made: Path, name: str, start: bytes) -> None:
     assert planner("cluster", "show", made, "--out", name).status == EXIT_DONE

@@ -159,6 +159,7 @@ FULL = {
     "weights": {"topology": 2, "proximity": 0, "fragmentation": 0.3, "packing": 0.4, "power": 0.5, "preemption": 0.6},
     "preempt": True,
     "priority": -7,
+    "power_cap_w": 90000.5,
 }
 
 
@@ -175,6 +176,7 @@ def test_every_setting_is_read_and_written_back(read: Read, document: dict[str, 
         ),
         preempt=True,
         priority=-7,
+        power_cap_w=90000.5,
     )
     assert first.placement == expected
     default = PlacementSettings()
@@ -196,6 +198,7 @@ def test_every_setting_is_read_and_written_back(read: Read, document: dict[str, 
         ({"weights": {"topology": -1}}, ("placement.weights.topology", "at least 0")),
         ({"weights": {"speed": 1}}, ("placement.weights.speed is not a known key",)),
         ({"weights": dict.fromkeys(FULL["weights"], 0)}, ("placement.weights", "all are 0")),  # type: ignore[call-overload]
+        ({"power_cap_w": -1}, ("placement.power_cap_w", "at least 0")),
         ({"preempt": "yes"}, ("placement.preempt", "true or false")),
         ({"priority": "high"}, ("placement.priority", "a whole number")),
         ({"qoss": "none"}, ("placement.qoss is not a known key",)),

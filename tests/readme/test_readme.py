@@ -15,6 +15,14 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(match[1], match[2]) for match in FENCE.finditer(TEXT)]
 MEASUREMENTS = "gpu,model,phase,tp,dp,ep,length,batch,ms\nH200,deepseek-v3,decode,1,32,32,4096,64,60\n"
 GPU_NUMA = "default: [0, 0, 0, 0, 1, 1, 1, 1]\n"
+NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
+    f"n{k},{cpus}000,393216,{gpus},{model}\n"
+    for k, (model, gpus, cpus) in enumerate([("G2", 8, 96), ("T4", 2, 104)] * 4)
+)
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n" + "".join(
+    f"p{k},{4 + 4 * (k % 3)}000,8192,{gpus},{milli},\n"
+    for k, (gpus, milli) in enumerate([(1, 1000), (1, 500), (0, 0), (1, 470), (2, 1000)] * 6)
+)
 TRACE = "arrival_s,input_tokens,output_tokens\n0,100,10\n1.5,2000,20\n2,300,0\n"
 
 
@@ -43,6 +51,8 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("workloads", "gpu_specs"):
         shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "trace.csv").write_text(TRACE)
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "pods.csv").write_text(PODS)
     (tmp_path / "measurements.csv").write_text(MEASUREMENTS)
     (tmp_path / "cluster-list.json").write_text(cluster_list())
     (tmp_path / "gpu-numa.yaml").write_text(GPU_NUMA)
@@ -69,6 +79,7 @@ def test_commands_run_in_order(checkout: Path) -> None:
     assert (checkout / "my-trace.yaml").is_file()
     assert (checkout / "runs/quickstart-placed/placement.csv").is_file()
     assert (checkout / "mine.yaml").is_file()
+    assert (checkout / "runs/policies/metrics.csv").is_file()
 
 
 def test_python_blocks_run(checkout: Path) -> None:

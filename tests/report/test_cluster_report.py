@@ -9,8 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
-from planner.domain import Cluster, ClusterNode, NodeGpu, NumaNode, PlacedPart, Pod, PodClass
+from planner.domain import (
+    Cluster,
+    ClusterNode,
+    Fragmentation,
+    FragmentCause,
+    NodeGpu,
+    NumaNode,
+    PlacedPart,
+    Pod,
+    PodClass,
+    TypicalPod,
+)
 from planner.report import cluster_document, cluster_figure, cluster_page, encode_figure
+from planner.report.cluster_fragments import MOST_CLASSES, causes_table
 from planner.report.cluster_panels import COLOURS, MOST_NODES
 from planner.report.cluster_state import crosses_sockets, fragments, summarize_cluster
 from planner.report.owners import Owner, by_level, owners_of
@@ -231,3 +243,35 @@ def test_the_summary_adds_up():
     assert found.gpus == 800
     assert found.idle == found.fragments[0].fit == 600
     assert sum(one.gpus for one in found.classes) == 200
+
+
+class TestCauses:
+    cause = FragmentCause(short_of_gpu=1500.0, short_of_both=40.0, usable=2460.0)
+    asked = TypicalPod(cpu_milli=8000, gpus=2, gpu_milli=1000, gpu_spec="", weight=3.0, popularity=0.75)
+    half = TypicalPod(cpu_milli=500, gpus=1, gpu_milli=500, gpu_spec="H20|H200", weight=1.0, popularity=0.25)
+    found = Fragmentation(
+        idle_gpu_milli=4000,
+        causes=cause,
+        classes=((half, FragmentCause(not_allowed=1000.0, usable=3000.0)), (asked, cause)),
+    )
+
+    def test_a_row_a_class_the_most_frequent_first(self):
+        page = cluster_page(SMALL, self.found)
+        assert "Of the 4 GPUs that are idle, where it is known which, the next pod cannot use **38 %**" in page
+        assert tables(page, "Fragmentation")[6:] == [
+            ["2 GPUs, 8 CPUs", "75 %", "2.5", "1.5", "0", "<0.1", "0"],
+            ["0.5 GPU, 0.5 CPUs, H20\\", "H200", "25 %", "3", "0", "0", "0", "1"],
+            ["**expected**", "", "2.5", "1.5", "0", "<0.1", "0"],
+        ]
+
+    def test_many_classes_are_counted(self):
+        many_kinds = tuple((replace(self.asked, gpus=k + 1), self.cause) for k in range(MOST_CLASSES + 3))
+        text = causes_table(replace(self.found, classes=many_kinds))
+        assert "| 3 further kinds | 20 % | – | – | – | – |" in text
+        assert len(text.splitlines()) == 2 + MOST_CLASSES + 2
+
+    def test_nothing_idle(self):
+        assert causes_table(replace(self.found, idle_gpu_milli=0)) == "No GPU is idle."
+        document = cluster_document(SMALL, self.found)["fragmentation"]
+        assert document["ratio"] == pytest.approx(0.385)
+        assert document["classes"][1]["causes"]["short_of_gpu"] == 1500

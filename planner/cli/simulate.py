@@ -1,0 +1,13 @@
+"""`planner simulate`: what becomes of pods that arrive at a cluster one by one."""
+
+import typer
+
+from planner.cli.simulate_cluster import command as cluster_command
+
+group = typer.Typer(help="Traces of pods on clusters, under online policies.", no_args_is_help=True)
+group.command("cluster")(cluster_command)
+
+
+@group.callback()
+def _group() -> None:
+    """Traces of pods on clusters, under online policies."""

@@ -1,0 +1,87 @@
+"""The cap on a cluster's power: islands keep their places in order until the next would draw more than is left.
+
+Watts are those of `states.state_of`: GPUs that are held at their highest draw, idle ones at rest, CPU packages.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from planner.domain import PlacementDemand, PlacementSettings, Shortfall
+from planner.errors import InputError
+from planner.placement.fleet import Occupancy
+from planner.placement.islands import largest_first
+from planner.placement.shortfalls import counted
+from planner.placement.sites import Site
+from planner.placement.states import Watts, watts_of
+
+ROUNDING_W = 1e-6
+
+
+def require_watts(settings: PlacementSettings, gpus: Sequence[str], watts: Watts) -> None:
+    """InputError where there is a cap and nobody says what GPUs of a type draw."""
+    unknown = [gpu for gpu in gpus if gpu not in watts]
+    if settings.power_cap_w and unknown:
+        raise InputError(
+            f"placement.power_cap_w: the watts of {unknown[0]} must be known; they are not.",
+            hint="Add idle_w and max_w to the GPU's specification, or leave out the cap.",
+        )
+
+
+def within_cap(
+    sites: Sequence[Site], occupancy: Occupancy, settings: PlacementSettings, gpus: Sequence[str], watts: Watts
+) -> tuple[list[Site], list[Shortfall]]:
+    """The sites that stay, and the shortfalls of the others, which have left `occupancy`.
+
+    All are lifted, then put back in the placer's order, those of the largest replicas first; from the first that would
+    exceed the cap on, only the islands before it stay. Nothing is lifted where all are within it.
+    """
+    cap = settings.power_cap_w
+    if not cap or watts_of(occupancy, gpus, watts) <= cap + ROUNDING_W:
+        return list(sites), []
+    for site in sites:
+        site.leave(occupancy)
+    drawn = watts_of(occupancy, gpus, watts)
+    order = sorted(sites, key=lambda site: largest_first(site.demand))
+    kept: set[str] = set()
+    told: dict[str, Shortfall] = {}
+    for site in order:
+        site.enter(occupancy)
+        asked = watts_of(occupancy, gpus, watts) - drawn
+        if told or drawn + asked > cap + ROUNDING_W:
+            site.leave(occupancy)
+            told[site.demand.island] = _shortfall(site.demand, asked, drawn, cap, watts)
+        else:
+            drawn += asked
+            kept.add(site.demand.island)
+    return [site for site in sites if site.demand.island in kept], [
+        told[site.demand.island] for site in sites if site.demand.island in told
+    ]
+
+
+def _shortfall(demand: PlacementDemand, asked: float, drawn: float, cap: float, watts: Watts) -> Shortfall:
+    left = cap - drawn
+    per_replica = asked / demand.replicas
+    remedies = [f"placement.power_cap_w {drawn + asked:.0f}: it would fit"]
+    whole = min(demand.replicas - 1, int(left // per_replica)) if left > 0 and per_replica > 0 else 0
+    if whole > 0:
+        gpus = counted(whole * demand.groups * demand.tp, "GPU")
+        remedies.append(f"fewer GPUs: about {whole:,} of {counted(demand.replicas, 'replica')} would fit ({gpus})")
+    remedies += _thriftier(demand, watts)
+    reason = f"{asked:,.0f} W are asked for, {max(left, 0):,.0f} W are left of the cap of {cap:,.0f} W"
+    return Shortfall(
+        island=demand.island,
+        gpu=demand.gpu,
+        gpus=demand.size,
+        resource="power",
+        reason=reason + (f"; {drawn:,.0f} W are drawn already" if left > 0 else f", which {drawn:,.0f} W exceed"),
+        remedies=tuple(remedies),
+    )
+
+
+def _thriftier(demand: PlacementDemand, watts: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The GPU type whose work adds least, where that is less."""
+    mine = watts[demand.gpu]
+    woken = {gpu: at_work - at_rest for gpu, (at_rest, at_work) in watts.items()}
+    less = sorted((w, gpu) for gpu, w in woken.items() if w < mine[1] - mine[0])
+    return [
+        f"GPUs that draw less: {gpu} adds {w:g} W a GPU, {demand.gpu} {mine[1] - mine[0]:g} W" for w, gpu in less[:1]
+    ]
