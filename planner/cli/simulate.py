@@ -3,9 +3,11 @@
 import typer
 
 from planner.cli.simulate_cluster import command as cluster_command
+from planner.cli.simulate_queue import command as queue_command
 
 group = typer.Typer(help="Traces of pods on clusters, under online policies.", no_args_is_help=True)
 group.command("cluster")(cluster_command)
+group.command("queue")(queue_command)
 
 
 @group.callback()

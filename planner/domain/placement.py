@@ -65,7 +65,7 @@ class PlacementSettings:
 
     `qos` of the islands of each phase; `cpus_per_gpu` whole cores and `memory_gb_per_gpu` that every GPU takes along
     (0: none). `tolerations`: taints that the islands' pods tolerate. `preempt`: whether preemptible pods of a priority
-    below `priority` may be evicted. `power_cap_w`: most watts of the nodes with GPUs of the plan's types once the islands
+    below `priority` may be evicted. `power_cap_w`: most watts of the nodes with GPUs of the plan's types once islands
     are placed, GPUs at work at their highest draw (0: no cap).
     """
 

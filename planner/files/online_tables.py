@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from planner.domain import Decision, OnlineRun
 
 METRICS_FILE = "metrics.csv"
+QUEUE_FILE = "queue.csv"
 METRICS_COLUMNS = (
     "policy",
     "seed",
@@ -43,6 +44,15 @@ def _metrics(policy: str, seed: int, run: OnlineRun) -> Iterator[Sequence[object
     for row in run.metrics:
         known = {"policy": policy, "seed": seed}
         yield [known[name] if name in known else _cell(getattr(row, name)) for name in METRICS_COLUMNS]
+
+
+def queue_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """queue.csv: a row a policy."""
+    return _table(header, ([_shown(value) for value in row] for row in rows))
+
+
+def _shown(value: object) -> object:
+    return _cell(value) if isinstance(value, float) else value
 
 
 def decisions_file(policy: str, seed: int) -> str:

@@ -19,8 +19,8 @@ NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
     f"n{k},{cpus}000,393216,{gpus},{model}\n"
     for k, (model, gpus, cpus) in enumerate([("G2", 8, 96), ("T4", 2, 104)] * 4)
 )
-PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n" + "".join(
-    f"p{k},{4 + 4 * (k % 3)}000,8192,{gpus},{milli},\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n" + "".join(
+    f"p{k},{4 + 4 * (k % 3)}000,8192,{gpus},{milli},,{60 * k},{60 * k + 1800}\n"
     for k, (gpus, milli) in enumerate([(1, 1000), (1, 500), (0, 0), (1, 470), (2, 1000)] * 6)
 )
 TRACE = "arrival_s,input_tokens,output_tokens\n0,100,10\n1.5,2000,20\n2,300,0\n"
