@@ -36,8 +36,8 @@ def command(
     policy: Annotated[
         list[str],
         typer.Option(
-            help="random, dotprod, gpuclustering, gpupacking, bestfit, fgd, pwr, or a mixture as pwr:0.1+fgd:0.9; "
-            "may be repeated.",
+            help="random, dotprod, gpuclustering, gpupacking, bestfit, fgd, pwr, adaptive, or a mixture as "
+            "pwr:0.1+fgd:0.9; may be repeated.",
             show_default=False,
         ),
     ],

@@ -56,11 +56,18 @@ def command(
     from planner.placement.arrivals import draw_tie_order
     from planner.placement.departures import lengthened, simulate_departures
     from planner.placement.typical_pods import target_workload
+    from planner.policy_study import too_large
 
     if out is not None:
         files.claim_folder(out, [QUEUE_FILE], force=force)
     mixes, power = inputs.policies_of(policy), inputs.power_table()
     found, asked = inputs.read_traces(nodes, pods, power)
+    strange = too_large(found, asked)
+    if strange:
+        screen.show_warning(
+            f"{pods}: {len(strange)} of {len(asked)} pods fit on no node, not even an empty one (the first is "
+            f"{strange[0].name}); they wait until they give up, and without backfilling nobody passes them."
+        )
     runs = [
         simulate_departures(
             found,

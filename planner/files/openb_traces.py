@@ -56,9 +56,13 @@ class _Row:
             number = float(cell)
         except ValueError:
             number = math.nan
-        if not math.isfinite(number):
-            raise self.fault(column, "must be seconds", "Mend or drop the row.")
+        if not abs(number) <= LONGEST_S:
+            raise self.fault(column, f"must be seconds, at most {LONGEST_S:g} either way", "Mend or drop the row.")
         return number
+
+
+LONGEST_S = 1e12
+"""Thirty thousand years: beyond, sums over time lose their meaning."""
 
 
 def read_trace_nodes(path: Path) -> tuple[TraceNode, ...]:

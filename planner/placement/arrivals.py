@@ -31,7 +31,13 @@ def draw_arrivals(
     asked = sum(pod.total_gpu_milli for pod in pods)
     shuffled = [by_name[k] for k in generator.permutation(len(by_name))]
     if asked >= target:
-        return _thinned(shuffled, asked, target, generator)
+        kept = _thinned(shuffled, asked, target, generator)
+        if not kept:
+            raise InputError(
+                f"arrivals: inflation must leave some pods (--inflate); {inflation:g} leaves none of {len(pods)}.",
+                hint="Raise it, or offer more nodes.",
+            )
+        return kept
     return (*shuffled, *_more(by_name, asked, target, generator))
 
 

@@ -35,6 +35,7 @@ from planner.placement.power_model import OPENB_POWER
 from planner.placement.score_board import NOWHERE
 
 J_PER_KWH = 3.6e6
+LONGEST_FACTOR = 1_000_000
 
 
 def simulate_departures(
@@ -74,8 +75,11 @@ def simulate_departures(
 
 def lengthened(pods: Iterable[TracePod], factor: float) -> tuple[TracePod, ...]:
     """The pods with stays of so many times their length: openb at its own times fills a hundredth of its cluster."""
-    if not 0 < factor < inf:
-        raise InputError(f"stays: the factor must be a number above 0; came {factor:g}.", hint="Give 1 for no change.")
+    if not 0 < factor <= LONGEST_FACTOR:
+        raise InputError(
+            f"stays: the factor (--stretch) must be a number above 0, at most {LONGEST_FACTOR:,}; came {factor:g}.",
+            hint="Give 1 for no change.",
+        )
     return tuple(
         replace(pod, deletion_s=pod.creation_s + factor * (pod.deletion_s - pod.creation_s))
         if pod.creation_s is not None and pod.deletion_s is not None
@@ -147,7 +151,8 @@ class _Loop:
         for pod in pods:
             guest = _Guest(len(self.guests), pod, self.simulation.board.class_of(pod), time_s)
             self.guests.append(guest)
-            if (self.waiting and not self.settings.backfill) or not self._try(guest):
+            behind = self.waiting and not self.settings.backfill and self.settings.most_wait_s != 0
+            if behind or not self._try(guest):  # where none waits, nobody stands in front of anybody
                 self.waiting.append(guest)
         # a pod that came and went at once, or may not wait, is dealt with before the moment is noted
         if self._deadline_s() <= time_s:

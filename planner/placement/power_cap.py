@@ -72,7 +72,8 @@ def _shortfall(demand: PlacementDemand, asked: float, drawn: float, cap: float, 
         gpu=demand.gpu,
         gpus=demand.size,
         resource="power",
-        reason=reason + (f"; {drawn:,.0f} W are drawn already" if left > 0 else f", which {drawn:,.0f} W exceed"),
+        reason=reason
+        + (f"; {drawn:,.0f} W are drawn already" if left > 0 else f"; {drawn:,.0f} W are drawn already, before it"),
         remedies=tuple(remedies),
     )
 

@@ -310,7 +310,7 @@ def test_orders_of_other_traces(planner: Command) -> None:
         (("--policy", "fgd", "--seeds", "0-4294967295"), "--seeds: must be at most 1000"),
         (("--policy", "fgd", "--inflate", "0"), "inflate: must be above 0 and at most 100; came 0"),
         (("--policy", "fgd", "--inflate", "nan"), "inflate: must be above 0"),
-        (("--policy", "fgd", "--inflate", "1e-9"), "arrivals: must hold at least one pod"),
+        (("--policy", "fgd", "--inflate", "1e-9"), "arrivals: inflation must leave some pods"),
         (("--policy", "fgd", "--arrivals", "a.csv"), "--arrivals: a given order belongs to one seed; --seeds has 10"),
         (("--policy", "fgd", "--tie-order", "t.csv"), "--tie-order: a given order belongs to one seed"),
         (("--policy", "fgd", "--arrivals", "a.csv", "--inflate", 1), "--inflate: goes with drawn arrivals only"),

@@ -58,3 +58,28 @@ def test_a_trace_without_times_is_refused(planner: Command) -> None:
     answer = planner("simulate", "queue", *TRACE, "--policy", "fgd")
     assert answer.status == EXIT_BAD_INPUT
     assert "creation" in answer.err
+
+
+def test_where_none_waits_nobody_stands_in_front_of_anybody(planner: Command) -> None:
+    """A pod that fits nowhere fails at once; the small one behind it runs."""
+    big = trace_pods(9)[8] | {"name": "big", "gpu_spec": "T4", "creation_time": 0, "deletion_time": 10}
+    small = trace_pods(2)[1] | {"name": "small", "gpu_spec": "", "creation_time": 0, "deletion_time": 10}
+    write_rows("pods.csv", [big, small])
+    options = ("--policy", "fgd", "--no-backfill", "--longest-wait-s", 0, "--json")
+    answer = planner("simulate", "queue", *TRACE, *options)
+    assert (answer.json[0]["ran"], answer.json[0]["failed"]) == (1, 1)
+    assert "1 of 2 pods fit on no node" in answer.err
+
+
+@pytest.mark.parametrize("stretch", ["1e307", "nan"])
+def test_stays_beyond_measure_are_refused(planner: Command, stretch: str) -> None:
+    answer = planner("simulate", "queue", *TRACE, "--policy", "fgd", "--stretch", stretch)
+    assert answer.status == EXIT_BAD_INPUT
+    assert "--stretch" in answer.err
+
+
+def test_times_beyond_measure_are_refused(planner: Command) -> None:
+    write_rows("pods.csv", [pod | {"creation_time": "-1e308", "deletion_time": 10} for pod in trace_pods(3)])
+    answer = planner("simulate", "queue", *TRACE, "--policy", "fgd")
+    assert answer.status == EXIT_BAD_INPUT
+    assert "pods.csv: row 1" in answer.err

@@ -232,7 +232,7 @@ def test_what_has_no_times() -> None:
         on_one_node(1, [replace(pod, creation_s=None)], QueueSettings())
     with pytest.raises(InputError, match="deletion time must not be before its creation at 5 s; came 3 s"):
         on_one_node(1, [replace(pod, deletion_s=3.0)], QueueSettings())
-    with pytest.raises(InputError, match="the factor must be a number above 0; came 0"):
+    with pytest.raises(InputError, match="must be a number above 0, at most 1,000,000; came 0"):
         lengthened([pod], 0.0)
     assert lengthened([pod, replace(pod, deletion_s=None)], 2.5) == (
         replace(pod, deletion_s=15.0),

@@ -107,5 +107,5 @@ def test_what_cannot_be_compared(change: Callable[[PolicyStudy], PolicyStudy], s
 
 
 def test_faults_come_back_from_other_processes() -> None:
-    with pytest.raises(InputError, match="arrivals: must hold at least one pod"):
+    with pytest.raises(InputError, match="arrivals: inflation must leave some pods"):
         list(run_study(replace(STUDY, inflation=1e-9), processes=2))
