@@ -38,10 +38,6 @@ class _Packing:
         """The fullest GPU that fits a part of one; whole GPUs: the first idle ones."""
         return best_fit(state.gpu_left, pod)
 
-    def scores(self, state: NodeState) -> Reals:
-        """For every class of pods."""
-        raise NotImplementedError
-
     def _rounded(self, scores: Reals) -> Reals:
         return np.trunc(scores) if self.semantics is Semantics.REFERENCE else scores
 

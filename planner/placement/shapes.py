@@ -61,7 +61,6 @@ class GroupKind:
     qos: Qos
 
 
-@cache
 def offered(shape: Shape, free_gpus: Counts, free_cores: Counts, kind: GroupKind) -> Counts:
     """a: where alignment binds, every GPU finds its cores in its own NUMA node."""
     if not (kind.qos.binds and kind.cores_per_gpu and shape.lists_cores):
