@@ -6,6 +6,7 @@ from planner.domain.cluster import (
     MOST_GPUS_OF_A_NODE,
     Cluster,
     ClusterNode,
+    DisruptionBudget,
     FlexTopo,
     Nic,
     NodeGpu,
@@ -72,6 +73,7 @@ from planner.domain.placement import (
 )
 from planner.domain.plan import Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
 from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
+from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.scenario import (
     AssignmentSettings,
@@ -131,6 +133,7 @@ __all__ = [
     "CurrentIsland",
     "Decision",
     "DepartureRun",
+    "DisruptionBudget",
     "Duty",
     "Encoding",
     "Estimate",
@@ -195,6 +198,7 @@ __all__ = [
     "PodClass",
     "PowerFormula",
     "PowerTable",
+    "Preemptor",
     "Price",
     "Proposal",
     "Proposed",
@@ -234,6 +238,10 @@ __all__ = [
     "TypicalPod",
     "Vertex",
     "Victim",
+    "VictimMethod",
+    "VictimRule",
+    "VictimSet",
+    "VictimSettings",
     "WaitFigures",
     "WarmStart",
     "Workload",

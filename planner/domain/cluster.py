@@ -82,6 +82,7 @@ class Pod:
     node takes no further GPU work. `cores` are pinned core ids (none: it floats, and only its request `cpus` counts).
     `checkpoint_age_s`: work that an eviction would lose (None: nothing is known). `node_selector`: labels that its node
     must have; `anti_affinity`: pods of one such group never share a node. A `locked` pod is never moved or evicted.
+    `age_s`: since it started (None: not known). `disruption_budget`: of the cluster's, the one that it counts in.
     """
 
     name: str
@@ -99,6 +100,8 @@ class Pod:
     node_selector: tuple[tuple[str, str], ...] = ()
     anti_affinity: str = ""
     locked: bool = False
+    age_s: float | None = None
+    disruption_budget: str = ""
 
     @property
     def key(self) -> str:
@@ -117,6 +120,14 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DisruptionBudget:
+    """How many of its pods may be evicted now (status.disruptionsAllowed of a PodDisruptionBudget)."""
+
+    name: str
+    allowed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """Nodes and the pods on them. `notes`: what an import assumed, in words."""
 
@@ -125,6 +136,7 @@ class Cluster:
     pods: tuple[Pod, ...] = ()
     core_group_size: int = CORE_GROUP_SIZE
     notes: tuple[str, ...] = ()
+    disruption_budgets: tuple[DisruptionBudget, ...] = ()
 
     @property
     def gpus(self) -> dict[str, int]:
