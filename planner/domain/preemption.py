@@ -86,7 +86,9 @@ class VictimSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VictimSet:
     """One way to make room: pods that go (keys, in the order in which to evict them), and the GPUs that the preemptor
-    then takes. `spare_gpus`: GPUs that come free beyond those. `lost_gpu_s` since the last checkpoints."""
+    then takes. `spare_gpus`: GPUs that come free beyond those. `lost_gpu_s` since the last checkpoints (unknown: 0).
+    `priority_sum` of the pods as they state them; `score` counts them from the cluster's lowest, where that is below 1.
+    """
 
     node: str
     pods: tuple[str, ...]

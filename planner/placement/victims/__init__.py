@@ -1,0 +1,114 @@
+"""Who has to go so that a pod of a higher priority can come.
+
+Doors: `victims_of` (every set of least size, node by node), `best_victims` (the best of them), `standard_preemption`
+(Gödel's, the baseline) and `lost_work_victims` (SpotGPU's). `Machines` is the state that they look at.
+"""
+
+from collections.abc import Collection
+from typing import Literal
+
+import numpy as np
+
+from planner.domain import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
+from planner.errors import InputError
+from planner.placement.victims.candidates import Question
+from planner.placement.victims.lost_work import cheapest_victims
+from planner.placement.victims.machines import Machines
+from planner.placement.victims.mask_search import mask_best, mask_sets
+from planner.placement.victims.ranking import best_of, victim_set
+from planner.placement.victims.standard import reprieved, standard_victims
+from planner.placement.victims.subsets import Sets, imp_sets, naive_sets
+
+__all__ = ["Machines", "best_victims", "lost_work_victims", "standard_preemption", "victims_of"]
+
+
+def victims_of(
+    machines: Machines,
+    preemptor: Preemptor,
+    settings: VictimSettings,
+    *,
+    method: VictimMethod = VictimMethod.MASKS,
+    exclude: Collection[str] = (),
+) -> dict[int, Sets]:
+    """Node -> its sets of victims of least size, as numbers of pods; nodes that cannot make room are absent.
+
+    A node on which the preemptor fits as things are has the empty set. `standard` gives one set a node, which is
+    inclusion-minimal and knows no topology. `exclude`: keys of pods that are somebody's victims already.
+    Raises InputError for a preemptor without GPUs or larger than every node.
+    """
+    question = Question.of(machines, preemptor, settings, exclude)
+    if method is VictimMethod.MASKS:
+        return mask_sets(question)
+    found = ((node, _sets_of(question, node, method)) for node in question.nodes)
+    return {node: sets for node, sets in found if sets}
+
+
+def best_victims(
+    machines: Machines,
+    preemptor: Preemptor,
+    settings: VictimSettings,
+    method: VictimMethod = VictimMethod.MASKS,
+    *,
+    exclude: Collection[str] = (),
+) -> VictimSet | None:
+    """The best set over all nodes (`settings.rule`), with nobody in it where the preemptor fits; None: no room at all.
+
+    `standard` looks at all nodes, pods by start. Raises InputError as `victims_of` does.
+    """
+    question = Question.of(machines, preemptor, settings, exclude)
+    if method is VictimMethod.STANDARD:
+        return standard_victims(question, everywhere=True, by_start=True, rng=None)
+    if method is VictimMethod.MASKS:
+        best = mask_best(question)
+    else:
+        best = best_of(question, {node: _sets_of(question, node, method) for node in question.nodes})
+    return None if best is None else victim_set(question, *best)
+
+
+def standard_preemption(
+    machines: Machines,
+    preemptor: Preemptor,
+    *,
+    policy: Literal["random", "best"] = "random",
+    tie: Literal["key", "start"] = "start",
+    rng: np.random.Generator | None = None,
+    settings: VictimSettings | None = None,
+    exclude: Collection[str] = (),
+) -> VictimSet | None:
+    """Gödel's preemption; None where no node can make room.
+
+    `random` stops at the first node of a random order that can, `best` looks at all. `tie="key"`: as if all pods had
+    started at once, so that rank and key order pods of equal priority. Of `settings`, the protection window counts.
+    `rng` draws the order of nodes (without it, `best` keeps their own). Raises InputError as `victims_of` does, and
+    for `random` without `rng`.
+    """
+    if policy == "random" and rng is None:
+        raise InputError(
+            "standard_preemption: rng: must be given for the random candidate policy.",
+            hint="Pass numpy.random.default_rng(seed), or ask for the policy best.",
+        )
+    question = Question.of(machines, preemptor, settings or VictimSettings(), exclude)
+    return standard_victims(question, everywhere=policy == "best", by_start=tie == "start", rng=rng)
+
+
+def lost_work_victims(
+    machines: Machines,
+    preemptor: Preemptor,
+    *,
+    prune: bool = True,
+    settings: VictimSettings | None = None,
+    exclude: Collection[str] = (),
+) -> VictimSet | None:
+    """SpotGPU's victims: on the node where the least work is lost, the cheapest until there is room; None: nowhere.
+
+    Of `settings`, the protection window counts. Raises InputError as `victims_of` does.
+    """
+    rule = settings or VictimSettings(rule=VictimRule.LOST_WORK)
+    return cheapest_victims(Question.of(machines, preemptor, rule, exclude), prune=prune)
+
+
+def _sets_of(question: Question, node: int, method: VictimMethod) -> Sets:
+    if method is VictimMethod.STANDARD:
+        going = reprieved(question, node)
+        return () if going is None else (going,)
+    return imp_sets(question, node) if method is VictimMethod.IMP else naive_sets(question, node)

@@ -1,0 +1,219 @@
+"""The sets of least size from target sets of GPUs, for all nodes at once: the answers of IMP without trying subsets.
+
+| symbol | meaning | source |
+|---|---|---|
+| G | a target set of g GPUs (`target_masks`); it is out where a GPU of it belongs to a pod that may not go | facts, 3 |
+| owners(G) | the pods that hold GPUs of G, as the set of their leads | same |
+| k | min over G of \\|owners(G)\\| on a node | same |
+| pair | a node and a G with \\|owners(G)\\| = k | |
+
+A set s makes room if and only if some G has owners(G) ⊆ s, and CPUs, memory and budgets allow s. So no set is smaller
+than k, and one of size k that makes room is owners(G) of its G: where some pair's owners free enough CPUs and memory
+within the budgets, those of all such pairs are the sets of least size, and k* = k. Where k > 0 of them free too little,
+or break a budget, k* may be larger: such nodes are completed one by one (`completions`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.domain import VictimRule
+from planner.placement.victims.candidates import Question
+from planner.placement.victims.completions import completed_sets
+from planner.placement.victims.machines import NOBODY, Array
+from planner.placement.victims.ranking import Standing, level_values, names_of, score, standing
+from planner.placement.victims.subsets import Sets
+from planner.placement.victims.target_masks import Targets, targets_of
+
+CELLS = 2**18
+"""Targets × nodes of a chunk: temporaries stay in the cache."""
+NEVER = 255
+
+Ranked = tuple[tuple[object, ...], int, tuple[int, ...]]
+"""A set to compare: its place (lowest first), node and pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs (P,) that make room: number of the node, number of the target, owners as bits of their leads; `members`
+    (W, P) are those bits apart. `hard`: nodes (numbers) that pairs alone cannot answer."""
+
+    targets: Targets
+    node: Array
+    target: Array
+    bits: Array
+    members: Array
+    hard: Array
+
+    def total(self, at: Array) -> Array:
+        """(P,) Sum over the owners of what is kept at leads."""
+        found: Array = np.multiply(self.members, at.take(self.node, axis=1)).sum(axis=0)
+        return found
+
+    def keep(self, which: Array) -> "Pairs":
+        """Some of the pairs."""
+        return Pairs(
+            self.targets, self.node[which], self.target[which], self.bits[which], self.members[:, which], self.hard
+        )
+
+
+def mask_sets(question: Question) -> dict[int, Sets]:
+    """Node -> its sets of least size, as numbers of pods; nodes ascending."""
+    found: dict[int, Sets] = {}
+    for pairs in _all_pairs(question):
+        of_node: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+        for node, bits in zip(pairs.node.tolist(), pairs.bits.tolist(), strict=True):
+            of_node[node].add(_pods(question, node, bits))
+        found.update((node, tuple(sorted(sets))) for node, sets in of_node.items())
+        found.update((node, sets) for node in pairs.hard.tolist() if (sets := completed_sets(question, node)))
+    return dict(sorted(found.items()))
+
+
+def mask_best(question: Question) -> tuple[int, tuple[int, ...]] | None:
+    """The best set over all nodes: (node, pods)."""
+    best: Ranked | None = None
+    hard: list[int] = []
+    for pairs in _all_pairs(question):
+        ranked = _best_pair(question, pairs)
+        hard += pairs.hard.tolist()
+        if ranked is not None and (best is None or ranked < best):
+            best = ranked
+    if best is None or best[2]:  # on a hard node somebody has to go
+        best = min((one for one in (best, _best_hard(question, hard)) if one is not None), default=None)
+    return None if best is None else best[1:]
+
+
+def _all_pairs(question: Question) -> Iterator[Pairs]:
+    preemptor = question.preemptor
+    for layout, nodes in question.machines.groups(preemptor.gpu):
+        targets = targets_of(layout, preemptor.gpus, preemptor.qos)
+        if not targets:
+            continue
+        step = max(256, CELLS // len(targets))
+        for start in range(0, len(nodes), step):
+            yield _pairs(question, targets, nodes[start : start + step])
+
+
+def _pairs(question: Question, targets: Targets, nodes: Array) -> Pairs:
+    machines = question.machines
+    first, last = int(nodes[0]), int(nodes[-1]) + 1
+    if last - first == len(nodes):  # neighbours, as a rule: no copies
+        owner, lead_bit = machines.owner[:, first:last], machines.lead_bit[:, first:last]
+    else:
+        owner, lead_bit = machines.owner.take(nodes, axis=1), machines.lead_bit.take(nodes, axis=1)
+    owners = lead_bit[targets.positions[:, 0]]
+    for column in targets.positions.T[1:]:
+        owners |= lead_bit[column]
+    counts = np.bitwise_count(owners)
+    barred = _packed(~question.eligible.take(owner, mode="wrap"), lead_bit.dtype)
+    masks = targets.masks.astype(lead_bit.dtype)
+    counts[(masks[:, None] & barred) != 0] = NEVER
+    least = counts.min(axis=0)
+    target, at = np.nonzero((counts == least) & (least != NEVER))
+    bits = owners[target, at]
+    members = (bits >> np.arange(machines.width, dtype=bits.dtype)[:, None]) & bits.dtype.type(1)
+    pairs = Pairs(targets, nodes[at], target, bits, members, nodes[:0])
+    allowed = _allowed(question, pairs)
+    if allowed is None:
+        return pairs
+    answered = np.zeros(len(nodes), dtype=bool)
+    answered[at[allowed]] = True
+    hard = nodes[(least != NEVER) & ~answered]
+    kept = pairs.keep(allowed)
+    return Pairs(targets, kept.node, kept.target, kept.bits, kept.members, hard)
+
+
+def _packed(flags: Array, kind: np.dtype[np.generic]) -> Array:
+    """(N,) Bits of (W, N) flags, the lowest position first."""
+    packed = np.packbits(flags, axis=0, bitorder="little")
+    if kind == np.uint8:
+        return packed[0] if len(packed) else np.zeros(flags.shape[1], dtype=np.uint8)
+    found: Array = packed[0].astype(np.uint16) | packed[1].astype(np.uint16) << 8
+    return found
+
+
+def _allowed(question: Question, pairs: Pairs) -> Array | None:
+    """(P,) Whether a pair's owners free enough and break no budget; None: nothing binds."""
+    machines, allowed = question.machines, None
+    for wanted, free, at in (
+        (question.cpus, machines.free_cpus, machines.cpus_at),
+        (question.memory, machines.free_memory, machines.memory_at),
+    ):
+        if wanted:
+            enough = pairs.total(at) >= wanted - free[pairs.node]
+            allowed = enough if allowed is None else allowed & enough
+    if len(machines.allowed):
+        kept = _within_budgets(question, pairs)
+        allowed = kept if allowed is None else allowed & kept
+    return allowed
+
+
+def _within_budgets(question: Question, pairs: Pairs) -> Array:
+    machines = question.machines
+    budgets = np.where(pairs.members != 0, machines.budget_at.take(pairs.node, axis=1), NOBODY)
+    limits = np.append(machines.allowed, machines.width)  # the last: of pods without a budget
+    within: Array = np.ones(len(pairs.node), dtype=bool)
+    for row in budgets:
+        taken = (budgets == row).sum(axis=0)
+        within &= (row == NOBODY) | (taken <= limits[row])
+    return within
+
+
+def _best_pair(question: Question, pairs: Pairs) -> Ranked | None:
+    if not len(pairs.node):
+        return None
+    machines, settings = question.machines, question.settings
+    if not pairs.bits.all():  # somewhere it fits as things are
+        pairs = pairs.keep(pairs.bits == 0)
+    counts = np.bitwise_count(pairs.bits).astype(np.int64)
+    sigma = np.maximum(pairs.total(machines.priority_at) + question.shift * counts, 1)
+    lost = 0 if settings.rule is VictimRule.SCORE else pairs.total(machines.lost_at)
+    values = np.array(level_values(settings, question.preemptor.qos))
+    scores = score(settings, sigma, values[pairs.targets.levels[pairs.target]], lost)
+    first = np.flatnonzero(scores == scores.max())
+    pairs, sigma = pairs.keep(first), sigma[first]
+    counts = counts[first] * (settings.rule is VictimRule.LOST_WORK)
+    alive, place = _lowest((counts, _over_freed(question, pairs), sigma, pairs.node))
+    node = place[-1]
+    sets = {_pods(question, node, int(bits)) for bits in pairs.bits[alive]}
+    names, going = min((names_of(question, going), going) for going in sets)
+    return (bool(going), -float(scores[first[0]]), *place, names), node, going
+
+
+def _lowest(ranks: Sequence[Array]) -> tuple[Array, list[int]]:
+    """Where ranks, one after the other, are least, and what they are there."""
+    alive, place = np.arange(len(ranks[0])), []
+    for rank in ranks:
+        left = rank[alive]
+        least = left.min()
+        alive = alive[left == least]
+        place.append(int(least))
+    return alive, place
+
+
+def _over_freed(question: Question, pairs: Pairs) -> Array:
+    """(P,) GPUs that the owners free beyond those of the target."""
+    machines = question.machines
+    masks = pairs.targets.masks[pairs.target]
+    held = _packed(machines.owner.take(pairs.node, axis=1) != NOBODY, machines.lead_bit.dtype)
+    over: Array = pairs.total(machines.gpus_at) - np.bitwise_count(masks & held)
+    return over
+
+
+def _best_hard(question: Question, nodes: Sequence[int]) -> Ranked | None:
+    best: Ranked | None = None
+    for node in nodes:
+        for going in completed_sets(question, node):
+            place: Standing | None = standing(question, node, going)
+            assert place is not None  # every completed set frees a target
+            ranked: Ranked = (bool(going), *place, names_of(question, going)), node, going
+            if best is None or ranked < best:
+                best = ranked
+    return best
+
+
+def _pods(question: Question, node: int, bits: int) -> tuple[int, ...]:
+    owner = question.machines.owner
+    return tuple(sorted(int(owner[k, node]) for k in range(bits.bit_length()) if bits >> k & 1))

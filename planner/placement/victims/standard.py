@@ -1,0 +1,90 @@
+"""Gödel's standard preemption: drain a node, then let pods back in, the most important first; no topology.
+
+| step | rule | source |
+|---|---|---|
+| order | ascending (priority, later start first, rank and key); reprieved from its end | preemption.go |
+| random | nodes are looked at in a random order until one can hold the pod | factory.go, candidate policy |
+| best | all nodes, then: no victims; lowest highest priority; lowest Σ(priority + 2^31), so fewer victims first; \
+fewest victims; latest start of the earliest-started among the most important victims; first looked at | same |
+
+The result is inclusion-minimal, one set a node. The pod then gets the lowest free GPUs.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.domain import VictimSet
+from planner.placement.victims.candidates import Question
+from planner.placement.victims.machines import Held
+from planner.placement.victims.ranking import victim_set
+
+PRIORITY_OFFSET = 2**31
+
+
+def reprieved(question: Question, node: int, *, by_start: bool = True) -> tuple[int, ...] | None:
+    """The victims of one node, most important first; None where even all that may go would not make room."""
+    if question.has_room(node, ()):
+        return ()
+    candidates = _potential(question, node, by_start=by_start)
+    if not question.has_room(node, candidates):
+        return None
+    going = candidates[::-1]
+    for pod in tuple(going):
+        spared = [other for other in going if other != pod]
+        if question.has_room(node, spared):
+            going = spared
+    return tuple(going)
+
+
+def standard_victims(
+    question: Question, *, everywhere: bool, by_start: bool, rng: np.random.Generator | None
+) -> VictimSet | None:
+    """The node that the candidate policy settles on, with its victims; `rng` draws the order of nodes."""
+    nodes = question.nodes
+    if rng is not None:
+        nodes = [nodes[k] for k in rng.permutation(len(nodes))]
+    best: tuple[tuple[object, ...], int, tuple[int, ...]] | None = None
+    for node in nodes:
+        going = reprieved(question, node, by_start=by_start)
+        if going is None:
+            continue
+        if not everywhere:
+            return victim_set(question, node, going, lowest=True)
+        key = _node_order([question.machines.pod(pod) for pod in going], by_start=by_start)
+        if best is None or key < best[0]:
+            best = key, node, going
+    return None if best is None else victim_set(question, best[1], best[2], lowest=True)
+
+
+def _potential(question: Question, node: int, *, by_start: bool) -> list[int]:
+    """The least important first; of a budget that allows fewer, the least important ones."""
+    machines = question.machines
+
+    def place(pod: int) -> tuple[int, float, int, str]:
+        held = machines.pod(pod)
+        return held.priority, held.age_s if by_start else 0.0, held.rank, held.key
+
+    pods = sorted(question.candidates(node), key=place)
+    if not len(machines.allowed):
+        return pods
+    left = machines.allowed.tolist()
+    kept = []
+    for pod in pods:
+        budget = machines.pod(pod).budget
+        if budget >= 0:
+            if not left[budget]:
+                continue
+            left[budget] -= 1
+        kept.append(pod)
+    return kept
+
+
+def _node_order(pods: Sequence[Held], *, by_start: bool) -> tuple[object, ...]:
+    """Lowest first."""
+    if not pods:
+        return (False,)
+    highest = pods[0].priority
+    offset_sum = sum(pod.priority + PRIORITY_OFFSET for pod in pods)
+    oldest = max(pod.age_s for pod in pods if pod.priority == highest) if by_start else 0.0
+    return True, highest, offset_sum, len(pods), oldest
