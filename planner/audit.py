@@ -135,10 +135,13 @@ def _totals(plan: Plan) -> Iterator[str]:
 
 
 def _searched_rps(plan: Plan) -> float:
-    """The rate that the search saw: before placement, unless it placed every layout."""
-    if plan.placement is None or plan.scenario.objective.kind is ObjectiveKind.PLACED:
+    """The rate that the search saw: before placement, or after and less what lost work counts if it placed layouts."""
+    if plan.placement is None:
         return plan.throughput_rps
-    return plan.placement.unplaced_rps
+    if plan.scenario.objective.kind is not ObjectiveKind.PLACED:
+        return plan.placement.unplaced_rps
+    judged_rps = plan.placement.judged_rps
+    return plan.throughput_rps if judged_rps is None else judged_rps
 
 
 def _several_goals(plan: Plan) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from planner.domain import CORE_GROUP_SIZE, Cluster, ClusterNode, Pod, require_sound
@@ -12,6 +13,8 @@ from planner.files.gpu_specs import load_gpu_specs
 from planner.files.host_probes import read_host
 from planner.files.import_maps import read_devices, read_gpu_numa
 from planner.files.kubectl_lists import KubectlLists, read_kubectl
+from planner.files.kubectl_times import RULE as TIME_RULE
+from planner.files.kubectl_times import parse_time
 from planner.files.node_resource_topologies import read_node_resource_topologies
 from planner.files.sections import NAME_PATTERN
 from planner.placement import flextopo
@@ -35,6 +38,7 @@ class ClusterSources:
     """Where a cluster is described. `hosts`: node and folder of its probes; `levels`: level and label of its switches.
 
     `gpu_types`: product and the planner's type. `gpu_numa`, `devices`: the user's files (see `files.import_maps`).
+    `taken_at`: when the kubectl lists were taken ("": at the latest time that is told in them).
     """
 
     name: str = "imported"
@@ -46,13 +50,14 @@ class ClusterSources:
     gpu_types: tuple[tuple[str, str], ...] = ()
     gpu_numa: Path | None = None
     devices: Path | None = None
+    taken_at: str = ""
     core_group_size: int = CORE_GROUP_SIZE
 
 
 def import_cluster(sources: ClusterSources) -> Cluster:
     """The cluster that the sources describe together. InputError names the object and the field that is wrong."""
     _require_usable(sources)
-    lists = read_kubectl(sources.kubectl)
+    lists = read_kubectl(sources.kubectl, _taken(sources))
     topologies = _topologies(sources)
     by_node = _by_node(topologies, lists, sources)
     specs = load_gpu_specs()
@@ -71,6 +76,7 @@ def import_cluster(sources: ClusterSources) -> Cluster:
         pods=tuple(sorted(pods, key=lambda pod: pod.key)),
         core_group_size=sources.core_group_size,
         notes=_told(notes),
+        disruption_budgets=lists.disruption_budgets,
     )
     require_sound(cluster, f"cluster {sources.name}")
     return cluster
@@ -102,6 +108,18 @@ def _require_usable(sources: ClusterSources) -> None:
                 hint="For example --gpu-type NVIDIA-H200-NVL=H200.",
             )
     _require_levels(sources)
+
+
+def _taken(sources: ClusterSources) -> datetime | None:
+    if not sources.taken_at:
+        return None
+    try:
+        return parse_time(sources.taken_at)
+    except ValueError:
+        raise InputError(
+            f"--taken-at: must be {TIME_RULE}; came {sources.taken_at!r}.",
+            hint="Leave it out for the latest time told.",
+        ) from None
 
 
 def _require_once(names: list[str], option: str) -> None:

@@ -26,7 +26,7 @@ from planner.feasibility import nothing_found, require_context, require_few_rang
 from planner.goodput import service_of
 from planner.judging import judge
 from planner.layouts import find_layout
-from planner.placement import violations
+from planner.placement import EvictionTerms, violations
 from planner.placing import demands_of, placed_layout
 from planner.provenance import estimates_of, provenance_of
 from planner.sensitivity import sensitivity_of
@@ -137,7 +137,7 @@ def _require_room(finished: Plan) -> None:
         demands_of(finished),
         replace(placement, shortfalls=()),
         tolerations=settings.tolerations,
-        priority=settings.priority,
+        evictions=EvictionTerms.of(settings),
     )
     if told:
         raise InconsistentPlanError(

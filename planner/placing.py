@@ -86,7 +86,8 @@ class Placed:
 
 
 def judge_placed(table: PerformanceTable, layout: Layout, terms: PlacingTerms) -> Evaluation:
-    """The rate of a layout once its islands lie on nodes; those that find no room serve nothing.
+    """The rate of a layout once its islands lie on nodes, less what the work that evictions lose counts; islands that
+    find no room serve nothing.
 
     The assignment is that of before, from which the placement follows.
     """
@@ -96,12 +97,23 @@ def judge_placed(table: PerformanceTable, layout: Layout, terms: PlacingTerms) -
         return found
     try:
         placed = placed_layout(table, layout, found.assignment, terms)
-        found = replace(found, throughput_rps=placed.assignment.throughput_rps)
+        rps, judged_rps = placed.assignment.throughput_rps, placed.placement.judged_rps
+        found = replace(found, throughput_rps=rps if judged_rps is None else judged_rps)
+        if not found.throughput_rps > 0:
+            found = replace(found, throughput_rps=0.0, assignment=None, error=_not_worth(placed.placement))
     except InfeasibleError as error:
         found = replace(found, throughput_rps=0.0, assignment=None, error=error.message)
     except Exception as error:  # noqa: BLE001  (one layout must not end the search; the reason is recorded)
         found = broken_off(layout, error)
     return replace(found, cpu_s=time.process_time() - start)
+
+
+def _not_worth(placement: Placement) -> str:
+    lost = sum(victim.lost_gpu_hours or 0.0 for victim in placement.victims)
+    return (
+        f"placement: its {placement.placed_rps:.6g} requests/s count less than the {lost:.3g} GPU-hours and more that "
+        "its evictions lose (placement.lost_gpu_hour_rps)"
+    )
 
 
 def placed_layout(table: PerformanceTable, layout: Layout, assignment: Assignment, terms: PlacingTerms) -> Placed:
@@ -124,12 +136,26 @@ def placed_layout(table: PerformanceTable, layout: Layout, assignment: Assignmen
     for island, kind in zip(islands, classes, strict=True):
         names[kind, island.duty.phase].append(island.name)
     return Placed(
-        placement=replace(placement, unplaced_rps=assignment.throughput_rps, placed_rps=found.throughput_rps),
+        placement=replace(
+            placement,
+            unplaced_rps=assignment.throughput_rps,
+            placed_rps=found.throughput_rps,
+            judged_rps=_judged_rps(placement, found.throughput_rps, terms),
+        ),
         layout=placed,
         table=priced,
         assignment=found,
         names={key: tuple(listed) for key, listed in names.items()},
     )
+
+
+def _judged_rps(placement: Placement, placed_rps: float, terms: PlacingTerms) -> float | None:
+    weight = terms.settings.lost_gpu_hour_rps
+    if not weight:
+        return None
+    pods = {pod.key: pod for pod in terms.fleet.cluster.pods} if placement.victims else {}
+    lost = (terms.settings.lost_gpu_hours(pods[victim.pod]) for victim in placement.victims)
+    return placed_rps - weight * sum(hours or 0.0 for hours in lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +181,14 @@ def _demands(islands: Sequence[_Island], assignment: Assignment, settings: Place
         parallel = island.performance.parallel
         assert parallel is not None, "an island at work has degrees"
         kind = (island.duty.island, island.duty.phase)
-        demands.append(_demand(island.name, kind[0].gpu, kind[1], parallel, settings, feeds[kind]))
+        asked = _demand(island.name, kind[0].gpu, kind[1], parallel, settings, feeds[kind])
+        demands.append(replace(asked, rate_rps=_served_rps(island)))
     return demands
+
+
+def _served_rps(island: _Island) -> float:
+    """Requests/s of all ranges that it serves."""
+    return sum(share * rate for share, rate in zip(island.duty.time_shares, island.performance.rates_rps, strict=True))
 
 
 def demands_of(plan: Plan) -> tuple[PlacementDemand, ...]:
@@ -199,9 +231,7 @@ def _feeds(
     for island in islands:
         kind = (island.duty.island, island.duty.phase)
         named[kind].append(island.name)
-        rates[kind] = sum(
-            share * rate for share, rate in zip(island.duty.time_shares, island.performance.rates_rps, strict=True)
-        )
+        rates[kind] = _served_rps(island)
     pairs: dict[tuple[IslandClass, IslandClass], float] = defaultdict(float)
     for flow in assignment.flows:
         sender, receiver = (flow.prefill, Phase.PREFILL), (flow.decode, Phase.DECODE)

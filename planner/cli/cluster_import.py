@@ -16,7 +16,7 @@ def command(
     name: Annotated[str, typer.Option(help="Name of the cluster.")] = "imported",
     flextopo: Annotated[Paths, typer.Option(help="FlexTopo objects (YAML or JSON); several times.")] = None,
     nrt: Annotated[Paths, typer.Option(help="NodeResourceTopology objects; several times.")] = None,
-    kubectl: Annotated[Paths, typer.Option(help="`kubectl get nodes,pods -A -o json`; several times.")] = None,
+    kubectl: Annotated[Paths, typer.Option(help="`kubectl get nodes,pods,pdb -A -o json`; several times.")] = None,
     host: Annotated[
         Texts, typer.Option(metavar="NODE=DIR", help="Folder with a node's lscpu.txt, topo.txt, gpus.csv.")
     ] = None,
@@ -32,6 +32,9 @@ def command(
     devices: Annotated[
         Path | None, typer.Option(help="YAML: namespace/pod, and its GPUs (index or UUID), as kubelet tells them.")
     ] = None,
+    taken_at: Annotated[
+        str, typer.Option(metavar="TIME", help="When the kubectl lists were taken. [default: the latest time in them]")
+    ] = "",
     core_group_size: Annotated[int, typer.Option(help="Cores of a core group.")] = 8,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -57,6 +60,7 @@ def command(
             gpu_types=_pairs("--gpu-type", gpu_type),
             gpu_numa=gpu_numa,
             devices=devices,
+            taken_at=taken_at,
             core_group_size=core_group_size,
         )
     )

@@ -32,6 +32,13 @@ def command(
     priority: Annotated[
         int | None, typer.Option(help="Priority of the islands' pods. [default: the scenario's]")
     ] = None,
+    most_victims: Annotated[
+        int | None, typer.Option(min=0, help="Most pods that may go. [default: the scenario's]", show_default=False)
+    ] = None,
+    most_lost_gpu_hours: Annotated[
+        float | None,
+        typer.Option(min=0, help="Most work that may be lost. [default: the scenario's]", show_default=False),
+    ] = None,
     engine: Annotated[
         str | None, typer.Option(help="Engine of the manifests. [default: that of RUN]", show_default=False)
     ] = None,
@@ -46,6 +53,7 @@ def command(
     folder = out or run
     _claim(run, saved, out, force=force)
     settings = _changed(saved.scenario.placement, _qos(qos), cpus_per_gpu, priority, preempt=preempt)
+    settings = _limited(settings, most_victims, most_lost_gpu_hours)
     found = files.load_cluster(cluster)
     placed = pipeline.place(saved, scenario_on(saved, found, settings, (files.input_hash(cluster),)))
     published = publication.publish(placed, engine=engine or files.engine_of(run))
@@ -101,6 +109,23 @@ def _changed(
     if priority is not None:
         settings = replace(settings, priority=priority)
     return replace(settings, preempt=settings.preempt or preempt)
+
+
+def _limited(
+    settings: "PlacementSettings", most_victims: int | None, most_lost_gpu_hours: float | None
+) -> "PlacementSettings":
+    from dataclasses import replace
+
+    if most_victims is not None:
+        settings = replace(settings, most_victims=most_victims)
+    if most_lost_gpu_hours is not None:
+        if not most_lost_gpu_hours < float("inf"):
+            raise InputError(
+                f"--most-lost-gpu-hours: must be finite; came {most_lost_gpu_hours:g}.",
+                hint="Leave it out for no limit.",
+            )
+        settings = replace(settings, most_lost_gpu_hours=most_lost_gpu_hours)
+    return settings
 
 
 def _tell(placed: "Plan", folder: Path, *, as_json: bool) -> None:

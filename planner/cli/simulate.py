@@ -3,11 +3,15 @@
 import typer
 
 from planner.cli.simulate_cluster import command as cluster_command
+from planner.cli.simulate_preemption import command as preemption_command
 from planner.cli.simulate_queue import command as queue_command
+from planner.cli.simulate_spot import command as spot_command
 
 group = typer.Typer(help="Traces of pods on clusters, under online policies.", no_args_is_help=True)
 group.command("cluster")(cluster_command)
 group.command("queue")(queue_command)
+group.command("spot")(spot_command)
+group.command("preemption")(preemption_command)
 
 
 @group.callback()

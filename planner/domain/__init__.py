@@ -59,6 +59,7 @@ from planner.domain.performance import ClassPerformance, PerformanceTable, Phase
 from planner.domain.placement import (
     Alignment,
     ClusterState,
+    EvictionRule,
     FragmentShare,
     IslandSite,
     PlacedPart,
@@ -106,6 +107,21 @@ from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sens
 from planner.domain.service import RangeService, Service
 from planner.domain.slo import RangeSlo, SloSettings
 from planner.domain.soundness import require_sound
+from planner.domain.spot import (
+    EvictionLaw,
+    JobClass,
+    JobFate,
+    SpotAction,
+    SpotEvent,
+    SpotFigures,
+    SpotJob,
+    SpotNode,
+    SpotPolicy,
+    SpotRun,
+    SpotSample,
+    SpotWorkload,
+    StandbyWindow,
+)
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
@@ -139,6 +155,8 @@ __all__ = [
     "Estimate",
     "EvaluateLayouts",
     "Evaluation",
+    "EvictionLaw",
+    "EvictionRule",
     "Experts",
     "Factor",
     "FlexTopo",
@@ -160,6 +178,8 @@ __all__ = [
     "InventoryItem",
     "IslandClass",
     "IslandSite",
+    "JobClass",
+    "JobFate",
     "Judged",
     "JudgedMeasurement",
     "KvFlow",
@@ -227,6 +247,16 @@ __all__ = [
     "SizeSet",
     "SloSettings",
     "Source",
+    "SpotAction",
+    "SpotEvent",
+    "SpotFigures",
+    "SpotJob",
+    "SpotNode",
+    "SpotPolicy",
+    "SpotRun",
+    "SpotSample",
+    "SpotWorkload",
+    "StandbyWindow",
     "Stay",
     "StepExplanation",
     "Surrogate",

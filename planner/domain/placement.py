@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from planner.domain.cluster import Taint
+from planner.domain.cluster import Pod, Taint
 from planner.domain.layout import Phase
 
 
@@ -59,14 +59,30 @@ class PlacementWeights:
     preemption: float = 0.5
 
 
+class EvictionRule(StrEnum):
+    """Which pods go first for an island.
+
+    `priority`: as few as can be of the highest priority, then of the next. `lost_work`: least GPU-hours since the last
+    checkpoints. `combined`: over pods, how near their priorities are to the islands' plus a tenth of their GPU-hours.
+    """
+
+    PRIORITY = "priority"
+    LOST_WORK = "lost_work"
+    COMBINED = "combined"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSettings:
     """How a plan is put on nodes.
 
     `qos` of the islands of each phase; `cpus_per_gpu` whole cores and `memory_gb_per_gpu` that every GPU takes along
     (0: none). `tolerations`: taints that the islands' pods tolerate. `preempt`: whether preemptible pods of a priority
-    below `priority` may be evicted. `power_cap_w`: most watts of the nodes with GPUs of the plan's types once islands
-    are placed, GPUs at work at their highest draw (0: no cap).
+    below `priority` may be evicted; `priority_class` is the class of the islands' pods ("": none is named). Evicted are
+    `most_victims` pods with `most_lost_gpu_hours` of work since their last checkpoints at most (None: no limit).
+    `lost_gpu_hour_rps`: requests/s that a lost GPU-hour counts as much as, where the objective is `placed`. Where lost
+    work is limited or counts, pods of unknown checkpoints stay, unless `assumed_checkpoint_age_s` says what to take for
+    them. `power_cap_w`: most watts of the nodes with GPUs of the plan's types once islands are placed, GPUs at work at
+    their highest draw (0: no cap).
     """
 
     prefill_qos: Qos = Qos.GUARANTEED
@@ -77,11 +93,27 @@ class PlacementSettings:
     weights: PlacementWeights = field(default_factory=PlacementWeights)
     preempt: bool = False
     priority: int = 1000
+    priority_class: str = ""
+    victim_rule: EvictionRule = EvictionRule.PRIORITY
+    most_victims: int | None = None
+    most_lost_gpu_hours: float | None = None
+    lost_gpu_hour_rps: float = 0.0
+    assumed_checkpoint_age_s: float | None = None
     power_cap_w: float = 0.0
 
     def qos(self, phase: Phase) -> Qos:
         """The QoS of islands of a phase."""
         return self.prefill_qos if phase is Phase.PREFILL else self.decode_qos
+
+    @property
+    def lost_work_counts(self) -> bool:
+        """Whether it has to be known what an eviction loses."""
+        return self.most_lost_gpu_hours is not None or self.lost_gpu_hour_rps > 0
+
+    def lost_gpu_hours(self, pod: Pod) -> float | None:
+        """GPU-hours that evicting a pod counts as; None where nothing is known and nothing assumed."""
+        age_s = self.assumed_checkpoint_age_s if pod.checkpoint_age_s is None else pod.checkpoint_age_s
+        return None if age_s is None else age_s / 3600 * pod.gpu_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +121,7 @@ class PlacementDemand:
     """An island that asks for nodes: `replicas` copies of `groups` attention groups of `tp` GPUs each.
 
     A group lies inside one node. `selector`: labels that its nodes must have. `feeds`: islands of the other phase that
-    it exchanges KV caches with, and their weight (requests/s).
+    it exchanges KV caches with, and their weight (requests/s). `rate_rps`: what it serves (0: not known).
     """
 
     island: str
@@ -103,6 +135,7 @@ class PlacementDemand:
     memory_gb_per_gpu: float = 0.0
     selector: tuple[tuple[str, str], ...] = ()
     feeds: tuple[tuple[str, float], ...] = ()
+    rate_rps: float = 0.0
 
     @property
     def size(self) -> int:
@@ -210,7 +243,11 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """A pod that has to go before an island can come."""
+    """A pod that has to go before an island can come. `order`: its number, from 1, among all victims (0: not told).
+
+    Whole islands come free early: pods go island by island, node by node. `lost_gpu_hours` since its last checkpoint
+    (None: not known).
+    """
 
     pod: str
     node: str
@@ -218,6 +255,7 @@ class Victim:
     priority: int
     gpus: int
     lost_gpu_hours: float | None
+    order: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +263,8 @@ class Placement:
     """Islands on nodes. `score` is the weighted sum of `terms` over the sum of the weights.
 
     `unplaced_rps` is the plan's rate before placement, as the cost model takes islands to lie compactly; the rate after
-    is the plan's own (0 for both: not measured).
+    is the plan's own (0 for both: not measured). `judged_rps` is the rate after, less what the lost work of victims
+    counts; it is what a search that places every layout compares (None: lost work does not count).
     """
 
     cluster: str
@@ -239,3 +278,9 @@ class Placement:
     victims: tuple[Victim, ...] = ()
     unplaced_rps: float = 0.0
     placed_rps: float = 0.0
+    judged_rps: float | None = None
+
+    @property
+    def lost_gpu_hours(self) -> float:
+        """Work of the victims since their last checkpoints, as far as it is known."""
+        return sum(victim.lost_gpu_hours or 0.0 for victim in self.victims)

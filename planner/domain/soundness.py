@@ -12,8 +12,8 @@ ROUNDING = 1e-6
 def require_sound(cluster: Cluster, origin: str) -> None:
     """Raises InputError that names the first object and field that contradict another; `origin` is where it came from.
 
-    Names are unique; NUMA nodes, GPUs and cores exist; no GPU and no core is held by two pods; no node gives away more
-    than it has.
+    Names are unique; NUMA nodes, GPUs, cores and disruption budgets exist; no GPU and no core is held by two pods; no
+    node gives away more than it has, no budget allows less than nothing.
     """
     for name, count in Counter(node.name for node in cluster.nodes).items():
         if count > 1:
@@ -21,6 +21,7 @@ def require_sound(cluster: Cluster, origin: str) -> None:
     for node in cluster.nodes:
         _require_hardware(node, origin)
     _require_pods(cluster, origin)
+    _require_budgets(cluster, origin)
 
 
 def _fault(origin: str, what: str, rule: str, came: str, hint: str) -> InputError:
@@ -81,6 +82,29 @@ def _require_pods(cluster: Cluster, origin: str) -> None:
             _require_held(pod, node, "cores", pod.cores, {c for n in node.numa_nodes for c in n.cores}, cores, origin)
     for name, held in by_node.items():
         _require_within(nodes[name], held, origin)
+
+
+def _require_budgets(cluster: Cluster, origin: str) -> None:
+    _require_once((budget.name for budget in cluster.disruption_budgets), "disruption_budgets", origin)
+    for budget in cluster.disruption_budgets:
+        if budget.allowed < 0:
+            raise _fault(
+                origin,
+                f"disruption budget {budget.name}: allowed",
+                "must be at least 0",
+                f"{budget.allowed}",
+                "Write 0 where nobody may go.",
+            )
+    known = {budget.name for budget in cluster.disruption_budgets}
+    for pod in cluster.pods:
+        if pod.disruption_budget and pod.disruption_budget not in known:
+            raise _fault(
+                origin,
+                f"pod {pod.key}: disruption_budget",
+                "must be one of the cluster's disruption_budgets",
+                repr(pod.disruption_budget),
+                "Correct the name, or add the budget.",
+            )
 
 
 def _require_held(

@@ -13,7 +13,9 @@
     nodes:
     - {name: node-0, shape: h200-8, asw: asw-0, aggregation: pod-0}
     pods:
-    - {name: web-0, node: node-0, gpus: [0, 1], cpus: 16, cores: 0-15, priority: 100}
+    - {name: web-0, node: node-0, gpus: [0, 1], cpus: 16, cores: 0-15, priority: 100, disruption_budget: web}
+    disruption_budgets:
+    - {name: web, allowed: 1}
 
 What has its default is left out: a GPU's uuid is GPU-<node>-<index>, GPU indices count from 0. Labels and taints of a
 shape hold for all its nodes. `cluster_sections` is the way back.
@@ -47,7 +49,12 @@ def cluster_document(cluster: Cluster) -> Row:
         "shapes": shapes,
         "nodes": [rows[node.name] for node in cluster.nodes],
         "pods": [_pod_row(pod) for pod in cluster.pods],
+        **({"disruption_budgets": _budget_rows(cluster)} if cluster.disruption_budgets else {}),
     }
+
+
+def _budget_rows(cluster: Cluster) -> list[Row]:
+    return [{"name": budget.name, "allowed": budget.allowed} for budget in cluster.disruption_budgets]
 
 
 def default_uuid(node: str, index: int) -> str:
@@ -160,6 +167,10 @@ def _standing(pod: Pod) -> Row:
         row["anti_affinity"] = pod.anti_affinity
     if pod.locked:
         row["locked"] = True
+    if pod.age_s is not None:
+        row["age_s"] = _number(pod.age_s)
+    if pod.disruption_budget:
+        row["disruption_budget"] = pod.disruption_budget
     return row
 
 

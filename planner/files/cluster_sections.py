@@ -7,6 +7,7 @@ from planner.domain import (
     CORE_GROUP_SIZE,
     Cluster,
     ClusterNode,
+    DisruptionBudget,
     Nic,
     NodeGpu,
     NumaNode,
@@ -40,6 +41,8 @@ _STANDING_KEYS = (
     "node_selector",
     "anti_affinity",
     "locked",
+    "age_s",
+    "disruption_budget",
 )
 
 Labels = tuple[tuple[str, str], ...]
@@ -59,7 +62,7 @@ class _Shape:
 
 def cluster_from_section(section: Section) -> Cluster:
     """The cluster that a document describes. InputError where a key is wrong, or two objects contradict each other."""
-    section.allow_only("name", "core_group_size", "notes", "shapes", "nodes", "pods")
+    section.allow_only("name", "core_group_size", "notes", "shapes", "nodes", "pods", "disruption_budgets")
     ids = _Ids()
     shapes = _shapes(section.section("shapes"), ids)
     cluster = Cluster(
@@ -68,11 +71,22 @@ def cluster_from_section(section: Section) -> Cluster:
         pods=tuple(_pod(row, ids) for row in section.sections("pods")) if "pods" in section else (),
         core_group_size=section.integer("core_group_size", default=CORE_GROUP_SIZE, low=1, high=HIGHEST_CORE),
         notes=section.texts("notes") if "notes" in section else (),
+        disruption_budgets=_budgets(section),
     )
     if not cluster.nodes:
         raise section.fault("nodes", "at least one node")
     require_sound(cluster, f"{section.file}: {section.path}" if section.path else section.file)
     return cluster
+
+
+def _budgets(section: Section) -> tuple[DisruptionBudget, ...]:
+    rows = section.sections("disruption_budgets") if "disruption_budgets" in section else ()
+    return tuple(_budget(row) for row in rows)
+
+
+def _budget(row: Section) -> DisruptionBudget:
+    row.allow_only("name", "allowed")
+    return DisruptionBudget(name=_word(row, "name"), allowed=row.integer("allowed", low=0, high=_PRIORITIES))
 
 
 class _Ids:
@@ -244,15 +258,17 @@ def _pod(row: Section, ids: _Ids) -> Pod:
         priority=row.integer("priority", default=0, low=-_PRIORITIES, high=_PRIORITIES),
         preemptible=row.flag("preemptible", False),
         kind=row.choice("kind", PodClass, default=PodClass.ONLINE),
-        checkpoint_age_s=_age_s(row),
+        checkpoint_age_s=_age_s(row, "checkpoint_age_s"),
         node_selector=read_node_labels(row, "node_selector"),
         anti_affinity=_word(row, "anti_affinity") if "anti_affinity" in row else "",
         locked=row.flag("locked", False),
+        age_s=_age_s(row, "age_s"),
+        disruption_budget=_word(row, "disruption_budget") if "disruption_budget" in row else "",
     )
 
 
-def _age_s(row: Section) -> float | None:
-    return row.number("checkpoint_age_s", low=0, high=_LONGEST_S) if "checkpoint_age_s" in row else None
+def _age_s(row: Section, key: str) -> float | None:
+    return row.number(key, low=0, high=_LONGEST_S) if key in row else None
 
 
 def _word(row: Section, key: str, *, empty: bool = False) -> str:

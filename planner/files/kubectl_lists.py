@@ -1,12 +1,15 @@
-"""Nodes and pods as `kubectl get nodes,pods -A -o json` prints them."""
+"""Nodes, pods and disruption budgets as `kubectl get nodes,pods,pdb -A -o json` prints them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
-from planner.domain import Pod, Taint
+from planner.domain import DisruptionBudget, Pod, Taint
 from planner.domain.node_report import NodeReport
 from planner.errors import InputError
+from planner.files.kubectl_budgets import KIND, with_budgets
 from planner.files.kubectl_pods import holds_nothing, read_pod
+from planner.files.kubectl_times import age_s, latest_time
 from planner.files.kubernetes_objects import (
     KubernetesObject,
     below,
@@ -35,26 +38,34 @@ class KubectlLists:
     ended: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
+    disruption_budgets: tuple[DisruptionBudget, ...] = ()
 
 
-def read_kubectl(paths: tuple[Path, ...]) -> KubectlLists:
-    """Nodes and pods of all files together; InputError where an object is in two of them."""
-    objects = [item for path in paths for item in read_objects(path, ("Node", "Pod"))]
+def read_kubectl(paths: tuple[Path, ...], taken: datetime | None = None) -> KubectlLists:
+    """Nodes and pods of all files together; InputError where an object is in two of them.
+
+    `taken`: when the lists were taken, from which pods' ages follow (None: at the latest time that is told in them).
+    """
+    objects = [item for path in paths for item in read_objects(path, ("Node", "Pod", KIND))]
     _refuse_twins(objects)
+    moment = taken or latest_time(objects)
     pods = [item for item in objects if item.kind == "Pod"]
     running = [item for item in pods if not holds_nothing(item)]
     over = [item for item in pods if holds_nothing(item)]
     reads = [read_pod(item) for item in running]
     waiting = sum(1 for item in pods if below(item.body, "spec").is_empty("nodeName"))
-    notes = [(f"pod {pod.key}", note) for pod, found in reads for note in found]
+    aged = [(replace(pod, age_s=age_s(item, moment)), item) for (pod, _), item in zip(reads, running, strict=True)]
+    budgeted, budgets, told = with_budgets(aged, [item for item in objects if item.kind == KIND])
+    notes = [*((f"pod {pod.key}", note) for pod, found in reads for note in found), *told]
     if waiting:
         notes.append((f"{waiting} pods", "left out, as they wait for a node"))
     return KubectlLists(
         nodes=tuple(_node(item) for item in objects if item.kind == "Node"),
-        pods=tuple(pod for pod, _ in reads),
+        pods=tuple(budgeted),
         ended=tuple(f"{item.namespace or 'default'}/{item.name}" for item in over),
         claims=tuple(pod.key for (pod, _), item in zip(reads, running, strict=True) if _claims(item)),
         notes=tuple(notes),
+        disruption_budgets=budgets,
     )
 
 

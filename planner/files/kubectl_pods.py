@@ -130,7 +130,7 @@ def _anti_affinity(spec: Section, labels: dict[str, str], item: KubernetesObject
     groups = []
     for term in terms:
         selector = below(term, "labelSelector")
-        if term.text("topologyKey") == HOST_LABEL and len(selector) and _selects(selector, labels):
+        if term.text("topologyKey") == HOST_LABEL and len(selector) and selects(selector, labels):
             groups.append(f"{item.namespace or 'default'}: {_selector_text(selector)}")
     lost = len(terms) - len(groups[:1])
     told = f"{lost} anti-affinity terms were left out: they keep other pods away, or from more than the host"
@@ -150,7 +150,8 @@ def _expressions(selector: Section) -> list[tuple[str, str, tuple[str, ...]]]:
     ]
 
 
-def _selects(selector: Section, labels: dict[str, str]) -> bool:
+def selects(selector: Section, labels: dict[str, str]) -> bool:
+    """Whether a label selector selects what bears these labels."""
     return all(_holds(labels.get(key), operator, values) for key, operator, values in _expressions(selector))
 
 

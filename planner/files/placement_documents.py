@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from math import isclose
 from typing import Any
 
 from planner.domain import (
@@ -34,6 +35,8 @@ def placement_document(placement: Placement | None) -> Document:
             "cluster": placement.cluster,
             "placed_rps": placement.placed_rps,
             "unplaced_rps": placement.unplaced_rps,
+            **({} if placement.judged_rps is None else {"judged_rps": placement.judged_rps}),
+            **({"evictions": _evictions_document(placement)} if placement.victims else {}),
             "score": placement.score,
             "terms": [asdict(term) for term in placement.terms],
             "sites": [_site_row(site) for site in placement.sites],
@@ -42,6 +45,16 @@ def placement_document(placement: Placement | None) -> Document:
             "before": _state_document(placement.before),
             "after": _state_document(placement.after),
         },
+    }
+
+
+def _evictions_document(placement: Placement) -> Document:
+    """Sums over the victims; those of unknown checkpoints are counted, not added."""
+    return {
+        "victims": len(placement.victims),
+        "gpus": sum(victim.gpus for victim in placement.victims),
+        "lost_gpu_hours": placement.lost_gpu_hours,
+        "unknown_lost_work": sum(victim.lost_gpu_hours is None for victim in placement.victims),
     }
 
 
@@ -101,6 +114,7 @@ def read_placement(plan: Document) -> Placement | None:
         victims=tuple(Victim(**row) for row in section["victims"]),
         unplaced_rps=section["unplaced_rps"],
         placed_rps=section["placed_rps"],
+        judged_rps=section.get("judged_rps"),
     )
 
 
@@ -147,9 +161,33 @@ def _wrong_islands(plan: Document, section: Document) -> Iterator[str]:
     for island, gpus in placed.items():
         if gpus != sizes[island]:
             yield f"placement: must hold all {sizes[island]} GPUs of {island}, came {gpus}"
+    yield from _wrong_evictions(section)
     short = [row["island"] for row in section["shortfalls"] if row["island"] in placed]
     if short:
         yield f"placement_report.shortfalls: must not name an island that is placed, came {short[0]!r}"
+
+
+def _wrong_evictions(section: Document) -> Iterator[str]:
+    """Sums that are not those of the victims; an order that is none."""
+    victims = section["victims"]
+    orders = [row.get("order", 0) for row in victims]
+    if any(orders) and sorted(orders) != list(range(1, len(orders) + 1)):
+        yield f"placement_report.victims: order must count from 1 to {len(orders)}, each once, came {orders[:20]}"
+    told = section.get("evictions")
+    if told is None:
+        return
+    due = {
+        "victims": len(victims),
+        "gpus": sum(row["gpus"] for row in victims),
+        "unknown_lost_work": sum(row["lost_gpu_hours"] is None for row in victims),
+    }
+    for key, value in due.items():
+        if told[key] != value:
+            yield f"placement_report.evictions.{key}: must be {value}, that of the victims, came {told[key]}"
+    lost = sum(row["lost_gpu_hours"] or 0.0 for row in victims)
+    if not isclose(told["lost_gpu_hours"], lost, rel_tol=1e-9, abs_tol=1e-9):
+        came = told["lost_gpu_hours"]
+        yield f"placement_report.evictions.lost_gpu_hours: must be {lost:g}, the victims' sum, came {came:g}"
 
 
 def _wrong_parts(parts: list[Document]) -> Iterator[str]:

@@ -1,8 +1,11 @@
 """The `placement:` section of a scenario, and what a scenario with a cluster has to keep to."""
 
+import re
+
 from planner.domain import (
     CostMode,
     CostSource,
+    EvictionRule,
     ObjectiveKind,
     PlacementSettings,
     PlacementWeights,
@@ -16,16 +19,27 @@ from planner.files.sections import Section
 
 _QOS = {qos.value: qos for qos in Qos} | {qos.kubelet_policy: qos for qos in Qos}
 _KEYS = ("qos", "cpus_per_gpu", "memory_gb_per_gpu", "tolerations", "weights", "preempt", "priority", "power_cap_w")
+_EVICTION_KEYS = (
+    "priority_class",
+    "victim_rule",
+    "most_victims",
+    "most_lost_gpu_hours",
+    "lost_gpu_hour_rps",
+    "assumed_checkpoint_age_s",
+)
 _WEIGHTS = ("topology", "proximity", "fragmentation", "packing", "power", "preemption")
 _MOST_CPUS_PER_GPU = 1_024
 _MOST_GB_PER_GPU = 1e6
 _HIGHEST_PRIORITY = 2**31
 _MOST_W = 1e12
+_MOST_VICTIMS = 10**9
+_MOST_LOST = 1e12
+_PRIORITY_CLASS = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def read_placement(section: Section) -> PlacementSettings:
     """How the plan is put on nodes. `qos` is a word for both phases or one a phase, FlexTopo's or the kubelet's."""
-    section.allow_only(*_KEYS)
+    section.allow_only(*_KEYS, *_EVICTION_KEYS)
     default = PlacementSettings()
     prefill, decode = _qos(section, default)
     return PlacementSettings(
@@ -39,8 +53,30 @@ def read_placement(section: Section) -> PlacementSettings:
         weights=_weights(section.section("weights", optional=True)),
         preempt=section.flag("preempt", default.preempt),
         priority=section.integer("priority", default=default.priority, low=-_HIGHEST_PRIORITY, high=_HIGHEST_PRIORITY),
+        priority_class=_priority_class(section),
+        victim_rule=section.choice("victim_rule", EvictionRule, default=default.victim_rule),
+        most_victims=section.integer("most_victims", low=0, high=_MOST_VICTIMS) if "most_victims" in section else None,
+        most_lost_gpu_hours=_optional(section, "most_lost_gpu_hours", _MOST_LOST),
+        lost_gpu_hour_rps=section.number(
+            "lost_gpu_hour_rps", default=default.lost_gpu_hour_rps, low=0, high=_MOST_LOST
+        ),
+        assumed_checkpoint_age_s=_optional(section, "assumed_checkpoint_age_s", _MOST_LOST),
         power_cap_w=section.number("power_cap_w", default=default.power_cap_w, low=0, high=_MOST_W),
     )
+
+
+def _optional(section: Section, key: str, high: float) -> float | None:
+    return section.number(key, low=0, high=high) if key in section else None
+
+
+def _priority_class(section: Section) -> str:
+    """It ends up in manifests, and Kubernetes takes a DNS label."""
+    if "priority_class" not in section:
+        return ""
+    word = section.text("priority_class")
+    if not _PRIORITY_CLASS.fullmatch(word):
+        raise section.fault("priority_class", "a DNS label: at most 63 small letters, digits and '-', none at its ends")
+    return word
 
 
 def _qos(section: Section, default: PlacementSettings) -> tuple[Qos, Qos]:
@@ -82,7 +118,15 @@ def placement_settings_document(settings: PlacementSettings) -> dict[str, object
         "preempt": settings.preempt,
         "priority": settings.priority,
         **({"power_cap_w": settings.power_cap_w} if settings.power_cap_w else {}),
+        **_eviction_settings(settings),
     }
+
+
+def _eviction_settings(settings: PlacementSettings) -> dict[str, object]:
+    """What differs from the defaults, so that sections of before are written as they were."""
+    default = PlacementSettings()
+    told = {key: getattr(settings, key) for key in _EVICTION_KEYS if getattr(settings, key) != getattr(default, key)}
+    return {key: value.value if isinstance(value, EvictionRule) else value for key, value in told.items()}
 
 
 def require_placeable(file: str, scenario: Scenario) -> None:

@@ -16,10 +16,12 @@ from planner.placement.synthetic import DEFAULT_TYPES, Fit, NodeType, synthesize
 from planner.placement.synthetic_pods import TaskMix
 from planner.placement.typical_pods import target_workload
 from planner.placement.validation import violations
+from planner.placement.victim_validation import EvictionTerms
 
 __all__ = [
     "DEFAULT_TYPES",
     "OPENB_POWER",
+    "EvictionTerms",
     "Fit",
     "Fleet",
     "NodeType",

@@ -83,6 +83,17 @@ class Fleet:
             found[self.number[pod.node]].append(pod)
         return {k: tuple(pods) for k, pods in found.items()}
 
+    def held_by(self, node: int, pods: Iterable[Pod]) -> "Left":
+        """What some pods of a node hold, which is what it has more once they are gone."""
+        record, shape = self.nodes[node], self.shapes[node]
+        empty, left = _left(record, shape, ()), _left(record, shape, tuple(pods))
+        return Left(
+            gpus=minus(empty.gpus, left.gpus),
+            cores=minus(empty.cores, left.cores),
+            cpus=empty.cpus - left.cpus,
+            memory_gb=empty.memory_gb - left.memory_gb,
+        )
+
     def of_type(self, gpus: Iterable[str]) -> list[int]:
         """Numbers of the nodes with GPUs of these types."""
         wanted = set(gpus)
@@ -90,11 +101,33 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
+class Left:
+    """What is free on a node: GPUs and cores by NUMA node, CPUs, memory."""
+
     gpus: Counts
     cores: Counts
     cpus: float
     memory_gb: float
+
+    def room(self, shape: Shape, ask: "Ask") -> int:
+        """Groups that there is room for."""
+        groups = capacity(shape, offered(shape, self.gpus, self.cores, ask.kind), ask.kind)
+        if groups and ask.cores:
+            groups = min(groups, int((self.cpus + ROUNDING) // ask.cores))
+            if shape.lists_cores:
+                groups = min(groups, sum(self.cores) // ask.cores)
+        if groups and ask.memory_gb:
+            groups = min(groups, int((self.memory_gb + ROUNDING) // ask.memory_gb))
+        return max(groups, 0)
+
+    def plus(self, other: "Left") -> "Left":
+        """Both together."""
+        return Left(
+            gpus=tuple(a + b for a, b in zip(self.gpus, other.gpus, strict=True)),
+            cores=tuple(a + b for a, b in zip(self.cores, other.cores, strict=True)),
+            cpus=self.cpus + other.cpus,
+            memory_gb=self.memory_gb + other.memory_gb,
+        )
 
 
 def _shapes(nodes: Sequence[ClusterNode]) -> tuple[Shape, ...]:
@@ -109,7 +142,7 @@ def _shapes(nodes: Sequence[ClusterNode]) -> tuple[Shape, ...]:
     return tuple(shared[shape] for shape in found)
 
 
-def _left(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> _Left:
+def _left(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> Left:
     at = {numa: k for k, numa in enumerate(shape.numa_ids)}
     gpus, cores = list(shape.gpus), list(shape.cores)
     numa_of_gpu = {gpu.index: at[gpu.numa] for gpu in node.gpus}
@@ -121,7 +154,7 @@ def _left(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> _Left:
     for pod in pods:
         for index in pod.gpus:
             gpus[numa_of_gpu[index]] -= 1
-    return _Left(
+    return Left(
         gpus=tuple(gpus),
         cores=tuple(cores),
         cpus=node.cpus - sum(max(pod.cpus, len(pod.cores)) for pod in pods),  # pinned cores are gone in any case
@@ -165,7 +198,7 @@ class Ask:
 class Occupancy:
     """What is free on each node, and for every ask so far how many groups each node and switch can take.
 
-    `burden`: GPUs of a node that count as free, though somebody would have to be evicted from them.
+    Where nodes and asks are many, only what changed is counted anew.
     """
 
     fleet: Fleet
@@ -174,7 +207,6 @@ class Occupancy:
     cores: dict[int, Counts]
     cpus: dict[int, float]
     memory_gb: dict[int, float]
-    burden: dict[int, int]
     _groups: dict[Ask, dict[int, int]]
     _of_switch: dict[Ask, list[int]]
     _changed: dict[Ask, set[int]]
@@ -189,7 +221,6 @@ class Occupancy:
             dict(enumerate(fleet.free_cores)),
             dict(enumerate(fleet.free_cpus)),
             dict(enumerate(fleet.free_memory_gb)),
-            {},
             {},
             {},
             {},
@@ -232,15 +263,11 @@ class Occupancy:
 
     def room(self, node: int, ask: Ask) -> int:
         """Groups that a node has room for now."""
-        shape = self.fleet.shapes[node]
-        groups = capacity(shape, offered(shape, self.gpus[node], self.cores[node], ask.kind), ask.kind)
-        if groups and ask.cores:
-            groups = min(groups, int((self.cpus[node] + ROUNDING) // ask.cores))
-            if shape.lists_cores:
-                groups = min(groups, sum(self.cores[node]) // ask.cores)
-        if groups and ask.memory_gb:
-            groups = min(groups, int((self.memory_gb[node] + ROUNDING) // ask.memory_gb))
-        return max(groups, 0)
+        return self.left(node).room(self.fleet.shapes[node], ask)
+
+    def left(self, node: int) -> Left:
+        """What is free on a node."""
+        return Left(self.gpus[node], self.cores[node], self.cpus[node], self.memory_gb[node])
 
     def taken(self, node: int, ask: Ask) -> Counts | None:
         """What the next group takes of a node; None where there is no room."""
@@ -278,22 +305,24 @@ class Occupancy:
             {},
             {},
             {},
-            {},
         )
 
     def evict(self, node: int, pods: Iterable[Pod]) -> None:
         """Free what some pods of a node hold."""
-        going = {pod.key for pod in pods}
-        kept = [pod for pod in self.fleet.pods_of.get(node, ()) if pod.key not in going]
-        before = self.fleet.pods_of.get(node, ())
-        record, shape = self.fleet.nodes[node], self.fleet.shapes[node]
-        then, now = _left(record, shape, before), _left(record, shape, kept)
+        self._free(node, pods, 1)
+
+    def admit(self, node: int, pods: Iterable[Pod]) -> None:
+        """Undo one `evict`; what the pods held must be free."""
+        self._free(node, pods, -1)
+
+    def _free(self, node: int, pods: Iterable[Pod], sign: int) -> None:
+        held = self.fleet.held_by(node, pods)
         self._change(
             node,
-            tuple(a + b - c for a, b, c in zip(self.gpus[node], now.gpus, then.gpus, strict=True)),
-            tuple(a + b - c for a, b, c in zip(self.cores[node], now.cores, then.cores, strict=True)),
-            now.cpus - then.cpus,
-            now.memory_gb - then.memory_gb,
+            tuple(a + sign * b for a, b in zip(self.gpus[node], held.gpus, strict=True)),
+            tuple(a + sign * b for a, b in zip(self.cores[node], held.cores, strict=True)),
+            sign * held.cpus,
+            sign * held.memory_gb,
         )
 
     def copy(self) -> "Occupancy":
@@ -305,7 +334,6 @@ class Occupancy:
             dict(self.cores),
             dict(self.cpus),
             dict(self.memory_gb),
-            dict(self.burden),
             {},
             {},
             {},

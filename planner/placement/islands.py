@@ -172,7 +172,6 @@ def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int
         weights.fragmentation * (fragment(idle) - fragment(idle - taken)) / MOST_STRANDED
         - weights.packing * (idle - taken) / len(fleet.nodes[node].gpus)
         - weights.power * watts / PACKAGE_W
-        - weights.preemption * occupancy.burden.get(node, 0)
     ) / taken
     if ask.kind.qos.binds:
         return 0.0, round(local, 9)

@@ -1,7 +1,8 @@
 """Islands as records: which GPUs by index, which cores, which cards, and how well each island lies."""
 
+from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from planner.domain import Alignment, ClusterNode, IslandSite, PlacedPart, Pod
@@ -12,19 +13,28 @@ from planner.placement.sites import Held, Site, under_switches
 from planner.placement.switches import entropy
 
 
-def parts_of(sites: Sequence[Site], fleet: Fleet, evicted: Iterable[Pod] = ()) -> tuple[PlacedPart, ...]:
-    """Every island's parts, a replica and a node each; the lowest free indices of a NUMA node go first."""
-    gone = {pod.key for pod in evicted}
+def parts_of(
+    sites: Sequence[Site], fleet: Fleet, evicted: Mapping[str, Sequence[Pod]] | None = None
+) -> tuple[PlacedPart, ...]:
+    """Every island's parts, a replica and a node each; the lowest free indices of a NUMA node go first.
+
+    `sites` come up in their order: each takes nothing that pods evicted for a later island (`evicted`, by island) hold.
+    """
     free: dict[int, _Free] = {}
+
+    def free_on(node: int) -> _Free:
+        if node not in free:
+            free[node] = _Free(fleet.nodes[node], fleet.shapes[node], fleet.pods_of.get(node, ()))
+        return free[node]
+
     found = []
     for site in sites:
+        for pod in (evicted or {}).get(site.demand.island, ()):
+            free_on(fleet.number[pod.node]).give_back(pod)
         for number, replica in enumerate(site.replicas):
             by_node = groupby(sorted(replica, key=lambda held: held.node), key=lambda held: held.node)
             for node, groups in by_node:
-                if node not in free:
-                    kept = [pod for pod in fleet.pods_of.get(node, ()) if pod.key not in gone]
-                    free[node] = _Free(fleet.nodes[node], fleet.shapes[node], kept)
-                found.append(_part(site, number, fleet, node, list(groups), free[node]))
+                found.append(_part(site, number, fleet, node, list(groups), free_on(node)))
     return tuple(found)
 
 
@@ -41,6 +51,16 @@ class _Free:
                 by_numa[gpu.numa].append(gpu.index)
         self.gpus = [by_numa[numa] for numa in shape.numa_ids]
         self.cores = [cores[numa] for numa in shape.numa_ids]
+        self.node, self.numa_ids = node, shape.numa_ids
+
+    def give_back(self, pod: Pod) -> None:
+        """What a pod held is free, now that it is gone."""
+        numa_of_gpu = {gpu.index: gpu.numa for gpu in self.node.gpus}
+        numa_of_core = {core: numa.id for numa in self.node.numa_nodes for core in numa.cores} if pod.cores else {}
+        for index in pod.gpus:
+            insort(self.gpus[self.numa_ids.index(numa_of_gpu[index])], index)
+        for core in pod.cores:
+            insort(self.cores[self.numa_ids.index(numa_of_core[core])], core)
 
 
 def _part(site: Site, replica: int, fleet: Fleet, node: int, groups: list[Held], free: _Free) -> PlacedPart:

@@ -20,6 +20,7 @@ from planner.domain import (
     Victim,
 )
 from planner.errors import InputError
+from planner.placement.eviction_order import Eviction, gains, in_order
 from planner.placement.exact import best_of_all
 from planner.placement.fleet import Ask, Fleet, Occupancy
 from planner.placement.islands import (
@@ -35,7 +36,7 @@ from planner.placement.islands import (
 from planner.placement.joint_switches import allocate_jointly
 from planner.placement.parts import parts_of, record_of
 from planner.placement.power_cap import require_watts, within_cap
-from planner.placement.preemption import Drained, Evictions
+from planner.placement.preemption import Evictions, evicted_for
 from planner.placement.refinement import refine
 from planner.placement.scoring import score_of, terms_of
 from planner.placement.shortfalls import shortfalls_of
@@ -70,21 +71,27 @@ def place(
     before = state_of(Occupancy.of(fleet, settings.tolerations), types, watts or {}, settings.cpus_per_gpu)
     require_watts(settings, types, watts or {})
     occupancy, sites, evictions, over_cap = _within_cap(demands, fleet, settings, types, watts or {})
+    late = {one.island: place for place, one in enumerate(evictions.done, start=1)}
+    rising = sorted(sites, key=lambda site: late.get(site.demand.island, 0))
+    freed = {one.island: one.pods for one in evictions.done}
+    numbers = {demand.island: number for number, demand in enumerate(demands)}
     terms = terms_of(sites, occupancy, settings.weights, sum(pod.gpu_count for pod, _ in evictions.pods))
     told = {site.demand.island for site in sites} | {shortfall.island for shortfall in over_cap}
     return Placement(
         cluster=fleet.cluster.name,
-        parts=parts_of(sites, fleet, [pod for pod, _ in evictions.pods]),
+        parts=tuple(sorted(parts_of(rising, fleet, freed), key=lambda part: numbers[part.island])),
         sites=tuple(record_of(site, fleet) for site in sites),
         shortfalls=(
             *over_cap,
-            *shortfalls_of([demand for demand in demands if demand.island not in told], occupancy, settings),
+            *shortfalls_of(
+                [demand for demand in demands if demand.island not in told], occupancy, settings, evictions.kept_out
+            ),
         ),
         before=before,
         after=state_of(occupancy, types, watts or {}, settings.cpus_per_gpu),
         score=score_of(terms),
         terms=terms,
-        victims=_victims(evictions),
+        victims=_victims(in_order(evictions.done, gains(demands))),
     )
 
 
@@ -98,7 +105,8 @@ def _require_names(demands: Iterable[PlacementDemand]) -> None:
         seen.add(demand.island)
 
 
-def _victims(evictions: Evictions) -> tuple[Victim, ...]:
+def _victims(evictions: Iterable[Eviction]) -> tuple[Victim, ...]:
+    pods = ((pod, one.island) for one in evictions for pod in one.pods)
     return tuple(
         Victim(
             pod=pod.key,
@@ -107,8 +115,9 @@ def _victims(evictions: Evictions) -> tuple[Victim, ...]:
             priority=pod.priority,
             gpus=pod.gpu_count,
             lost_gpu_hours=None if pod.checkpoint_age_s is None else pod.checkpoint_age_s / 3600 * pod.gpu_count,
+            order=order,
         )
-        for pod, island in evictions.pods
+        for order, (pod, island) in enumerate(pods, start=1)
     )
 
 
@@ -143,11 +152,8 @@ def _sites(
     late = sorted((demand for demand in demands if demand.island not in found), key=largest_first)
     evictions = Evictions()
     if settings.preempt and late:
-        room = Drained.of(occupancy, {demand.gpu for demand in late}, settings.priority)
-        for demand in late:
-            site = room.place(demand, settings.weights, evictions)
-            if site is not None:
-                found[demand.island] = site
+        evictions = evicted_for(late, demands, occupancy, settings)
+        found |= {one.island: one.site for one in evictions.done}
     return [found[demand.island] for demand in demands if demand.island in found], evictions
 
 

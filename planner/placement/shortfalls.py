@@ -4,12 +4,12 @@ What nodes can take is counted once for all islands that ask alike. What an evic
 for on so many nodes at most; the reason looks at all of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import PlacementDemand, PlacementSettings, Pod, Qos, Shortfall
+from planner.placement.eviction_limits import Allowance, Excess
 from planner.placement.fleet import Ask, Fleet, Occupancy
-from planner.placement.preemption import may_go
 from planner.placement.shapes import GroupKind, capacity, offered
 from planner.placement.sites import ask_of
 
@@ -21,11 +21,15 @@ LOOKED_AT = 2_000
 
 
 def shortfalls_of(
-    demands: Iterable[PlacementDemand], occupancy: Occupancy, settings: PlacementSettings
+    demands: Iterable[PlacementDemand],
+    occupancy: Occupancy,
+    settings: PlacementSettings,
+    kept_out: Mapping[str, Sequence[Excess]] | None = None,
 ) -> tuple[Shortfall, ...]:
-    """The shortfall of every island that has no room in `occupancy`."""
+    """The shortfall of every island that has no room in `occupancy`; `kept_out`: limits that its evictions break."""
     diagnosis = _Diagnosis(occupancy, settings)
-    return tuple(diagnosis.shortfall(demand) for demand in demands)
+    broken = kept_out or {}
+    return tuple(diagnosis.shortfall(demand, broken.get(demand.island, ())) for demand in demands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +61,24 @@ class _Diagnosis:
         """The nodes."""
         return self.occupancy.fleet
 
-    def shortfall(self, demand: PlacementDemand) -> Shortfall:
+    def shortfall(self, demand: PlacementDemand, broken: Sequence[Excess] = ()) -> Shortfall:
         """Why one island found no room."""
         ask = ask_of(demand)
         of_type = self.fleet.of_type([demand.gpu])
         if ask not in self.suited:
             self.suited[ask] = [node for node in of_type if self.occupancy.suits(node, ask)]
         resource, reason = self._reason(demand, ask, of_type)
+        if broken:
+            short = "; ".join(f"it takes {one.needed}, {one.limit} has {one.left} left" for one in broken)
+            resource, reason = "evictions", f"{reason}; short of evictions: {short}"
+        lifted = " and ".join(one.remedy for one in broken)
         return Shortfall(
             island=demand.island,
             gpu=demand.gpu,
             gpus=demand.size,
             resource=resource,
             reason=reason,
-            remedies=tuple(self._remedies(demand, ask)),
+            remedies=(*((f"{lifted}: it would fit",) if broken else ()), *self._remedies(demand, ask)),
         )
 
     def room(self, ask: Ask, like: Ask) -> dict[int, int]:
@@ -158,7 +166,7 @@ class _Diagnosis:
     def _preemption(self, ask: Ask, missing: int) -> Iterator[str]:
         """The pods of the fewest GPUs a group gained, until the island fits."""
         if ask not in self.evictions:
-            found = self._gains(ask, lambda pod: may_go(pod, self.settings.priority))
+            found = self._gains(ask, Allowance.of(self.fleet.cluster, self.settings).may_go)
             self.evictions[ask] = sorted(found, key=lambda gain: (gain.gpus / gain.groups, gain.node))
         chosen, gained = [], 0
         for gain in self.evictions[ask]:

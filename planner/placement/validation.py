@@ -21,8 +21,8 @@ from planner.domain import (
     Pod,
     Qos,
     Taint,
-    Victim,
 )
+from planner.placement.victim_validation import EvictionTerms, victim_faults
 
 PRIORITY = PlacementSettings().priority
 ROUNDING = 1e-6
@@ -39,15 +39,17 @@ def violations(
     *,
     tolerations: Sequence[Taint] = (),
     priority: int = PRIORITY,
+    evictions: EvictionTerms | None = None,
 ) -> tuple[str, ...]:
     """Everything about `placement` that does not hold on `cluster`, a sentence each; none: it is sound.
 
     `cluster` is the one before placement and sound itself (`require_sound`). `tolerations` are those of the islands'
     pods, `priority` is theirs: victims must be below it. A toleration without key, value or effect covers them all.
+    `evictions`: further limits on victims, which say the priority, too.
     """
-    replay = _Replay.of(cluster, demands, placement, tuple(tolerations), priority)
+    replay = _Replay.of(cluster, demands, placement, tuple(tolerations))
     return (
-        *replay.victims(),
+        *victim_faults(cluster, replay.demands, placement, evictions or EvictionTerms(priority=priority)),
         *(fault for part in placement.parts for fault in replay.part(part)),
         *replay.shared(),
         *replay.completeness(),
@@ -66,7 +68,6 @@ class _Replay:
     pods: dict[str, list[Pod]]
     parts: dict[str, list[PlacedPart]]
     tolerations: tuple[Taint, ...]
-    priority: int
     fewest: dict[tuple[Hardware, int, int], tuple[int, int] | None]
 
     @classmethod
@@ -76,7 +77,6 @@ class _Replay:
         demands: Sequence[PlacementDemand],
         placement: Placement,
         tolerations: tuple[Taint, ...],
-        priority: int,
     ) -> "_Replay":
         """Records sorted by name; evicted pods are gone."""
         evicted = {victim.pod for victim in placement.victims}
@@ -89,36 +89,7 @@ class _Replay:
             parts[part.island].append(part)
         nodes = {node.name: node for node in cluster.nodes}
         by_island = {demand.island: demand for demand in demands}
-        return cls(cluster, placement, nodes, by_island, pods, parts, tolerations, priority, {})
-
-    def victims(self) -> Iterator[str]:
-        """Whoever is evicted may be, is described as it is, and makes room for somebody."""
-        pods = {pod.key: pod for pod in self.cluster.pods}
-        for name, count in Counter(victim.pod for victim in self.placement.victims).items():
-            if count > 1:
-                yield f"victim {name}: pod is listed {count} times."
-        for victim in self.placement.victims:
-            pod = pods.get(victim.pod)
-            if pod is None:
-                yield f"victim {victim.pod}: pod is not in the cluster."
-                continue
-            for rule in self._broken_eviction(victim, pod):
-                yield f"victim {victim.pod} on node {pod.node}, for island {victim.island}: {rule}."
-
-    def _broken_eviction(self, victim: Victim, pod: Pod) -> Iterator[str]:
-        if not pod.preemptible:
-            yield "preemptible is false"
-        if pod.locked:
-            yield "locked is true"
-        if pod.priority >= self.priority:
-            yield f"priority {pod.priority} is not below the islands' {self.priority}"
-        told = (victim.node, victim.priority, victim.gpus)
-        if told != (pod.node, pod.priority, pod.gpu_count):
-            yield f"node, priority and gpus are told as {told}"
-        if victim.island not in self.demands:
-            yield "island is not asked for"
-        elif all(part.node != pod.node for part in self.parts.get(victim.island, ())):
-            yield "island has no part on the node"
+        return cls(cluster, placement, nodes, by_island, pods, parts, tolerations, {})
 
     def part(self, part: PlacedPart) -> Iterator[str]:
         """What holds of one part by itself."""

@@ -67,7 +67,24 @@ def _lead(placed: Placement) -> str:
         )
     if any(not asw for site in sites for asw, _ in site.switches):
         said.append("The cluster does not say which access switches some nodes hang on; those count as one switch.")
-    return " ".join([*said, *_rates(placed)])
+    return " ".join([*said, *_rates(placed), *_evicted(placed), *_judged(placed)])
+
+
+def _evicted(placed: Placement) -> list[str]:
+    if not placed.victims:
+        return []
+    count = len(placed.victims)
+    return [f"**{counted(count, 'pod')} {'has' if count == 1 else 'have'} to go first**{_lost(placed.victims)}."]
+
+
+def _judged(placed: Placement) -> list[str]:
+    if placed.judged_rps is None or not placed.victims:
+        return []
+    less = placed.placed_rps - placed.judged_rps
+    return [
+        f"Lost work counts {rate(less)} requests/s: where every layout is placed, this one is judged by "
+        f"{rate(placed.judged_rps)} requests/s."
+    ]
 
 
 def _nodes(placed: Placement) -> int:
@@ -181,15 +198,21 @@ def _shortfalls(found: tuple[Shortfall, ...]) -> str:
     return bullets([*lines, *([f"{_more(left, 'island')} in `plan.json`."] if left > 0 else [])])
 
 
-def _victims(found: tuple[Victim, ...]) -> str:
-    gpus = sum(one.gpus for one in found)
+def _lost(found: tuple[Victim, ...]) -> str:
     known = [one.lost_gpu_hours for one in found if one.lost_gpu_hours is not None]
     lost = f"; they lose {significant(sum(known))} GPU-hours of work since their last checkpoints" if known else ""
     unknown = len(found) - len(known)
-    caveat = f" ({counted(unknown, 'pod')} without a known checkpoint not counted)" if known and unknown else ""
+    return lost + (f" ({counted(unknown, 'pod')} without a known checkpoint not counted)" if known and unknown else "")
+
+
+def _victims(found: tuple[Victim, ...]) -> str:
+    """In the order of going, where it is told."""
+    gpus = sum(one.gpus for one in found)
+    ordered = all(one.order for one in found)
     header = ["Pod", "Node", "For island", "Priority", "GPUs", "GPU-hours lost"]
     rows = [
         [
+            *([whole(one.order)] if ordered else []),
             escaped(one.pod),
             escaped(one.node),
             escaped(one.island),
@@ -197,13 +220,14 @@ def _victims(found: tuple[Victim, ...]) -> str:
             whole(one.gpus),
             NONE if one.lost_gpu_hours is None else significant(one.lost_gpu_hours),
         ]
-        for one in found[:MOST_ROWS]
+        for one in sorted(found, key=lambda one: one.order)[:MOST_ROWS]
     ]
     left = len(found) - MOST_ROWS
     more = f"\n\n{_more(left, 'pod')} in `plan.json`." if left > 0 else ""
     return (
-        f"{counted(len(found), 'pod')} with {counted(gpus, 'GPU')}{lost}{caveat}.\n\n"
-        + table(header, rows, "lllrrr")
+        f"{counted(len(found), 'pod')} with {counted(gpus, 'GPU')}{_lost(found)}."
+        + (" Whatever is carried out from the top, islands whose pods are gone can come up.\n\n" if ordered else "\n\n")
+        + table(["Order", *header] if ordered else header, rows, ("r" if ordered else "") + "lllrrr")
         + more
     )
 

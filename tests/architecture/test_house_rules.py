@@ -45,6 +45,8 @@ MAY_IMPORT = {
     "assembly": LEAVES,
     "cluster_import": LEAVES | {"files", "placement"},
     "policy_study": LEAVES | {"placement", "processes"},
+    "preemption_study": LEAVES | {"placement"},
+    "spot_study": LEAVES | {"placement", "processes"},
     "audit": LEAVES,
     "provenance": LEAVES,
     "feasibility": LEAVES | {"cost", "evaluation"},

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from planner.domain import (
+    EvictionRule,
     ObjectiveKind,
     ObjectiveSettings,
     PlacementSettings,
@@ -159,6 +160,12 @@ FULL = {
     "weights": {"topology": 2, "proximity": 0, "fragmentation": 0.3, "packing": 0.4, "power": 0.5, "preemption": 0.6},
     "preempt": True,
     "priority": -7,
+    "priority_class": "serving",
+    "victim_rule": "combined",
+    "most_victims": 0,
+    "most_lost_gpu_hours": 12.5,
+    "lost_gpu_hour_rps": 0.25,
+    "assumed_checkpoint_age_s": 600,
     "power_cap_w": 90000.5,
 }
 
@@ -176,6 +183,12 @@ def test_every_setting_is_read_and_written_back(read: Read, document: dict[str, 
         ),
         preempt=True,
         priority=-7,
+        priority_class="serving",
+        victim_rule=EvictionRule.COMBINED,
+        most_victims=0,
+        most_lost_gpu_hours=12.5,
+        lost_gpu_hour_rps=0.25,
+        assumed_checkpoint_age_s=600.0,
         power_cap_w=90000.5,
     )
     assert first.placement == expected
@@ -201,6 +214,18 @@ def test_every_setting_is_read_and_written_back(read: Read, document: dict[str, 
         ({"power_cap_w": -1}, ("placement.power_cap_w", "at least 0")),
         ({"preempt": "yes"}, ("placement.preempt", "true or false")),
         ({"priority": "high"}, ("placement.priority", "a whole number")),
+        ({"priority_class": "High_Priority"}, ("placement.priority_class", "a DNS label", "'High_Priority'")),
+        ({"priority_class": "x" * 64}, ("placement.priority_class", "at most 63")),
+        ({"priority_class": "-x"}, ("placement.priority_class", "a DNS label")),
+        ({"priority_class": ""}, ("placement.priority_class", "a DNS label")),
+        ({"victim_rule": "cheapest"}, ("placement.victim_rule", "priority, lost_work, combined", "'cheapest'")),
+        ({"most_victims": -1}, ("placement.most_victims", "at least 0")),
+        ({"most_victims": 1.5}, ("placement.most_victims", "a whole number")),
+        ({"most_victims": None}, ("placement.most_victims", "a whole number")),
+        ({"most_lost_gpu_hours": -0.5}, ("placement.most_lost_gpu_hours", "at least 0")),
+        ({"most_lost_gpu_hours": float("nan")}, ("placement.most_lost_gpu_hours", "finite")),
+        ({"lost_gpu_hour_rps": -1}, ("placement.lost_gpu_hour_rps", "at least 0")),
+        ({"assumed_checkpoint_age_s": -1}, ("placement.assumed_checkpoint_age_s", "at least 0")),
         ({"qoss": "none"}, ("placement.qoss is not a known key",)),
     ],
 )

@@ -210,6 +210,16 @@ class TestSection:
             ["spot/b", "m3", "i04", "100", "1", "–"],
         ]
 
+    def test_victims_in_the_order_of_going(self, plan):
+        first, second = PLACED.victims
+        victims = (replace(first, order=2), replace(second, order=1))
+        text = section(placed(plan, victims=victims, judged_rps=150.0)).split("### Pods to evict")
+        assert "**2 pods have to go first**; they lose 1.50 GPU-hours" in text[0]
+        assert "Lost work counts" in text[0]
+        assert "judged by 150.0 requests/s" in text[0]
+        assert [row[:2] for row in rows_of(text[1])[2:4]] == [["1", "spot/b"], ["2", "spot/a"]]
+        assert "judged by" not in section(placed(plan))
+
     def test_terms_of_the_score(self, plan):
         text = section(placed(plan)).split("### Score")[1]
         assert "**0.610** of 1" in text

@@ -114,11 +114,16 @@ def placed_by_hand(plan: Plan) -> Plan:
         score=0.73,
         terms=(ScorePart(name="topology", value=1.0, weight=1.0), ScorePart(name="packing", value=-0.2, weight=0.1)),
         victims=(
-            Victim(pod="default/sweep", node="h200-0", island=first.id, priority=5, gpus=1, lost_gpu_hours=None),
-            Victim(pod="default/sweep", node="h200-0", island=first.id, priority=5, gpus=1, lost_gpu_hours=0.25),
+            Victim(
+                pod="default/sweep", node="h200-0", island=first.id, priority=5, gpus=1, lost_gpu_hours=None, order=1
+            ),
+            Victim(
+                pod="default/sweep", node="h200-0", island=first.id, priority=5, gpus=1, lost_gpu_hours=0.25, order=2
+            ),
         ),
         unplaced_rps=plan.throughput_rps,
         placed_rps=plan.throughput_rps / 2,
+        judged_rps=plan.throughput_rps / 2 - 0.125,
     )
     islands = tuple(
         island if island.phase is None else replace(island, reach=Reach(foreign=0.5, crossing=0.25, path=1 / 1.27))

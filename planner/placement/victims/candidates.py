@@ -77,10 +77,16 @@ class Question:
         )
 
     @property
-    def nodes(self) -> list[int]:
+    def numbers(self) -> Array:
         """Numbers of the nodes of the preemptor's GPU type, ascending."""
-        groups = self.machines.groups(self.preemptor.gpu)
-        return sorted(int(node) for _, nodes in groups for node in nodes)
+        groups = [nodes for _, nodes in self.machines.groups(self.preemptor.gpu)]
+        return np.sort(np.concatenate(groups)) if groups else np.empty(0, dtype=np.intp)
+
+    @property
+    def nodes(self) -> list[int]:
+        """`numbers` as a list."""
+        found: list[int] = self.numbers.tolist()
+        return found
 
     def candidates(self, node: int) -> list[int]:
         """The node's pods that may go, in the order in which they came."""

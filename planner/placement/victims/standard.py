@@ -41,11 +41,11 @@ def standard_victims(
     question: Question, *, everywhere: bool, by_start: bool, rng: np.random.Generator | None
 ) -> VictimSet | None:
     """The node that the candidate policy settles on, with its victims; `rng` draws the order of nodes."""
-    nodes = question.nodes
+    nodes = question.numbers
     if rng is not None:
-        nodes = [nodes[k] for k in rng.permutation(len(nodes))]
+        nodes = nodes[rng.permutation(len(nodes))]
     best: tuple[tuple[object, ...], int, tuple[int, ...]] | None = None
-    for node in nodes:
+    for node in map(int, nodes):
         going = reprieved(question, node, by_start=by_start)
         if going is None:
             continue

@@ -1,0 +1,97 @@
+"""What `planner simulate spot` is given: nodes, jobs, policies, loads; faults name the file or the option."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.domain import SpotJob, SpotNode, SpotPolicy
+
+GPUS, CPUS = 8, 192
+MOST_LOADS = 50
+
+
+def nodes_of(path: Path | None, machines: int) -> "tuple[SpotNode, ...]":
+    """Nodes of a file, or so many alike."""
+    from planner.domain import SpotNode
+    from planner.files.spot_inputs import read_spot_nodes
+
+    if path is not None:
+        return read_spot_nodes(path)
+    return tuple(SpotNode(name=f"node-{k}", gpus=GPUS, cpus=CPUS) for k in range(machines))
+
+
+def jobs_of(path: Path | None, nodes: "Sequence[SpotNode]") -> "tuple[SpotJob, ...] | None":
+    """Jobs of a file that can run on the nodes; None without a file. InputError names file and row."""
+    from planner.files.spot_inputs import read_spot_jobs
+    from planner.placement.spot.requirements import require_simulable
+
+    if path is None:
+        return None
+    jobs = read_spot_jobs(path)
+    try:
+        require_simulable(nodes, jobs)
+    except InputError as error:
+        rows = [row for row, job in enumerate(jobs, start=1) if error.message.startswith(f"job {job.name}:")]
+        where = f"row {rows[0]}, " if rows else ""
+        raise InputError(f"{path}: {where}{error.message}", hint=error.hint) from None
+    return jobs
+
+
+def policies_of(words: Sequence[str]) -> "tuple[SpotPolicy, ...]":
+    """Policies, each once."""
+    from planner.placement.spot import parse_spot_policy
+
+    found = tuple(parse_spot_policy(word.strip().lower()) for word in words)
+    names = [policy.name for policy in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"--policy: must name each policy once; {twice!r} came twice.", hint="Drop one of the two.")
+    return found
+
+
+def baseline_of(word: str | None, policies: "Sequence[SpotPolicy]") -> str:
+    """Name of the policy to compare with: `word`, else random where it runs, else the first."""
+    names = [policy.name for policy in policies]
+    if word is None:
+        return "random" if "random" in names else names[0]
+    if word.strip().lower() not in names:
+        raise InputError(
+            f"--baseline: must be one of the policies that run ({', '.join(names)}); came {word!r}.",
+            hint=f"Add --policy {word}.",
+        )
+    return word.strip().lower()
+
+
+def curve_of(text: str | None) -> tuple[float, ...]:
+    """`0.05,0.1,0.2`: spot loads, ascending; none without a text."""
+    if text is None:
+        return ()
+    loads = [_number(part) for part in text.split(",")]
+    if not all(0 < load <= 2 for load in loads) or loads != sorted(set(loads)) or len(loads) > MOST_LOADS:
+        raise InputError(
+            f"--curve: must be at most {MOST_LOADS} spot loads above 0 and at most 2, ascending; came {text!r}.",
+            hint="Write 0.05,0.1,0.2.",
+        )
+    return tuple(loads)
+
+
+def hours_of(text: str) -> tuple[float, float]:
+    """`1-8`, or `2` for both: shortest and longest, above 0."""
+    first, dash, last = text.partition("-")
+    short, long = _number(first), _number(last if dash else first)
+    if not (short > 0 and long >= short and math.isfinite(long)):
+        raise InputError(
+            f"--checkpoint-hours: must be hours above 0, the longer last; came {text!r}.", hint="Write 1-8."
+        )
+    return short, long
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

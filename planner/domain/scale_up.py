@@ -1,0 +1,119 @@
+"""The scale-up study: more pods of services on a full cluster, and how well those lie that come by preemption."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from planner.domain.placement import Qos
+from planner.domain.preemption import VictimMethod, VictimSettings
+
+
+class InitialPlacement(StrEnum):
+    """How the pods that a scale-up meets came to their GPUs; all but `packed` arrive in random order.
+
+    `spread`: pods of whole nodes first, then each on the node with most free GPUs, lowest free indices; what no longer
+    fits stays away. `saturated`: then pods that stayed away preempt lower ones until all GPUs are held. `random-nodes`:
+    as `spread`, on any node that has room. `mixed`: as `random-nodes`, pods of whole nodes among the others, then
+    saturated. `random-index`: as `saturated`, on random free indices. `packed`: the largest first, on the fullest node
+    that has room.
+    """
+
+    SPREAD = "spread"
+    SATURATED = "saturated"
+    RANDOM_NODES = "random-nodes"
+    MIXED = "mixed"
+    RANDOM_INDEX = "random-index"
+    PACKED = "packed"
+
+
+class ScaleUpMode(StrEnum):
+    """What a scale-up finds: the same snapshot each time, or what the ones before it in its cycle have left."""
+
+    INDEPENDENT = "independent"
+    SEQUENTIAL = "sequential"
+
+
+class NodePolicy(StrEnum):
+    """Gödel's candidate policies: as many candidate nodes as pods ask, of a random scan, or all nodes."""
+
+    RANDOM = "random"
+    BEST = "best"
+
+
+class VictimTie(StrEnum):
+    """Which of several victims of one priority goes first: by key (equal start times) or the youngest."""
+
+    KEY = "key"
+    START = "start"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleUpWorkload:
+    """A row of the paper's table 3. `instances` on 100 nodes."""
+
+    name: str
+    priority: int
+    gpus: int
+    instances: int
+    preemptible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleUpSettings:
+    """What comes in every cycle, and how room is made for it.
+
+    `counts`: scale-ups of each workload. `node_policy` (random, best) and `tie` (key, start) are standard preemption's:
+    the first candidate node of a random scan or the best of all; among victims of one priority, first the one whose
+    key sorts so or the one that started last. `qos` and `victims` are the topology-aware methods'.
+    """
+
+    counts: tuple[tuple[str, int], ...]
+    methods: tuple[VictimMethod, ...]
+    modes: tuple[ScaleUpMode, ...]
+    qos: Qos = Qos.GUARANTEED
+    victims: VictimSettings = field(default_factory=VictimSettings)
+    node_policy: NodePolicy = NodePolicy.RANDOM
+    tie: VictimTie = VictimTie.KEY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitCount:
+    """Scale-ups of one workload over all cycles of a seed.
+
+    `hits`: GPUs of the new pod inside one socket. `failures`: no place at all, not even by preemption; they count as
+    preemptions and not as hits. `decisions`: searches for victims that were run; an answer that cannot differ (same
+    snapshot, no draws) is found once and counted for each scale-up. `victims` and `priority_sum` over all answers.
+    """
+
+    nodes: int
+    initial: InitialPlacement
+    seed: int
+    method: VictimMethod
+    workload: str
+    mode: ScaleUpMode
+    preemptions: int
+    hits: int
+    failures: int
+    decisions: int
+    victims: int
+    priority_sum: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the scale-ups that are hits."""
+        return self.hits / self.preemptions if self.preemptions else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcingLatency:
+    """CPU time of one search for victims over all nodes of a cluster, microseconds; medians and 90th percentiles.
+
+    `initial`: how the cluster was filled.
+    """
+
+    nodes: int
+    workload: str
+    method: VictimMethod
+    p50_us: float
+    p90_us: float
+    repetitions: int
+    initial: InitialPlacement

@@ -1,0 +1,116 @@
+"""A spot study as page and figures, from hand-made runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from planner.domain import SpotFigures, SpotRun, SpotSample
+from planner.domain.spot_capacity import SpotLimits, capacity_of, curve_of
+from planner.domain.spot_means import SpotSeedRun
+from planner.errors import InputError
+from planner.report import encode_figure
+from planner.report.spot import SpotPage, answer_words, spot_page
+from planner.report.spot_figures import SPOT_FIGURES, kinds_of_spot, spot_figure, spot_figures
+
+BASE = SpotFigures(**dict.fromkeys(SpotFigures.__slots__, 1.0))
+LIMITS = SpotLimits(most_evictions_per_job=0.5)
+
+
+def run(policy: str, seed: int, load: float | None = 0.2, **figures: float | None) -> SpotSeedRun:
+    series = tuple(
+        SpotSample(
+            time_s=3600.0 * hour,
+            hp_gpus=60.0 + hour,
+            standby_gpus=5.0,
+            spot_gpus=20.0,
+            idle_gpus=20.0 - hour,
+            waiting_jobs=hour,
+            waiting_gpus=2 * hour,
+            evictions=1,
+        )
+        for hour in range(1, 13)
+    )
+    found = SpotRun(policy=policy, gpus=100, figures=replace(BASE, **figures), series=series)
+    return SpotSeedRun(policy=policy, seed=seed, spot_load=load, run=found)
+
+
+RUNS = [
+    run("random|x", 1, lost_gpu_h=100.0, spot_completion_mean_h=4.0, harvested_percent=None),
+    run("random|x", 2, lost_gpu_h=300.0, spot_completion_mean_h=6.0, harvested_percent=None),
+    run("spotgpu", 1, lost_gpu_h=20.0, spot_completion_mean_h=3.0, harvested_percent=None),
+    run("spotgpu", 2, lost_gpu_h=60.0, spot_completion_mean_h=4.5, harvested_percent=None),
+]
+CURVE = curve_of(
+    [run("spotgpu", 1, load, evictions_per_job=4 * load, goodput_gpu_h=100 * load) for load in (0.1, 0.2)], 1.0
+)
+
+
+def page(**more: object) -> str:
+    return spot_page(SpotPage(runs=RUNS, baseline="random|x", nodes=13, days=6.0, warm_up_days=1.0, **more))
+
+
+def test_the_page_tells_differences_seed_by_seed() -> None:
+    text = page(name="a_b")
+    assert "# Spot capacity: a\\_b" in text
+    assert "13 nodes, 100 GPUs, spot jobs that ask for 20 % of the GPUs; 6 days, the first 1 not counted" in text
+    assert (
+        "**spotgpu against random\\|x: completion of spot jobs -25.0 ± 0.0 %, lost GPU-hours -80.0 ± 0.0 %.**" in text
+    )
+    assert "| Lost GPU-hours | 200 ± 1,271 | 40.0 ± 254 | -80.0 ± 0.0 % |" in text
+    assert "used by spot jobs" not in text  # nothing was lent
+    assert text.endswith("\n")
+
+
+def test_one_seed_has_no_intervals_and_given_jobs_no_load() -> None:
+    alone = [run("spotgpu", 1, None)]
+    text = spot_page(SpotPage(runs=alone, baseline="spotgpu", nodes=1, days=1.0, warm_up_days=0.0))
+    assert "±" not in text
+    assert "given jobs" in text
+    assert "against" not in text
+
+
+def test_the_answer_in_words() -> None:
+    answer = capacity_of(CURVE, "spotgpu", LIMITS)
+    assert answer_words(answer, LIMITS) == (
+        "spotgpu: with at most 0.5 evictions a spot job, the cluster carries up to 10 GPUs of spot load (10 % of its "
+        "GPUs, 10 GPUs of it as kept work); at 20 GPUs there are 0.800 evictions a spot job (on a straight line the "
+        "limit is met at 12)."
+    )
+    none = SpotLimits(most_evictions_per_job=0.1)
+    assert "none of the spot loads tried is carried (the smallest was 10 % of the GPUs)" in answer_words(
+        capacity_of(CURVE, "spotgpu", none), none
+    )
+    open_end = answer_words(capacity_of(CURVE, "spotgpu", SpotLimits()), SpotLimits())
+    assert open_end.startswith("spotgpu: with no limit, the cluster carries up to 20 GPUs")
+    assert open_end.endswith("the most that was tried.")
+    text = page(points=CURVE, answers=[answer], limits=LIMITS)
+    assert "## Spot load that the cluster carries" in text
+    assert "| spotgpu | 20 | 20 | 20 |" in text
+
+
+def test_every_figure_is_drawn_and_again_the_same() -> None:
+    assert kinds_of_spot(RUNS, CURVE) == SPOT_FIGURES
+    assert kinds_of_spot(RUNS[:2], ()) == ("allocation",)
+    first = spot_figures(RUNS, "random|x", points=CURVE, limits=LIMITS)
+    assert set(first) == set(SPOT_FIGURES)
+    assert first == spot_figures(RUNS, "random|x", points=CURVE, limits=LIMITS)
+    with pytest.raises(InputError, match="figure: must be one of allocation for these runs; got 'curve'"):
+        spot_figure("curve", RUNS[:2], "random|x")
+
+
+def test_the_figures_show_the_figures() -> None:
+    bars = spot_figure("comparison", RUNS, "random|x").axes[0]
+    assert [round(bar.get_width()) for bar in bars.patches][:4] == [-25, 0, 0, -80]
+    allocation = spot_figure("allocation", RUNS, "random|x")
+    assert [axes.get_title(loc="left") for axes in allocation.axes] == ["random|x, seed 1", "spotgpu, seed 1"]
+    lent = allocation.axes[0].lines[0].get_ydata()
+    assert list(lent) == [65.0 + hour for hour in range(1, 13)]
+    curve = spot_figure("curve", RUNS, "random|x", points=CURVE, limits=LIMITS)
+    assert len(curve.axes) == 3
+    assert encode_figure(curve).startswith(b"\x89PNG")
+
+
+def test_a_run_shorter_than_a_sample_says_so() -> None:
+    short = [replace(RUNS[0], run=replace(RUNS[0].run, series=()))]
+    figure = spot_figure("allocation", short, "random|x")
+    assert "shorter than a sample" in figure.axes[0].texts[0].get_text()
