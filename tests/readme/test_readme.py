@@ -80,6 +80,8 @@ def test_commands_run_in_order(checkout: Path) -> None:
     assert (checkout / "runs/quickstart-placed/placement.csv").is_file()
     assert (checkout / "mine.yaml").is_file()
     assert (checkout / "runs/policies/metrics.csv").is_file()
+    assert (checkout / "runs/preemption/hit_rates.csv").is_file()
+    assert (checkout / "runs/spot/curve.csv").is_file()
 
 
 def test_python_blocks_run(checkout: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from planner.cost import PUBLISHED_FREE, UNFITTED, fit_calibration
-from planner.domain import Cluster
+from planner.domain import Cluster, SpotNode
+from planner.domain.spot_means import change_of, mean_of
 from planner.files import (
     cluster_document,
     load_published_measurements,
@@ -19,6 +20,8 @@ from planner.files import (
 )
 from planner.pipeline import plan
 from planner.placement import Fit, NodeType, synthesize
+from planner.placement.spot import RANDOM, SPOTGPU
+from planner.spot_study import SpotStudy, run_spot_study
 from planner.workload import summarize
 
 TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -26,6 +29,7 @@ TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 NEAR = 0.03
 MIXED, UNIFORM = 0, 1
 CODE, CONVERSATION = 0, 1
+SPOT_FIGURES = ("spot_completion_mean_h", "lost_gpu_h", "hp_completion_mean_h")
 
 
 @cache
@@ -158,3 +162,28 @@ def test_the_placed_table_is_reached(column: int, trace: str, layout: str) -> No
     assert found.placement is not None
     assert found.placement.unplaced_rps == pytest.approx(compact, rel=NEAR)
     assert found.throughput_rps == pytest.approx(on_nodes, rel=NEAR)
+
+
+@pytest.mark.slow
+def test_the_spot_table_is_reached() -> None:
+    body = TEXT[TEXT.index("<!-- spot -->") :]
+    row = re.search(
+        r"^\| ([\d.]+) % of the GPUs \| ([\d.]+) % \|((?: [-+][\d.]+ ± [\d.]+ % \|){3})$", body, re.MULTILINE
+    )
+    assert row is not None
+    study = SpotStudy(
+        nodes=tuple(SpotNode(name=f"n{k}", gpus=8, cpus=192) for k in range(60)),
+        policies=(SPOTGPU, RANDOM),
+        seeds=(1, 2, 3, 4, 5),
+        loads=(float(row[1]) / 100,),
+    )
+    runs = list(run_spot_study(study))
+    ours, theirs = ([run for run in runs if run.policy == policy.name] for policy in study.policies)
+    claimed = mean_of(ours, "claimed_percent")
+    assert claimed is not None
+    assert claimed.mean == pytest.approx(float(row[2]), abs=0.06)
+    printed = re.findall(r"([-+][\d.]+) ± ([\d.]+) %", row[3])
+    for name, (mean, half) in zip(SPOT_FIGURES, printed, strict=True):
+        found = change_of(ours, theirs, name)
+        assert found is not None
+        assert (found.mean, found.half) == pytest.approx((float(mean), float(half)), abs=0.06)
