@@ -1,18 +1,16 @@
 """`planner simulate cluster`: a trace of pods under online policies, as in the FGD and PWR studies."""
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from planner.cli import screen
 from planner.cli import simulate_inputs as inputs
 from planner.cli import simulate_results as results
+from planner.cli.run_progress import runs_progress
 from planner.domain import PowerFormula, Semantics
 from planner.errors import InputError
 
@@ -79,11 +77,12 @@ def command(
 ) -> None:
     """Pods arrive one by one, each is placed at once or fails: allocation, fragmentation and power of policies."""
     from planner import files
+    from planner.placement.policies import parse_policy
     from planner.policy_study import PolicyStudy, run_study
 
     _refuse_clashes(out, arrivals, inflate, decisions=decisions)
-    mixes, power = inputs.policies_of(policy), inputs.power_table()
-    against, listed = inputs.baseline_of(baseline, mixes), inputs.seeds_of(seeds)
+    mixes, power = inputs.policies_of(policy, parse_policy), inputs.power_table()
+    against, listed = inputs.baseline_of(baseline, mixes, parse_policy, "fgd"), inputs.seeds_of(seeds)
     _refuse_several(listed, {"--arrivals": arrivals, "--tie-order": tie_order})
     found, asked = inputs.read_traces(nodes, pods, power)
     study = PolicyStudy(
@@ -102,7 +101,7 @@ def command(
     if out is not None:  # told before the work, not after it
         files.claim_folder(out, results.file_names(study), force=force)
     _tell_too_large(study, pods)
-    with _progress(quiet=quiet) as listen:
+    with runs_progress("policies", _line, quiet=quiet) as listen:
         done = results.collected(study, run_study(study, processes=processes or _cores(study), listen=listen))
     if out is not None:
         rendered = results.rendered(study, done, against, name=pods.stem, figures=figures)
@@ -143,24 +142,6 @@ def _tell_too_large(study: "PolicyStudy", pods: Path) -> None:
             f"{pods}: {len(strange)} of {len(study.pods)} pods fit on no node, not even an empty one (the first is "
             f"{strange[0].name}); whenever they come, they fail."
         )
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> "Iterator[Callable[[RunsDone], None]]":
-    """A bar on a terminal, a line a run elsewhere, nothing where `quiet`."""
-    if quiet:
-        yield lambda _: None
-    elif sys.stderr.isatty():
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.1f}/{task.total:.0f} runs"),
-        )
-        with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen.err()) as bar:
-            task = bar.add_task("policies", total=1.0)
-            yield lambda step: bar.update(task, completed=step.done, total=step.total)
-    else:
-        yield _line
 
 
 def _line(step: "RunsDone") -> None:

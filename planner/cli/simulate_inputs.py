@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain import PowerTable, TraceNode, TracePod
-    from planner.placement.policies import PolicyMix
 
 MOST_SEEDS = 1000
 LARGEST_SEED = 2**32 - 1
@@ -88,26 +87,35 @@ def _told(path: Path, read: Callable[[], Found]) -> Found:
         raise InputError(f"{path}: {error.message}", hint=error.hint) from None
 
 
-def policies_of(words: Sequence[str]) -> "tuple[PolicyMix, ...]":
-    """Policies, each once."""
-    from planner.placement.policies import parse_policy
+class NamedPolicy(Protocol):
+    """A policy as commands know it."""
 
-    found = tuple(parse_policy(word) for word in words)
-    names = [mix.name for mix in found]
+    @property
+    def name(self) -> str:
+        """What it is called in tables and options."""
+
+
+Policy = TypeVar("Policy", bound=NamedPolicy)
+
+
+def policies_of(words: Sequence[str], parse: Callable[[str], Policy]) -> tuple[Policy, ...]:
+    """Policies, each once."""
+    found = tuple(parse(word) for word in words)
+    names = [policy.name for policy in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"--policy: must name each policy once; {twice!r} came twice.", hint="Drop one of the two.")
     return found
 
 
-def baseline_of(word: str | None, policies: "Sequence[PolicyMix]") -> str:
-    """Name of the policy that savings are against: `word`, else fgd where it runs, else the first."""
-    from planner.placement.policies import parse_policy
-
-    names = [mix.name for mix in policies]
+def baseline_of(
+    word: str | None, policies: Sequence[NamedPolicy], parse: Callable[[str], NamedPolicy], usual: str
+) -> str:
+    """Name of the policy that others are held against: `word`, else the `usual` one where it runs, else the first."""
+    names = [policy.name for policy in policies]
     if word is None:
-        return "fgd" if "fgd" in names else names[0]
-    name = parse_policy(word).name
+        return usual if usual in names else names[0]
+    name = parse(word).name
     if name not in names:
         raise InputError(
             f"--baseline: must be one of the policies that run ({', '.join(names)}); came {word!r}.",

@@ -55,12 +55,13 @@ def command(
     from planner.files.online_tables import QUEUE_FILE, queue_csv
     from planner.placement.arrivals import draw_tie_order
     from planner.placement.departures import lengthened, simulate_departures
+    from planner.placement.policies import parse_policy
     from planner.placement.typical_pods import target_workload
     from planner.policy_study import too_large
 
     if out is not None:
         files.claim_folder(out, [QUEUE_FILE], force=force)
-    mixes, power = inputs.policies_of(policy), inputs.power_table()
+    mixes, power = inputs.policies_of(policy, parse_policy), inputs.power_table()
     found, asked = inputs.read_traces(nodes, pods, power)
     strange = too_large(found, asked)
     if strange:

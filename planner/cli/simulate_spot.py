@@ -1,19 +1,16 @@
 """`planner simulate spot`: guaranteed and spot jobs over days, under policies that choose who gives way."""
 
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from planner.cli import screen
 from planner.cli import simulate_spot_results as results
-from planner.cli.simulate_inputs import seeds_of
-from planner.cli.simulate_spot_inputs import baseline_of, curve_of, hours_of, jobs_of, nodes_of, policies_of
+from planner.cli.run_progress import runs_progress
+from planner.cli.simulate_inputs import baseline_of, policies_of, seeds_of
+from planner.cli.simulate_spot_inputs import curve_of, hours_of, jobs_of, nodes_of, spot_policy
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -113,8 +110,8 @@ def command(
     from planner.spot_study import SpotStudy, run_spot_study
 
     _refuse_clashes(context)
-    compared, listed = policies_of(policy or ["spotgpu", "random"]), seeds_of(seeds)
-    against = baseline_of(baseline, compared)
+    compared, listed = policies_of(policy or ["spotgpu", "random"], spot_policy), seeds_of(seeds)
+    against = baseline_of(baseline, compared, spot_policy, "random")
     loads = curve_of(curve)
     load = SPOT_LOAD if spot_load is None else spot_load
     fleet = nodes_of(nodes, MACHINES if machines is None else machines)
@@ -146,7 +143,7 @@ def command(
     )
     if out is not None:  # told before the work, not after it
         files.claim_folder(out, results.file_names(curve=bool(loads), figures=figures), force=force)
-    with _progress(quiet=quiet) as listen:
+    with runs_progress("spot", _line, quiet=quiet) as listen:
         runs = list(run_spot_study(found, processes=processes or _cores(found), listen=listen))
     done = results.SpotResults.of(found, runs, against, load, loads, limits)
     if out is not None:
@@ -185,24 +182,6 @@ def _typed(context: typer.Context, name: str) -> bool:
 def _cores(study: "SpotStudy") -> int:
     loads = len(study.loads) if study.jobs is None else 1
     return min(len(os.sched_getaffinity(0)), len(study.policies) * len(study.seeds) * loads)
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> "Iterator[Callable[[SpotRunsDone], None]]":
-    """A bar on a terminal, a line a run elsewhere, nothing where `quiet`."""
-    if quiet:
-        yield lambda _: None
-    elif sys.stderr.isatty():
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.1f}/{task.total:.0f} runs"),
-        )
-        with Progress(*columns, TimeElapsedColumn(), console=screen.err()) as bar:
-            task = bar.add_task("spot", total=1.0)
-            yield lambda step: bar.update(task, completed=step.done, total=step.total)
-    else:
-        yield _line
 
 
 def _line(step: "SpotRunsDone") -> None:

@@ -41,29 +41,11 @@ def jobs_of(path: Path | None, nodes: "Sequence[SpotNode]") -> "tuple[SpotJob, .
     return jobs
 
 
-def policies_of(words: Sequence[str]) -> "tuple[SpotPolicy, ...]":
-    """Policies, each once."""
+def spot_policy(word: str) -> "SpotPolicy":
+    """The policy of that name, in any case."""
     from planner.placement.spot import parse_spot_policy
 
-    found = tuple(parse_spot_policy(word.strip().lower()) for word in words)
-    names = [policy.name for policy in found]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"--policy: must name each policy once; {twice!r} came twice.", hint="Drop one of the two.")
-    return found
-
-
-def baseline_of(word: str | None, policies: "Sequence[SpotPolicy]") -> str:
-    """Name of the policy to compare with: `word`, else random where it runs, else the first."""
-    names = [policy.name for policy in policies]
-    if word is None:
-        return "random" if "random" in names else names[0]
-    if word.strip().lower() not in names:
-        raise InputError(
-            f"--baseline: must be one of the policies that run ({', '.join(names)}); came {word!r}.",
-            hint=f"Add --policy {word}.",
-        )
-    return word.strip().lower()
+    return parse_spot_policy(word.strip().lower())
 
 
 def curve_of(text: str | None) -> tuple[float, ...]:
