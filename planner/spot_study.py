@@ -13,6 +13,7 @@ from planner.domain import EvictionLaw, SpotJob, SpotNode, SpotPolicy, SpotWorkl
 from planner.domain.spot_means import SpotSeedRun
 from planner.errors import InputError, SolverError
 from planner.placement.spot import draw_jobs, simulate_spot
+from planner.placement.spot.requirements import require_span
 from planner.processes import Workers
 
 MOST_LOAD = 2.0
@@ -61,6 +62,7 @@ def run_spot_study(study: SpotStudy, *, processes: int = 1, listen: Listen = lam
     SolverError where a process died twice over its run.
     """
     _require_comparable(study)
+    require_span(study.days, study.warm_up_days, study.sample_s)  # before jobs of so many days are drawn
     loads: Sequence[float | None] = study.loads if study.jobs is None else (None,)
     tasks: list[Task] = [
         (study, policy, seed, load) for policy in study.policies for load in loads for seed in study.seeds
@@ -129,5 +131,5 @@ def _require_comparable(study: SpotStudy) -> None:
         if not 0 < load <= MOST_LOAD:
             raise InputError(
                 f"spot load: must be above 0 and at most {MOST_LOAD:g}, a share of the GPUs; came {load:g}.",
-                hint="Give 0.225.",
+                hint="Give 0.245.",
             )

@@ -116,6 +116,10 @@ def _limited(
 ) -> "PlacementSettings":
     from dataclasses import replace
 
+    given = {"--most-victims": most_victims, "--most-lost-gpu-hours": most_lost_gpu_hours}
+    option = next((name for name, value in given.items() if value is not None), None)
+    if option is not None and not settings.preempt:
+        raise InputError(f"{option}: limits who may go, and nobody may.", hint="Add --preempt, or drop the limit.")
     if most_victims is not None:
         settings = replace(settings, most_victims=most_victims)
     if most_lost_gpu_hours is not None:

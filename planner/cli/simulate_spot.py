@@ -16,7 +16,7 @@ from planner.errors import InputError
 if TYPE_CHECKING:
     from planner.spot_study import SpotRunsDone, SpotStudy
 
-MACHINES, SPOT_LOAD = 60, 0.225
+MACHINES, SPOT_LOAD = 60, 0.245
 
 
 DRAWN = (
@@ -31,6 +31,9 @@ DRAWN = (
     "standby_share",
 )
 """Options that say how jobs are drawn."""
+
+LIMITS = ("most_evictions_per_job", "most_lost_percent", "most_slowdown")
+"""Options that the curve's answer keeps to."""
 
 
 def command(
@@ -136,6 +139,7 @@ def command(
         sample_s=60 * sample_minutes,
         check=check,
     )
+    _tell_late(found)
     limits = SpotLimits(
         most_evictions_per_job=_default_limit(most_evictions_per_job, most_lost_percent, most_slowdown),
         most_lost_percent=most_lost_percent,
@@ -157,6 +161,14 @@ def command(
             screen.show_text(f"Written to {out}")
 
 
+def _tell_late(study: "SpotStudy") -> None:
+    """Jobs that come when the days are over: nothing else would say that they are not simulated."""
+    late = sum(job.submit_s > 86_400 * study.days for job in study.jobs or ())
+    if late:
+        total = len(study.jobs or ())
+        screen.show_warning(f"{late:,} of {total:,} jobs come after the {study.days:g} days and are left out (--days).")
+
+
 def _default_limit(evictions: float | None, lost: float | None, slowdown: float | None) -> float | None:
     """Evictions a job, where nothing is said about anything."""
     return 0.5 if evictions is None and lost is None and slowdown is None else evictions
@@ -171,6 +183,10 @@ def _refuse_clashes(context: typer.Context) -> None:
         if "jobs" in given and name in given:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option}: goes with drawn jobs only; --jobs came too.", hint="Drop one of the two.")
+    for name in LIMITS:
+        if name in given and "curve" not in given:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option}: limits the answer of --curve, which did not come.", hint="Add --curve.")
 
 
 def _typed(context: typer.Context, name: str) -> bool:

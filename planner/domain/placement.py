@@ -245,7 +245,8 @@ class ScorePart:
 class Victim:
     """A pod that has to go before an island can come. `order`: its number, from 1, among all victims (0: not told).
 
-    Whole islands come free early: pods go island by island, node by node. `lost_gpu_hours` since its last checkpoint
+    Whole islands come free early: pods go island by island, node by node. An island for which nobody goes may lie where
+    others made room; it comes once the victims on its nodes are gone. `lost_gpu_hours` since its last checkpoint
     (None: not known).
     """
 

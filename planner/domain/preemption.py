@@ -81,6 +81,11 @@ class VictimSettings:
                 f"preemption.lost_work_weight: must be finite and at least 0, came {self.lost_work_weight:g}.",
                 hint="0.1 lets ten lost GPU-hours outweigh the best topology.",
             )
+        if not self.protected_s >= 0.0:
+            raise InputError(
+                f"preemption.protected_s: must be seconds, at least 0, came {self.protected_s:g}.",
+                hint="0 protects nobody.",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,7 @@ class SpotWorkload:
     hp_hours: float = 1.1
     hp_peak: float = 1.0
     standby_share: float = 0.1
-    spot_load: float = 0.225
+    spot_load: float = 0.245
     spot_hours: float = 5.0
     checkpoint_hours: tuple[float, float] = (1.0, 8.0)
     spread: float = 1.0

@@ -1,7 +1,8 @@
 """In which order pods go: island by island, those that gain most first, node by node, the cheapest pod of a node first.
 
 An island needs what was freed for those that were placed before it on the same nodes, so it comes after them: whatever
-is carried out from the beginning of the list, the islands whose pods are all gone can come up.
+is carried out from the beginning of the list, the islands whose pods are all gone can come up. An island for which
+nobody goes may lie where others made room: it comes up once the pods of its nodes are gone.
 """
 
 from collections.abc import Mapping, Sequence

@@ -17,12 +17,13 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionTerms:
-    """What evictions keep to; the fields are those of `PlacementSettings`."""
+    """What evictions keep to; the fields are those of `PlacementSettings`, `lost_work_counts` as well."""
 
     priority: int = PRIORITY
     most_victims: int | None = None
     most_lost_gpu_hours: float | None = None
     assumed_checkpoint_age_s: float | None = None
+    lost_work_counts: bool = False
 
     @classmethod
     def of(cls, settings: PlacementSettings) -> "EvictionTerms":
@@ -32,6 +33,7 @@ class EvictionTerms:
             most_victims=settings.most_victims,
             most_lost_gpu_hours=settings.most_lost_gpu_hours,
             assumed_checkpoint_age_s=settings.assumed_checkpoint_age_s,
+            lost_work_counts=settings.lost_work_counts,
         )
 
 
@@ -85,11 +87,12 @@ def _mistold(victim: Victim, pod: Pod, terms: EvictionTerms) -> Iterator[str]:
 def _limits(cluster: Cluster, gone: Sequence[Pod], terms: EvictionTerms) -> Iterator[str]:
     if terms.most_victims is not None and len(gone) > terms.most_victims:
         yield f"victims: {len(gone)} pods go, most_victims is {terms.most_victims}."
-    if terms.most_lost_gpu_hours is not None:
-        ages = {pod.key: terms.assumed_checkpoint_age_s for pod in gone}
-        ages |= {pod.key: pod.checkpoint_age_s for pod in gone if pod.checkpoint_age_s is not None}
+    ages = {pod.key: terms.assumed_checkpoint_age_s for pod in gone}
+    ages |= {pod.key: pod.checkpoint_age_s for pod in gone if pod.checkpoint_age_s is not None}
+    if terms.lost_work_counts or terms.most_lost_gpu_hours is not None:
         for key in (key for key, age in ages.items() if age is None):
-            yield f"victim {key}: its checkpoint is not known, and lost work is limited."
+            yield f"victim {key}: its checkpoint is not known, and lost work is limited or counts."
+    if terms.most_lost_gpu_hours is not None:
         lost = fsum((ages[pod.key] or 0.0) * pod.gpu_count / 3600 for pod in gone)
         if lost > terms.most_lost_gpu_hours + ROUNDING:
             yield f"victims: {lost:g} GPU-hours are lost, most_lost_gpu_hours is {terms.most_lost_gpu_hours:g}."

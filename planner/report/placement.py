@@ -38,7 +38,7 @@ def placement_text(plan: Plan) -> list[str]:
         states_table(placed),
         *([f"### Islands on nodes\n\n{sites_table(plan, placed)}"] if placed.sites else []),
         *([f"### Not placed\n\n{_shortfalls(placed.shortfalls)}"] if placed.shortfalls else []),
-        *([f"### Pods to evict\n\n{_victims(placed.victims)}"] if placed.victims else []),
+        *([f"### Pods to evict\n\n{_victims(placed)}"] if placed.victims else []),
         f"### Score\n\n{_terms(placed)}",
     ]
     return ["\n\n".join(parts)]
@@ -205,8 +205,9 @@ def _lost(found: tuple[Victim, ...]) -> str:
     return lost + (f" ({counted(unknown, 'pod')} without a known checkpoint not counted)" if known and unknown else "")
 
 
-def _victims(found: tuple[Victim, ...]) -> str:
+def _victims(placed: Placement) -> str:
     """In the order of going, where it is told."""
+    found = placed.victims
     gpus = sum(one.gpus for one in found)
     ordered = all(one.order for one in found)
     header = ["Pod", "Node", "For island", "Priority", "GPUs", "GPU-hours lost"]
@@ -226,10 +227,25 @@ def _victims(found: tuple[Victim, ...]) -> str:
     more = f"\n\n{_more(left, 'pod')} in `plan.json`." if left > 0 else ""
     return (
         f"{counted(len(found), 'pod')} with {counted(gpus, 'GPU')}{_lost(found)}."
-        + (" Whatever is carried out from the top, islands whose pods are gone can come up.\n\n" if ordered else "\n\n")
+        + (
+            f" Whatever is carried out from the top, islands whose pods are gone can come up{_beside(placed)}.\n\n"
+            if ordered
+            else "\n\n"
+        )
         + table(["Order", *header] if ordered else header, rows, ("r" if ordered else "") + "lllrrr")
         + more
     )
+
+
+def _beside(placed: Placement) -> str:
+    """Said of islands without pods of their own in the list that lie on its nodes: they may use what others freed."""
+    nodes, own = {one.node for one in placed.victims}, {one.island for one in placed.victims}
+    others = sorted({part.island for part in placed.parts if part.node in nodes} - own)
+    if not others:
+        return ""
+    named = ", ".join(map(escaped, others[:MOST_ROWS])) + (", ..." if len(others) > MOST_ROWS else "")
+    own_here = f"without pods of {'its' if len(others) == 1 else 'their'} own here"
+    return f"; {named}, {own_here}, once those of the same nodes are"
 
 
 def _signed(value: float) -> str:

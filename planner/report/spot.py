@@ -133,7 +133,7 @@ def _comparison(by_policy: Mapping[str, Sequence[SpotSeedRun]], baseline: str) -
     rows = []
     for name, words in ROWS:
         cells = [with_half(mean_of(runs, name), _number) for runs in by_policy.values()]
-        changes = [_change(by_policy[policy], by_policy[baseline], name) for policy in others]
+        changes = [change_words(by_policy[policy], by_policy[baseline], name) for policy in others]
         if any(cell != NONE for cell in cells):
             rows.append([words, *cells, *changes])
     return table(header, rows, "l" + "r" * (len(header) - 1)) + (
@@ -143,7 +143,8 @@ def _comparison(by_policy: Mapping[str, Sequence[SpotSeedRun]], baseline: str) -
     )
 
 
-def _change(runs: Sequence[SpotSeedRun], baseline: Sequence[SpotSeedRun], name: str) -> str:
+def change_words(runs: Sequence[SpotSeedRun], baseline: Sequence[SpotSeedRun], name: str) -> str:
+    """By how much a figure differs from the baseline's: percent, points of percents, or seconds."""
     if name.endswith("_percent"):
         found = difference_of(runs, baseline, name)
         return NONE if found is None else f"{signed(found)} points"

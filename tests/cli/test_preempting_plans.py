@@ -105,6 +105,11 @@ def test_a_placed_run_may_be_limited(planner: Command, run: Path, cluster: dict[
     assert 0 < len(report_of("three")["victims"]) <= 3
     settings = json.loads(Path("three/plan.json").read_text())["scenario"]["placement"]
     assert (settings["most_victims"], settings["most_lost_gpu_hours"]) == (3, 100.0)
+    for option, most in (("--most-victims", 3), ("--most-lost-gpu-hours", 100)):
+        answer = planner("place", run, "--cluster", "c.yaml", option, most, "--out", "none")
+        assert answer.status == EXIT_BAD_INPUT
+        assert f"{option}: limits who may go, and nobody may" in answer.err
+        assert not Path("none").exists()
     assert planner("place", run, "--cluster", "c.yaml", "--most-victims", -1).status == EXIT_BAD_INPUT
     assert planner("place", run, "--cluster", "c.yaml", "--most-lost-gpu-hours", "inf").status == EXIT_BAD_INPUT
 

@@ -171,6 +171,10 @@ def test_bad_nodes_are_refused_by_row(planner: Command, change: dict[str, object
         (("--warm-up-days", 2), "days: must be above 0 and above the warm-up"),
         (("--sample-minutes", 0), "sample: must be seconds above 0"),
         (("--seeds", "2-1"), "--seeds"),
+        (("--sample-minutes", 1e-9), "sample: must cut the days into at most 1,000,000 stretches"),
+        (("--days", 1e9, "--hp-diurnal", 0, "--spot-load", 1e-6), "stretches; 1e+09 days"),
+        (("--most-lost-percent", 5), "--most-lost-percent: limits the answer of --curve, which did not come"),
+        (("--most-slowdown", 2), "--most-slowdown: limits"),
         (("--nodes", "none.csv"), "--machines: goes without --nodes"),
     ],
 )
@@ -188,6 +192,18 @@ def test_a_load_does_not_go_with_given_jobs(planner: Command) -> None:
         answer = planner("simulate", "spot", *options, option, value)
         assert answer.status == EXIT_BAD_INPUT
         assert f"{option}: goes with drawn jobs only" in answer.err
+
+
+def test_jobs_after_the_end_are_told(planner: Command) -> None:
+    write_rows("nodes.csv", [NODE])
+    write_rows("jobs.csv", [JOB, JOB | {"job": "late", "submit_s": 200_000}])
+    options = ("--nodes", "nodes.csv", "--jobs", "jobs.csv", "--quiet", "--seeds", 1, "--processes", 1)
+    answer = planner("simulate", "spot", *options, "--days", 2)
+    assert answer.status == EXIT_DONE
+    assert "1 of 2 jobs come after the 2 days and are left out" in answer.err
+    assert "mean of 1 seed\n" in answer.out
+    assert "points" in answer.out  # shares differ by points, as in summary.md
+    assert "left out" not in planner("simulate", "spot", *options, "--days", 3).err
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data/spot_gpu_2026")

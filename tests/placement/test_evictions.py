@@ -356,3 +356,16 @@ def test_qos_binds_victims_too() -> None:
     tight = place([demand("i", 2, qos=Qos.SINGLE_NUMA)], cluster, settings())
     assert {victim.pod for victim in loose.victims} == {"default/a", "default/c"}
     assert {victim.pod for victim in tight.victims} == {"default/a", "default/b"}
+
+
+def test_an_island_for_which_nobody_goes_comes_up_once_the_pods_of_its_nodes_are_gone() -> None:
+    """One pod makes room for two islands; it is told for one of them, and the other lies on its GPUs."""
+    pods = [spot("x", "n0", range(8)), spot("y", "n1", range(8))]
+    cluster = cluster_of(node("n0"), node("n1"), pods=pods)
+    demands = [demand("a", 4), demand("b", 4)]
+    found = place(demands, cluster, settings())
+    (victim,) = found.victims
+    other = next(part for part in found.parts if part.island != victim.island)
+    assert other.node == victim.node
+    gone = gone_of(cluster, found)
+    assert set(other.gpu_indices) <= set(gone[0].gpus)

@@ -308,3 +308,13 @@ def test_times_that_make_no_sense_are_refused() -> None:
             simulate_spot([machine()], [], SPOTGPU, days=days, warm_up_days=warm)
     with pytest.raises(InputError, match="nodes: must be at least one"):
         simulate_spot([], [], SPOTGPU, days=1.0)
+    with pytest.raises(InputError, match="sample: must cut the days into at most 1,000,000 stretches"):
+        simulate_spot([machine()], [], SPOTGPU, days=6.0, sample_s=1e-9)
+    with pytest.raises(InputError, match="stretches; 1e\\+09 days"):
+        simulate_spot([machine()], [], SPOTGPU, days=1e9)
+
+
+def test_checkpoints_may_come_as_often_as_numbers_can_say() -> None:
+    """The smallest number above 0: all work is kept, and the checker counts it so."""
+    found = simulated([machine()], [spot("s", 0, 4, 100, 5e-324), hp("h", 40, 4, 10)], 1000)[0].figures
+    assert (found.evictions, found.spot_done, found.lost_gpu_h) == (1, 1, 0.0)

@@ -69,7 +69,7 @@ def test_mixed_nodes_are_asked_for_what_they_have() -> None:
     jobs = [job for job in draw_jobs(mixed, SpotWorkload(), 30, 1) if job.kind is JobClass.SPOT]
     for model, total in (("A10", 150), ("H800", 160)):
         asked = sum(job.total_gpus * job.duration_s for job in jobs if job.gpu_model == model)
-        assert asked / (total * 30 * 86_400) == pytest.approx(0.225, rel=0.12)
+        assert asked / (total * 30 * 86_400) == pytest.approx(0.245, rel=0.12)
     assert {job.gpus for job in jobs if job.gpu_model == "A10"} == {1}
 
 
@@ -125,6 +125,18 @@ def test_guaranteed_jobs_do_not_depend_on_the_spot_load_and_seeds_do_their_work(
 def test_workloads_out_of_range_are_refused(change: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         draw_jobs(NODES, replace(SpotWorkload(), **change), 6, 1)
+
+
+def test_the_hint_is_a_value_that_is_taken() -> None:
+    with pytest.raises(InputError) as caught:
+        draw_jobs(NODES, SpotWorkload(hp_peak=0.5), 1, 1)
+    peak = float(str(caught.value.hint).removeprefix("Give ").removesuffix("."))
+    assert draw_jobs(NODES, SpotWorkload(hp_peak=peak), 1, 1)
+
+
+def test_a_million_years_are_refused_before_their_nights_are_drawn() -> None:
+    with pytest.raises(InputError, match="days: must be at most 36,500; came"):
+        draw_jobs(NODES, SpotWorkload(diurnal_load=0.0), 3.65e8, 1, 1e-6)
 
 
 @pytest.mark.parametrize(

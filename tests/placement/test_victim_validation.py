@@ -84,6 +84,9 @@ def test_unknown_work_is_no_work_that_may_be_lost() -> None:
     assert faults(unknown, silent, replace(asked, assumed_checkpoint_age_s=900.0)) == ()
     assert len(faults(unknown, silent, replace(asked, assumed_checkpoint_age_s=3600.0))) == 1
     assert faults(unknown, silent, replace(asked, most_lost_gpu_hours=None)) == ()
+    counts = replace(asked, most_lost_gpu_hours=None, lost_gpu_hour_rps=0.1)
+    assert len(faults(unknown, silent, counts)) == 3  # it could not be said what they cost
+    assert faults(unknown, silent, replace(counts, assumed_checkpoint_age_s=900.0)) == ()
 
 
 def test_pods_whose_gpus_are_not_known_are_no_victims() -> None:

@@ -103,6 +103,15 @@ def test_what_cannot_be_put_there(key: str, gpus: tuple[int, ...], said: str) ->
     assert machines.free_gpus(0) == (1, 2)
 
 
+@pytest.mark.parametrize("key", ["cpus", "memory_gb", "checkpoint_age_s", "age_s"])
+@pytest.mark.parametrize("value", [-1.0, 1.1e12, float("inf"), float("nan")])
+def test_figures_that_are_none(key: str, value: float) -> None:
+    machines = Machines.uniform(1)
+    with pytest.raises(InputError, match=f"pod new: {key}: must be at least 0 and at most 1e"):
+        machines.add(0, "new", (0,), priority=1, **{key: value})  # type: ignore[arg-type]
+    assert len(machines.free_gpus(0)) == 8
+
+
 def test_uneven_blocks() -> None:
     """4 GPUs on 8 NUMA nodes of 2 sockets; 8 GPUs on 2 NUMA nodes of one socket."""
     assert Machines.uniform(1, gpus=4).layouts[0].numas == (0, 2, 4, 6)

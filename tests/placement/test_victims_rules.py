@@ -202,6 +202,15 @@ def test_many_small_pods_leave_one_set_of_which_none_can_be_spared() -> None:
     assert best.pods == tuple(f"pod-{number:02}" for number in range(20))
 
 
+def test_many_small_pods_of_a_budget_go_as_far_as_it_allows() -> None:
+    """The 20 least important are of a budget that lets three go: the next 17 of no budget go with them."""
+    machines = Machines.uniform(1, cpus=32, sockets=1, numa_nodes=1, gpus=1, budgets=(("web", 3),))
+    for number in range(60):
+        machines.add(0, f"pod-{number:02}", (), priority=number, cpus=0.5, budget="web" if number < 20 else "")
+    (going,) = victims_of(machines, asks(1, cpus=12), SCORED)[0]
+    assert going == (*range(3), *range(20, 37))
+
+
 def test_sixteen_gpus_and_kinds_side_by_side() -> None:
     """Nodes of two kinds and types; of 16 GPUs, masks need two bytes."""
     nodes = tuple(
@@ -274,12 +283,36 @@ def test_a_preemptor_that_no_node_could_hold(qos: Qos) -> None:
         victims_of(machines, Preemptor(name="p", gpus=1, priority=1, gpu="H20", qos=qos), SCORED)
 
 
+@pytest.mark.parametrize("method", VictimMethod)
+@pytest.mark.parametrize("key", ["cpus", "memory_gb"])
+@pytest.mark.parametrize("value", [-1.0, 64.001, 1e30, float("inf"), float("nan")])
+def test_a_preemptor_that_asks_for_more_than_a_node_has(method: VictimMethod, key: str, value: float) -> None:
+    """Room for its GPUs alone is none; exactly the node's own figure is asked for and granted."""
+    machines = Machines.uniform(1, gpus=8, cpus=64.0, memory_gb=64.0)
+    machines.add(0, "pod", range(8), priority=1, cpus=64.0, memory_gb=64.0)
+    with pytest.raises(InputError, match=rf"preemptor p: {key}: must be at least 0 and at most 64, .* came "):
+        best_victims(machines, Preemptor(name="p", gpus=8, priority=9, **{key: value}), SCORED, method)  # type: ignore[arg-type]
+    best = best_victims(machines, Preemptor(name="p", gpus=8, priority=9, **{key: 64.0}), SCORED, method)  # type: ignore[arg-type]
+    assert best is not None
+    assert best.pods == ("pod",)
+
+
 def test_two_gpus_in_one_numa_node_that_has_one() -> None:
     with pytest.raises(InputError, match="single_numa must find 2 GPUs in one NUMA node"):
         standard_preemption(machine(), asks(2, Qos.SINGLE_NUMA), policy="best")
 
 
-@pytest.mark.parametrize("key", [{"alpha": -0.1}, {"alpha": 1.1}, {"alpha": float("nan")}, {"socket": 2.0}])
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"alpha": -0.1},
+        {"alpha": 1.1},
+        {"alpha": float("nan")},
+        {"socket": 2.0},
+        {"protected_s": -1.0},
+        {"protected_s": float("nan")},
+    ],
+)
 def test_settings_out_of_range(key: dict[str, float]) -> None:
     with pytest.raises(InputError, match=r"preemption\."):
         VictimSettings(**key)  # type: ignore[arg-type]

@@ -220,6 +220,16 @@ class TestSection:
         assert [row[:2] for row in rows_of(text[1])[2:4]] == [["1", "spot/b"], ["2", "spot/a"]]
         assert "judged by" not in section(placed(plan))
 
+    def test_islands_that_lie_where_others_made_room(self, plan):
+        """Nobody goes for i05, and yet it cannot come up before spot/b is gone."""
+        victims = tuple(replace(one, order=k) for k, one in enumerate(PLACED.victims, start=1))
+        alone = section(placed(plan, victims=victims))
+        assert "islands whose pods are gone can come up." in alone
+        parts = (*PARTS, part("i05", "m3", "s1", (6, 7)))
+        sites = (*PLACED.sites, site("i05", 2, 1, ("s1", 2)))
+        text = section(placed(plan, victims=victims, parts=parts, sites=sites))
+        assert "can come up; i05, without pods of its own here, once those of the same nodes are." in text
+
     def test_terms_of_the_score(self, plan):
         text = section(placed(plan)).split("### Score")[1]
         assert "**0.610** of 1" in text

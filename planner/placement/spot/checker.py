@@ -7,7 +7,7 @@ clock and not before; a spot job ends when the work of its runs, each up to its 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isclose, nan
+from math import fmod, isclose, nan
 
 from planner.domain import JobClass, SpotAction, SpotEvent, SpotJob, SpotNode
 from planner.errors import InconsistentPlanError
@@ -109,7 +109,8 @@ class SpotChecker:
                 self._require(event, now - state.start_s - state.waited_s)
         elif action is SpotAction.EVICT:
             assert job.checkpoint_s is not None, "spot jobs have checkpoints"
-            state.done_s += (now - state.since_s) // job.checkpoint_s * job.checkpoint_s
+            ran_s = now - state.since_s
+            state.done_s += ran_s - fmod(ran_s, job.checkpoint_s)
         elif action is SpotAction.FINISH:
             self._require(event, state.done_s + now - state.since_s)
 

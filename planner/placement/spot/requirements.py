@@ -7,6 +7,9 @@ from math import inf
 from planner.domain import JobClass, SpotJob, SpotNode
 from planner.errors import InputError
 
+S_PER_DAY = 86_400.0
+MOST_SAMPLES = 1_000_000
+
 
 def require_simulable(nodes: Sequence[SpotNode], jobs: Sequence[SpotJob]) -> None:
     """InputError, which names the node or the job: names twice, times that are none, windows that overlap or leave the
@@ -26,6 +29,24 @@ def require_simulable(nodes: Sequence[SpotNode], jobs: Sequence[SpotJob]) -> Non
         _require_times(job)
         _require_windows(job)
     _require_room(nodes, jobs)
+
+
+def require_span(days: float, warm_up_days: float, sample_s: float) -> None:
+    """InputError: times that are none, nothing left after the warm-up, more samples than `MOST_SAMPLES`."""
+    if not (0 < days < inf and 0 <= warm_up_days < days):
+        raise InputError(
+            f"days: must be above 0 and above the warm-up, which is 0 or more; came {days:g} with a warm-up of "
+            f"{warm_up_days:g}.",
+            hint="Give 6 days with a warm-up of 1.",
+        )
+    if not 0 < sample_s < inf:
+        raise InputError(f"sample: must be seconds above 0; came {sample_s:g}.", hint="Give 3600.")
+    if days * S_PER_DAY > MOST_SAMPLES * sample_s:
+        raise InputError(
+            f"sample: must cut the days into at most {MOST_SAMPLES:,} stretches; {days:g} days of {sample_s:g} s are "
+            "more.",
+            hint="Give fewer days or longer stretches.",
+        )
 
 
 def _fault(job: SpotJob, key: str, rule: str, came: object, hint: str) -> InputError:

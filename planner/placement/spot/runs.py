@@ -1,15 +1,13 @@
 """The door: jobs on nodes under a policy, and the figures."""
 
 from collections.abc import Callable, Sequence
-from math import inf
 
 from planner.domain import EvictionLaw, SpotJob, SpotNode, SpotPolicy, SpotRun
-from planner.errors import InputError
 from planner.placement.spot.accounts import Accounts
 from planner.placement.spot.checker import SpotChecker, both
 from planner.placement.spot.figures import fate, figures_of
 from planner.placement.spot.meters import Meters
-from planner.placement.spot.requirements import require_simulable
+from planner.placement.spot.requirements import require_simulable, require_span
 from planner.placement.spot.simulation import SpotSimulation, Watch
 
 S_PER_DAY = 86_400.0
@@ -37,7 +35,7 @@ def simulate_spot(
     `progress` the share of the time that has passed. InputError: see `require_simulable`, and times out of range.
     """
     require_simulable(nodes, jobs)
-    _require_span(days, warm_up_days, sample_s)
+    require_span(days, warm_up_days, sample_s)
     end_s, warm_s = days * S_PER_DAY, warm_up_days * S_PER_DAY
     meters = Meters(nodes, warm_up_s=warm_s, sample_s=sample_s)
     accounts = Accounts(from_s=warm_s, to_s=end_s)
@@ -60,14 +58,3 @@ def simulate_spot(
         series=tuple(meters.series),
         fates=ended if fates else (),
     )
-
-
-def _require_span(days: float, warm_up_days: float, sample_s: float) -> None:
-    if not (0 < days < inf and 0 <= warm_up_days < days):
-        raise InputError(
-            f"days: must be above 0 and above the warm-up, which is 0 or more; came {days:g} with a warm-up of "
-            f"{warm_up_days:g}.",
-            hint="Give 6 days with a warm-up of 1.",
-        )
-    if not 0 < sample_s < inf:
-        raise InputError(f"sample: must be seconds above 0; came {sample_s:g}.", hint="Give 3600.")

@@ -27,6 +27,7 @@ from planner.errors import InputError
 S_PER_H, S_PER_DAY = 3600.0, 86_400.0
 LENDS_AT_H, LENDS_FOR_H, LENDS_SPREAD_H = 22.0, 10.0, 2.0
 MOST_JOBS = 5_000_000
+MOST_DAYS = 36_500
 LAYER = 0.05
 
 
@@ -252,7 +253,9 @@ def _require_workload(workload: SpotWorkload, days: float, spot_load: float | No
     }
     for name, (value, low, high) in shares.items():
         if not low <= value <= high:
-            raise InputError(f"{name}: must be from {low:g} to {high:g}; came {value:g}.", hint=f"Give {high / 2:g}.")
+            raise InputError(
+                f"{name}: must be from {low:g} to {high:g}; came {value:g}.", hint=f"Give {(low + high) / 2:g}."
+            )
     short, long = workload.checkpoint_hours
     hours = {
         "hours of guaranteed jobs": workload.hp_hours,
@@ -264,6 +267,8 @@ def _require_workload(workload: SpotWorkload, days: float, spot_load: float | No
     for name, value in hours.items():
         if not 0 < value < inf:
             raise InputError(f"{name}: must be above 0; came {value:g}.", hint="Give a number above 0.")
+    if days > MOST_DAYS:
+        raise InputError(f"days: must be at most {MOST_DAYS:,}; came {days:g}.", hint="Give fewer days.")
     if long < short:
         raise InputError(
             f"checkpoint intervals: the longest must be no less than the shortest; came {short:g} to {long:g} h.",

@@ -8,6 +8,7 @@ may take as many pods of one budget as it allows, and no more.
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -170,8 +171,24 @@ def _require_possible(machines: Machines, preemptor: Preemptor) -> None:
             f"{where}: gpus: must be at most {most}, what the largest node of its type has, came {gpus}.",
             hint="A pod lies inside one node; split the work into several pods.",
         )
+    _require_resources(machines, preemptor)
     if preemptor.qos is Qos.SINGLE_NUMA and layouts and not any(targets_of(x, gpus, preemptor.qos) for x in layouts):
         raise InputError(
             f"{where}: qos: single_numa must find {gpus} GPUs in one NUMA node, and no node of its type has so many.",
             hint="Ask for fewer GPUs, or for guaranteed alignment.",
         )
+
+
+def _require_resources(machines: Machines, preemptor: Preemptor) -> None:
+    groups = machines.groups(preemptor.gpu)
+    for key, wanted, had in (
+        ("cpus", preemptor.cpus, machines.all_cpus),
+        ("memory_gb", preemptor.memory_gb, machines.all_memory),
+    ):
+        most = max((int(had[nodes].max()) for _, nodes in groups), default=0) / THOUSAND if wanted else 0.0
+        if not 0 <= wanted < inf or (groups and wanted > most):
+            raise InputError(
+                f"preemptor {preemptor.name}: {key}: must be at least 0 and at most {most:g}, what the largest node of "
+                f"its type has, came {wanted:g}.",
+                hint="A pod lies inside one node; ask for less.",
+            )

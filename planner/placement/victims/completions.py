@@ -17,7 +17,7 @@ from planner.placement.victims.subsets import Sets
 
 MOST_TRIES = 50_000
 """Sets tried on one node. Beyond (dozens of small pods without GPUs), the node offers one set, of which no pod can be
-spared: what is left when pods are let back in, the most important first."""
+spared: what is left when pods are let back in, the most important first, of each budget the least important."""
 
 
 def completed_sets(question: Question, node: int) -> Sets:
@@ -85,9 +85,14 @@ def _reprieved(question: Question, node: int, pods: Sequence[int]) -> Sets:
         held: Held = machines.pod(pod)
         return held.priority, held.lost, held.rank, held.key
 
-    going = list(pods)
-    for pod in sorted(pods, key=importance, reverse=True):
+    going: list[int] = []
+    for pod in sorted(pods, key=importance):  # of a budget that allows fewer, the least important ones
+        if question.within_budgets([*going, pod]):
+            going.append(pod)
+    if not question.fits(node, going):
+        return ()
+    for pod in tuple(reversed(going)):
         spared = [other for other in going if other != pod]
         if question.fits(node, spared):
             going = spared
-    return (tuple(going),) if question.within_budgets(going) else ()
+    return (tuple(sorted(going)),)

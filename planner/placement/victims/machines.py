@@ -22,6 +22,8 @@ from planner.errors import InputError
 from planner.placement.victims.target_masks import GpuLayout
 
 THOUSAND = 1000
+MOST = 1e12
+"""Beyond every figure of a pod; thousandths of it, times GPUs, still fit into 64 bits."""
 NOBODY = -1
 NO_PRIORITY = np.iinfo(np.int64).max
 """Priority of a number that no pod has: never the lowest."""
@@ -55,9 +57,10 @@ class Machines:
     """The state; `add` and `remove` change it, `copy` keeps one.
 
     Of nodes (N,): `names`, `gpu_types`, `layouts` (kinds) with `kind`, `known` (it is known which GPUs its pods hold),
-    `free_cpus` (mCPU), `free_memory` (MB), `free` (mask of free positions). Of GPUs (W, N): `owner` (number of a pod
-    or -1), `lead_bit` (1 << lead of its owner; 0: free), and at leads `priority_at`, `gpus_at`, `cpus_at`,
-    `memory_at`, `lost_at`, `budget_at`. Of pods, by number: `pods`, `priority`, `age_s`, `budget`, `may_go`.
+    `free_cpus`, `all_cpus` (mCPU), `free_memory`, `all_memory` (MB), `free` (mask of free positions). Of GPUs (W, N):
+    `owner` (number of a pod or -1), `lead_bit` (1 << lead of its owner; 0: free), and at leads `priority_at`,
+    `gpus_at`, `cpus_at`, `memory_at`, `lost_at`, `budget_at`. Of pods, by number: `pods`, `priority`, `age_s`,
+    `budget`, `may_go`.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Machines:
         self.known: Array = np.ones(count, dtype=bool)
         self.free_cpus: Array = np.array([_whole(value) for value in cpus], dtype=np.int64)
         self.free_memory: Array = np.array([_whole(value) for value in memory_gb], dtype=np.int64)
+        self.all_cpus, self.all_memory = self.free_cpus.copy(), self.free_memory.copy()
         self.free: list[int] = [(1 << len(layout.indices)) - 1 for layout in layouts]
         self.pods_on: list[list[int]] = [[] for _ in self.names]
         self.budget_names = tuple(name for name, _ in budgets)
@@ -159,8 +163,10 @@ class Machines:
     ) -> int:
         """Put a pod on a node, on GPUs given by their indices, all free; gives its number until it is removed.
 
-        Raises InputError for a key that is taken, GPUs that are not the node's or not free, and unknown budgets.
+        Raises InputError for a key that is taken, GPUs that are not the node's or not free, unknown budgets,
+        and figures that are negative or none.
         """
+        _require_numbers(pod_key, cpus=cpus, memory_gb=memory_gb, checkpoint_age_s=checkpoint_age_s, age_s=age_s)
         mask = self._mask(node, pod_key, tuple(gpus))
         count = mask.bit_count()
         held = Held(
@@ -339,6 +345,15 @@ class Machines:
         self.age_s = np.append(self.age_s, np.full(more, math.inf))
         self.budget = np.append(self.budget, np.full(more, NOBODY, dtype=np.int32))
         self.may_go = np.append(self.may_go, np.zeros(more, dtype=bool))
+
+
+def _require_numbers(pod_key: str, **figures: float | None) -> None:
+    for key, value in figures.items():
+        if value is not None and not 0.0 <= value <= MOST:
+            raise InputError(
+                f"pod {pod_key}: {key}: must be at least 0 and at most {MOST:g}, came {value:g}.",
+                hint="Correct the pod.",
+            )
 
 
 def _whole(value: float) -> int:
