@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner import export, files, pipeline, publication, report
+from planner.deployments import render_plan
 from planner.domain import (
     Cluster,
     InputHash,
@@ -17,6 +18,7 @@ from planner.domain import (
     require_sound,
 )
 from planner.placed_runs import scenario_on
+from planner.router_grid import CELLS
 from planner.workload import summarize
 
 if TYPE_CHECKING:
@@ -94,11 +96,12 @@ class PlannedDeployment:
         *,
         engine: str = "vllm",
         options: export.ExportOptions | None = None,
+        cells: int = CELLS,
         force: bool = False,
     ) -> Path:
-        """Write manifests for `target` into the folder `path`."""
-        manifests = export.render(self.record, target=target, engine=engine, options=options)
-        files.write_folder(Path(path), {k: v.encode() for k, v in manifests.items()}, force=force)
+        """Write manifests for `target` into the folder `path`; `cells` of prompt length where its router has a grid."""
+        rendered = render_plan(self.record, target=target, engine=engine, options=options, cells=cells)
+        files.write_folder(Path(path), {k: v.encode() for k, v in rendered.files.items()}, force=force)
         return Path(path)
 
     def __repr__(self) -> str:

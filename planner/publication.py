@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from planner import export, files, report
+from planner import files, report
+from planner.deployments import render_plan
 from planner.domain import Plan
 from planner.errors import ExportError, InputError
 
@@ -32,11 +33,12 @@ def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publica
         **report.render(plan),
     }
     try:
-        manifests = export.render(plan, target=target, engine=engine)
+        rendered = render_plan(plan, target=target, engine=engine)
     except (ExportError, InputError) as error:
         told = f"no manifests were written: {error}"
         return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{told}\n".encode()}, warnings=(told,))
-    return Publication(files=contents | {f"manifests/{name}": text.encode() for name, text in manifests.items()})
+    manifests = {f"manifests/{name}": text.encode() for name, text in rendered.files.items()}
+    return Publication(files=contents | manifests)  # what they warn of stands in their comments
 
 
 def _csv(frame: "report.Frame") -> bytes:

@@ -12,7 +12,8 @@ import typer
 from planner.cli import screen
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 
-COMMANDS = ("plan", "place", "frontier", "check", "export", "report", "gpus", "models", "workloads")
+COMMANDS = ("plan", "place", "frontier", "check", "export", "import", "diff", "report", "gpus", "models", "workloads")
+MODULES = {"import": "import_plan"}  # a command whose name is a word of Python
 GROUPS = ("workload", "cost", "study", "cluster", "simulate")
 DEBUG = "PLANNER_DEBUG"
 PATIENCE_S = 15
@@ -29,7 +30,7 @@ def build() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_version)
     for name in COMMANDS:
-        command: Callable[..., None] = import_module(f"planner.cli.{name}").command
+        command: Callable[..., None] = import_module(f"planner.cli.{MODULES.get(name, name)}").command
         app.command(name)(command)
     for name in GROUPS:
         app.add_typer(import_module(f"planner.cli.{name}").group, name=name)

@@ -25,6 +25,7 @@ from planner.domain.departures import (
     Stay,
     WaitFigures,
 )
+from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute
 from planner.domain.efficiency import Calibration, Factor, Origin
 from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
 from planner.domain.frontier import Frontier, FrontierPoint
@@ -76,6 +77,7 @@ from planner.domain.plan import Estimate, KvFlow, Plan, PlannedIsland, Provenanc
 from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
+from planner.domain.router_grid import PoolGrid, RouterGrid
 from planner.domain.scenario import (
     AssignmentSettings,
     Bound,
@@ -149,6 +151,9 @@ __all__ = [
     "CurrentIsland",
     "Decision",
     "DepartureRun",
+    "DeployedIsland",
+    "DeployedPlan",
+    "DeployedRoute",
     "DisruptionBudget",
     "Duty",
     "Encoding",
@@ -216,6 +221,7 @@ __all__ = [
     "PlannedIsland",
     "Pod",
     "PodClass",
+    "PoolGrid",
     "PowerFormula",
     "PowerTable",
     "Preemptor",
@@ -234,6 +240,7 @@ __all__ = [
     "RequestTrace",
     "Round",
     "Route",
+    "RouterGrid",
     "Scenario",
     "ScorePart",
     "SearchJournal",

@@ -2,6 +2,7 @@
 out."""
 
 from planner.export.islands import ServingIsland
+from planner.export.scheduling import scheduling_notes
 from planner.export.seams import Deployment
 
 
@@ -13,6 +14,7 @@ def island_comments(island: ServingIsland, deployment: Deployment, notes: tuple[
         _parallelism(island, deployment),
         _duty(island),
         *_pod_notes(island),
+        *scheduling_notes(island, deployment),
         *notes,
     )
 

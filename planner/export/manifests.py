@@ -1,7 +1,7 @@
 """The door: a plan becomes files, and no file leaves unchecked."""
 
-from planner.domain import Plan
-from planner.export.checks import check_manifests
+from planner.domain import Plan, RouterGrid
+from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.engines import engine_named
 from planner.export.islands import serving_islands
 from planner.export.names import ROUTING, plan_slug
@@ -11,27 +11,40 @@ from planner.export.targets import target_named
 
 
 def render(
-    plan: Plan, *, target: str = "lws", engine: str = "vllm", options: ExportOptions | None = None
+    plan: Plan,
+    *,
+    target: str = "lws",
+    engine: str = "vllm",
+    options: ExportOptions | None = None,
+    schemas: CrdSchemas | None = None,
+    grid: RouterGrid | None = None,
 ) -> dict[str, str]:
     """Manifests that deploy `plan`: file name -> YAML text. The same plan gives the same bytes.
+
+    They follow our own schemas, and `schemas` where those know a kind. `grid`: the uniform grid that
+    the plan's routing table is on, if any.
 
     Raises:
         InputError: no such target or engine, an option, a name, a label or a model location that cannot be
             used.
-        ExportError: the target or the engine cannot express an island; the message names it.
+        ExportError: the target cannot start the engine, or one of them cannot express an island; the message
+            names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
-    chosen_target, chosen_engine = target_named(target), engine_named(engine)
+    chosen_engine = engine_named(engine)
+    chosen_target = target_named(target, engine)
     chosen_options = options or ExportOptions()
-    check_options(chosen_options)
+    check_options(chosen_options, plan.scenario.placement)
     name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
     deployment = Deployment(
         name=name,
         plan=plan,
         islands=serving_islands(plan, name),
         engine=chosen_engine,
+        target=chosen_target.name,
         options=chosen_options,
+        grid=grid,
     )
     files = chosen_target.manifests(deployment)
-    check_manifests(files, plan)
+    check_manifests(files, plan, schemas)
     return files

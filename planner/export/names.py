@@ -7,6 +7,7 @@ from hashlib import sha256
 from planner.errors import InputError
 
 _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _LABEL_KEY = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -16,6 +17,7 @@ _LOCAL_MODEL = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)+")
 
 ROUTING = "routing"
 MAX_DNS_LABEL = 63
+_MAX_DNS_SUBDOMAIN = 253
 # A worker's StatefulSet is called <name>-<group>; Kubernetes appends an 11-character revision and the result
 # has to stay a label value of 63. Six characters are left for the group's number.
 MAX_WORKLOAD_NAME = 45
@@ -25,6 +27,11 @@ DIGEST = 6
 def is_dns_label(name: str, longest: int = MAX_DNS_LABEL) -> bool:
     """Whether `name` can be the name of any object, Services included (RFC 1035: starts with a letter)."""
     return len(name) <= longest and _DNS_LABEL.fullmatch(name) is not None
+
+
+def is_dns_subdomain(name: str) -> bool:
+    """Whether `name` can be the name of a node (RFC 1123: labels between dots)."""
+    return len(name) <= _MAX_DNS_SUBDOMAIN and _DNS_SUBDOMAIN.fullmatch(name) is not None
 
 
 def slug(text: str) -> str:
@@ -84,7 +91,17 @@ def workload_name(plan: str, island: str) -> str:
 
 def label_value(text: str) -> str:
     """`text` as a label's value: itself where allowed, else its slug."""
-    return text if _LABEL_VALUE.fullmatch(text) and len(text) <= MAX_DNS_LABEL else slug(text)[:MAX_DNS_LABEL]
+    return text if is_label_value(text) else slug(text)[:MAX_DNS_LABEL]
+
+
+def is_label_value(text: str) -> bool:
+    """Whether `text` can be the value of a label."""
+    return len(text) <= MAX_DNS_LABEL and _LABEL_VALUE.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    """Whether `text` can be the key of a label, with or without a prefix."""
+    return _LABEL_KEY.fullmatch(text) is not None
 
 
 def check_node_selector(gpu: str, selector: tuple[tuple[str, str], ...]) -> None:
@@ -94,9 +111,9 @@ def check_node_selector(gpu: str, selector: tuple[tuple[str, str], ...]) -> None
         InputError: a key or value breaks the grammar of Kubernetes labels.
     """
     for key, value in selector:
-        if not _LABEL_KEY.fullmatch(key):
+        if not is_label_key(key):
             raise InputError(f"GPU {gpu}, node_selector: {key!r} must be a Kubernetes label key.")
-        if not _LABEL_VALUE.fullmatch(value) or len(value) > MAX_DNS_LABEL:
+        if not is_label_value(value):
             raise InputError(f"GPU {gpu}, node_selector[{key}]: must be a Kubernetes label value, got {value!r}.")
 
 

@@ -3,7 +3,15 @@
 import re
 from dataclasses import dataclass
 
+from planner.domain import PlacementSettings
 from planner.errors import InputError
+from planner.export.names import is_dns_label, is_label_key
+
+LEVELS = ("asw", "aggregation")
+"""Switch levels of a cluster file, from the node upwards."""
+
+_MOST_PRIORITY = 1_000_000_000  # above are Kubernetes' own
+_CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
 
 _IMAGE = re.compile(
     r"(?P<path>[a-z0-9][a-z0-9._-]*(?::[0-9]+)?(?:/[a-z0-9][a-z0-9._-]*)*)"
@@ -17,16 +25,37 @@ class ExportOptions:
 
     `name`: prefix of every object's name; empty: the scenario's. `images`: (vendor, image) pairs that replace
     an engine's pinned image. `cpus_per_gpu` and `memory_gib_per_gpu` set limits equal to requests, so that
-    pods get the Guaranteed class that NUMA alignment needs. `shared_memory_gib` is the size of `/dev/shm`.
-    `pod_resources`: further extended resources of every pod, such as ("rdma/ib", 8).
+    pods get the Guaranteed class that NUMA alignment needs (None: what the plan's placement settings give each GPU,
+    else 8 cores and 64 GiB). `shared_memory_gib` is the size of `/dev/shm`. `pod_resources`: further extended
+    resources of every pod, such as ("rdma/ib", 8). `topology_labels`: (switch level, node label) pairs, see `packing`.
+    `pin_nodes`: pods may only go to the nodes of the plan's placement. `priority_class`: name of a PriorityClass to
+    make, with the placement's priority. `queue`: the Kueue LocalQueue that admits the workloads. `model_volume`: name
+    of a claim to make for the weights, which every pod mounts. Empty: none of it. `namespace`: the Kubernetes namespace
+    that manifests are made for where a name in them holds it (target dynamo); others leave it to whoever applies them.
     """
 
     name: str = ""
     images: tuple[tuple[str, str], ...] = ()
-    cpus_per_gpu: int = 8
-    memory_gib_per_gpu: int = 64
+    cpus_per_gpu: int | None = None
+    memory_gib_per_gpu: int | None = None
     shared_memory_gib: int = 16
     pod_resources: tuple[tuple[str, int], ...] = ()
+    topology_labels: tuple[tuple[str, str], ...] = ()
+    pin_nodes: bool = False
+    priority_class: str = ""
+    queue: str = ""
+    model_volume: str = ""
+    namespace: str = "default"
+
+    def cpus(self, settings: PlacementSettings) -> int:
+        """Cores that each GPU takes along."""
+        return self.cpus_per_gpu if self.cpus_per_gpu is not None else settings.cpus_per_gpu or _CPUS_PER_GPU
+
+    def memory_gib(self, settings: PlacementSettings) -> int:
+        """Memory that each GPU takes along (GiB)."""
+        if self.memory_gib_per_gpu is not None:
+            return self.memory_gib_per_gpu
+        return int(settings.memory_gb_per_gpu * 1e9 / 2**30) or _MEMORY_GIB_PER_GPU
 
 
 def image_is_pinned(image: str) -> bool:
@@ -35,21 +64,68 @@ def image_is_pinned(image: str) -> bool:
     return match is not None and bool(match["digest"] or match["tag"] not in (None, "latest", "nightly"))
 
 
-def check_options(options: ExportOptions) -> None:
-    """Refuse options that no manifest can carry.
+def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
+    """Refuse options that no manifest can carry; `settings` are the plan's.
 
     Raises:
-        InputError: a size below 1, shared memory above a one-GPU pod's memory, or an image that is not
-            pinned.
+        InputError: a size below 1, shared memory above a one-GPU pod's memory, an image that is not pinned, or a name
+            or label that Kubernetes would refuse.
     """
+    _check_sizes(options, settings)
+    _check_images(options)
+    _check_names(options)
+    _check_topology(options)
+    if options.priority_class and settings.priority > _MOST_PRIORITY:
+        raise InputError(
+            f"placement.priority: must be at most {_MOST_PRIORITY} for a PriorityClass, got {settings.priority}."
+        )
+
+
+def _check_sizes(options: ExportOptions, settings: PlacementSettings) -> None:
     for key in ("cpus_per_gpu", "memory_gib_per_gpu", "shared_memory_gib"):
-        if getattr(options, key) < 1:
-            raise InputError(f"ExportOptions.{key}: must be at least 1, got {getattr(options, key)}.")
-    if options.shared_memory_gib > options.memory_gib_per_gpu:
+        value = getattr(options, key)
+        if value is not None and value < 1:
+            raise InputError(f"ExportOptions.{key}: must be at least 1, got {value}.")
+    memory = options.memory_gib(settings)
+    if options.shared_memory_gib > memory:
         raise InputError(
             f"ExportOptions.shared_memory_gib: counts towards a pod's memory and must be at most "
-            f"memory_gib_per_gpu ({options.memory_gib_per_gpu}), got {options.shared_memory_gib}."
+            f"memory_gib_per_gpu ({memory}), got {options.shared_memory_gib}."
         )
+    for name, count in options.pod_resources:
+        if "/" not in name or not is_label_key(name) or count < 1:
+            raise InputError(
+                f"ExportOptions.pod_resources: must be extended resources and counts from 1, got {name}={count}.",
+                hint="For example rdma/ib=8.",
+            )
+
+
+def _check_names(options: ExportOptions) -> None:
+    for key in ("priority_class", "queue", "model_volume"):
+        name = getattr(options, key)
+        if name and not is_dns_label(name):
+            raise InputError(f"ExportOptions.{key}: must be a DNS label, got {name!r}.", hint="Use a-z, 0-9 and '-'.")
+    if not is_dns_label(options.namespace):
+        raise InputError(f"ExportOptions.namespace: must be a DNS label, got {options.namespace!r}.")
+    if options.priority_class.startswith("system-"):
+        raise InputError(
+            f"ExportOptions.priority_class: must not begin with system-, which is Kubernetes' own, got "
+            f"{options.priority_class!r}."
+        )
+
+
+def _check_topology(options: ExportOptions) -> None:
+    levels = [level for level, _ in options.topology_labels]
+    for level, label in options.topology_labels:
+        if level not in LEVELS or levels.count(level) > 1:
+            raise InputError(
+                f"ExportOptions.topology_labels: must be of {', '.join(LEVELS)}, each once, got {level!r}."
+            )
+        if not is_label_key(label):
+            raise InputError(f"ExportOptions.topology_labels[{level}]: must be a node label's key, got {label!r}.")
+
+
+def _check_images(options: ExportOptions) -> None:
     for vendor, image in options.images:
         if not image_is_pinned(image):
             raise InputError(

@@ -5,15 +5,19 @@ from itertools import combinations
 from typing import Any
 
 from planner.errors import ExportError, InputError
+from planner.export.found import FoundPod
 from planner.export.islands import ServingIsland
+from planner.export.model_volume import model_environment, model_mounts, model_volumes
 from planner.export.names import check_node_selector, label_value
 from planner.export.options import image_is_pinned
+from planner.export.scheduling import pod_annotations, pod_scheduling, queue_labels, tolerations
 from planner.export.seams import Deployment, Launch, PodCommand
 
 ISLAND_LABEL = "planner/island"
 PHASE_LABEL = "planner/phase"
 GPU_LABEL = "planner/gpu"
 ENGINE_LABEL = "app.kubernetes.io/name"
+PART_OF_LABEL = "app.kubernetes.io/part-of"
 GPU_RESOURCES: Mapping[str, str] = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
 
 _PROBE_PERIOD_S = 10
@@ -53,11 +57,16 @@ def engine_image(island: ServingIsland, deployment: Deployment) -> str:
     return image
 
 
+def workload_labels(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """Labels of the object that runs the island: every object's, and the queue that admits it."""
+    return labels(island, deployment) | queue_labels(deployment)
+
+
 def labels(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
     """Labels of every object of the island and of its pods."""
     return {
         ENGINE_LABEL: deployment.engine.name,
-        "app.kubernetes.io/part-of": deployment.name,
+        PART_OF_LABEL: deployment.name,
         "app.kubernetes.io/component": island.phase.value,
         "app.kubernetes.io/managed-by": "planner",
         ISLAND_LABEL: label_value(island.slug),
@@ -94,12 +103,15 @@ def pod_template(
     resource = gpu_resource(island)
     spec: dict[str, Any] = {
         "containers": [_container(island, deployment, launch, leads)],
-        "tolerations": [{"key": resource, "operator": "Exists", "effect": "NoSchedule"}],
-        "volumes": [_shared_memory(deployment)],
+        "tolerations": tolerations(resource, deployment.plan.scenario.placement),
+        "volumes": [_shared_memory(deployment), *model_volumes(deployment)],
     }
     if island.gpu.node_selector:
         spec["nodeSelector"] = dict(island.gpu.node_selector)
-    return {"metadata": {"labels": labels(island, deployment)}, "spec": spec}
+    metadata: dict[str, Any] = {"labels": labels(island, deployment)}
+    if annotations := pod_annotations(island, deployment):
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": spec | pod_scheduling(island, deployment)}
 
 
 def _container(island: ServingIsland, deployment: Deployment, launch: Launch, leads: bool) -> dict[str, Any]:
@@ -111,16 +123,19 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         "command": list(command.command),
         "args": list(command.arguments),
     }
-    if environment := _environment(command):
+    if environment := [*_environment(command), *model_environment(island, deployment)]:
         container["env"] = environment
     if leads:
         container["ports"] = [{"name": p.name, "containerPort": p.number} for p in launch.ports]
         container["readinessProbe"] = _probe(launch)
     return container | {
-        "resources": {"limits": _limits(island, deployment)},
+        "resources": {"limits": pod_limits(island, deployment)},
         # KV transfer and expert exchange register GPU memory with the network card
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
-        "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}],  # noqa: S108  # a mount point, no file
+        "volumeMounts": [
+            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  # a mount point, no file
+            *model_mounts(island, deployment),
+        ],
     }
 
 
@@ -139,11 +154,17 @@ def _probe(launch: Launch) -> dict[str, Any]:
     }
 
 
-def _limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
-    gpus, options = island.grouping.gpus_per_pod, deployment.options
+def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
+    """The resources of one pod of the island, in whole CPUs: requests default to limits, so the pod's class is
+    Guaranteed.
+
+    Raises:
+        InputError: an option names a resource that the plan fixes.
+    """
+    gpus, options, settings = island.grouping.gpus_per_pod, deployment.options, deployment.plan.scenario.placement
     limits = {
-        "cpu": gpus * options.cpus_per_gpu,
-        "memory": f"{gpus * options.memory_gib_per_gpu}Gi",
+        "cpu": gpus * options.cpus(settings),
+        "memory": f"{gpus * options.memory_gib(settings)}Gi",
         gpu_resource(island): gpus,
     }
     for name, count in options.pod_resources:
@@ -156,3 +177,22 @@ def _limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
 def _shared_memory(deployment: Deployment) -> dict[str, Any]:
     size = f"{deployment.options.shared_memory_gib}Gi"
     return {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+
+
+def found_pod(
+    template: Mapping[str, Any], path: str, count: int, added_labels: Mapping[str, str] | None = None
+) -> FoundPod:
+    """A pod template of finished manifests as the checks read it; its first container is the engine's.
+
+    `path` is the template's field, `added_labels` those that a controller gives its pods.
+    """
+    spec = template["spec"]
+    own = template.get("metadata", {}).get("labels", {})
+    return FoundPod(
+        path=f"{path}.spec",
+        count=count,
+        spec=spec,
+        labels={**own, **(added_labels or {})},
+        arguments=tuple(spec["containers"][0].get("args", ())),
+        arguments_path=f"{path}.spec.containers.0.args",
+    )

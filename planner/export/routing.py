@@ -10,6 +10,7 @@ from planner.export.documents import yaml_text
 from planner.export.islands import ServingIsland
 from planner.export.names import ROUTING, workload_name
 from planner.export.seams import Deployment
+from planner.export.summary import plan_head
 
 ROUTING_KEY = "routing.json"
 _CONFIG_MAP_BYTES = 1024 * 1024 - 4096  # Kubernetes' limit on a ConfigMap's data, less room for its metadata
@@ -31,7 +32,7 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
     Raises:
         ExportError: the table is larger than a ConfigMap may be.
     """
-    table = _table_text(deployment, endpoints)
+    table = table_text(deployment, endpoints)
     if len(table.encode()) > _CONFIG_MAP_BYTES:
         raise ExportError(
             f"Plan {deployment.plan.scenario.name}, routing table: must fit a ConfigMap's "
@@ -56,8 +57,9 @@ def _labels(deployment: Deployment) -> dict[str, str]:
     return {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
 
 
-def _table_text(deployment: Deployment, endpoints: Sequence[Endpoint]) -> str:
-    """JSON, one row a line, so that two plans can be compared line by line."""
+def table_text(deployment: Deployment, endpoints: Sequence[Endpoint]) -> str:
+    """The routing table as JSON, one row a line, so that two plans can be compared line by line. Targets without
+    ConfigMaps write it to `routing.json`."""
     services = {endpoint.island.id: endpoint.service for endpoint in endpoints}
     routes = sorted(deployment.plan.routing, key=lambda r: (r.phase, r.range_start, services[r.island]))
     rows = [
@@ -71,7 +73,8 @@ def _table_text(deployment: Deployment, endpoints: Sequence[Endpoint]) -> str:
         for route in routes
     ]
     services_text = _lines([_service_row(endpoint) for endpoint in endpoints])
-    return f'{{"services": [\n{services_text}\n],\n"routes": [\n{_lines(rows)}\n]}}\n'
+    plan = json.dumps(plan_head(deployment))
+    return f'{{"plan": {plan},\n"services": [\n{services_text}\n],\n"routes": [\n{_lines(rows)}\n]}}\n'
 
 
 def _service_row(endpoint: Endpoint) -> dict[str, Any]:

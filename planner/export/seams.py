@@ -1,10 +1,11 @@
 """The two seams of the export. An engine knows flags and no target; a target knows objects and no flag."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from planner.domain import Plan
+from planner.domain import DeployedIsland, Plan, RouterGrid
+from planner.export.found import CheckObjects, Kind
 from planner.export.islands import ServingIsland
 from planner.export.options import ExportOptions
 
@@ -12,10 +13,12 @@ from planner.export.options import ExportOptions
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
     """How the pods of a group find each other: texts that the target turns into the leader's address and the
-    pod's index (0: the leader) before the command starts."""
+    pod's index (0: the leader) before the command starts. `port_offset` is added to every port, so that copies that
+    share a host's address do not meet."""
 
     leader_address: str
     pod_index: str
+    port_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,31 +71,60 @@ class ReadShape(Protocol):
     def __call__(self, arguments: Sequence[str], /) -> DeclaredShape: ...
 
 
+class CheckFlags(Protocol):
+    """Holds a command line against the island that it serves: batch and phase. Gives what must hold and what came."""
+
+    def __call__(self, arguments: Sequence[str], island: DeployedIsland, /) -> Iterable[tuple[str, str]]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """An inference engine: pinned images per GPU vendor (upper case), its launch, and its reading of its own
-    flags."""
+    flags. `context_flag` is the one that bounds prompt and answer together (tokens); `check_flags` looks at what is
+    neither shape nor context."""
 
     name: str
     images: Mapping[str, str]
     launch: LaunchIsland
     read_shape: ReadShape
+    context_flag: str
+    check_flags: CheckFlags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """All that a target needs. `name` is the plan's DNS label."""
+    """All that a target needs. `name` is the plan's DNS label, `target` the target's name.
+
+    `grid`: the uniform grid that the plan's routing table is on, where it is on one; for routers that can run no other.
+    """
 
     name: str
     plan: Plan
     islands: tuple[ServingIsland, ...]
     engine: Engine
+    target: str
     options: ExportOptions
+    grid: RouterGrid | None = None
 
 
-class Target(Protocol):
-    """A kind of deployment: one method, files out."""
+class RenderManifests(Protocol):
+    """Turns a deployment into files, name -> text; raises ExportError where the target cannot express it."""
 
-    def manifests(self, deployment: Deployment) -> dict[str, str]:
-        """File name -> text."""
-        ...
+    def __call__(self, deployment: Deployment, /) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A kind of deployment: the engines that it can start, its files, and how its own kinds of object are read back.
+
+    Kinds that every target may emit (Service, ConfigMap and so on) are in `checking.kinds` and need not be listed.
+    `checks` look at what only this target knows of (see `CheckObjects`); they run on every folder.
+    `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
+    """
+
+    name: str
+    engines: tuple[str, ...]
+    manifests: RenderManifests
+    kinds: tuple[Kind, ...] = ()
+    checks: tuple[CheckObjects, ...] = ()
+    by_grid: bool = False

@@ -9,10 +9,10 @@ Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md
 (docs/references/multi_node_deployment/lws_pd), and python/sglang/srt/server_args.py for what divides what.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
-from planner.domain import Phase
+from planner.domain import DeployedIsland, Phase
 from planner.export.arguments import FlagValue, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
@@ -40,19 +40,19 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         arguments=flags(
             ("model-path", island.weights),
             ("host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
-            ("port", _HTTP_PORT),
+            ("port", _HTTP_PORT + rendezvous.port_offset),
             *_parallel(island, exchange, split),
             *_nodes(island, rendezvous),
             *_limits(island),
             *_drafts(island),
-            *_transfer(island),
+            *_transfer(island, rendezvous.port_offset),
         ),
         environment=_environment(island, exchange),
     )
     return Launch(
         leader=pod,
         worker=pod if island.grouping.pods > 1 else None,
-        ports=_ports(island),
+        ports=_ports(island, rendezvous.port_offset),
         health_path="/health",
         notes=(*(exchange.gathering_notes + exchange.redundancy_notes if exchange else ()), *split.notes),
     )
@@ -94,7 +94,7 @@ def _nodes(island: ServingIsland, rendezvous: Rendezvous) -> list[tuple[str, Fla
     return [
         ("nnodes", island.grouping.pods),
         ("node-rank", rendezvous.pod_index),
-        ("dist-init-addr", f"{rendezvous.leader_address}:{_RENDEZVOUS_PORT}"),
+        ("dist-init-addr", f"{rendezvous.leader_address}:{_RENDEZVOUS_PORT + rendezvous.port_offset}"),
     ]
 
 
@@ -129,13 +129,13 @@ def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     ]
 
 
-def _transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+def _transfer(island: ServingIsland, port_offset: int) -> list[tuple[str, FlagValue]]:
     rows: list[tuple[str, FlagValue]] = [
         ("disaggregation-mode", island.phase.value),
         ("disaggregation-transfer-backend", "nixl"),
     ]
     if island.phase is Phase.PREFILL:
-        rows += [("disaggregation-bootstrap-port", _BOOTSTRAP_PORT)]
+        rows += [("disaggregation-bootstrap-port", _BOOTSTRAP_PORT + port_offset)]
     return rows
 
 
@@ -148,11 +148,11 @@ def _environment(island: ServingIsland, exchange: ExpertExchange | None) -> tupl
     return tuple(rows + ([("NVSHMEM_QP_DEPTH", str(depth))] if depth else []))
 
 
-def _ports(island: ServingIsland) -> tuple[Port, ...]:
-    http = Port(name="http", number=_HTTP_PORT)
+def _ports(island: ServingIsland, port_offset: int) -> tuple[Port, ...]:
+    http = Port(name="http", number=_HTTP_PORT + port_offset)
     if island.phase is Phase.DECODE:
         return (http,)
-    return (http, Port(name="bootstrap", number=_BOOTSTRAP_PORT))
+    return (http, Port(name="bootstrap", number=_BOOTSTRAP_PORT + port_offset))
 
 
 def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
@@ -164,9 +164,23 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
     return DeclaredShape(gpus=gpus, pods=read_count(values, "nnodes", 1))
 
 
+def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
+    """The request budget is the island's batch, in decode that of all attention groups; the engine is of its phase."""
+    values = read_flags(arguments)
+    batch, key = max(1, island.batch_size), "prefill-max-requests"
+    if island.phase is Phase.DECODE:
+        batch, key = batch * island.parallel.dp, "max-running-requests"
+    if read_count(values, key, 0) != batch:
+        yield f"--{key} must be {batch}, the batch of {island.id}", values.get(key, "none")
+    if (came := values.get("disaggregation-mode", "none")) != island.phase.value:
+        yield f"--disaggregation-mode must be {island.phase}, which {island.id} serves", came
+
+
 SGLANG = Engine(
     name="sglang",
     images=MappingProxyType({"NVIDIA": "lmsysorg/sglang:v0.5.18"}),
     launch=launch,
     read_shape=read_shape,
+    context_flag="context-length",
+    check_flags=check_flags,
 )

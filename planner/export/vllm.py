@@ -14,10 +14,10 @@ image has to be at least 0.12: `--all2all-backend` and `--nnodes` are younger th
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
-from planner.domain import Phase
+from planner.domain import DeployedIsland, Phase
 from planner.errors import ExportError
 from planner.export.arguments import FlagValue, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
@@ -31,6 +31,8 @@ _RPC_PORT = 13345
 _MASTER_PORT = 29501
 _SIDE_CHANNEL_PORT = 5600
 _SERVE = ("vllm", "serve")
+_KV_ROLES = MappingProxyType({Phase.PREFILL: "kv_producer", Phase.DECODE: "kv_consumer"})
+_ANY_KV_ROLE = "kv_both"
 # $1: the pod's index, $2: data-parallel ranks of a pod, then the command. Nothing is written into the script.
 START_RANK_SCRIPT = 'start=$(($1 * $2)); shift 2; exec "$@" --data-parallel-start-rank="$start"'
 # A decode step takes a token a sequence; the floor leaves room to recompute a preempted prompt, and is what
@@ -53,7 +55,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     return Launch(
         leader=leader,
         worker=worker if island.grouping.pods > 1 else None,
-        ports=(Port(name="http", number=_HTTP_PORT),),
+        ports=(Port(name="http", number=_HTTP_PORT + rendezvous.port_offset),),
         health_path="/health",
         notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island)),
     )
@@ -131,30 +133,36 @@ def _decode_tokens(island: ServingIsland) -> int:
 
 
 def _transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
-    role = "kv_producer" if island.phase is Phase.PREFILL else "kv_consumer"
-    return [("kv-transfer-config", json.dumps({"kv_connector": "NixlConnector", "kv_role": role}))]
+    config = {
+        "kv_connector": "NixlConnector",
+        "kv_role": _KV_ROLES[island.phase],
+        # a decode engine that recomputed a lost prompt would miss its latency unnoticed; the router can try again
+        "kv_load_failure_policy": "fail",
+    }
+    return [("kv-transfer-config", json.dumps(config))]
 
 
 def _pods(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous) -> tuple[PodCommand, PodCommand]:
-    front = flags(("port", _HTTP_PORT), *_api_servers(island))
+    offset = rendezvous.port_offset
+    front = flags(("port", _HTTP_PORT + offset), *_api_servers(island))
     if island.grouping.pods == 1:
-        return _pod(island, (*shared, *front)), _pod(island, shared)
+        return _pod(island, (*shared, *front), offset), _pod(island, shared, offset)
     _check_ranks(island)
     if _rank_gpus(island) > island.grouping.gpus_per_pod:
         nodes = flags(
             ("nnodes", island.grouping.pods),
             ("node-rank", rendezvous.pod_index),
             ("master-addr", rendezvous.leader_address),
-            ("master-port", _MASTER_PORT),
+            ("master-port", _MASTER_PORT + offset),
         )
-        return _pod(island, (*shared, *nodes, *front)), _pod(island, (*shared, *nodes, "--headless"))
+        return _pod(island, (*shared, *nodes, *front), offset), _pod(island, (*shared, *nodes, "--headless"), offset)
     ranks = flags(
         ("data-parallel-size-local", _local_ranks(island)),
         ("data-parallel-address", rendezvous.leader_address),
-        ("data-parallel-rpc-port", _RPC_PORT),
+        ("data-parallel-rpc-port", _RPC_PORT + offset),
     )
     worker = _worker_with_start_rank(island, (*shared, *ranks, "--headless"), rendezvous)
-    return _pod(island, (*shared, *ranks, *front)), worker
+    return _pod(island, (*shared, *ranks, *front), offset), worker
 
 
 def _local_ranks(island: ServingIsland) -> int:
@@ -177,23 +185,26 @@ def _api_servers(island: ServingIsland) -> list[tuple[str, FlagValue]]:
 
 
 def _worker_with_start_rank(island: ServingIsland, arguments: tuple[str, ...], rendezvous: Rendezvous) -> PodCommand:
+    offset = rendezvous.port_offset
     if _local_ranks(island) == 1:
-        return _pod(island, (*arguments, *flags(("data-parallel-start-rank", rendezvous.pod_index))))
+        return _pod(island, (*arguments, *flags(("data-parallel-start-rank", rendezvous.pod_index))), offset)
     counted = (rendezvous.pod_index, str(_local_ranks(island)), *_SERVE, *arguments)
-    return _pod(island, counted, command=("sh", "-c", START_RANK_SCRIPT, "vllm"))
+    return _pod(island, counted, offset, command=("sh", "-c", START_RANK_SCRIPT, "vllm"))
 
 
-def _pod(island: ServingIsland, arguments: tuple[str, ...], command: tuple[str, ...] = _SERVE) -> PodCommand:
+def _pod(
+    island: ServingIsland, arguments: tuple[str, ...], port_offset: int, command: tuple[str, ...] = _SERVE
+) -> PodCommand:
     return PodCommand(
         command=command,
         arguments=arguments,
-        environment=_environment(island),
+        environment=_environment(island, port_offset),
         address_variables=("VLLM_NIXL_SIDE_CHANNEL_HOST",),
     )
 
 
-def _environment(island: ServingIsland) -> tuple[tuple[str, str], ...]:
-    rows = [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT))]
+def _environment(island: ServingIsland, port_offset: int) -> tuple[tuple[str, str], ...]:
+    rows = [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT + port_offset))]
     depth = queue_depth(_decode_tokens(island)) if island.phase is Phase.DECODE else None
     return tuple(rows + ([("NVSHMEM_QP_DEPTH", str(depth))] if depth else []))
 
@@ -231,9 +242,30 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
     return DeclaredShape(gpus=rank * dp, pods=pods)
 
 
+def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
+    """`--max-num-seqs` is the island's batch; the KV cache goes the way of its phase, or both."""
+    values = read_flags(arguments)
+    batch = max(1, island.batch_size)
+    if read_count(values, "max-num-seqs", 0) != batch:
+        yield f"--max-num-seqs must be {batch}, the batch of {island.id}", values.get("max-num-seqs", "none")
+    role = _KV_ROLES[island.phase]
+    if (came := _read_kv_role(values)) not in (role, _ANY_KV_ROLE):
+        yield f"--kv-transfer-config must have kv_role {role}, as {island.id} serves {island.phase}", came
+
+
+def _read_kv_role(values: dict[str, str]) -> str:
+    try:
+        config = json.loads(values.get("kv-transfer-config", "{}"))
+    except (ValueError, RecursionError):
+        return "no JSON"
+    return str(config.get("kv_role", "none")) if isinstance(config, dict) else "no JSON object"
+
+
 VLLM = Engine(
     name="vllm",
     images=MappingProxyType({"NVIDIA": "vllm/vllm-openai:v0.18.0"}),
     launch=launch,
     read_shape=read_shape,
+    context_flag="max-model-len",
+    check_flags=check_flags,
 )

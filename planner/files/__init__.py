@@ -8,6 +8,7 @@ from planner.files.documents import input_hash
 from planner.files.folders import claim_folder, claim_run_folder, write_folder, write_run
 from planner.files.gpu_specs import load_gpu_spec, load_gpu_specs
 from planner.files.journals import Journal, Undertaking, holds_search, recover, scenario_hash
+from planner.files.manifest_folders import load_manifests, load_schemas
 from planner.files.measurements import load_measurements, load_published_measurements, measured_records
 from planner.files.model_documents import model_document
 from planner.files.models import load_model
@@ -37,11 +38,13 @@ __all__ = [
     "load_cluster",
     "load_gpu_spec",
     "load_gpu_specs",
+    "load_manifests",
     "load_measurements",
     "load_model",
     "load_published_measurements",
     "load_run",
     "load_scenario",
+    "load_schemas",
     "load_workload",
     "measured_records",
     "model_document",

@@ -40,6 +40,7 @@ from planner.files.slo_sections import read_slo
 from planner.files.workloads import profile_from_document, read_workload, workload_file
 
 Summarize = Callable[[RequestTrace], LengthProfile]
+_MOST_CELLS = 4096
 
 SOLVERS = ("highs", "cbc")
 _KEYS = (
@@ -115,7 +116,7 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
         model=model,
         workload=workload,
         inventory=inventory,
-        ranges=_ranges(document.section("ranges", optional=True)),
+        ranges=_ranges(document.section("ranges", optional=True), workload),
         cost=cost,
         slo=read_slo(document.section("slo", optional=True)),
         objective=objective,
@@ -154,8 +155,16 @@ def _workload(document: Section, base: Path, summarize: Summarize) -> tuple[Leng
         return profile, (input_hash(path),)
 
 
-def _ranges(section: Section) -> RangeSettings:
-    section.allow_only("width")
+def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:
+    """`width` tokens each, or so wide that `cells` of them reach past the longest prompt: a router's grid."""
+    section.allow_only("width", "cells")
+    if "cells" in section:
+        if "width" in section:
+            raise InputError(
+                f"{section.file}: {section.path}: must have width or cells, came both.", hint="Leave one of them out."
+            )
+        cells = section.integer("cells", low=1, high=_MOST_CELLS)
+        return RangeSettings(width=-(-(max(workload.input_tokens) + 1) // cells))
     return RangeSettings(width=section.integer("width", default=RangeSettings().width, low=1, high=1_000_000))
 
 

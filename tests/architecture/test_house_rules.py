@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "sensitivity": LEAVES | {"assignment", "evaluation", "certificate"},
     "frontier": LEAVES | {"workload", "assignment", "evaluation", "certificate", "feasibility"},
     "exact_lengths": LEAVES | {"cost"},
+    "router_grid": LEAVES | {"assignment", "cost", "workload"},
     "studies": LEAVES
     | {"studies", "workload", "assignment", "search", "evaluation", "certificate", "exact_lengths", "processes"},
     "assembly": LEAVES,
@@ -48,12 +49,14 @@ MAY_IMPORT = {
     "preemption_study": LEAVES | {"placement"},
     "spot_study": LEAVES | {"placement", "processes"},
     "audit": LEAVES,
+    "plan_diff": LEAVES,
     "provenance": LEAVES,
     "feasibility": LEAVES | {"cost", "evaluation"},
     "pipeline": LEAVES
     | {"workload", "cost", "assignment", "search", "evaluation", "feasibility", "assembly", "audit", "provenance"}
     | {"certificate", "goodput", "sensitivity", "exact_lengths", "layouts", "judging", "placing", "placement"},
-    "publication": LEAVES | {"files", "report", "export"},
+    "deployments": LEAVES | {"router_grid", "export", "files", "placement"},
+    "publication": LEAVES | {"files", "report", "deployments"},
     "batch": LEAVES | {"batch", "processes", "files", "pipeline", "report", "publication", "workload", "provenance"},
     "api": EVERYTHING - {"cli", "batch", "__init__", "__main__"},
     "cli": EVERYTHING - {"__init__", "__main__"},

@@ -166,7 +166,7 @@ FAULTS = {
         replaced("routing.yaml", '"routes"', "routes"),
         "routing.yaml, ConfigMap mixed-fleet-routing, data[routing.json]: must hold JSON rows",
     ),
-    "missing island": (removed(SMALL_FILE), "every serving island needs a workload, none has H20-1"),
+    "missing island": (removed(SMALL_FILE), "every serving island needs a workload, got no workload of H20-1"),
     "missing routing table": (removed("routing.yaml"), "exactly one routing table"),
     "unknown kind": (
         replaced("routing.yaml", "kind: ConfigMap", "kind: Secret"),

@@ -145,6 +145,7 @@ def test_vllm_decode_arguments() -> None:
     assert json.loads(values["kv-transfer-config"]) == {
         "kv_connector": "NixlConnector",
         "kv_role": "kv_consumer",
+        "kv_load_failure_policy": "fail",
     }
 
 

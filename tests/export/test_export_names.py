@@ -1,7 +1,9 @@
 """Names, labels, images and model locations from outside: quoted, made into DNS labels, or refused."""
 
+import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import yaml
@@ -20,10 +22,25 @@ def test_a_hostile_plan_name_reaches_no_value_unquoted() -> None:
     hostile = "chat\nkind: Secret\n--- # `rm -rf /` $(HOME) \u2028 {{ x }} 'q' \"q\""
     files = render(example_plan(hostile), options=ExportOptions(name="chat"))
     clean = render(example_plan("chat"))
+    told = " ".join(hostile.split())
     for name, text in files.items():
-        assert list(yaml.safe_load_all(text)) == list(yaml.safe_load_all(clean[name]))
+        objects = list(yaml.safe_load_all(text))
+        assert _renamed(objects, told, "chat") == list(yaml.safe_load_all(clean[name]))
         comments = [line for line in text.splitlines() if line.startswith("# Island")]
         assert all("\u2028" not in line for line in comments)
+
+
+def _renamed(objects: list[dict[str, Any]], old: str, new: str) -> list[dict[str, Any]]:
+    """The plan's own name, which annotations and the routing table's head quote, replaced."""
+    for thing in objects:
+        annotations = thing["metadata"].get("annotations")
+        if annotations:
+            assert annotations["planner/plan"] == old
+            annotations["planner/plan"] = new
+        if thing["kind"] == "ConfigMap":
+            assert json.loads(thing["data"]["routing.json"])["plan"]["name"] == old
+            thing["data"]["routing.json"] = thing["data"]["routing.json"].replace(json.dumps(old), json.dumps(new))
+    return objects
 
 
 @pytest.mark.parametrize("name", ["", "!!!", "---", "日本"])

@@ -1,15 +1,15 @@
-"""Any plan exports to manifests that add up to it, for both engines."""
+"""Any plan exports to manifests that add up to it, for both engines, or is refused."""
 
 from collections import Counter
 
 import yaml
 from export_plans import gpu, island, plan_of, route
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from planner.domain import ParallelConfig, Phase, Plan, PlannedIsland, Route
 from planner.errors import ExportError
-from planner.export import render
+from planner.export import TARGETS, find_faults, render
 
 HOSTS = st.sampled_from([4, 8, 16, 72])
 PARALLEL = st.builds(
@@ -60,6 +60,7 @@ def rendered(plan: Plan, engine: str) -> dict[str, str]:
         raise
 
 
+@settings(deadline=None)
 @given(plans(), st.sampled_from(["vllm", "sglang"]))
 def test_random_plans_export_exactly(plan: Plan, engine: str) -> None:
     found: Counter[str] = Counter()
@@ -77,3 +78,23 @@ def test_random_plans_export_exactly(plan: Plan, engine: str) -> None:
         if one.phase is not None:
             planned[one.gpu] += one.size
     assert found == planned
+
+
+@settings(max_examples=25, deadline=None)
+@given(plans(), st.sampled_from([(t.name, e) for t in TARGETS.values() for e in t.engines]))
+def test_random_plans_pass_all_checks_or_are_refused(plan: Plan, pair: tuple[str, str]) -> None:
+    """Whatever leaves is sound with and without the plan, and reads back to it; else the refusal says why."""
+    target, engine = pair
+    files = attempted(plan, target, engine)
+    if isinstance(files, ExportError):
+        assert files.hint
+    else:
+        assert find_faults(files, plan) == find_faults(files) == ()
+
+
+def attempted(plan: Plan, target: str, engine: str) -> dict[str, str] | ExportError:
+    """The manifests, or why there are none."""
+    try:
+        return render(plan, target=target, engine=engine)
+    except ExportError as error:
+        return error

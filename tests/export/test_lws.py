@@ -7,13 +7,14 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from crd_schema import LWS_CRD, crd_schema, needs_lws_crd, with_defaults
+from crd_schema import LWS_CRD, crd_schema, needs_lws_crd
 from export_plans import DECODE, IDLE, PREFILL, SMALL_DECODE, example_plan, gpu, plan_of
 from jsonschema import Draft202012Validator
 
 from planner.domain import ParallelConfig, Phase
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, render
+from planner.export.checking.crds import with_defaults
 
 ENGINES = ("vllm", "sglang")
 KUBERNETES = kubernetes_validate.latest_version()

@@ -1,0 +1,225 @@
+"""Every cell of lengths to one pool of islands: what a router can do that knows a grid and no shares.
+
+| symbol | meaning | unit |
+|---|---|---|
+| w[i, c] | time of island i for the requests of cell c among one request of the mix | s |
+| P, C(P) | a pool of islands, the cells that it takes | |
+| T[i] = sum over c in C(P) of w[i, c] | time of island i, had it the pool's requests to itself | s |
+| B[P] = 1 / sum over i in P of 1 / T[i] | busy time of a pool that spreads its requests by load, blind to length | s |
+| d(i, j) | distance of two islands: largest difference of ln w over the cells, less its mean | 1 |
+
+The rate is 1 / max B. Islands that differ by a factor lose nothing in one pool; those whose factor changes with the
+length lose what they were told apart for, and gain that cells need not be shared out whole. So pools are merged in the
+order of their distance; at each number of pools cells move, then swap, as long as that lowers sum B^k, and are shaken
+up a few times. Of the numbers of pools near the best the largest wins: it keeps most of what the plan told apart.
+Local search: near the best, not proven.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHARPNESS = 24
+"""k: high enough that the busiest pool decides, low enough that the others still count."""
+MOST_STEPS = 2_000
+BETTER = 1e-9
+NEAR = 0.005
+"""Time that more pools may cost."""
+SHAKES = 8
+SHAKEN = 4
+"""Cells that are put anywhere at once."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellPools:
+    """Pools of islands (by number), the pool of each cell, and the time of the busiest pool for one request (s)."""
+
+    pools: tuple[tuple[int, ...], ...]
+    cells: tuple[int, ...]
+    busy_s: float
+
+
+def pool_cells(times: Sequence[Sequence[float]]) -> CellPools | None:
+    """Pools and cells for `times[i][c]` = w (s; inf: island i cannot take cell c); None where no pools take all cells.
+
+    Every island is in a pool, and every pool has something to do. The same times, the same answer.
+    """
+    work = np.asarray(times, dtype=float)
+    found: list[CellPools] = []
+    for pools in _mergers(work):
+        cells = _first_cells(work, pools)
+        if cells is not None:
+            cells = _shaken(work, pools, _improved(work, pools, cells))
+            busy = _busy(work, pools, cells)
+            if busy.min() > 0:
+                found.append(
+                    CellPools(pools=tuple(map(tuple, pools)), cells=tuple(map(int, cells)), busy_s=float(busy.max()))
+                )
+    if not found:
+        return None
+    least = min(one.busy_s for one in found)
+    return next(one for one in found if one.busy_s <= least * (1 + NEAR))
+
+
+def busy_times(times: Sequence[Sequence[float]], pools: Sequence[Sequence[int]], cells: Sequence[int]) -> list[float]:
+    """B of each pool (s)."""
+    found: list[float] = _busy(np.asarray(times, dtype=float), pools, np.asarray(cells)).tolist()
+    return found
+
+
+def _mergers(work: Array) -> Iterator[list[list[int]]]:
+    """Pools from the finest to one of all: islands alike begin together, then the nearest two pools become one."""
+    pools: list[list[int]] = []
+    distances = _distances(work)
+    for island in range(len(work)):
+        mate = next((pool for pool in pools if distances[pool[0], island] <= BETTER), None)
+        if mate is None:
+            pools.append([island])
+        else:
+            mate.append(island)
+    yield [list(pool) for pool in pools]
+    while len(pools) > 1:
+        _, a, b = min(
+            (max(distances[i, j] for i in pools[a] for j in pools[b]), a, b)
+            for a in range(len(pools))
+            for b in range(a + 1, len(pools))
+        )
+        pools[a] = sorted(pools[a] + pools.pop(b))
+        yield [list(pool) for pool in pools]
+
+
+def _distances(work: Array) -> Array:
+    """d of every two islands; inf where one takes cells that the other cannot."""
+    n = len(work)
+    found = np.zeros((n, n))
+    taken = np.isfinite(work) & (work > 0)
+    logs = np.log(np.where(taken, work, 1.0))
+    for i in range(n):
+        for j in range(i + 1, n):
+            if (np.isinf(work[i]) != np.isinf(work[j])).any():
+                found[i, j] = found[j, i] = inf
+                continue
+            gaps = (logs[i] - logs[j])[taken[i] & taken[j]]
+            found[i, j] = found[j, i] = float(np.abs(gaps - gaps.mean()).max()) if gaps.size else 0.0
+    return found
+
+
+def _alone(work: Array, pools: Sequence[Sequence[int]]) -> Array:
+    """B of every pool with one cell alone, by pool and cell; inf where an island of the pool cannot take it."""
+    return np.stack([_spread(work[list(pool)]) for pool in pools])
+
+
+def _spread(times: Array) -> Array:
+    """B over the islands of axis 0; inf where one of them cannot, 0 where there is nothing to do."""
+    with np.errstate(divide="ignore"):
+        busy = 1 / (1 / times).sum(axis=0)
+    return np.where(np.isinf(times).any(axis=0), inf, busy)
+
+
+def _first_cells(work: Array, pools: Sequence[Sequence[int]]) -> NDArray[np.int64] | None:
+    """Cells that few pools can take first, then the largest, each to the pool that is then least busy."""
+    alone = _alone(work, pools)
+    able = np.isfinite(alone)
+    if not able.any(axis=0).all():
+        return None
+    weight = np.where(able, alone, 0.0).max(axis=0)
+    order = sorted(range(work.shape[1]), key=lambda c: (int(able[:, c].sum()), -weight[c], c))
+    load, cells = np.zeros(len(pools)), np.zeros(work.shape[1], dtype=np.int64)
+    for c in order:
+        cells[c] = int(np.argmin(load + alone[:, c]))
+        load[cells[c]] += alone[cells[c], c]
+    return cells
+
+
+def _busy(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> Array:
+    return np.array([float(_spread(work[list(pool)][:, cells == p].sum(axis=1))) for p, pool in enumerate(pools)])
+
+
+def _improved(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The best move, or where none helps the best swap, until neither does."""
+    for _ in range(MOST_STEPS):
+        step = _best_move(work, pools, cells) or _best_swap(work, pools, cells)
+        if step is None:
+            break
+        for cell, pool in step:
+            cells[cell] = pool
+    return cells
+
+
+def _shaken(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The best of some local optima, each from the best so far with a few cells put anywhere."""
+    able = np.isfinite(_alone(work, pools))
+    chance = random.Random(0)  # noqa: S311  # the same times, the same answer
+    best, least = cells, float(_busy(work, pools, cells).max())
+    for _ in range(SHAKES if len(pools) > 1 else 0):
+        tried = best.copy()
+        for c in chance.sample(range(len(cells)), min(SHAKEN, len(cells))):
+            tried[c] = chance.choice(np.flatnonzero(able[:, c]).tolist())
+        tried = _improved(work, pools, tried)
+        busy = float(_busy(work, pools, tried).max())
+        if busy < least * (1 - BETTER):
+            best, least = tried, busy
+    return best
+
+
+Step = list[tuple[int, int]]
+
+
+def _best_move(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> Step | None:
+    busy, sums = _busy(work, pools, cells), _sums(work, pools, cells)
+    top = busy.max()
+    powers = (busy / top) ** SHARPNESS
+    best, step = -BETTER * powers.sum(), None
+    without = np.empty(len(cells))
+    for p, pool in enumerate(pools):
+        mine = np.flatnonzero(cells == p)
+        rest = np.clip(sums[p][:, None] - work[list(pool)][:, mine], 0, None)
+        without[mine] = (_spread(rest) / top) ** SHARPNESS - powers[p]
+    for q, pool in enumerate(pools):
+        others = np.flatnonzero(cells != q)
+        if not others.size:
+            continue
+        added = (_spread(sums[q][:, None] + work[list(pool)][:, others]) / top) ** SHARPNESS - powers[q]
+        gain = added + without[others]
+        k = int(np.argmin(gain))
+        if gain[k] < best:
+            best, step = float(gain[k]), [(int(others[k]), q)]
+    return step
+
+
+def _best_swap(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> Step | None:
+    busy, sums = _busy(work, pools, cells), _sums(work, pools, cells)
+    top = busy.max()
+    powers = (busy / top) ** SHARPNESS
+    best, step = -BETTER * powers.sum(), None
+    members = [np.flatnonzero(cells == p) for p in range(len(pools))]
+    for p in range(len(pools)):
+        for q in range(p + 1, len(pools)):
+            if not (members[p].size and members[q].size):
+                continue
+            gain = _swapped(work, pools[p], sums[p], members[p], members[q], top) - powers[p]
+            gain = gain + _swapped(work, pools[q], sums[q], members[q], members[p], top).T - powers[q]
+            k = int(np.argmin(gain))
+            if gain.flat[k] < best:
+                a, b = divmod(k, gain.shape[1])
+                best, step = float(gain.flat[k]), [(int(members[p][a]), q), (int(members[q][b]), p)]
+    return step
+
+
+def _swapped(
+    work: Array, pool: Sequence[int], sums: Array, out: NDArray[np.int64], into: NDArray[np.int64], top: float
+) -> Array:
+    """(B / top)^k of a pool that gives a cell of `out` for one of `into`; shape (out, into)."""
+    mine = work[list(pool)]
+    rest = np.clip(sums[:, None] - mine[:, out], 0, None)[:, :, None] + mine[:, into][:, None, :]
+    return (_spread(rest) / top) ** SHARPNESS
+
+
+def _sums(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> list[Array]:
+    return [work[list(pool)][:, cells == p].sum(axis=1) for p, pool in enumerate(pools)]

@@ -1,0 +1,57 @@
+"""The options of `planner export` as the export's record."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.export import ExportOptions
+
+
+def export_options(
+    *,
+    name: str,
+    images: Sequence[str] | None,
+    cpus_per_gpu: int | None,
+    memory_gib_per_gpu: int | None,
+    pod_resources: Sequence[str] | None,
+    topology: Sequence[str] | None,
+    pin_nodes: bool,
+    priority_class: str,
+    queue: str,
+    model_volume: str,
+    namespace: str,
+) -> "ExportOptions":
+    """The record; the export checks the values. InputError where a pair is none."""
+    from planner.export import ExportOptions
+
+    return ExportOptions(
+        name=name,
+        images=tuple(_pair("--image", text, "VENDOR=IMAGE", "AMD=name:tag") for text in images or ()),
+        cpus_per_gpu=cpus_per_gpu,
+        memory_gib_per_gpu=memory_gib_per_gpu,
+        pod_resources=tuple(_counted(text) for text in pod_resources or ()),
+        topology_labels=tuple(
+            _pair("--topology", text, "LEVEL=LABEL", "asw=example.com/rack") for text in topology or ()
+        ),
+        pin_nodes=pin_nodes,
+        priority_class=priority_class,
+        queue=queue,
+        model_volume=model_volume,
+        namespace=namespace,
+    )
+
+
+def _pair(option: str, text: str, form: str, example: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    if not key or not value:
+        raise InputError(f"{option}: must be {form}, came {text!r}.", hint=f"For example {example}.")
+    return key, value
+
+
+def _counted(text: str) -> tuple[str, int]:
+    name, count = _pair("--pod-resource", text, "RESOURCE=COUNT", "rdma/ib=8")
+    if not (count.isascii() and count.isdecimal()):
+        raise InputError(f"--pod-resource: must be RESOURCE=COUNT, came {text!r}.", hint="For example rdma/ib=8.")
+    return name, int(count)

@@ -1,0 +1,113 @@
+"""What changes in a cluster when one deployed plan takes the place of another."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from planner.domain.deployed import DeployedIsland
+from planner.domain.layout import Phase
+
+
+class IslandFate(StrEnum):
+    """What happens to an island. A scaled one keeps the copies that both plans have."""
+
+    UNCHANGED = "unchanged"
+    RENAMED = "renamed"
+    SCALED = "scaled"
+    RESTARTED = "restarted"
+    ADDED = "added"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedValue:
+    """A field that differs, `old` and `new` as text."""
+
+    field: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IslandChange:
+    """An island of the old plan and the one that it becomes (None: added or removed). `changes`: fields that differ,
+    but for its id."""
+
+    fate: IslandFate
+    old: DeployedIsland | None
+    new: DeployedIsland | None
+    changes: tuple[ChangedValue, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Its id, the new one where there is one."""
+        one = self.new or self.old
+        assert one is not None
+        return one.id
+
+    @property
+    def renamed(self) -> bool:
+        """Whether the plans call it differently."""
+        return self.old is not None and self.new is not None and self.old.id != self.new.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuChange:
+    """GPUs of one type: what serves in either plan, what is started and stopped, and how many there are.
+
+    `inventory` is the new plan's (the old one's where that tells none), None where neither tells.
+    """
+
+    gpu: str
+    old: int
+    new: int
+    started: int
+    stopped: int
+    inventory: int | None
+
+    @property
+    def peak_surging(self) -> int:
+        """GPUs at most in use where all that is new starts before anything stops."""
+        return self.old + self.started
+
+    @property
+    def peak_stopping_first(self) -> int:
+        """GPUs at most in use where all that has to go stops first."""
+        return max(self.old, self.new)
+
+    @property
+    def missing_to_surge(self) -> int | None:
+        """GPUs that the inventory lacks to start before stopping; None where the inventory is not told."""
+        return None if self.inventory is None else max(0, self.peak_surging - self.inventory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteChange:
+    """Requests of `range_start` <= tokens < `range_end` that change island in `phase`: `moved` is their share of that
+    range (0 to 1). `lost` and `gained`: island (by its new id where it has one) and share. A range that one plan alone
+    routes has nothing on the other side."""
+
+    phase: Phase
+    range_start: int
+    range_end: int
+    moved: float
+    lost: tuple[tuple[str, float], ...]
+    gained: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDiff:
+    """Old against new. `head`: name, model, engine, target and inventory where they differ; `restart_reasons`: those of
+    them that restart every island."""
+
+    old: str
+    new: str
+    head: tuple[ChangedValue, ...]
+    restart_reasons: tuple[str, ...]
+    islands: tuple[IslandChange, ...]
+    gpus: tuple[GpuChange, ...]
+    routes: tuple[RouteChange, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything is told; rates, prices and utilisation are not looked at."""
+        return bool(self.head or self.routes or any(i.fate is not IslandFate.UNCHANGED for i in self.islands))

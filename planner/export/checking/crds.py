@@ -1,0 +1,151 @@
+"""Schemas that the user gives: CustomResourceDefinitions and JSON schemas, held against objects as an API server would
+hold them, its CEL rules and webhooks left out.
+
+Defaults are filled in before `required` is looked at, and fields that no schema names are refused.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import UnknownType, best_match
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+
+from planner.errors import InputError
+from planner.export.found import Fault, Kind, Manifest
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrdSchemas:
+    """Closed schemas of kinds by (apiVersion, kind), and JSON schemas by the name of their file."""
+
+    schemas: Mapping[tuple[str, str], Mapping[str, Any]]
+    plain: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def knows(self, api_version: str, kind: str) -> bool:
+        """Whether there is a schema for objects of this kind and version."""
+        return (api_version, kind) in self.schemas
+
+    def schema_of(self, manifest: Manifest, kind: Kind | None) -> tuple[str, Mapping[str, Any]] | None:
+        """The schema that the object has to follow, and its name; None where there is none."""
+        if manifest.api_version:
+            schema = self.schemas.get((manifest.api_version, manifest.kind))
+            return None if schema is None else (f"{manifest.api_version} {manifest.kind}", schema)
+        upstream = kind.upstream if kind else ""
+        return next((pair for pair in self.plain.items() if upstream and fnmatchcase(pair[0], upstream)), None)
+
+
+def given_validator(schema: Mapping[str, Any]) -> Validator:
+    """A validator of one given schema. The schema itself is not held against its meta-schema: that takes seconds for
+    the large definitions; what is wrong in it is told when it is met."""
+    kind = validator_for(schema, default=Draft202012Validator)
+    validator: Validator = kind(schema)
+    return validator
+
+
+def given_faults(manifest: Manifest, validator: Validator, name: str) -> list[Fault]:
+    """What the given schema `name` has against an object, its defaults filled in.
+
+    Raises:
+        InputError: the schema is none.
+    """
+    schema = validator.schema if isinstance(validator.schema, Mapping) else {}
+    try:
+        errors = list(validator.iter_errors(with_defaults(manifest.body, schema)))
+    except (UnknownType, TypeError, ValueError, AttributeError, re.error) as error:
+        told = f"type {error.type!r}" if isinstance(error, UnknownType) else repr(error)
+        raise InputError(f"schemas, {name}: must be a sound schema, got: {told}.") from None
+    deepest = [best_match([error]) or error for error in errors]
+    fields = [".".join(str(part) for part in error.absolute_path) or "object" for error in deepest]
+    return [
+        manifest.fault(field, "must follow the given schema", error.message)
+        for field, error in zip(fields, deepest, strict=True)
+    ]
+
+
+def read_crds(files: Mapping[str, str]) -> CrdSchemas:
+    """The schemas in `files` (name -> text): every served version of each CustomResourceDefinition, and JSON schemas.
+
+    Files that hold neither (values, examples) are passed over.
+
+    Raises:
+        InputError: a file that is no YAML or JSON, a definition without schemas, or no schema at all.
+    """
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    plain: dict[str, Mapping[str, Any]] = {}
+    for name, text in files.items():
+        for document in _documents(name, text):
+            if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
+                found |= _schemas_of(name, document)
+            elif isinstance(document, dict) and "$schema" in document:
+                plain[name] = document
+    if not found and not plain:
+        raise InputError(
+            f"schemas: must hold a CustomResourceDefinition or a JSON schema, got none in {len(files)} files.",
+            hint="Give a folder of the operators' CRD files (*.yaml, *.json).",
+        )
+    return CrdSchemas(schemas=found, plain=plain)
+
+
+def _documents(name: str, text: str) -> list[Any]:
+    try:
+        return [json.loads(text)] if name.endswith(".json") else list(yaml.load_all(text, Loader=_LOADER))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"schemas, {name}: must be YAML or JSON, got: {' '.join(str(error).split())}.") from None
+
+
+def _schemas_of(name: str, crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    try:
+        return crd_schemas(crd)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"schemas, {name}: must be a whole CustomResourceDefinition, got: {error!r}.") from None
+
+
+def crd_schemas(crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """(apiVersion, kind) -> closed schema of every served version of one definition."""
+    spec = crd["spec"]
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for version in spec["versions"]:
+        if not version.get("served", True):
+            continue
+        schema = _closed(version["schema"]["openAPIV3Schema"])
+        key = (f"{spec['group']}/{version['name']}", spec["names"]["kind"])
+        own = {"apiVersion": {"const": key[0]}, "kind": {"const": key[1]}, "metadata": {"type": "object"}}
+        found[key] = schema | {"properties": schema.get("properties", {}) | own}
+    return found
+
+
+def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with objects that take none but their listed properties."""
+    closed = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes")}
+    if schema.get("x-kubernetes-int-or-string"):
+        closed["type"] = ["integer", "string"]
+    if "properties" in schema:
+        closed["properties"] = {key: _closed(value) for key, value in schema["properties"].items()}
+        if not schema.get("x-kubernetes-preserve-unknown-fields"):
+            closed["additionalProperties"] = False
+    for key in ("items", "additionalProperties"):
+        if isinstance(closed.get(key), dict):
+            closed[key] = _closed(schema[key])
+    return closed
+
+
+def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
+    """`value` with the schema's defaults filled in, as an API server does before it looks at `required`."""
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        filled = {k: s["default"] for k, s in properties.items() if "default" in s and k not in value}
+        extra = schema.get("additionalProperties")
+        below = extra if isinstance(extra, dict) else {}
+        return {k: with_defaults(v, properties.get(k, below)) for k, v in (value | filled).items()}
+    if isinstance(value, list):
+        return [with_defaults(item, schema.get("items", {})) for item in value]
+    return value

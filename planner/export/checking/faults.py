@@ -1,0 +1,111 @@
+"""Do manifests add up to their plan? Reads the finished text only, and counts again what the targets and engines
+counted when they wrote it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from planner.domain import Plan
+from planner.errors import InconsistentPlanError
+from planner.export.checking.crds import CrdSchemas
+from planner.export.checking.expectation import Expectation, Owned, expectation_of, owned_workloads
+from planner.export.checking.names import name_faults
+from planner.export.checking.nodes import node_faults
+from planner.export.checking.pods import pod_faults
+from planner.export.checking.references import reference_faults
+from planner.export.checking.routing import routing_faults
+from planner.export.checking.scheduling import pin_faults, priority_faults
+from planner.export.checking.services import service_faults
+from planner.export.checking.structure import FoundManifests, read_manifests
+from planner.export.checking.workloads import total_faults, workload_faults
+from planner.export.found import Fault, FoundWorkload, Kind, Manifest
+from planner.export.targets import TARGETS
+
+_MOST_TOLD = 20
+
+
+def check_manifests(files: Mapping[str, str], plan: Plan, crds: CrdSchemas | None = None) -> None:
+    """Hold `files` (name -> text) against `plan` and the given schemas; see `find_faults`.
+
+    Raises:
+        InconsistentPlanError: naming file, object and field of every fault.
+    """
+    faults = find_faults(files, plan, crds)
+    if faults:
+        raise InconsistentPlanError(faults_text(faults), hint="Nothing was written.")
+
+
+def faults_text(faults: Sequence[Fault]) -> str:
+    """One fault a line, the first twenty."""
+    lines = [str(fault) for fault in faults[:_MOST_TOLD]]
+    rest = len(faults) - len(lines)
+    return "\n".join([*lines, f"and {rest} more."] if rest else lines)
+
+
+def find_faults(
+    files: Mapping[str, str], plan: Plan | None = None, crds: CrdSchemas | None = None
+) -> tuple[Fault, ...]:
+    """All that is wrong with `files` (name -> text).
+
+    Checked: structure; names (DNS labels, unique a kind); pinned images, quantities; that each serving island has one
+    workload with its replicas, pods and GPUs, on its own nodes, no pod larger than a host, the engine's flags counting
+    the same GPUs and being those of its batch, context and phase; GPUs per type; priority classes, claims and pins; the
+    routing table (both phases, shares, Services); and topology objects of nodes. Without a `plan` the islands
+    are those that the annotations tell of, and what only a plan knows (hosts, node labels, priorities) is not
+    looked at.
+
+    Faults of single objects are all told; what objects make together is looked at once each for itself is sound.
+    """
+    found, expected = read_manifests(files, crds), expectation_of(plan)
+    workloads = [w for m, kind in found.sound if kind and kind.workloads for w in kind.workloads(m)]
+    if _tells_fleet(found):
+        return (*name_faults(found.sound), *_target_faults(found.sound, expected))
+    owned, ownership = owned_workloads(workloads, expected, all_there=not found.faults)
+    alone = [*found.faults, *name_faults(found.sound), *_single_faults(owned, workloads, expected), *ownership]
+    if not alone:
+        return tuple(_joint_faults(found.sound, owned, workloads, expected))
+    # a target knows why a workload is not there or not the island's, where all objects can be read
+    return (*alone, *(() if found.faults else _target_faults(found.sound, expected)))
+
+
+def tells_fleet(files: Mapping[str, str]) -> bool:
+    """Whether `files` (name -> text) hold nothing but sound objects that tell of the fleet: no workload, no route."""
+    return _tells_fleet(read_manifests(files))
+
+
+def _tells_fleet(found: FoundManifests) -> bool:
+    return bool(found.sound) and not found.faults and all(kind and kind.inventory for _, kind in found.sound)
+
+
+def _single_faults(
+    owned: Sequence[Owned], workloads: Sequence[FoundWorkload], expected: Expectation
+) -> Iterator[Fault]:
+    for workload in workloads:
+        for pod in workload.pods:
+            yield from pod_faults(workload.manifest, pod)
+    for one in owned:
+        yield from workload_faults(one, expected)
+
+
+def _joint_faults(
+    sound: Sequence[tuple[Manifest, Kind | None]],
+    owned: Sequence[Owned],
+    workloads: Sequence[FoundWorkload],
+    expected: Expectation,
+) -> Iterator[Fault]:
+    manifests = [manifest for manifest, _ in sound]
+    yield from total_faults(owned, manifests, expected)
+    yield from reference_faults(manifests, workloads)
+    yield from priority_faults(manifests, workloads, expected)
+    if expected.hosts:
+        yield from pin_faults(owned, expected)
+    endpoints, wrong = service_faults(manifests, workloads)
+    yield from wrong
+    yield from routing_faults(manifests, endpoints, expected)
+    yield from _target_faults(sound, expected)
+
+
+def _target_faults(sound: Sequence[tuple[Manifest, Kind | None]], expected: Expectation) -> Iterator[Fault]:
+    manifests = [manifest for manifest, _ in sound]
+    for target in TARGETS.values():
+        for check in target.checks:
+            yield from check(manifests, expected.plan)
+    yield from node_faults(manifests, expected)

@@ -1,0 +1,41 @@
+"""Every kind of object that manifests may hold: those of the targets, and those that all targets share.
+
+A new kind is a row of its target's `kinds`, or of the table here where several targets emit it, and a schema in
+`schemas/`. A schema may refer to `#/$defs/NAME` of `schemas/definitions.json`, where pods and metadata are defined.
+"""
+
+import json
+from collections.abc import Iterator
+
+from planner.export.found import Kind
+from planner.export.names import ROUTING
+from planner.export.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
+from planner.export.targets import TARGETS
+
+ROUTING_TABLE = "routing table"
+
+
+def _json(text: str) -> Iterator[object]:
+    yield json.loads(text)
+
+
+SHARED_KINDS = (
+    Kind(api_version="v1", kind="Service", schema="service.json"),
+    Kind(api_version="v1", kind="ConfigMap", schema="configmap.json"),
+    Kind(api_version="v1", kind="PersistentVolumeClaim", schema="persistentvolumeclaim.json"),
+    Kind(api_version="scheduling.k8s.io/v1", kind="PriorityClass", schema="priorityclass.json"),
+    *(
+        Kind(api_version=version, kind=kind, schema=f"{kind.lower()}.json", inventory=True, of_node=True)
+        for version, kind in ((TOPOLOGY_VERSION, TOPOLOGY_KIND), (FLEXTOPO_VERSION, FLEXTOPO_KIND))
+    ),
+    Kind(kind=ROUTING_TABLE, schema="routing.json", files=f"{ROUTING}.json", parse=_json),
+)
+
+
+def known_kinds() -> tuple[Kind, ...]:
+    """Every kind once, targets' first."""
+    rows = {
+        (kind.api_version, kind.kind): kind
+        for kind in (*(kind for target in TARGETS.values() for kind in target.kinds), *SHARED_KINDS)
+    }
+    return tuple(rows.values())

@@ -1,0 +1,26 @@
+"""Names of objects: DNS labels, short enough for what controllers derive from them, each used once a kind."""
+
+from collections.abc import Iterator, Sequence
+
+from planner.export.found import Fault, Kind, Manifest
+from planner.export.names import MAX_DNS_LABEL, is_dns_label, is_dns_subdomain
+
+
+def name_faults(sound: Sequence[tuple[Manifest, Kind | None]]) -> Iterator[Fault]:
+    """Names that no object may have, or that two have. Two namespaces may repeat a name."""
+    seen: dict[tuple[str, str, str], str] = {}
+    for manifest, kind in sound:
+        if kind is not None and kind.files:
+            continue
+        longest = kind.longest_name if kind else MAX_DNS_LABEL
+        if kind is not None and kind.of_node:
+            if not is_dns_subdomain(manifest.name):
+                yield manifest.fault("metadata.name", "must be a node's name, a DNS subdomain", manifest.name)
+        elif not is_dns_label(manifest.name, longest):
+            yield manifest.fault("metadata.name", f"must be a DNS label of at most {longest} characters", manifest.name)
+        space = str(manifest.body["metadata"].get("namespace", ""))
+        for claimed in (manifest.kind, *(kind.claims if kind else ())):
+            key = (claimed, space, manifest.name)
+            if key in seen:
+                yield manifest.fault("metadata.name", "must be unique", f"{manifest.name}, used in {seen[key]}")
+            seen[key] = manifest.file

@@ -1,0 +1,63 @@
+"""Copies of the model close together: which switch level each copy of an island has to stay under.
+
+A plan's placement says under which switches its copies lie; the user says by which node label a cluster tells a level
+(`ExportOptions.topology_labels`), as no label for racks or switches is standard.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from planner.domain import PlacedPart
+from planner.export.islands import ServingIsland
+from planner.export.options import LEVELS
+from planner.export.seams import Deployment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packing:
+    """All pods of a copy under one switch of `level`, told by the node label `label`.
+
+    `required`: the placement has them so; else it is only better that they are. `exclusive`: in the placement no two
+    copies lie under the same such switch, so that a rule of one copy a switch (and one switch a copy) can be met.
+    """
+
+    level: str
+    label: str
+    required: bool
+    exclusive: bool
+
+    @property
+    def note(self) -> str:
+        """What is asked for, in words."""
+        how = "must lie" if self.required else "should lie"
+        return f"All pods of a group {how} under one {self.level} switch (node label {self.label})."
+
+
+def packing(island: ServingIsland, deployment: Deployment) -> Packing | None:
+    """The constraint on the pods of each copy; None where a copy is one pod, or no level has a label."""
+    labels = dict(deployment.options.topology_labels)
+    levels = [level for level in LEVELS if level in labels]
+    if not levels or island.grouping.pods == 1:
+        return None
+    for level in levels:
+        domains = switch_domains(deployment, level)
+        mine = [found for (name, _), found in domains.items() if name == island.id]
+        if mine and all(len(found) == 1 and "" not in found for found in mine):
+            held = Counter(domain for found in domains.values() for domain in found)
+            alone = all(held[domain] == 1 for found in mine for domain in found)
+            return Packing(level=level, label=labels[level], required=True, exclusive=alone)
+    return Packing(level=levels[0], label=labels[levels[0]], required=False, exclusive=False)
+
+
+def switch_domains(deployment: Deployment, level: str) -> dict[tuple[str, int], set[str]]:
+    """(island, copy) -> switches of the level that it lies under."""
+    placement, cluster = deployment.plan.placement, deployment.plan.scenario.cluster
+    above = {node.name: node.aggregation for node in cluster.nodes} if cluster else {}
+    found: dict[tuple[str, int], set[str]] = {}
+    for part in placement.parts if placement else ():
+        found.setdefault((part.island, part.replica), set()).add(_domain(part, level, above))
+    return found
+
+
+def _domain(part: PlacedPart, level: str, above: dict[str, str]) -> str:
+    return part.asw if level == "asw" else above.get(part.node, "")

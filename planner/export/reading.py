@@ -1,0 +1,130 @@
+"""Manifests read back to the plan that they deploy, whatever target made them; and a plan as such manifests tell it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase, Plan
+from planner.errors import InputError
+from planner.export.checking.faults import faults_text, find_faults
+from planner.export.checking.routing import FoundTable, routing_tables, told_inventory
+from planner.export.checking.structure import read_manifests
+from planner.export.found import FoundWorkload, Manifest
+from planner.export.pods import ENGINE_LABEL, PHASE_LABEL
+from planner.export.summary import PREFIX, deployed_plan, read_island
+
+
+def summarize_plan(plan: Plan, *, engine: str = "", target: str = "") -> DeployedPlan:
+    """What the manifests of `plan` say of it, in the order of `read_plan`."""
+    return _ordered(deployed_plan(plan, engine=engine, target=target))
+
+
+def read_plan(files: Mapping[str, str], origin: str = "manifests") -> DeployedPlan:
+    """The plan that `files` (name -> text) deploy: islands by id, routes by phase, range and island.
+
+    Raises:
+        InputError: faults of the files, each with file, object and field; or no island in them. `origin` names the
+            folder.
+    """
+    faults = find_faults(files)
+    if faults:
+        raise InputError(
+            f"{origin}: must be sound manifests of the planner.\n{faults_text(faults)}",
+            hint="Mend these fields (`planner export --check` tells all of them), or export the plan again.",
+        )
+    sound = read_manifests(files).sound
+    workloads = [w for m, kind in sound if kind and kind.workloads for w in kind.workloads(m)]
+    if not workloads:
+        raise InputError(
+            f"{origin}: must hold a workload of an island, holds none in {len(files)} files.",
+            hint="Objects that only tell of the fleet are no plan; give manifests of a serving target.",
+        )
+    plan = _ordered(_plan([manifest for manifest, _ in sound], workloads))
+    _check_ranges(plan, origin)
+    return plan
+
+
+def _plan(manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]) -> DeployedPlan:
+    """`workloads` and tables have passed the checks: what is read here is there."""
+    islands = tuple(read_island(w.annotations, w.labels[PHASE_LABEL]) for w in workloads)
+    tables, _ = routing_tables(manifests)
+    first = workloads[0]
+    told = {
+        "name": first.annotations.get(f"{PREFIX}plan", ""),
+        "model": first.annotations.get(f"{PREFIX}model", ""),
+        "engine": first.labels.get(ENGINE_LABEL, ""),
+        "target": first.annotations.get(f"{PREFIX}target", ""),
+    }
+    _check_alike(workloads)
+    return DeployedPlan(
+        **told,
+        islands=islands,
+        routes=tuple(route for table in tables for route in _routes(table, islands)),
+        inventory=tuple(told_inventory(manifests).items()),
+    )
+
+
+def _check_alike(workloads: Sequence[FoundWorkload]) -> None:
+    """Islands of one plan tell of one plan, model, target and engine."""
+    first = workloads[0]
+    for workload in workloads[1:]:
+        rows = [
+            *((f"{workload.annotations_path}.{key}", _told(workload, key), _told(first, key)) for key in _HEAD),
+            (
+                f"{workload.labels_path}.{ENGINE_LABEL}",
+                workload.labels.get(ENGINE_LABEL),
+                first.labels.get(ENGINE_LABEL),
+            ),
+        ]
+        for where, came, wanted in rows:
+            if came != wanted:
+                fault = workload.manifest.fault(where, f"must be {wanted!r} as in {first.manifest.file}", repr(came))
+                raise InputError(str(fault), hint="Give the manifests of one plan, each in a folder of its own.")
+
+
+_HEAD = tuple(f"{PREFIX}{key}" for key in ("plan", "model", "target"))
+
+
+def _told(workload: FoundWorkload, key: str) -> str | None:
+    return workload.annotations.get(key)
+
+
+def _routes(table: FoundTable, islands: Sequence[DeployedIsland]) -> Iterator[DeployedRoute]:
+    owners = {row["service"]: str(row["island"]) for row in table.table.get("services", ())}
+    known = {island.id for island in islands}
+    for row in table.table["routes"]:
+        island = owners.get(row["service"], "")
+        if island not in known:
+            told = f"{row['phase']} {row['range_start']}-{row['range_end'] - 1}, service"
+            fault = table.fault(told, "must be among the table's services, with an island that serves", row["service"])
+            raise InputError(str(fault), hint="Mend the routing table.")
+        yield DeployedRoute(
+            phase=Phase(row["phase"]),
+            range_start=int(row["range_start"]),
+            range_end=int(row["range_end"]),
+            island=island,
+            share=float(row["share"]),
+        )
+
+
+def _check_ranges(plan: DeployedPlan, origin: str) -> None:
+    """Ranges of a phase are the same or apart: a prompt has one."""
+    for phase in Phase:
+        spans = sorted({(r.range_start, r.range_end) for r in plan.routes if r.phase is phase})
+        for one, other in pairwise(spans):
+            if other[0] < one[1]:
+                raise InputError(
+                    f"{origin}, routing table, {phase} {other[0]}-{other[1] - 1}: must not overlap another range, "
+                    f"overlaps {one[0]}-{one[1] - 1}.",
+                    hint="Mend the routing table.",
+                )
+
+
+def _ordered(plan: DeployedPlan) -> DeployedPlan:
+    """Files do not keep the plan's order, so that it means nothing here."""
+    return replace(
+        plan,
+        islands=tuple(sorted(plan.islands, key=lambda i: i.id)),
+        routes=tuple(sorted(plan.routes, key=lambda r: (r.phase, r.range_start, r.range_end, r.island))),
+        inventory=tuple(sorted(plan.inventory)),
+    )

@@ -1,0 +1,142 @@
+"""The plan in a few words on its manifests, for machines to read back: annotations of every workload, and the head of
+the routing table.
+
+annotation                  meaning                                         unit
+planner/plan, planner/model names of scenario and model
+planner/target              kind of manifests
+planner/island-id           the island's id in the plan
+planner/gpu-type            its GPU type
+planner/size                its GPUs = replicas x pp x dp x tp
+planner/tp, dp, pp          degrees of one copy of the model
+planner/replicas            copies
+planner/batch-size          as in the plan
+planner/longest-prompt      longest prompt routed to it                     tokens
+planner/rate-rps            rate at the plan's throughput                   requests/s
+planner/utilisation         busy share of its time
+planner/price-usd-per-hour  rent of its GPUs                                USD/h
+
+Floats are written so that they read back to the same value.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase, Plan, PlannedIsland
+from planner.export.islands import ServingIsland
+from planner.export.names import one_line
+from planner.export.scheduling import node_annotations
+from planner.export.seams import Deployment
+
+PREFIX = "planner/"
+ISLAND_ID = f"{PREFIX}island-id"
+
+
+def deployed_island(island: PlannedIsland) -> DeployedIsland:
+    """An island of a plan that serves, as its manifests carry it."""
+    assert island.phase is not None
+    assert island.parallel is not None
+    return DeployedIsland(
+        id=island.id,
+        phase=island.phase,
+        gpu=island.gpu,
+        parallel=island.parallel,
+        batch_size=island.batch_size,
+        longest_prompt=island.longest_prompt,
+        rate_rps=island.rate_rps,
+        utilisation=island.utilisation,
+        price_usd_per_hour=island.price_usd_per_hour,
+    )
+
+
+def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> DeployedPlan:
+    """What the manifests of `plan` must say of it."""
+    return DeployedPlan(
+        name=one_line(plan.scenario.name),
+        model=one_line(plan.scenario.model.name),
+        engine=engine,
+        target=target,
+        islands=tuple(deployed_island(island) for island in plan.islands if island.phase is not None),
+        routes=tuple(
+            DeployedRoute(
+                phase=route.phase,
+                range_start=route.range_start,
+                range_end=route.range_end,
+                island=route.island,
+                share=route.share,
+            )
+            for route in plan.routing
+        ),
+        inventory=tuple(plan.fleet.items()),
+    )
+
+
+def island_annotations(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """Annotations of the object, or of the part of one, that runs `island`."""
+    planned = next(one for one in deployment.plan.islands if one.id == island.id)
+    scenario = deployment.plan.scenario
+    head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
+    return (
+        {f"{PREFIX}{key}": value for key, value in head.items()}
+        | island_rows(deployed_island(planned))
+        | node_annotations(island, deployment)
+    )
+
+
+def island_rows(island: DeployedIsland) -> dict[str, str]:
+    """The annotations that tell of the island alone; `read_island` reads them back."""
+    rows: dict[str, str | int | float] = {
+        "island-id": island.id,
+        "gpu-type": island.gpu,
+        "size": island.size,
+        "tp": island.parallel.tp,
+        "dp": island.parallel.dp,
+        "pp": island.parallel.pp,
+        "replicas": island.parallel.replicas,
+        "batch-size": island.batch_size,
+        "longest-prompt": island.longest_prompt,
+        "rate-rps": float(island.rate_rps),
+        "utilisation": float(island.utilisation),
+        "price-usd-per-hour": float(island.price_usd_per_hour),
+    }
+    return {f"{PREFIX}{key}": value if isinstance(value, str) else repr(value) for key, value in rows.items()}
+
+
+def read_island(annotations: Mapping[str, str], phase: str) -> DeployedIsland:
+    """The island that `island_annotations` wrote; `phase` is its label.
+
+    Raises:
+        KeyError: an annotation is missing.
+        ValueError: one is no number, the phase is none, or the size is not what the degrees multiply to.
+    """
+    island = DeployedIsland(
+        id=annotations[ISLAND_ID],
+        phase=Phase(phase),
+        gpu=annotations[f"{PREFIX}gpu-type"],
+        parallel=ParallelConfig(**{key: int(annotations[f"{PREFIX}{key}"]) for key in ("tp", "dp", "pp", "replicas")}),
+        batch_size=int(annotations[f"{PREFIX}batch-size"]),
+        longest_prompt=int(annotations[f"{PREFIX}longest-prompt"]),
+        rate_rps=float(annotations[f"{PREFIX}rate-rps"]),
+        utilisation=float(annotations[f"{PREFIX}utilisation"]),
+        price_usd_per_hour=float(annotations[f"{PREFIX}price-usd-per-hour"]),
+    )
+    parallel = island.parallel
+    if min(parallel.tp, parallel.dp, parallel.pp, parallel.replicas) < 1 or island.batch_size < 0:
+        raise ValueError(f"{PREFIX}tp, dp, pp and replicas must be at least 1, batch-size at least 0")
+    if not all(map(math.isfinite, (island.rate_rps, island.utilisation, island.price_usd_per_hour))):
+        raise ValueError(f"{PREFIX}rate-rps, utilisation and price-usd-per-hour must be finite")
+    if island.size != int(annotations[f"{PREFIX}size"]):
+        raise ValueError(f"{PREFIX}size must be replicas x pp x dp x tp = {island.size}")
+    return island
+
+
+def plan_head(deployment: Deployment) -> dict[str, Any]:
+    """The head of the routing table: whose plan this is, and the GPUs there are."""
+    scenario = deployment.plan.scenario
+    return {
+        "name": one_line(scenario.name),
+        "model": one_line(scenario.model.name),
+        "engine": deployment.engine.name,
+        "target": deployment.target,
+        "inventory": deployment.plan.fleet,
+    }

@@ -1,0 +1,169 @@
+"""LLMInferenceServices as they are found in files: their workloads, and what is wrong with them."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from planner.domain import DeployedPlan, Phase
+from planner.export.arguments import flags, read_count, read_flags
+from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
+from planner.export.names import MAX_WORKLOAD_NAME
+from planner.export.pods import ENGINE_LABEL
+from planner.export.targets.pairs import templates_in
+
+API_VERSION = "serving.kserve.io/v1alpha2"
+KIND = "LLMInferenceService"
+LONGEST_NAME = MAX_WORKLOAD_NAME - len("-kserve-mn-prefill")  # what the controller puts behind it for a group's name
+NAME_LABEL = "app.kubernetes.io/name"
+ROLE_LABEL = "llm-d.ai/role"
+COMPONENT_LABELS = {"kserve.io/component": "workload"}  # on pods that answer requests, not on a group's workers
+SERVICE_PORT = 8000
+ARGUMENTS_VARIABLE = "VLLM_ADDITIONAL_ARGS"
+SIDECAR = "llm-d-routing-sidecar"
+# The preset's command without its check that the prefill pod is of the object's own pool; KServe expands the templates.
+SIDECAR_COMMAND = (
+    "/app/pd-sidecar",
+    "--port=8000",
+    "--vllm-port=8001",
+    "--kv-connector=nixlv2",
+    "{{ if .GlobalConfig.EnableTLS }}--secure-proxy=true{{else}}--secure-proxy=false{{- end }}",
+    "{{ if .GlobalConfig.EnableTLS }}--cert-path=/var/run/kserve/tls{{- end }}",
+    "{{ if .GlobalConfig.EnableTLS }}--decoder-use-tls=true{{- end }}",
+    "{{ if .GlobalConfig.EnableTLS }}--prefiller-use-tls=true{{- end }}",
+)
+# What the presets of a group write from `parallelism` and of themselves
+PRESET_FLAGS = frozenset(
+    {
+        "tensor-parallel-size",
+        "data-parallel-size",
+        "data-parallel-size-local",
+        "data-parallel-address",
+        "data-parallel-rpc-port",
+        "data-parallel-start-rank",
+        "enable-expert-parallel",
+        "api-server-count",
+    }
+)
+
+
+def inference_workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
+    """The islands that an object runs: decode is the object's own workload, prefill a part of it."""
+    spec = manifest.body["spec"]
+    for phase, role, path in ((Phase.PREFILL, spec["prefill"], "spec.prefill"), (Phase.DECODE, spec, "spec")):
+        if "template" not in role:
+            continue
+        yield FoundWorkload(
+            manifest=manifest,
+            labels=role["labels"] | {ENGINE_LABEL: "vllm"},
+            annotations=role["annotations"],
+            labels_path=f"{path}.labels",
+            annotations_path=f"{path}.annotations",
+            replicas=role["replicas"],
+            replicas_path=f"{path}.replicas",
+            size_path=f"{path}.parallelism.data / dataLocal",
+            pods=tuple(_pods(manifest, phase, role, path)),
+        )
+
+
+def group_size(degrees: Mapping[str, Any]) -> int:
+    """Pods of a group with workers, as KServe counts them; rounded down, as it does."""
+    return max(1, int(degrees.get("data", 1)) // int(degrees.get("dataLocal", 1)))
+
+
+def _pods(manifest: Manifest, phase: Phase, role: Mapping[str, Any], path: str) -> Iterator[FoundPod]:
+    answering = {NAME_LABEL: manifest.name, **COMPONENT_LABELS, ROLE_LABEL: phase.value}
+    yield _pod(role, "template", path, 1, answering)
+    if "worker" in role:
+        yield _pod(role, "worker", path, group_size(role["parallelism"]) - 1, {NAME_LABEL: manifest.name})
+
+
+def _pod(role: Mapping[str, Any], key: str, path: str, count: int, labels: Mapping[str, str]) -> FoundPod:
+    spec = role[key]
+    first, *others = spec["containers"]
+    ports = [{"containerPort": SERVICE_PORT}]  # of the preset: the sidecar's in decode pods
+    env = [row["name"] for row in first.get("env", ())]
+    index = env.index(ARGUMENTS_VARIABLE) if ARGUMENTS_VARIABLE in env else len(env)
+    return FoundPod(
+        path=f"{path}.{key}",
+        count=count,
+        spec={**spec, "containers": [{**first, "ports": ports}, *others]},
+        labels={**role["labels"], **labels},
+        arguments=(*_preset_arguments(role), *additional_arguments(first)),
+        arguments_path=f"{path}.{key}.containers.0.env.{index}.value",
+    )
+
+
+def _preset_arguments(role: Mapping[str, Any]) -> tuple[str, ...]:
+    """The degrees that the preset of a group writes; a single pod's writes none."""
+    if "worker" not in role:
+        return ()
+    degrees = role["parallelism"]
+    return flags(
+        ("tensor-parallel-size", degrees.get("tensor", 1)),
+        ("data-parallel-size", degrees.get("data", 1)),
+        ("data-parallel-size-local", degrees.get("dataLocal", 1)),
+    )
+
+
+def additional_arguments(container: Mapping[str, Any]) -> tuple[str, ...]:
+    """The flags in the variable; one that says nothing readable where the shell could not read it."""
+    values = [row.get("value", "") for row in container.get("env", ()) if row["name"] == ARGUMENTS_VARIABLE]
+    try:
+        return tuple(word for value in values for word in shlex.split(value))
+    except ValueError:  # an open quotation
+        return flags(("tensor-parallel-size", "unreadable"))
+
+
+def service_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iterator[Fault]:  # noqa: ARG001  # the seam's
+    """What KServe would refuse, or turn into something else than the plan's islands."""
+    for manifest in manifests:
+        if manifest.kind != KIND:
+            continue
+        for path, text in templates_in(manifest.body):
+            if text not in SIDECAR_COMMAND:
+                yield manifest.fault(path, "must not hold {{, which KServe expands", repr(text))
+        spec = manifest.body["spec"]
+        for role, path in ((spec["prefill"], "spec.prefill"), (spec, "spec")):
+            yield from _role_faults(manifest, role, path)
+
+
+def _role_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    if "template" not in role:
+        if role["replicas"]:
+            yield manifest.fault(f"{path}.replicas", "must be 0 without a template", role["replicas"])
+        return
+    degrees = role["parallelism"]
+    if ("data" in degrees) != ("dataLocal" in degrees):
+        yield manifest.fault(f"{path}.parallelism", "data and dataLocal must come together", sorted(degrees))
+        return
+    if "pipeline" in degrees and "data" in degrees:
+        yield manifest.fault(f"{path}.parallelism", "must hold pipeline or data, not both", sorted(degrees))
+    if "worker" in role:
+        yield from _group_faults(manifest, role, path)
+    else:
+        yield from _single_faults(manifest, role, path)
+
+
+def _group_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    degrees = role["parallelism"]
+    if "data" not in degrees:
+        yield manifest.fault(f"{path}.parallelism.data", "must be set beside worker", "none")
+    elif degrees["data"] % degrees["dataLocal"] or degrees["data"] == degrees["dataLocal"]:
+        got = f"{degrees['data']} / {degrees['dataLocal']}"
+        yield manifest.fault(f"{path}.parallelism", "data / dataLocal must be the pods of a group, 2 or more", got)
+    for key in ("template", "worker"):
+        repeated = set(read_flags(additional_arguments(role[key]["containers"][0]))) & PRESET_FLAGS
+        if repeated:
+            where = f"{path}.{key}.containers.0.env"
+            yield manifest.fault(where, "must leave to the preset what it writes", ", ".join(sorted(repeated)))
+
+
+def _single_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    """Nobody reads `parallelism` of a single pod, but people: it has to say what the flags say."""
+    degrees = role["parallelism"]
+    values = read_flags(additional_arguments(role["template"]["containers"][0]))
+    told = {"tensor": "tensor-parallel-size", "pipeline": "pipeline-parallel-size", "data": "data-parallel-size"}
+    for key, flag in told.items():
+        count = read_count(values, flag, 1)
+        if degrees.get(key, 1) != count:
+            yield manifest.fault(f"{path}.parallelism.{key}", f"must be the flag's {count}", degrees.get(key, 1))

@@ -1,0 +1,274 @@
+"""Target `kserve`: one LLMInferenceService a pair of islands, the Services in front of them, and the routing table.
+
+KServe starts vLLM itself: its presets hold the command, the sidecar of decode pods and the download of the model, and
+take further flags from the variable VLLM_ADDITIONAL_ARGS. A single pod gets all flags that way; in a group of several
+pods the preset writes the degrees from `parallelism`. SGLang is not exported: the preset's sidecar joins prefill and
+decode by vLLM's protocol.
+
+symbol     meaning                                            source
+data       data-parallel ranks of a copy                      ParallelConfig.dp
+dataLocal  ranks of a pod                                     PodGrouping.gpus_per_pod / (tp x pp)
+pods       pods of a group = data / dataLocal                 ParallelismSpec.GetSize of KServe
+
+GPUs of a role = replicas x pods x the main container's GPU limit.
+Sources: serving.kserve.io/v1alpha2 (kserve/kserve): the schema; its rule that excludes `scaling` beside `replicas`; the
+webhook's rules that `data` and `dataLocal` come together, never with `pipeline`, and that `worker` needs one of them;
+config/llmisvcconfig for the presets. KServe expands Go templates in the whole object and evaluates the flags in a
+shell, so names are refused that either could read.
+"""
+
+import re
+import shlex
+from typing import Any
+
+from planner.domain import Phase
+from planner.errors import ExportError, InputError
+from planner.export.arguments import read_flags
+from planner.export.documents import yaml_text
+from planner.export.explanation import island_comments
+from planner.export.found import Kind
+from planner.export.islands import ServingIsland
+from planner.export.packing import packing
+from planner.export.pods import (
+    GPU_LABEL,
+    ISLAND_LABEL,
+    PHASE_LABEL,
+    check_gpus_told_apart,
+    gpu_resource,
+    labels,
+    pod_template,
+)
+from planner.export.routing import Endpoint
+from planner.export.scheduling import queue_labels
+from planner.export.seams import Deployment, Launch, Target
+from planner.export.shared_files import shared_files
+from planner.export.summary import island_annotations
+from planner.export.targets.inference_services import (
+    API_VERSION,
+    ARGUMENTS_VARIABLE,
+    COMPONENT_LABELS,
+    KIND,
+    LONGEST_NAME,
+    NAME_LABEL,
+    PRESET_FLAGS,
+    ROLE_LABEL,
+    SERVICE_PORT,
+    SIDECAR,
+    SIDECAR_COMMAND,
+    inference_workloads,
+    service_faults,
+)
+from planner.export.targets.lws import RENDEZVOUS
+from planner.export.targets.pairs import IslandPair, island_pairs, refuse_templates
+
+_IMAGES = {"nvidia.com/gpu": "ghcr.io/llm-d/llm-d-cuda:v0.6.0"}  # the presets': runs without root, as they demand
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
+_TOLD = (ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
+_LONGEST_SUFFIX = "-kserve-mn-prefill"
+
+
+def _manifests(deployment: Deployment, /) -> dict[str, str]:
+    """`NN.yaml` for each pair, `services.yaml`, and what all targets add.
+
+    Raises:
+        ExportError: a copy over several pods that is not data parallel, a model that KServe cannot fetch, or what `lws`
+            cannot express either.
+        InputError: a name that KServe or its shell would expand.
+    """
+    refuse_templates(deployment)
+    _check_model(deployment)
+    check_gpus_told_apart(deployment)
+    launches = {island.id: deployment.engine.launch(island, RENDEZVOUS) for island in deployment.islands}
+    pairs = island_pairs(deployment, _LONGEST_SUFFIX)
+    files = {
+        f"{pair.digits}.yaml": yaml_text(_comments(pair, deployment, launches), [_object(pair, deployment, launches)])
+        for pair in pairs
+    }
+    services = [_service(pair, island, deployment) for pair in pairs for island in pair.islands]
+    files["services.yaml"] = yaml_text(("One Service over the pods of each role that answer requests.",), services)
+    endpoints = [
+        Endpoint(island=i, service=_service_name(i), port=SERVICE_PORT, leaders=()) for i in deployment.islands
+    ]
+    return files | shared_files(deployment, endpoints)
+
+
+def _check_model(deployment: Deployment) -> None:
+    name, weights = deployment.plan.scenario.model.name, deployment.islands[0].weights
+    if not _MODEL_NAME.fullmatch(name):
+        raise InputError(
+            f"Model, name: must be letters, digits and . _ / -, as KServe writes it into a shell command, got {name!r}."
+        )
+    if weights.startswith("/") or deployment.options.model_volume:
+        raise ExportError(
+            f"Target kserve, model: KServe fetches it from a Hugging Face repository, got "
+            f"{deployment.options.model_volume or weights!r}.",
+            hint="Give the model as hf://organisation/name and no model volume, or export for lws.",
+        )
+
+
+def _service_name(island: ServingIsland) -> str:
+    return f"{island.name}-leader"
+
+
+def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> tuple[str, ...]:
+    told = [pair.note]
+    for island in pair.islands:
+        told += island_comments(island, deployment, (*_packing_notes(island, deployment), *launches[island.id].notes))
+    if pair.decode is not None and _crosses_pairs(deployment):
+        told.append(
+            "WARNING: the decode sidecar takes any prefill pod from header x-prefiller-host-port: KServe's check of "
+            "the pool is off, as a prefill of another object is none of it. Let only the router reach these pods."
+        )
+    if len(pair.islands) == 1:
+        told.append(
+            "The role without an island has no replicas; it is named so that KServe takes the preset of its own."
+        )
+    return tuple(told)
+
+
+def _crosses_pairs(deployment: Deployment) -> bool:
+    """Whether a prefill island may hand over to the decode island of another object: with one pair none does."""
+    return len(deployment.islands) > len(Phase)
+
+
+def _packing_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    if packing(island, deployment) is None or deployment.options.queue:
+        return ()
+    return ("WARNING: not asked for below: KServe has no field for it without a Kueue queue (export with --queue).",)
+
+
+def _object(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
+    model = deployment.plan.scenario.model
+    own = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": pair.name, "labels": own | queue_labels(deployment)},
+        "spec": {
+            "model": {"uri": f"hf://{deployment.islands[0].weights}", "name": model.name},
+            **_role(pair.decode, deployment, launches),
+            "prefill": _role(pair.prefill, deployment, launches),
+        },
+    }
+
+
+def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
+    if island is None:
+        return {"replicas": 0}
+    launch, grouped = launches[island.id], island.grouping.pods > 1
+    every, template = labels(island, deployment), pod_template(island, deployment, launch)
+    role: dict[str, Any] = {
+        "labels": {key: every[key] for key in _TOLD},
+        "annotations": island_annotations(island, deployment) | template["metadata"].get("annotations", {}),
+        "replicas": island.grouping.groups,
+        "parallelism": _parallelism(island, launch),
+        "template": _pod(island, deployment, launch, template["spec"], leads=True),
+    }
+    if grouped:
+        worker = pod_template(island, deployment, launch, leads=False)
+        role["worker"] = _pod(island, deployment, launch, worker["spec"], leads=False)
+    return role
+
+
+def _parallelism(island: ServingIsland, launch: Launch) -> dict[str, Any]:
+    """The degrees as KServe counts them.
+
+    Raises:
+        ExportError: pods of a group that are not data-parallel, or stages beside data-parallel ranks.
+    """
+    parallel, grouping = island.parallel, island.grouping
+    rank = parallel.tp * parallel.pp
+    if grouping.pods > 1 and (parallel.pp > 1 or grouping.gpus_per_pod % rank):
+        raise ExportError(
+            f"Island {island.id}, parallel: KServe's groups of pods are data parallel, so a rank of tp {parallel.tp} x "
+            f"pp {parallel.pp} GPUs must be one stage within a pod of {grouping.gpus_per_pod}.",
+            hint="Export for lws, or plan with cost.max_pipeline_stages 1 and smaller tensor-parallel groups.",
+        )
+    if parallel.pp > 1 and parallel.dp > 1:
+        raise ExportError(
+            f"Island {island.id}, parallel: KServe takes pipeline stages or data-parallel ranks, got pp {parallel.pp} "
+            f"and dp {parallel.dp}.",
+            hint="Export for lws, or plan with cost.max_pipeline_stages 1.",
+        )
+    degrees: dict[str, Any] = {"tensor": parallel.tp}
+    if parallel.pp > 1:
+        degrees["pipeline"] = parallel.pp
+    if parallel.dp > 1:
+        degrees |= {"data": parallel.dp, "dataLocal": grouping.gpus_per_pod // rank}
+    if "enable-expert-parallel" in read_flags(launch.leader.arguments):
+        degrees["expert"] = True
+    return degrees
+
+
+def _pod(
+    island: ServingIsland, deployment: Deployment, launch: Launch, spec: dict[str, Any], *, leads: bool
+) -> dict[str, Any]:
+    """A PodSpec to be merged over the preset's: the container `main`, the nodes and what else the plan fixes."""
+    main = spec["containers"][0]
+    container: dict[str, Any] = {
+        "name": "main",
+        "image": _image(island, deployment),
+        "env": [*main.get("env", []), *_flags(island, launch)],
+        "resources": main["resources"],
+    }
+    if island.grouping.pods == 1:  # the presets of groups ask for more than this by themselves
+        container["securityContext"] = main["securityContext"]
+    rest: dict[str, Any] = {
+        key: spec[key] for key in ("nodeSelector", "affinity", "priorityClassName", "tolerations") if key in spec
+    }
+    memory = {"name": "dshm", "emptyDir": spec["volumes"][0]["emptyDir"]}  # the presets' name, with the plan's size
+    pod: dict[str, Any] = {"containers": [container], **rest, "volumes": [memory]}
+    if leads and island.phase is Phase.DECODE and _crosses_pairs(deployment):
+        pod["initContainers"] = [{"name": SIDECAR, "command": list(SIDECAR_COMMAND)}]
+    return pod
+
+
+def _image(island: ServingIsland, deployment: Deployment) -> str:
+    chosen = {vendor.upper(): image for vendor, image in deployment.options.images}.get(island.gpu.vendor.upper())
+    image = chosen or _IMAGES.get(gpu_resource(island))
+    if image is None:
+        raise ExportError(
+            f"Island {island.id}, target kserve: no image is known for {island.gpu.vendor} GPUs.",
+            hint="Give one that runs without root: `planner export --image VENDOR=IMAGE`, or ExportOptions.images.",
+        )
+    return image
+
+
+def _flags(island: ServingIsland, launch: Launch) -> list[dict[str, str]]:
+    """The engine's flags but those that the preset writes, quoted for the shell that reads them."""
+    grouped = island.grouping.pods > 1
+    left_out = {"port"} | (PRESET_FLAGS if grouped else set())
+    arguments = [a for a in launch.leader.arguments[1:] if not set(read_flags([a])) & left_out]
+    rows = [{"name": ARGUMENTS_VARIABLE, "value": " ".join(shlex.quote(a) for a in arguments)}]
+    count = read_flags(launch.leader.arguments).get("api-server-count")
+    return rows + ([{"name": "VLLM_API_SERVER_COUNT", "value": count}] if grouped and count else [])
+
+
+def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": _service_name(island), "labels": labels(island, deployment)},
+        "spec": {
+            "type": "ClusterIP",
+            "selector": {NAME_LABEL: pair.name, **COMPONENT_LABELS, ROLE_LABEL: island.phase.value},
+            "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": SERVICE_PORT}],
+        },
+    }
+
+
+KSERVE = Target(
+    name="kserve",
+    engines=("vllm",),
+    manifests=_manifests,
+    kinds=(
+        Kind(
+            api_version=API_VERSION,
+            kind=KIND,
+            schema="llminferenceservice.json",
+            workloads=inference_workloads,
+            longest_name=LONGEST_NAME,
+        ),
+    ),
+    checks=(service_faults,),
+)

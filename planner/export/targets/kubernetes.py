@@ -1,0 +1,141 @@
+"""Target `kubernetes`: a Deployment and a Service for each island whose copies fit one node; no operator is needed.
+
+GPUs of an object = replicas (copies) x the container's GPU limit.
+Source: apps/v1 Deployment and v1 Service of Kubernetes.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from planner.domain import DeployedPlan
+from planner.errors import ExportError
+from planner.export.documents import yaml_text
+from planner.export.explanation import island_comments
+from planner.export.found import Fault, FoundWorkload, Kind, Manifest
+from planner.export.islands import ServingIsland
+from planner.export.pods import (
+    ISLAND_LABEL,
+    PART_OF_LABEL,
+    check_gpus_told_apart,
+    found_pod,
+    labels,
+    pod_template,
+    workload_labels,
+)
+from planner.export.routing import Endpoint
+from planner.export.seams import Deployment, Launch, Rendezvous, Target
+from planner.export.shared_files import island_files, shared_files
+from planner.export.summary import island_annotations
+
+_ALONE = Rendezvous(leader_address="127.0.0.1", pod_index="0")
+
+
+def _manifests(deployment: Deployment, /) -> dict[str, str]:
+    """One file an island, `NN-<island>.yaml`, and what all targets add.
+
+    Raises:
+        ExportError: a copy of the model spans nodes, a GPU vendor without a device plugin or image, or GPU types that
+            no label tells apart.
+    """
+    _check_single_pods(deployment)
+    check_gpus_told_apart(deployment)
+    files: dict[str, str] = {}
+    endpoints: list[Endpoint] = []
+    for file, island in island_files(deployment):
+        launch = deployment.engine.launch(island, _ALONE)
+        files[file] = yaml_text(
+            island_comments(island, deployment, launch.notes),
+            (_deployment(island, deployment, launch), _service(island, deployment, launch)),
+        )
+        endpoints.append(Endpoint(island=island, service=island.name, port=launch.ports[0].number, leaders=()))
+    return files | shared_files(deployment, endpoints)
+
+
+def _check_single_pods(deployment: Deployment) -> None:
+    wide = [island for island in deployment.islands if island.grouping.pods > 1]
+    if wide:
+        told = ", ".join(f"{i.id} ({i.parallel.devices} {i.gpu.name} in {i.grouping.pods} pods)" for i in wide)
+        raise ExportError(
+            f"Target kubernetes: a Deployment's pods know nothing of each other, so a copy of the model must fit one "
+            f"pod; got {told}.",
+            hint="Export for lws, or plan with islands of at most a node (search space or cost settings).",
+        )
+
+
+def _selector(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    every = labels(island, deployment)
+    return {key: every[key] for key in (PART_OF_LABEL, ISLAND_LABEL)}
+
+
+def _deployment(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": island.name,
+            "labels": workload_labels(island, deployment),
+            "annotations": island_annotations(island, deployment),
+        },
+        "spec": {
+            "replicas": island.grouping.groups,
+            "selector": {"matchLabels": _selector(island, deployment)},
+            # a surge would need GPUs that the plan has given to others
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "template": pod_template(island, deployment, launch),
+        },
+    }
+
+
+def _service(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": island.name, "labels": labels(island, deployment)},
+        "spec": {
+            "type": "ClusterIP",
+            "selector": _selector(island, deployment),
+            "ports": [{"name": p.name, "port": p.number, "targetPort": p.name} for p in launch.ports],
+        },
+    }
+
+
+def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
+    spec = manifest.body["spec"]
+    return (
+        FoundWorkload(
+            manifest=manifest,
+            labels=manifest.labels,
+            annotations=manifest.annotations,
+            replicas=spec["replicas"],
+            replicas_path="spec.replicas",
+            size_path="spec.template",
+            pods=(found_pod(spec["template"], "spec.template", 1),),
+        ),
+    )
+
+
+def _faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
+    """An API server refuses a selector that its own template does not answer; two that match would fight for pods."""
+    deployments = [manifest for manifest in manifests if manifest.kind == "Deployment"]
+    for one in deployments:
+        selector = one.body["spec"]["selector"]["matchLabels"]
+        for key, value in selector.items():
+            own = _pod_labels(one).get(key)
+            if own != value:
+                yield one.fault(f"spec.selector.matchLabels.{key}", f"must be its pods' {own or 'label'}", value)
+        others = [other.name for other in deployments if selector.items() <= _pod_labels(other).items()]
+        if len(others) > 1:
+            yield one.fault("spec.selector.matchLabels", f"must select the pods of {one.name} alone", ", ".join(others))
+
+
+def _pod_labels(manifest: Manifest) -> dict[str, str]:
+    return dict(manifest.body["spec"]["template"]["metadata"].get("labels", {}))
+
+
+KUBERNETES = Target(
+    name="kubernetes",
+    engines=("vllm", "sglang"),
+    manifests=_manifests,
+    kinds=(Kind(api_version="apps/v1", kind="Deployment", schema="deployment.json", workloads=_workloads),),
+    checks=(_faults,),
+)

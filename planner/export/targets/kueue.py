@@ -1,0 +1,209 @@
+"""Target `kueue`: the inventory as quotas. A ResourceFlavor for each GPU type, a ClusterQueue with what there is of
+each, the LocalQueue that workloads name, and a Topology where node labels of switch levels are given. It starts
+nothing: the workloads of other targets join by their queue label.
+
+symbol        meaning                                      unit   source
+nominalQuota  GPUs of a type that the fleet has            GPUs   Plan.fleet
+              their cores and memory                       cores, GPUs x ExportOptions.cpus, memory_gib
+                                                           GiB
+
+Source: kueue.x-k8s.io/v1beta2 (kubernetes-sigs/kueue). Its rules beyond the schema that are kept here: every flavor of
+a resource group has a quota for every covered resource; a flavor with a topology has a node label; at most 8 taints
+and 8 tolerations a flavor; the host name is the last level.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from planner.domain import GpuSpec
+from planner.errors import ExportError
+from planner.export.documents import yaml_text
+from planner.export.found import Kind
+from planner.export.names import check_node_selector, island_slugs, label_value, one_line, workload_name
+from planner.export.options import LEVELS
+from planner.export.pods import GPU_RESOURCES
+from planner.export.scheduling import HOSTNAME, tolerations
+from planner.export.seams import Deployment, Target
+from planner.export.summary import PREFIX
+from planner.export.targets.quotas import quota_faults
+
+API_VERSION = "kueue.x-k8s.io/v1beta2"
+_MOST_FLAVORS = 64  # flavors of a resource group
+_MOST_TAINTS = 8
+
+
+def _manifests(deployment: Deployment, /) -> dict[str, str]:
+    """`flavors.yaml`, `queues.yaml`, and `topology.yaml` where switch levels have labels.
+
+    Raises:
+        ExportError: more GPU types than a ClusterQueue has flavors, a vendor without a device plugin, or types that no
+            node label tells apart.
+    """
+    gpus = [item.gpu for item in deployment.plan.scenario.inventory.items if deployment.plan.fleet[item.gpu.name]]
+    _check_types(gpus, deployment)
+    names = _flavor_names(gpus, deployment)
+    scenario = deployment.plan.scenario.name
+    files = {
+        "flavors.yaml": yaml_text(
+            (f"GPU types of plan {scenario}, one flavor each.", *_flavor_notes(gpus, deployment)),
+            [_flavor(gpu, names[gpu.name], deployment) for gpu in gpus],
+        ),
+        "queues.yaml": yaml_text(
+            (
+                f"What the fleet of plan {scenario} has of each type: GPUs, and the cores and memory they take along.",
+                f"A workload joins with the label kueue.x-k8s.io/queue-name: {_queue_name(deployment)}.",
+            ),
+            (_cluster_queue(gpus, names, deployment), _local_queue(deployment)),
+        ),
+    }
+    if _levels(deployment):
+        comments = (f"Switch levels of plan {scenario}, from the widest down to the host.",)
+        files["topology.yaml"] = yaml_text(comments, [_topology(deployment)])
+    return files
+
+
+def _check_types(gpus: Sequence[GpuSpec], deployment: Deployment) -> None:
+    if len(gpus) > _MOST_FLAVORS:
+        raise ExportError(
+            f"Target kueue: a resource group has at most {_MOST_FLAVORS} flavors, the fleet has {len(gpus)} GPU types."
+        )
+    for gpu in gpus:
+        check_node_selector(gpu.name, gpu.node_selector)
+        if gpu.vendor.upper() not in GPU_RESOURCES:
+            raise ExportError(f"GPU {gpu.name}, vendor: must be one of {', '.join(GPU_RESOURCES)}, got {gpu.vendor!r}.")
+        if _levels(deployment) and not gpu.node_selector:
+            raise ExportError(
+                f"GPU {gpu.name}, node_selector: must hold a label, as a flavor with a topology needs one.",
+                hint="Give the type its node labels, for example nvidia.com/gpu.product.",
+            )
+    for one, other in combinations(gpus, 2):
+        mine, theirs = dict(one.node_selector), dict(other.node_selector)
+        # another vendor's GPUs have quota 0 in the flavor, which tells them apart
+        if one.vendor.upper() == other.vendor.upper() and all(
+            theirs.get(key, value) == value for key, value in mine.items()
+        ):
+            raise ExportError(
+                f"GPUs {one.name} and {other.name}, node_selector: must differ in the value of one key, "
+                f"got {mine} and {theirs}.",
+                hint="Give each type its node labels, for example nvidia.com/gpu.product.",
+            )
+
+
+def _flavor_names(gpus: Sequence[GpuSpec], deployment: Deployment) -> dict[str, str]:
+    slugs = island_slugs(gpu.name for gpu in gpus)
+    return {gpu: workload_name(deployment.name, slug) for gpu, slug in slugs.items()}
+
+
+def _queue_name(deployment: Deployment) -> str:
+    return deployment.options.queue or deployment.name
+
+
+def _levels(deployment: Deployment) -> tuple[str, ...]:
+    """Node labels from the widest level to the narrowest; empty where none is given."""
+    labels = dict(deployment.options.topology_labels)
+    return tuple(labels[level] for level in reversed(LEVELS) if level in labels)
+
+
+def _metadata(name: str, deployment: Deployment, **labels: str) -> dict[str, Any]:
+    own = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
+    return {"name": name, "labels": own | {f"{PREFIX}{key}": value for key, value in labels.items()}}
+
+
+def _taints(gpu: GpuSpec, deployment: Deployment) -> list[dict[str, str]]:
+    """Those that every node of the type has in the cluster file; one that only some have would keep pods off all."""
+    cluster = deployment.plan.scenario.cluster
+    nodes = [set(node.taints) for node in cluster.nodes if node.gpu == gpu.name] if cluster else []
+    shared = sorted(set.intersection(*nodes), key=lambda t: (t.key, t.value, t.effect)) if nodes else []
+    return [
+        {"key": taint.key} | ({"value": taint.value} if taint.value else {}) | {"effect": taint.effect}
+        for taint in shared
+    ]
+
+
+def _flavor(gpu: GpuSpec, name: str, deployment: Deployment) -> dict[str, Any]:
+    tolerated = tolerations(GPU_RESOURCES[gpu.vendor.upper()], deployment.plan.scenario.placement)
+    taints = _taints(gpu, deployment)
+    if max(len(tolerated), len(taints)) > _MOST_TAINTS:
+        raise ExportError(
+            f"GPU {gpu.name}: a flavor has at most {_MOST_TAINTS} taints and {_MOST_TAINTS} tolerations, "
+            f"got {len(taints)} and {len(tolerated)}."
+        )
+    metadata = _metadata(name, deployment, gpu=label_value(gpu.name))
+    metadata["annotations"] = {f"{PREFIX}gpu-type": one_line(gpu.name)}
+    spec: dict[str, Any] = {"nodeLabels": dict(gpu.node_selector)} if gpu.node_selector else {}
+    if taints:
+        spec["nodeTaints"] = taints
+    spec["tolerations"] = tolerated
+    if _levels(deployment):
+        spec["topologyName"] = deployment.name
+    return {"apiVersion": API_VERSION, "kind": "ResourceFlavor", "metadata": metadata, "spec": spec}
+
+
+def _flavor_notes(gpus: Sequence[GpuSpec], deployment: Deployment) -> tuple[str, ...]:
+    fleet = deployment.plan.fleet
+    return tuple(f"{gpu.name}: {fleet[gpu.name]} GPUs, {gpu.gpus_per_host} a host." for gpu in gpus)
+
+
+def _cluster_queue(gpus: Sequence[GpuSpec], names: dict[str, str], deployment: Deployment) -> dict[str, Any]:
+    resources = sorted({GPU_RESOURCES[gpu.vendor.upper()] for gpu in gpus})
+    extended = [name for name, _ in deployment.options.pod_resources]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ClusterQueue",
+        "metadata": _metadata(deployment.name, deployment),
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [
+                {
+                    "coveredResources": [*resources, "cpu", "memory", *extended],
+                    "flavors": [
+                        {"name": names[gpu.name], "resources": _quotas(gpu, resources, deployment)} for gpu in gpus
+                    ],
+                }
+            ],
+        },
+    }
+
+
+def _quotas(gpu: GpuSpec, resources: Sequence[str], deployment: Deployment) -> list[dict[str, Any]]:
+    """In the order of the covered resources; another vendor's GPUs are none. Extended resources are asked for by the
+    pod, so that pods of one GPU each are the most that the quota has to hold."""
+    count, options = deployment.plan.fleet[gpu.name], deployment.options
+    settings = deployment.plan.scenario.placement
+    own = GPU_RESOURCES[gpu.vendor.upper()]
+    rows: list[tuple[str, int | str]] = [(name, count if name == own else 0) for name in resources]
+    rows += [("cpu", count * options.cpus(settings)), ("memory", f"{count * options.memory_gib(settings)}Gi")]
+    rows += [(name, count * each) for name, each in options.pod_resources]
+    return [{"name": name, "nominalQuota": quota} for name, quota in rows]
+
+
+def _local_queue(deployment: Deployment) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "LocalQueue",
+        "metadata": _metadata(_queue_name(deployment), deployment),
+        "spec": {"clusterQueue": deployment.name},
+    }
+
+
+def _topology(deployment: Deployment) -> dict[str, Any]:
+    labels = dict.fromkeys((*(label for label in _levels(deployment) if label != HOSTNAME), HOSTNAME))
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Topology",
+        "metadata": _metadata(deployment.name, deployment),
+        "spec": {"levels": [{"nodeLabel": label} for label in labels]},
+    }
+
+
+KUEUE = Target(
+    name="kueue",
+    engines=("vllm", "sglang"),
+    manifests=_manifests,
+    kinds=tuple(
+        Kind(api_version=API_VERSION, kind=kind, schema=f"{kind.lower()}.json", inventory=True)
+        for kind in ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Topology")
+    ),
+    checks=(quota_faults,),
+)

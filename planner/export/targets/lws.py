@@ -1,0 +1,169 @@
+"""Target `lws`: a LeaderWorkerSet and a Service for each island, and the routing table.
+
+GPUs of an object = replicas (groups) x size (pods of a group) x the container's GPU limit.
+Sources: leaderworkerset.x-k8s.io/v1 (kubernetes-sigs/lws), whose controller gives every pod the variables
+LWS_LEADER_ADDRESS and LWS_WORKER_INDEX, and creates a headless Service with the set's own name.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.export.documents import yaml_text
+from planner.export.explanation import island_comments
+from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
+from planner.export.islands import ServingIsland
+from planner.export.names import MAX_WORKLOAD_NAME
+from planner.export.packing import packing
+from planner.export.pods import check_gpus_told_apart, found_pod, labels, pod_template, workload_labels
+from planner.export.routing import Endpoint
+from planner.export.seams import Deployment, Launch, Rendezvous, Target
+from planner.export.shared_files import island_files, shared_files
+from planner.export.summary import island_annotations
+
+_SET_LABEL = "leaderworkerset.sigs.k8s.io/name"
+INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
+EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+_TEMPLATE = "spec.leaderWorkerTemplate"
+RENDEZVOUS = Rendezvous(leader_address="$(LWS_LEADER_ADDRESS)", pod_index="$(LWS_WORKER_INDEX)")
+
+
+def _manifests(deployment: Deployment, /) -> dict[str, str]:
+    """One file an island, `NN-<island>.yaml`, and what all targets add.
+
+    Raises:
+        ExportError: a GPU vendor without a device plugin or image, or GPU types that no label tells apart.
+    """
+    check_gpus_told_apart(deployment)
+    files: dict[str, str] = {}
+    endpoints: list[Endpoint] = []
+    for file, island in island_files(deployment):
+        launch = deployment.engine.launch(island, RENDEZVOUS)
+        files[file] = yaml_text(
+            island_comments(island, deployment, (*packing_notes(island, deployment), *launch.notes)),
+            (_leader_worker_set(island, deployment, launch), _service(island, deployment, launch)),
+        )
+        endpoints.append(_endpoint(island, launch))
+    return files | shared_files(deployment, endpoints)
+
+
+def _service_name(island: ServingIsland) -> str:
+    """Not the set's own name: the controller takes that for a Service of its own."""
+    return f"{island.name}-leader"
+
+
+def _leader_worker_set(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {
+            "name": island.name,
+            "labels": workload_labels(island, deployment),
+            "annotations": island_annotations(island, deployment) | exclusive_annotation(island, deployment),
+        },
+        "spec": {
+            "replicas": island.grouping.groups,
+            "startupPolicy": "LeaderCreated",
+            "leaderWorkerTemplate": leader_worker_template(island, deployment, launch),
+        },
+    }
+
+
+def exclusive_annotation(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """One group a switch: the only packing that the controller knows by itself, and it lets no other group in."""
+    constraint = packing(island, deployment)
+    by_controller = constraint and constraint.exclusive and not deployment.options.queue
+    return {EXCLUSIVE: constraint.label} if constraint and by_controller else {}
+
+
+def packing_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    """What the reader must know where the island's packing cannot be asked for."""
+    constraint = packing(island, deployment)
+    if constraint is None or constraint.exclusive or deployment.options.queue:
+        return ()
+    return (
+        "WARNING: not asked for below: without a Kueue queue a LeaderWorkerSet can only ask for a switch of its own, "
+        "and the plan gives it none (export with --queue).",
+    )
+
+
+def leader_worker_template(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
+    """A `leaderWorkerTemplate`. A group of one pod has no leader template: its worker template makes the leader."""
+    head = {"size": island.grouping.pods, "restartPolicy": "RecreateGroupOnPodRestart"}
+    leader = pod_template(island, deployment, launch)
+    if launch.worker is None:
+        return {**head, "workerTemplate": leader}
+    worker = pod_template(island, deployment, launch, leads=False)
+    return {**head, "leaderTemplate": leader, "workerTemplate": worker}
+
+
+def _service(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": _service_name(island), "labels": labels(island, deployment)},
+        "spec": {
+            "type": "ClusterIP",
+            "selector": {
+                _SET_LABEL: island.name,
+                INDEX_LABEL: "0",
+            },
+            "ports": [{"name": p.name, "port": p.number, "targetPort": p.name} for p in launch.ports],
+        },
+    }
+
+
+def _endpoint(island: ServingIsland, launch: Launch) -> Endpoint:
+    """The Service, and each group's leader by its stable name, for routers that pair a prefill with a decode
+    copy."""
+    port = launch.ports[0].number
+    leaders = tuple(f"{island.name}-{group}.{island.name}:{port}" for group in range(island.grouping.groups))
+    return Endpoint(island=island, service=_service_name(island), port=port, leaders=leaders)
+
+
+def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
+    spec = manifest.body["spec"]
+    return (
+        FoundWorkload(
+            manifest=manifest,
+            labels=manifest.labels,
+            annotations=manifest.annotations,
+            replicas=spec["replicas"],
+            replicas_path="spec.replicas",
+            size_path=f"{_TEMPLATE}.size",
+            pods=found_group(manifest.name, spec["leaderWorkerTemplate"], _TEMPLATE),
+        ),
+    )
+
+
+def found_group(
+    name: str, group: Mapping[str, Any], path: str, added_labels: Mapping[str, str] | None = None
+) -> tuple[FoundPod, ...]:
+    """The pods of a leaderWorkerTemplate, which the field `path` holds, of a set called `name`. `added_labels`: those
+    of the controller that makes the set.
+
+    Without a leader template the first pod of the group is made from the worker template.
+    """
+    worker, size = group["workerTemplate"], group["size"]
+    leader, leader_key = (group["leaderTemplate"], "leader") if "leaderTemplate" in group else (worker, "worker")
+    set_labels = {_SET_LABEL: name, **(added_labels or {})}
+    first = found_pod(leader, f"{path}.{leader_key}Template", 1, {**set_labels, INDEX_LABEL: "0"})
+    if size == 1 and "leaderTemplate" not in group:
+        return (first,)
+    return (first, found_pod(worker, f"{path}.workerTemplate", size - 1, set_labels))
+
+
+LWS = Target(
+    name="lws",
+    engines=("vllm", "sglang"),
+    manifests=_manifests,
+    kinds=(
+        Kind(
+            api_version="leaderworkerset.x-k8s.io/v1",
+            kind="LeaderWorkerSet",
+            schema="leaderworkerset.json",
+            workloads=_workloads,
+            longest_name=MAX_WORKLOAD_NAME,
+            claims=("Service",),  # the controller makes a headless one with the set's name
+        ),
+    ),
+)

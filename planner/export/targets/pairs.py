@@ -1,0 +1,90 @@
+"""Islands in pairs, for targets whose object holds one prefill and one decode island at most.
+
+The n-th prefill island goes with the n-th decode island, in the plan's order; where the phases differ in number the
+rest stand alone. So each island is in exactly one pair and the GPUs sum to the plan's. A pair is a matter of packaging:
+who serves a request is for the routing table to say, and a prefill of one pair hands over to a decode of any.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from planner.domain import Phase
+from planner.errors import InputError
+from planner.export.islands import ServingIsland
+from planner.export.names import plan_slug
+from planner.export.seams import Deployment
+
+TEMPLATE_MARK = "{{"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IslandPair:
+    """`digits`: its number as files are named by; `name`: a DNS label. One of the islands may be missing."""
+
+    number: int
+    digits: str
+    name: str
+    prefill: ServingIsland | None
+    decode: ServingIsland | None
+
+    @property
+    def islands(self) -> tuple[ServingIsland, ...]:
+        """Those that there are, prefill first."""
+        return tuple(island for island in (self.prefill, self.decode) if island)
+
+    @property
+    def note(self) -> str:
+        """The pair in words."""
+        told = " and ".join(f"{island.phase} {island.id}" for island in self.islands)
+        alone = "" if len(self.islands) > 1 else ", alone: the other phase has fewer islands"
+        return f"Pair {self.number}: {told}{alone}."
+
+
+def island_pairs(deployment: Deployment, suffix: str) -> tuple[IslandPair, ...]:
+    """All islands, paired. `suffix`: the longest that a controller puts behind the name of a pair that has workers."""
+    phases = [
+        [island for island in deployment.islands if island.phase is phase] for phase in (Phase.PREFILL, Phase.DECODE)
+    ]
+    both = list(zip_longest(*phases))
+    digits = max(2, len(str(len(both))))
+    base = plan_slug(deployment.options.name or deployment.plan.scenario.name, (f"{'0' * digits}{suffix}",))
+    return tuple(
+        IslandPair(
+            number=number,
+            digits=f"{number:0{digits}}",
+            name=f"{base}-{number:0{digits}}",
+            prefill=prefill,
+            decode=decode,
+        )
+        for number, (prefill, decode) in enumerate(both, start=1)
+    )
+
+
+def refuse_templates(deployment: Deployment) -> None:
+    """Refuse names that a template engine would expand: the tools behind these targets run one over their input.
+
+    Raises:
+        InputError: a name holds `{{`.
+    """
+    scenario = deployment.plan.scenario
+    names = {"Scenario, name": scenario.name, "Model, name": scenario.model.name}
+    names |= {f"Island {island.id}, id": island.id for island in deployment.islands}
+    names |= {f"GPU {island.gpu.name}, name": island.gpu.name for island in deployment.islands}
+    for where, name in names.items():
+        if TEMPLATE_MARK in name:
+            raise InputError(
+                f"{where}: must not hold {TEMPLATE_MARK}, which target {deployment.target} expands, got {name!r}."
+            )
+
+
+def templates_in(value: object, path: str = "") -> Sequence[tuple[str, str]]:
+    """Field and text of every key or value below `value` that holds `{{`."""
+    if isinstance(value, str):
+        return [(path, value)] if TEMPLATE_MARK in value else []
+    if isinstance(value, dict):
+        keys = [(path or "object", str(key)) for key in value if TEMPLATE_MARK in str(key)]
+        return keys + [hit for key, below in value.items() for hit in templates_in(below, f"{path}.{key}".lstrip("."))]
+    if isinstance(value, list):
+        return [hit for index, below in enumerate(value) for hit in templates_in(below, f"{path}.{index}")]
+    return []

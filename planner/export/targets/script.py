@@ -1,0 +1,279 @@
+"""Target `script`: bare-metal launch commands, one bash script an island, and the routing table.
+
+A *pod* of the other targets is here a process on a host: the island's script, started once for every copy and rank.
+GPUs of a script = copies x ranks x GPUs of a process.
+
+symbol     meaning                                                          unit
+offset     added to every port of a copy that may share its host            port numbers
+           = 128 x the copy's number among those of its GPU type
+128        more ports than a copy takes next to each other (one a
+           data-parallel rank, at most the 72 GPUs of a host), and no
+           divisor of the distances between the engines' ports
+256        copies of a GPU type that may share hosts, at most: the highest
+           port of an engine, 30000 + 256 x 128, is still a port
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from planner.domain import DeployedPlan
+from planner.errors import ExportError
+from planner.export.engines import ENGINES
+from planner.export.explanation import island_comments
+from planner.export.found import Fault, FoundPod, FoundWorkload, Kind, Manifest
+from planner.export.islands import ServingIsland
+from planner.export.launch_script import (
+    LEADER_ADDRESS,
+    OWN_ADDRESS,
+    RANK,
+    LaunchScript,
+    read_script,
+    script_text,
+)
+from planner.export.names import MAX_WORKLOAD_NAME, check_node_selector, is_dns_label
+from planner.export.pods import ENGINE_LABEL, GPU_RESOURCES, engine_image, gpu_resource, labels
+from planner.export.routing import ROUTING_KEY, Endpoint, table_text
+from planner.export.scheduling import HOSTNAME, pinned_nodes
+from planner.export.seams import Deployment, Launch, PodCommand, Rendezvous, Target
+from planner.export.shared_files import island_files
+from planner.export.summary import island_annotations
+
+KIND = "launch script"
+_DEVICES = {GPU_RESOURCES["NVIDIA"]: "CUDA_VISIBLE_DEVICES", GPU_RESOURCES["AMD"]: "HIP_VISIBLE_DEVICES"}
+_RESOURCES = {variable: resource for resource, variable in _DEVICES.items()}
+_PORT_STRIDE = 128
+_MOST_SHARING = 256
+_KUBERNETES_ONLY = ("pod_resources", "topology_labels", "priority_class", "queue", "model_volume")
+
+
+def _manifests(deployment: Deployment, /) -> dict[str, str]:
+    """One script an island, `NN-<island>.sh`, and `routing.json`.
+
+    Raises:
+        ExportError: an option that only a cluster can heed, a GPU vendor without a known variable or image, more
+            copies on shared hosts than there are ports, or pins that the ranks do not fit.
+        InputError: a name that cannot stand in a script.
+    """
+    _check_options(deployment)
+    for island in deployment.islands:
+        check_node_selector(island.gpu.name, island.gpu.node_selector)
+    files: dict[str, str] = {}
+    endpoints: list[Endpoint] = []
+    sharing: Counter[str] = Counter()
+    for file, island in island_files(deployment, ".sh"):
+        launches = _launches(island, deployment, sharing)
+        hosts = _placed_hosts(island, deployment)
+        script = _script(island, deployment, launches, hosts)
+        files[file] = script_text(_comments(file, island, deployment, launches, hosts), script)
+        endpoints.append(_endpoint(island, launches))
+    return files | {ROUTING_KEY: table_text(deployment, endpoints)}
+
+
+def _check_options(deployment: Deployment) -> None:
+    given = [name for name in _KUBERNETES_ONLY if getattr(deployment.options, name)]
+    if given:
+        raise ExportError(
+            f"Target script: has no cluster that could heed {', '.join(given)}.",
+            hint="Leave those options out, or choose a target of Kubernetes objects.",
+        )
+
+
+def _shares_host(island: ServingIsland) -> bool:
+    return island.grouping.gpus_per_pod < island.gpu.gpus_per_host
+
+
+def _launches(island: ServingIsland, deployment: Deployment, sharing: Counter[str]) -> tuple[Launch, ...]:
+    """Each copy's launch; `sharing` counts, by GPU type, the copies so far that may share a host."""
+    first = sharing[island.gpu.name]
+    if _shares_host(island):
+        sharing[island.gpu.name] += island.grouping.groups
+    if sharing[island.gpu.name] > _MOST_SHARING:
+        raise ExportError(
+            f"Island {island.id}, replicas: copies of less than a host need ports of their own, so that there are at "
+            f"most {_MOST_SHARING} of a GPU type, with this island there are {sharing[island.gpu.name]} on "
+            f"{island.gpu.name}.",
+            hint="Plan with larger islands, or choose a target whose pods have addresses of their own.",
+        )
+    offsets = [_PORT_STRIDE * (first + copy) * _shares_host(island) for copy in range(island.grouping.groups)]
+    return tuple(deployment.engine.launch(island, _rendezvous(offset)) for offset in offsets)
+
+
+def _rendezvous(offset: int) -> Rendezvous:
+    return Rendezvous(leader_address=LEADER_ADDRESS, pod_index=RANK, port_offset=offset)
+
+
+Hosts = dict[tuple[int, int], tuple[str, tuple[int, ...]]]
+
+
+def _placed_hosts(island: ServingIsland, deployment: Deployment) -> Hosts:
+    """(copy, rank) -> host and GPUs, from the placement; empty where there is none, or where the ranks of a copy do not
+    fill its shares of the nodes.
+
+    Raises:
+        InputError: hosts are to be pinned, and there is no placement.
+        ExportError: they are to be pinned, and the ranks do not fill the shares.
+    """
+    if deployment.options.pin_nodes:
+        pinned_nodes(island, deployment)
+    placement, gpus = deployment.plan.placement, island.grouping.gpus_per_pod
+    parts = [part for part in placement.parts if part.island == island.id] if placement else []
+    uneven = [part for part in parts if len(part.gpu_indices) % gpus]
+    if deployment.options.pin_nodes and uneven:
+        raise ExportError(
+            f"Island {island.id}, placement: must give it a multiple of {gpus} GPUs on each node, so that processes of "
+            f"{gpus} can be pinned, got {len(uneven[0].gpu_indices)} on {uneven[0].node}.",
+            hint="Export without --pin-nodes.",
+        )
+    cluster = deployment.plan.scenario.cluster
+    names = {node.name: dict(node.labels).get(HOSTNAME, node.name) for node in cluster.nodes} if cluster else {}
+    found: Hosts = {}
+    ranks: Counter[int] = Counter()
+    for part in [] if uneven else parts:
+        for at in range(0, len(part.gpu_indices), gpus):
+            host = names.get(part.node, part.node)
+            found[part.replica, ranks[part.replica]] = (host, part.gpu_indices[at : at + gpus])
+            ranks[part.replica] += 1
+    return found
+
+
+def _script(island: ServingIsland, deployment: Deployment, launches: Sequence[Launch], hosts: Hosts) -> LaunchScript:
+    pins = hosts if deployment.options.pin_nodes else {}
+    return LaunchScript(
+        name=island.name,
+        image=engine_image(island, deployment),
+        copies=island.grouping.groups,
+        ranks=island.grouping.pods,
+        gpus=island.grouping.gpus_per_pod,
+        devices=_DEVICES[gpu_resource(island)],
+        whole_hosts=not _shares_host(island),
+        labels=labels(island, deployment),
+        annotations=island_annotations(island, deployment),
+        hosts=dict(island.gpu.node_selector),
+        pins=tuple(f"{copy}:{rank}={node}" for (copy, rank), (node, _) in sorted(pins.items())),
+        commands=_commands(launches),
+    )
+
+
+def _commands(launches: Sequence[Launch]) -> dict[str, tuple[str, ...]]:
+    """Branch -> words; one pair of branches where all copies start alike."""
+    alike = all(launch == launches[0] for launch in launches)
+    found: dict[str, tuple[str, ...]] = {}
+    for copy, launch in enumerate(launches[:1] if alike else launches):
+        branch = "*" if alike else str(copy)
+        found[f"{branch}:leader"] = _words(launch.leader)
+        if launch.worker is not None:
+            found[f"{branch}:worker"] = _words(launch.worker)
+    return found
+
+
+def _words(pod: PodCommand) -> tuple[str, ...]:
+    fixed = [f"{name}={value}" for name, value in pod.environment]
+    own = [f"{name}={OWN_ADDRESS}" for name in pod.address_variables]
+    return (*(["env", *fixed, *own] if fixed or own else ()), *pod.command, *pod.arguments)
+
+
+def _comments(
+    file: str, island: ServingIsland, deployment: Deployment, launches: Sequence[Launch], hosts: Hosts
+) -> Iterator[str]:
+    grouping, gpu = island.grouping, island.gpu.name
+    yield from island_comments(island, deployment, launches[0].notes)
+    labelled = "".join(f", {key}={value}" for key, value in island.gpu.node_selector)
+    yield f"Here a pod is a process with {grouping.gpus_per_pod} GPUs of a host with {gpu}{labelled}."
+    yield f"Flags are those of the engine in {engine_image(island, deployment)}."
+    yield f"Start it for every copy and rank, rank 0 (the leader) too: {file} COPY RANK LEADER_ADDRESS OWN_ADDRESS"
+    for copy, launch in enumerate(launches):
+        ports = ", ".join(f"{port.name} {port.number}" for port in launch.ports)
+        yield f"copy {copy}: ranks 0 to {grouping.pods - 1}; the leader listens on {ports}"
+        for (at, rank), (node, indices) in sorted(hosts.items()):
+            if at == copy:
+                yield f"  rank {rank}: placed on {node}, GPUs {','.join(map(str, indices))}"
+
+
+def _endpoint(island: ServingIsland, launches: Sequence[Launch]) -> Endpoint:
+    """The island's name stands for whatever the site balances its copies with; each leader has a name of its own."""
+    leaders = tuple(f"{island.name}-{copy}:{launch.ports[0].number}" for copy, launch in enumerate(launches))
+    return Endpoint(island=island, service=island.name, port=launches[0].ports[0].number, leaders=leaders)
+
+
+def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
+    body = manifest.body
+    return (
+        FoundWorkload(
+            manifest=manifest,
+            labels=manifest.labels,
+            annotations=manifest.annotations,
+            labels_path="labels",
+            annotations_path="annotations",
+            replicas=body["copies"],
+            replicas_path="copies",
+            size_path="ranks",
+            pods=tuple(_found_pods(manifest)),
+            endpoints=(manifest.name,),
+        ),
+    )
+
+
+def _found_pods(manifest: Manifest) -> Iterator[FoundPod]:
+    """The processes of the first copy; `_faults` holds the others' commands against them."""
+    body = manifest.body
+    first = next(iter(body["commands"])).partition(":")[0]
+    limits = {_RESOURCES[body["devices"]]: body["gpus"]}
+    container = {"image": body["image"], "resources": {"limits": limits}}
+    for role, count in (("leader", 1), ("worker", body["ranks"] - 1)):
+        if count:
+            branch = f"{first}:{role}"
+            yield FoundPod(
+                path=f"commands.{branch}",
+                count=count,
+                spec={"containers": [container], "nodeSelector": body["hosts"]},
+                labels=manifest.labels,
+                arguments=tuple(body["commands"].get(branch, ())),
+                arguments_path=f"commands.{branch}",
+            )
+
+
+def _faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
+    """Names used twice or unfit, branches that are missing or never taken, copies whose flags count otherwise."""
+    seen: dict[str, str] = {}
+    for manifest in manifests:
+        if manifest.kind != KIND:
+            continue
+        if not is_dns_label(manifest.name, MAX_WORKLOAD_NAME):
+            yield manifest.fault(
+                "name", f"must be a DNS label of at most {MAX_WORKLOAD_NAME} characters", manifest.name
+            )
+        if manifest.name in seen:
+            yield manifest.fault("name", "must be unique", f"{manifest.name}, used in {seen[manifest.name]}")
+        seen[manifest.name] = manifest.file
+        yield from _branch_faults(manifest)
+
+
+def _branch_faults(manifest: Manifest) -> Iterator[Fault]:
+    body = manifest.body
+    found, roles = body["commands"], ("leader", "worker")[: min(2, body["ranks"])]
+    alike = {f"*:{role}" for role in roles}
+    each = {f"{copy}:{role}" for copy in range(body["copies"]) for role in roles}
+    if set(found) not in (alike, each):
+        told = f"must be {', '.join(sorted(alike))}, or one for each of {body['copies']} copies"
+        yield manifest.fault("commands", told, ", ".join(found))
+        return
+    engine = ENGINES.get(manifest.labels.get(ENGINE_LABEL, ""))
+    shapes = {branch: engine.read_shape(words) for branch, words in found.items()} if engine else {}
+    for branch, shape in shapes.items():
+        first = next(iter(shapes.values()))
+        if shape != first:
+            told = f"must count {first.gpus} GPUs in {first.pods} processes as in the first branch"
+            yield manifest.fault(f"commands.{branch}", told, f"{shape.gpus} in {shape.pods}")
+
+
+def _parsed(text: str) -> Iterator[object]:
+    yield read_script(text)
+
+
+SCRIPT = Target(
+    name="script",
+    engines=("vllm", "sglang"),
+    manifests=_manifests,
+    kinds=(Kind(kind=KIND, schema="launch_script.json", files="*.sh", parse=_parsed, workloads=_workloads),),
+    checks=(_faults,),
+)

@@ -1,0 +1,214 @@
+"""Two deployed plans against each other: what is started, stopped, kept and routed anew when the new one is applied.
+
+symbol          meaning                                                              unit
+old, new        GPUs of a type that serve in either plan                             GPUs
+started         GPUs of islands added or restarted, and of copies added              GPUs
+stopped         GPUs of islands removed or restarted, and of copies taken away       GPUs
+                new = old + started - stopped, for each type
+moved           sum over islands of max(0, old share - new share) of a range: the    1
+                total variation distance of the two ways to share it out
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase
+from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
+
+_SHARE_TOLERANCE = 1e-9
+_RESTARTING_HEAD = ("model", "engine", "target")
+_FIELDS: Mapping[str, Callable[[DeployedIsland], object]] = {
+    "gpu": lambda i: i.gpu,
+    "phase": lambda i: i.phase,
+    "size": lambda i: i.size,
+    "tp": lambda i: i.parallel.tp,
+    "dp": lambda i: i.parallel.dp,
+    "pp": lambda i: i.parallel.pp,
+    "replicas": lambda i: i.parallel.replicas,
+    "batch_size": lambda i: i.batch_size,
+    "longest_prompt": lambda i: i.longest_prompt,
+}
+_KEPT_BY_COPIES = {"size", "replicas"}
+"""Fields that change with the number of copies alone; a copy that stays does not notice."""
+
+
+def compare(old: DeployedPlan, new: DeployedPlan) -> PlanDiff:
+    """What changes where `new` takes the place of `old`. Rates, prices and utilisation alone change nothing."""
+    head = tuple(_head(old, new))
+    reasons = tuple(change.field for change in head if change.field in _RESTARTING_HEAD)
+    islands = tuple(_island_change(one, other, restart=bool(reasons)) for one, other in _matched(old, new))
+    names = {c.old.id: c.new.id for c in islands if c.old is not None and c.new is not None}
+    return PlanDiff(
+        old=old.name,
+        new=new.name,
+        head=head,
+        restart_reasons=reasons,
+        islands=islands,
+        gpus=tuple(_gpu_changes(old, new, islands)),
+        routes=tuple(_route_changes(old, new, names)),
+    )
+
+
+def _head(old: DeployedPlan, new: DeployedPlan) -> Iterator[ChangedValue]:
+    """A target or an engine that one side does not tell is no difference."""
+    for field in ("name", "model", "engine", "target"):
+        one, other = getattr(old, field), getattr(new, field)
+        if one != other and (field in ("name", "model") or (one and other)):
+            yield ChangedValue(field=field, old=one, new=other)
+    before, after = dict(old.inventory), dict(new.inventory)
+    for gpu in sorted({*before, *after}) if before and after else ():
+        if before.get(gpu, 0) != after.get(gpu, 0):
+            yield ChangedValue(field=f"inventory {gpu}", old=str(before.get(gpu, 0)), new=str(after.get(gpu, 0)))
+
+
+Pair = tuple[DeployedIsland | None, DeployedIsland | None]
+
+
+def _matched(old: DeployedPlan, new: DeployedPlan) -> list[Pair]:
+    """Islands of the same id; of the others those that are alike, most fields first; then what is left on each side."""
+    before, after = {i.id: i for i in old.islands}, {i.id: i for i in new.islands}
+    pairs: list[Pair] = [(before.pop(id_), after.pop(id_)) for id_ in [i for i in before if i in after]]
+    for fields in (tuple(_FIELDS), tuple(_FIELDS)[:-2]):
+        for one in list(before.values()):
+            other = next((o for o in after.values() if _values(o, fields) == _values(one, fields)), None)
+            if other is not None:
+                pairs.append((before.pop(one.id), after.pop(other.id)))
+    pairs += [(one, None) for one in before.values()] + [(None, other) for other in after.values()]
+    return sorted(pairs, key=lambda pair: next(one.id for one in reversed(pair) if one is not None))
+
+
+def _values(island: DeployedIsland, fields: Iterable[str]) -> tuple[object, ...]:
+    return tuple(_FIELDS[field](island) for field in fields)
+
+
+def _island_change(old: DeployedIsland | None, new: DeployedIsland | None, *, restart: bool) -> IslandChange:
+    if old is None or new is None:
+        return IslandChange(fate=IslandFate.ADDED if old is None else IslandFate.REMOVED, old=old, new=new)
+    changes = tuple(
+        ChangedValue(field=field, old=str(read(old)), new=str(read(new)))
+        for field, read in _FIELDS.items()
+        if read(old) != read(new)
+    )
+    return IslandChange(fate=_fate(old, new, changes, restart=restart), old=old, new=new, changes=changes)
+
+
+def _fate(old: DeployedIsland, new: DeployedIsland, changes: Sequence[ChangedValue], *, restart: bool) -> IslandFate:
+    fields = {change.field for change in changes}
+    if restart or fields - _KEPT_BY_COPIES:
+        return IslandFate.RESTARTED
+    if fields:
+        return IslandFate.SCALED
+    return IslandFate.RENAMED if old.id != new.id else IslandFate.UNCHANGED
+
+
+def _gpu_changes(old: DeployedPlan, new: DeployedPlan, islands: Sequence[IslandChange]) -> Iterator[GpuChange]:
+    started, stopped = Counter[str](), Counter[str]()
+    for change in islands:
+        before, after = _touched(change)
+        if change.old is not None:
+            stopped[change.old.gpu] += before
+        if change.new is not None:
+            started[change.new.gpu] += after
+    inventory = dict(new.inventory or old.inventory)
+    for gpu in sorted({*old.gpus, *new.gpus}):
+        yield GpuChange(
+            gpu=gpu,
+            old=old.gpus.get(gpu, 0),
+            new=new.gpus.get(gpu, 0),
+            started=started[gpu],
+            stopped=stopped[gpu],
+            inventory=inventory.get(gpu, 0) if inventory else None,
+        )
+
+
+def _touched(change: IslandChange) -> tuple[int, int]:
+    """GPUs that stop, and GPUs that start."""
+    before, after = change.old.size if change.old else 0, change.new.size if change.new else 0
+    if change.fate in (IslandFate.UNCHANGED, IslandFate.RENAMED):
+        return 0, 0
+    if change.fate is IslandFate.SCALED:
+        return max(0, before - after), max(0, after - before)
+    return before, after
+
+
+def _route_changes(old: DeployedPlan, new: DeployedPlan, names: Mapping[str, str]) -> Iterator[RouteChange]:
+    """Neighbouring ranges that change alike are told as one."""
+    for phase in Phase:
+        kept: RouteChange | None = None
+        for change in _moves(phase, old.routes, new.routes, names):
+            if kept is not None and kept.range_end == change.range_start and _alike(kept, change):
+                kept = _joined(kept, change.range_end)
+                continue
+            if kept is not None:
+                yield kept
+            kept = change
+        if kept is not None:
+            yield kept
+
+
+def _alike(one: RouteChange, other: RouteChange) -> bool:
+    return (one.moved, one.lost, one.gained) == (other.moved, other.lost, other.gained)
+
+
+def _joined(change: RouteChange, end: int) -> RouteChange:
+    return RouteChange(
+        phase=change.phase,
+        range_start=change.range_start,
+        range_end=end,
+        moved=change.moved,
+        lost=change.lost,
+        gained=change.gained,
+    )
+
+
+def _moves(
+    phase: Phase, old: Sequence[DeployedRoute], new: Sequence[DeployedRoute], names: Mapping[str, str]
+) -> Iterator[RouteChange]:
+    """What moves between any two neighbouring bounds of either table."""
+    before, after = _tables(phase, old, names), _tables(phase, new, {})
+    bounds = sorted({bound for span in (*before, *after) for bound in span})
+    was, will = _Sweep(before), _Sweep(after)
+    for start, end in pairwise(bounds):
+        mine, theirs = was.at(start), will.at(start)
+        lost, gained = _surplus(mine, theirs), _surplus(theirs, mine)
+        if lost or gained:
+            moved = max(sum(share for _, share in lost), sum(share for _, share in gained))
+            yield RouteChange(phase=phase, range_start=start, range_end=end, moved=moved, lost=lost, gained=gained)
+
+
+Shares = dict[str, float]
+
+
+def _tables(phase: Phase, routes: Sequence[DeployedRoute], names: Mapping[str, str]) -> dict[tuple[int, int], Shares]:
+    """Range -> shares of islands, old ids replaced by the new ones. An id of both plans is one island in both, so that
+    the id of a removed island cannot be another's."""
+    found: dict[tuple[int, int], Shares] = {}
+    for route in routes:
+        if route.phase is phase:
+            shares = found.setdefault((route.range_start, route.range_end), {})
+            name = names.get(route.island, route.island)
+            shares[name] = shares.get(name, 0.0) + route.share
+    return found
+
+
+class _Sweep:
+    """Ranges that do not overlap, asked at ascending bounds."""
+
+    def __init__(self, table: Mapping[tuple[int, int], Shares]) -> None:
+        self.spans = sorted(table)
+        self.table, self.next = table, 0
+
+    def at(self, start: int) -> Shares:
+        """Shares of the range that holds `start`; empty where none does."""
+        while self.next < len(self.spans) and self.spans[self.next][1] <= start:
+            self.next += 1
+        if self.next < len(self.spans) and self.spans[self.next][0] <= start:
+            return self.table[self.spans[self.next]]
+        return {}
+
+
+def _surplus(one: Shares, other: Shares) -> tuple[tuple[str, float], ...]:
+    """What `one` has more than `other`, by island."""
+    rows = ((name, share - other.get(name, 0.0)) for name, share in sorted(one.items()))
+    return tuple((name, more) for name, more in rows if more > _SHARE_TOLERANCE)

@@ -1,0 +1,104 @@
+"""`planner export`: topology objects of a placed run, what the check of a folder claims, and seeded mistakes that only
+the run tells."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Command
+
+from planner.cli import main
+
+NRT, FLEX = "noderesourcetopologies.yaml", "flextopo.yaml"
+
+
+@pytest.fixture(scope="module")
+def placed_once(planned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run, placed on forty nodes of which half are busy; written once."""
+    folder = tmp_path_factory.mktemp("placed")
+    types = ("--type", "H200=1", "--type", "H20=1")
+    synth = ("cluster", "synth", "--nodes", "40", "--seed", "2", "--load", "0.5", *types, "--out", f"{folder}/c.yaml")
+    for arguments in (synth, ("place", str(planned), "--cluster", f"{folder}/c.yaml", "--out", f"{folder}/run")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["planner", *arguments])
+            with pytest.raises(SystemExit) as left:
+                main()
+        assert not left.value.code
+    return folder / "run"
+
+
+@pytest.fixture
+def placed(placed_once: Path, here: Path) -> Path:
+    """A copy of the placed run in the current folder."""
+    shutil.copytree(placed_once, here / "placed")
+    return Path("placed")
+
+
+def test_topology_objects_come_with_a_placed_run_and_pass_its_check(planner: Command, placed: Path) -> None:
+    answer = planner("export", placed, "--out", "made", "--topology-objects")
+    assert answer.status == 0, answer.err
+    made = Path("made")
+    assert {NRT, FLEX} <= {path.name for path in made.iterdir()}
+    assert planner("export", "--check", made, placed).status == 0
+    assert planner("import", made, "--out", "back.json").status == 0
+    plain = planner("export", placed, "--out", "plain")
+    assert plain.status == 0
+    assert {p.name: p.read_bytes() for p in Path("plain").iterdir()} == {
+        p.name: p.read_bytes() for p in made.iterdir() if p.name not in (NRT, FLEX)
+    }
+    nodes = made / NRT
+    nodes.write_text(re.sub(r"(?m)^  name: .*$", "  name: nowhere", nodes.read_text(), count=1))
+    wrong = planner("export", "--check", made, placed)
+    assert wrong.status == 2
+    assert f"{NRT}, NodeResourceTopology nowhere, metadata.name: must be a node of the plan's cluster" in wrong.out
+
+
+def test_topology_objects_of_a_run_on_no_nodes_are_refused_and_nothing_is_written(planner: Command, run: Path) -> None:
+    answer = planner("export", run, "--out", "made", "--topology-objects")
+    assert (answer.status, answer.out) == (2, "")
+    assert "placement: must have nodes to write topology objects of, has none" in " ".join(answer.err.split())
+    assert not Path("made").exists()
+
+
+def test_the_check_of_a_fleet_claims_no_workloads(planner: Command, run: Path) -> None:
+    assert planner("export", run, "--out", "made", "--target", "kueue").status == 0
+    alone, held = planner("export", "--check", "made"), planner("export", "--check", "made", run)
+    assert (alone.status, held.status) == (0, 0)
+    for told in (alone.out, held.out):
+        assert "They tell of the fleet and serve nobody." in " ".join(told.split())
+        assert not re.search(r"routing|degrees|images|annotations", told)
+    assert "no plan given: quotas and nodes not looked at" in " ".join(alone.out.split())
+    assert f"GPU quotas and nodes against the plan {run}" in " ".join(held.out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "file", "old", "new", "field"),
+    [
+        (("--pin-nodes",), "01-*.yaml", r"(?m)^( +)- [^ ]*\n( +)priority", r"\1- elsewhere\n\2priority", "values"),
+        ((), "priority-class.yaml", r"value: \d+", "value: 7", "PriorityClass serving, value"),
+        ((), "priority-class.yaml", "Policy: .*", "Policy: PreemptLowerPriority", "serving, preemptionPolicy"),
+        ((), "01-*.yaml", r"max-num-seqs=\d+", "max-num-seqs=9999", "args: --max-num-seqs must be"),
+        ((), "01-*.yaml", r"max-model-len=\d+", "max-model-len=64", "args: --max-model-len must take the longest"),
+        (
+            (),
+            "01-*.yaml",
+            r'kv_role": "kv_[a-z]+',
+            r'kv_role": "kv_none',
+            "args: --kv-transfer-config must have kv_role",
+        ),
+    ],
+)
+def test_mistakes_that_the_run_tells(
+    planner: Command, placed: Path, options: tuple[str, ...], file: str, old: str, new: str, field: str
+) -> None:
+    answer = planner("export", placed, "--out", "made", "--priority-class", "serving", *options)
+    assert answer.status == 0, answer.err
+    (path,) = Path("made").glob(file)
+    text = re.sub(old, new, path.read_text())
+    assert text != path.read_text()
+    path.write_text(text)
+    told = planner("export", "--check", "made", placed)
+    assert told.status == 2
+    assert any(line.startswith(path.name) and field in line for line in told.out.splitlines()), told.out

@@ -1,0 +1,259 @@
+"""Target `disaggregatedset`: roles, generated names, placement policy, and what upstream's webhook refuses."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from contract_plans import placed_plan, wide_fleet_plan
+from export_plans import DECODE, PREFILL, example_plan, island, plan_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.domain import Cluster, ParallelConfig, Phase, Plan
+from planner.errors import ExportError, InconsistentPlanError, InputError
+from planner.export import ExportOptions, check_manifests, render
+
+EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+LEVELS = ExportOptions(topology_labels=(("asw", "example.com/rack"), ("aggregation", "example.com/block")))
+SMALL = ParallelConfig(tp=8, dp=1)
+
+
+def the_set(files: dict[str, str]) -> dict[str, Any]:
+    """The one DisaggregatedSet."""
+    body: dict[str, Any] = yaml.safe_load(files["disaggregatedset.yaml"])
+    return body
+
+
+def dset(plan: Plan, engine: str = "vllm", options: ExportOptions | None = None) -> dict[str, str]:
+    return render(plan, target="disaggregatedset", engine=engine, options=options)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_roles_are_the_islands_of_target_lws(engine: str) -> None:
+    roles = the_set(dset(example_plan(), engine))["spec"]["roles"]
+    sets = [
+        d
+        for text in render(example_plan(), engine=engine).values()
+        for d in yaml.safe_load_all(text)
+        if d["kind"] == "LeaderWorkerSet"
+    ]
+    assert [role["name"] for role in roles] == ["h200-0", "h20-0", "h20-1"]
+    assert [role["spec"] for role in roles] == [one["spec"] for one in sets]
+    assert [role["metadata"]["labels"] for role in roles] == [one["metadata"]["labels"] for one in sets]
+
+
+def test_services_select_the_leaders_of_one_role_by_the_controllers_labels() -> None:
+    files = dset(example_plan())
+    services = list(yaml.safe_load_all(files["services.yaml"]))
+    assert [service["spec"]["selector"] for service in services] == [
+        {
+            "disaggregatedset.x-k8s.io/name": "mixed-fleet",
+            "disaggregatedset.x-k8s.io/role": role,
+            "leaderworkerset.sigs.k8s.io/worker-index": "0",
+        }
+        for role in ("h200-0", "h20-0", "h20-1")
+    ]
+    table = json.loads(yaml.safe_load(files["routing.yaml"])["data"]["routing.json"])
+    assert {row["service"] for row in table["routes"]} == {service["metadata"]["name"] for service in services}
+
+
+def some_islands(prefill: int, decode: int) -> Plan:
+    """Islands of a node each."""
+    counts = ((Phase.PREFILL, "H200", prefill), (Phase.DECODE, "H20", decode))
+    return plan_of(
+        tuple(island(f"{phase}-{n}", kind, phase, SMALL) for phase, kind, count in counts for n in range(count))
+    )
+
+
+@pytest.mark.parametrize(("prefill", "decode"), [(1, 1), (9, 1), (5, 5)])
+def test_two_to_ten_islands_are_one_set(prefill: int, decode: int) -> None:
+    assert len(the_set(dset(some_islands(prefill, decode)))["spec"]["roles"]) == prefill + decode
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (lambda: some_islands(10, 1), "2 to 10 roles, one for each serving island; got 11 serving islands"),
+        (wide_fleet_plan, "got 60 serving islands"),
+        (lambda: plan_of((DECODE,), routing=()), "got 1 serving islands"),
+        (lambda: some_islands(2, 0), "got no island that serves decode"),
+    ],
+)
+def test_what_one_set_cannot_hold_is_refused(plan: Callable[[], Plan], message: str) -> None:
+    with pytest.raises(ExportError, match=message) as refused:
+        dset(plan())
+    assert refused.value.exit_status == 3
+
+
+def test_a_switch_above_the_whole_plan_becomes_the_placement_policy() -> None:
+    plan = placed_plan()
+    cluster = plan.scenario.cluster
+    assert cluster is not None
+    one_block = Cluster(name="room", nodes=tuple(replace(node, aggregation="all") for node in cluster.nodes))
+    plan = replace(plan, scenario=replace(plan.scenario, cluster=one_block))
+    files = dset(plan, options=LEVELS)
+    assert the_set(files)["spec"]["placementPolicy"] == {"type": "ExclusiveSlice", "topology": "example.com/block"}
+    assert EXCLUSIVE not in files["disaggregatedset.yaml"]
+    assert "placementPolicy" not in the_set(dset(plan))["spec"]
+    queued = replace(LEVELS, queue="serving")
+    assert "placementPolicy" not in the_set(dset(plan, options=queued))["spec"]
+
+
+def test_without_a_common_switch_roles_keep_their_own_packing() -> None:
+    roles = the_set(dset(placed_plan(), options=LEVELS))["spec"]["roles"]
+    held = [role["metadata"]["annotations"].get(EXCLUSIVE) for role in roles]
+    assert held == ["example.com/rack", "example.com/block"]
+    assert "placementPolicy" not in the_set(dset(placed_plan(), options=LEVELS))["spec"]
+
+
+def generated_names(body: dict[str, Any]) -> list[str]:
+    """The longest names that the controllers make of each role: a worker's StatefulSet revision, and a Service."""
+    name = body["metadata"]["name"]
+    sets = [(f"{name}-0-{'f' * 8}-{role['name']}", role["spec"]["replicas"]) for role in body["spec"]["roles"]]
+    return [f"{one}-{replicas - 1}-{'h' * 10}" for one, replicas in sets] + [f"{one}-prv" for one, _ in sets]
+
+
+@given(
+    name=st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=1, max_size=90).filter(
+        lambda text: any(c.isalnum() for c in text)
+    ),
+    role=st.from_regex(r"[a-z][a-z0-9-]{0,28}[a-z0-9]", fullmatch=True),
+    replicas=st.sampled_from([1, 2, 10, 11, 120]),
+)
+@settings(max_examples=25, deadline=None)
+def test_generated_names_fit_whatever_the_plan_is_called(name: str, role: str, replicas: int) -> None:
+    parts = (
+        island(role, "H200", Phase.PREFILL, ParallelConfig(tp=8, dp=1, replicas=replicas)),
+        island("d", "H20", Phase.DECODE, SMALL),
+    )
+    try:
+        files = dset(plan_of(parts, name=name))
+    except InputError as error:
+        assert "must have at most" in error.message or "both become" in error.message  # noqa: PT017  # a role too long
+        return
+    assert max(len(one) for one in generated_names(the_set(files))) <= 63
+
+
+def test_a_role_that_leaves_no_room_is_refused_in_words() -> None:
+    long = island("x" * 34, "H200", Phase.PREFILL, SMALL)
+    with pytest.raises(InputError, match="must have at most 63 characters"):
+        dset(plan_of((long, DECODE), name="a-name-of-some-length"))
+
+
+def replaced(file: str, old: str, new: str, count: int = 1) -> Callable[[dict[str, str]], None]:
+    """A fault: `old` becomes `new` in one file."""
+
+    def damage(files: dict[str, str]) -> None:
+        assert old in files[file]
+        files[file] = files[file].replace(old, new, count)
+
+    return damage
+
+
+FILE = "disaggregatedset.yaml"
+SET = f"{FILE}, DisaggregatedSet mixed-fleet, "
+ROLE = SET + "spec.roles.1."
+FAULTS = {
+    "GPU count": (
+        replaced(FILE, "nvidia.com/gpu: 8", "nvidia.com/gpu: 4"),
+        SET + "spec.roles.0.spec.leaderWorkerTemplate.size x limits: must be the 16 GPUs",
+    ),
+    "replicas": (replaced(FILE, "replicas: 2\n", "replicas: 3\n"), SET + "spec.roles.0.spec.replicas: must be the 2"),
+    "no replicas": (replaced(FILE, "replicas: 2\n", "replicas: 0\n"), SET + "spec.roles.0.spec.replicas: must follow"),
+    "size": (
+        replaced(FILE, "size: 4", "size: 5"),
+        ROLE + "spec.leaderWorkerTemplate.size x limits: must be the 32 GPUs of one replica of H20-0",
+    ),
+    "degrees": (
+        replaced(FILE, "--tensor-parallel-size=1\n", "--tensor-parallel-size=2\n"),
+        ROLE + "spec.leaderWorkerTemplate.leaderTemplate.spec.containers.0.args: the parallel degrees must count 32",
+    ),
+    "second slice": (replaced(FILE, "slices: 1", "slices: 2"), SET + "spec.slices: must follow the schema"),
+    "role name": (replaced(FILE, "name: h20-0\n", "name: H20_0\n"), ROLE + "name: must follow the schema"),
+    "role renamed": (
+        replaced(FILE, "name: h20-0\n", "name: h20-9\n"),
+        "services.yaml, Service mixed-fleet-h20-0-leader, spec.selector.disaggregatedset.x-k8s.io/role",
+    ),
+    "two roles of one name": (
+        replaced(FILE, "name: h20-0\n", "name: h20-1\n"),
+        SET + "spec.roles.2.name: must be unique",
+    ),
+    "long role": (
+        replaced(FILE, "name: h20-0\n", f"name: {'h' * 30}\n"),
+        ROLE + "name: must give names of at most 63 characters, got 66",
+    ),
+    "policy of no such type": (
+        replaced(FILE, "  slices: 1\n", "  slices: 1\n  placementPolicy: {type: Exclusive, topology: rack}\n"),
+        SET + "spec.placementPolicy.type: must follow the schema",
+    ),
+    "policy without a level": (
+        replaced(FILE, "  slices: 1\n", "  slices: 1\n  placementPolicy: {type: ExclusiveSlice}\n"),
+        SET + "spec.placementPolicy: must follow the schema",
+    ),
+    "typo": (replaced(FILE, "startupPolicy:", "startupPolcy:"), SET + "spec.roles.0.spec: must follow the schema"),
+    "island label": (
+        replaced(FILE, "planner/island: h20-0", "planner/island: h20-7"),
+        ROLE + "metadata.labels.planner/island: must name a serving island",
+    ),
+    "latest image": (
+        replaced(FILE, "vllm-openai:v0.18.0", "vllm-openai:latest"),
+        SET + "spec.roles.0.spec.leaderWorkerTemplate.leaderTemplate.spec.containers.0.image",
+    ),
+    "Service of two roles": (
+        replaced("services.yaml", "    disaggregatedset.x-k8s.io/role: h20-0\n", ""),
+        "services.yaml, Service mixed-fleet-h20-0-leader, spec.selector: must select the pods of one workload",
+    ),
+    "route to nobody": (
+        replaced("routing.yaml", '"mixed-fleet-h20-0-leader", "share"', '"mixed-fleet-h20-4-leader", "share"'),
+        "routing.yaml, ConfigMap mixed-fleet-routing, data[routing.json] decode 0-2047",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_caught_and_named(fault: str) -> None:
+    damage, message = FAULTS[fault]
+    files = dset(example_plan())
+    damage(files)
+    with pytest.raises(InconsistentPlanError, match=re.escape(message)):
+        check_manifests(files, example_plan())
+
+
+@pytest.mark.parametrize("key", [EXCLUSIVE, "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"])
+@pytest.mark.parametrize("where", ["metadata", "template"])
+def test_a_policy_beside_an_exclusive_annotation_is_caught(key: str, where: str) -> None:
+    files = dset(example_plan())
+    body = the_set(files)
+    body["spec"]["placementPolicy"] = {"type": "ExclusiveTopology", "topology": "rack"}
+    role = body["spec"]["roles"][0]
+    held = (
+        role["metadata"] if where == "metadata" else role["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]
+    )
+    held.setdefault("annotations", {})[key] = "rack"
+    files[FILE] = yaml.safe_dump(body)
+    with pytest.raises(InconsistentPlanError, match=re.escape(f"annotations.{key}: must not stand beside")):
+        check_manifests(files, example_plan())
+
+
+def test_the_prefill_islands_replicas_are_all_positive_as_the_sets_rule_demands() -> None:
+    roles = the_set(dset(plan_of((PREFILL, DECODE))))["spec"]["roles"]
+    assert all(role["spec"]["replicas"] > 0 for role in roles)
+
+
+def test_nothing_is_written_where_a_set_cannot_hold_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from planner import files, pipeline
+    from planner.cli.app import build
+
+    monkeypatch.setattr(files, "load_run", lambda _: some_islands(10, 1))
+    monkeypatch.setattr(pipeline, "recheck", lambda plan, _: plan)
+    out = tmp_path / "out"
+    result = CliRunner().invoke(build(), ["export", "run", "--target", "disaggregatedset", "--out", str(out)])
+    assert getattr(result.exception, "exit_status", result.exit_code) == 3
+    assert not out.exists()

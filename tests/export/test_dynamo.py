@@ -1,0 +1,437 @@
+"""The `dynamo` target: upstream's CRD, the operator's own rules, and the GlobalRouter's configuration read back by the
+rule of its README."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from contract_plans import single_node_plan, wide_fleet_plan
+from crd_schema import SHARED
+from export_plans import DECODE, SMALL_DECODE, example_plan, gpu, island, plan_of, route
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.domain import ParallelConfig, Phase, Plan, PoolGrid, RouterGrid
+from planner.errors import ExportError, InconsistentPlanError, InputError
+from planner.export import ExportOptions, find_faults, read_crds, render
+from planner.export.checking import read_manifests
+from planner.export.targets.dynamo_engines import started
+
+DGD_CRD = SHARED / "crds" / "dgd_v1beta1_derived.yaml"
+KUBERNETES = kubernetes_validate.latest_version()
+CONFIG = "global-router.json"
+FRONT, FIRST, DECODES = "00-frontend.yaml", "01-prefill-0.yaml", "03-decode-0.yaml"
+SHORT = island("H200-0", "H200", Phase.PREFILL, ParallelConfig(tp=4, dp=4, replicas=2), batch_size=2)
+LONG = island("H200-1", "H200", Phase.PREFILL, ParallelConfig(tp=8, dp=1), batch_size=2)
+
+
+def two_pool_plan(**changes: Any) -> Plan:
+    """Prompts below 2048 tokens go to one prefill island, longer ones to another; two islands share all decodes."""
+    rows = [route(SHORT.id, Phase.PREFILL, 0, 1.0), route(LONG.id, Phase.PREFILL, 2048, 1.0)]
+    for start in (0, 2048):
+        rows += [route(DECODE.id, Phase.DECODE, start, 0.75), route(SMALL_DECODE.id, Phase.DECODE, start, 0.25)]
+    return plan_of((SHORT, LONG, DECODE, SMALL_DECODE), **{"routing": tuple(rows), **changes})
+
+
+def objects(files: dict[str, str], kind: str) -> list[dict[str, Any]]:
+    """Every object of one kind, in the files' order."""
+    return [d for text in files.values() for d in yaml.safe_load_all(text) if d["kind"] == kind]
+
+
+def graphs(files: dict[str, str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Graph name -> component name -> component."""
+    return {
+        g["metadata"]["name"]: {c["name"]: c for c in g["spec"]["components"]}
+        for g in objects(files, "DynamoGraphDeployment")
+    }
+
+
+def router_config(files: dict[str, str]) -> dict[str, Any]:
+    """The GlobalRouter's configuration."""
+    maps = [m["data"][CONFIG] for m in objects(files, "ConfigMap") if CONFIG in m["data"]]
+    assert len(maps) == 1
+    config: dict[str, Any] = json.loads(maps[0])
+    return config
+
+
+def words(component: dict[str, Any]) -> list[str]:
+    """The arguments of a component's container."""
+    found: list[str] = component["podTemplate"]["spec"]["containers"][0]["args"]
+    return found
+
+
+def chosen_pool(config: dict[str, Any], phase: Phase, tokens: int) -> int:
+    """The README's rule: step = (max - min) / resolution, index = clamp(int((tokens - min) / step))."""
+    name = {Phase.PREFILL: "isl", Phase.DECODE: "context_length"}[phase]
+    rows = config[f"{phase}_pool_selection_strategy"]
+    step = (rows[f"{name}_max"] - rows[f"{name}_min"]) / rows[f"{name}_resolution"]
+    index = max(0, min(int((tokens - rows[f"{name}_min"]) / step), rows[f"{name}_resolution"] - 1))
+    pools: list[int] = rows[f"{phase}_pool_mapping"][index]
+    assert len(pools) == 1
+    return pools[0]
+
+
+@pytest.mark.skipif(not DGD_CRD.exists(), reason="needs ../shared/crds/dgd_v1beta1_derived.yaml")
+def test_graphs_behind_a_global_router_follow_the_upstream_crd() -> None:
+    upstream = read_crds({DGD_CRD.name: DGD_CRD.read_text(encoding="utf-8")})
+    files = render(two_pool_plan(), target="dynamo")
+    assert [*graphs(files)] == [f"mixed-fleet-{part}" for part in ("ctrl", "p0", "p1", "d0")]
+    assert read_manifests(files, upstream).faults == ()
+    files[FIRST] = files[FIRST].replace("nodeCount: 2", "nodeCount: 1")
+    told = [str(fault) for fault in read_manifests(files, upstream).faults if "given schema" in str(fault)]
+    assert len(told) == 1
+    assert "spec.components.1.multinode.nodeCount" in told[0]
+
+
+def test_core_objects_and_pods_pass_the_kubernetes_schemas() -> None:
+    files = render(two_pool_plan(), target="dynamo", options=ExportOptions(model_volume="weights"))
+    for thing in objects(files, "ConfigMap") + objects(files, "PersistentVolumeClaim"):
+        kubernetes_validate.validate(thing, KUBERNETES, strict=True)
+    for components in graphs(files).values():
+        for component in components.values():
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+            spec = component["podTemplate"]["spec"]
+            kubernetes_validate.validate({**pod, "spec": spec}, KUBERNETES, strict=True)
+            assert spec["containers"][0]["name"] == "main"
+            assert [m["name"] for m in spec["containers"][0]["volumeMounts"]] in (["model"], ["model", "config"])
+
+
+def test_gpus_are_replicas_times_nodes_times_limits() -> None:
+    found = {
+        component["name"]: component["replicas"]
+        * component.get("multinode", {"nodeCount": 1})["nodeCount"]
+        * component["podTemplate"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
+        for components in graphs(render(two_pool_plan(), target="dynamo")).values()
+        for component in components.values()
+        if component.get("type") in ("prefill", "decode")
+    }
+    assert found == {"h200-0": 32, "h200-1": 8, "h20-0": 32, "h20-1": 8}
+
+
+def test_one_node_has_no_multinode_block() -> None:
+    components = graphs(render(two_pool_plan(), target="dynamo"))
+    assert "multinode" not in components["mixed-fleet-p1"]["h200-1"]
+    assert components["mixed-fleet-d0"]["h20-0"]["multinode"] == {"nodeCount": 4}
+
+
+def test_degrees_are_words_of_their_own_and_the_operators_flags_are_left_to_it() -> None:
+    """The operator reads the word behind `--tensor-parallel-size`, and adds ranks, addresses and ports."""
+    prefill = words(graphs(render(two_pool_plan(), target="dynamo"))["mixed-fleet-p0"]["h200-0"])
+    assert prefill[prefill.index("--tensor-parallel-size") + 1] == "4"
+    assert prefill[prefill.index("--data-parallel-size") + 1] == "4"
+    assert prefill[prefill.index("--disaggregation-mode") + 1] == "prefill"
+    assert prefill[prefill.index("--model") + 1] == "deepseek-ai/DeepSeek-V3"
+    kept = [w for w in prefill if re.match("--(headless|port|nnodes|node-rank|master|data-parallel-(?!size$)|api)", w)]
+    assert kept == []
+    decode = words(graphs(render(example_plan(), target="dynamo", engine="sglang"))["mixed-fleet"]["h20-0"])
+    assert decode[decode.index("--tp-size") + 1] == "32"
+    assert not {"--nnodes", "--node-rank", "--dist-init-addr", "--port"} & set(decode)
+
+
+# what backend_vllm.go and backend_sglang.go add, by hand: TP x PP beyond a pod, TP x PP x DP beyond a pod, neither
+@pytest.mark.parametrize(
+    ("engine", "arguments", "gpus", "nodes", "added"),
+    [
+        ("vllm", "--tensor-parallel-size 16", 8, 2, "--nnodes=2"),
+        ("vllm", "--tensor-parallel-size 8 --pipeline-parallel-size 2 --data-parallel-size 2", 8, 4, "--nnodes=4"),
+        ("vllm", "--tensor-parallel-size 4 --data-parallel-size 4", 8, 2, "--data-parallel-size-local=2"),
+        ("vllm", "--tensor-parallel-size 4", 8, 2, ""),
+        ("vllm", "--tensor-parallel-size=16", 8, 2, ""),
+        ("vllm", "--tensor-parallel-size 8", 8, 1, ""),
+        ("sglang", "--tp-size 16", 8, 2, "--nnodes=2"),
+    ],
+)
+def test_the_operators_additions(engine: str, arguments: str, gpus: int, nodes: int, added: str) -> None:
+    written = set(started(engine, arguments.split(), gpus, 1))
+    assert set(started(engine, arguments.split(), gpus, nodes)) - written == ({added} if added else set())
+
+
+def test_ranks_that_span_pods_choose_their_executor() -> None:
+    wide = island("H200-0", "H200", Phase.PREFILL, ParallelConfig(tp=16, dp=1))
+    component = graphs(render(plan_of((wide, DECODE)), target="dynamo"))["mixed-fleet"]["h200-0"]
+    key = "nvidia.com/vllm-distributed-executor-backend"
+    assert component["podTemplate"]["metadata"]["annotations"][key] == "mp"
+    assert component["multinode"] == {"nodeCount": 2}
+
+
+def test_every_length_goes_to_the_pool_whose_islands_serve_it() -> None:
+    files = render(two_pool_plan(), target="dynamo")
+    config = router_config(files)
+    assert config["prefill_pool_dynamo_namespaces"] == ["default-mixed-fleet-p0", "default-mixed-fleet-p1"]
+    assert config["decode_pool_dynamo_namespaces"] == ["default-mixed-fleet-d0"]
+    found = {tokens: chosen_pool(config, Phase.PREFILL, tokens) for tokens in (0, 1, 2047, 2048, 4095, 4096, 10**6)}
+    assert found == {0: 0, 1: 0, 2047: 0, 2048: 1, 4095: 1, 4096: 1, 10**6: 1}
+    assert {chosen_pool(config, Phase.DECODE, tokens) for tokens in range(0, 5000, 100)} == {0}
+    assert list(graphs(files)["mixed-fleet-p1"]) == ["router", "h200-1"]
+
+
+def grid_of_pools(width: int, prefill: tuple[int, ...], decode: tuple[int, ...]) -> RouterGrid:
+    """A grid over the islands of `two_pool_plan`."""
+    pools = {Phase.PREFILL: ((SHORT.id,), (LONG.id,)), Phase.DECODE: ((DECODE.id,), (SMALL_DECODE.id,))}
+    made = {
+        phase: PoolGrid(phase=phase, width=width, pools=pools[phase], cells=cells, plan_rps=10.0, grid_rps=9.9)
+        for phase, cells in ((Phase.PREFILL, prefill), (Phase.DECODE, decode))
+    }
+    return RouterGrid(prefill=made[Phase.PREFILL], decode=made[Phase.DECODE])
+
+
+def plan_on(grid: RouterGrid) -> Plan:
+    """The plan whose routing table is the grid's, every pool having one island."""
+    rows = [
+        route(grid.phase(phase).pools[pool][0], phase, cell * grid.phase(phase).width, 1.0, grid.phase(phase).width)
+        for phase in Phase
+        for cell, pool in enumerate(grid.phase(phase).cells)
+    ]
+    return two_pool_plan(routing=tuple(rows))
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), width=st.integers(1, 20_000), cells=st.integers(2, 12))
+def test_the_readmes_rule_is_the_grid_at_every_edge(data: st.DataObject, width: int, cells: int) -> None:
+    either = st.lists(st.integers(0, 1), min_size=cells, max_size=cells).map(tuple).filter(lambda c: len(set(c)) == 2)
+    grid = grid_of_pools(width, data.draw(either), data.draw(either))
+    config = router_config(render(plan_on(grid), target="dynamo", grid=grid))
+    for phase in Phase:
+        for cell in range(cells + 1):
+            for tokens in (cell * width, cell * width + width - 1):
+                assert chosen_pool(config, phase, tokens) == grid.phase(phase).pool_of(tokens)
+
+
+def test_what_the_grid_costs_is_told_in_comments_and_annotations() -> None:
+    grid = grid_of_pools(2048, (0, 1), (1, 0))
+    files = render(plan_on(grid), target="dynamo", grid=grid)
+    assert "# The grid costs 1.00%: 9.9 of the plan's 10 requests/s.\n" in files["00-frontend.yaml"]
+    for graph in objects(files, "DynamoGraphDeployment"):
+        told = {key: value for key, value in graph["metadata"]["annotations"].items() if "grid" in key}
+        assert told == {"planner/grid-cells": "2", "planner/grid-cost": repr(grid.cost)}
+
+
+def test_a_grid_that_is_not_the_plans_table_never_leaves() -> None:
+    plan, other = plan_on(grid_of_pools(2048, (0, 1), (1, 0))), grid_of_pools(2048, (1, 0), (1, 0))
+    with pytest.raises(InconsistentPlanError, match=r"prefill_pool_mapping\.0: prompts of 0-2047 tokens must go to"):
+        render(plan, target="dynamo", grid=other)
+
+
+def test_sixty_islands_fill_several_graphs_of_one_namespace() -> None:
+    for engine in ("vllm", "sglang"):
+        found = graphs(render(wide_fleet_plan(), target="dynamo", engine=engine))
+        assert [len(components) for components in found.values()] == [25, 25, 11]
+        workers = [c for components in found.values() for c in components.values() if c["type"] != "frontend"]
+        assert {words(c)[words(c).index("--namespace") + 1] for c in workers} == {"default-wide-fleet"}
+
+
+def test_a_pool_of_many_islands_keeps_one_router() -> None:
+    many = tuple(island(f"H200-{i}", "H200", Phase.PREFILL, ParallelConfig(tp=8, dp=1)) for i in range(31))
+    rows = [route(one.id, Phase.PREFILL, 0, 1 / 30) for one in many[:30]]
+    rows += [route(many[30].id, Phase.PREFILL, 2048, 1.0)]
+    rows += [route(DECODE.id, Phase.DECODE, start, 1.0) for start in (0, 2048)]
+    files = render(plan_of((*many, DECODE), routing=tuple(rows)), target="dynamo")
+    found = graphs(files)
+    assert {name: len(components) for name, components in found.items()} == {
+        "mixed-fleet-ctrl": 2,
+        "mixed-fleet-p0": 25,
+        "mixed-fleet-p0-1": 6,
+        "mixed-fleet-p1": 2,
+        "mixed-fleet-d0": 2,
+    }
+    assert "router" not in found["mixed-fleet-p0-1"]
+    assert router_config(files)["prefill_pool_dynamo_namespaces"][0] == "default-mixed-fleet-p0"
+
+
+def test_sglang_needs_one_pool_a_phase() -> None:
+    with pytest.raises(ExportError, match=r"GlobalRouter serves vLLM alone.*prefill pool 0 \(H200-0\)") as refused:
+        render(two_pool_plan(), target="dynamo", engine="sglang")
+    assert refused.value.exit_status == 3
+    assert list(render(example_plan(), target="dynamo", engine="sglang")) == ["00-frontend.yaml", "routing.yaml"]
+
+
+def test_a_table_that_is_no_grid_is_refused() -> None:
+    decode = [route(DECODE.id, Phase.DECODE, start, 1.0) for start in (0, 2048)]
+    uneven = [route(i, Phase.PREFILL, 0, share) for i, share in ((SHORT.id, 0.5), (LONG.id, 0.5))]
+    uneven += [route(i, Phase.PREFILL, 2048, share) for i, share in ((SHORT.id, 0.9), (LONG.id, 0.1))]
+    with pytest.raises(ExportError, match="every range of an island shared out alike, which H200-0's are not"):
+        render(plan_of((SHORT, LONG, DECODE), routing=(*uneven, *decode)), target="dynamo")
+    widths = (route(SHORT.id, Phase.PREFILL, 0, 1.0, 1000), route(LONG.id, Phase.PREFILL, 1000, 1.0, 1048))
+    with pytest.raises(ExportError, match="ranges of one width"):
+        render(plan_of((SHORT, LONG, DECODE), routing=(*widths, *decode)), target="dynamo")
+
+
+def test_cells_without_requests_go_with_their_neighbours() -> None:
+    rows = [route(SHORT.id, Phase.PREFILL, 4096, 1.0), route(LONG.id, Phase.PREFILL, 10240, 1.0)]
+    rows += [route(DECODE.id, Phase.DECODE, start, 1.0) for start in (4096, 10240)]
+    config = router_config(render(plan_of((SHORT, LONG, DECODE), routing=tuple(rows)), target="dynamo"))
+    assert config["prefill_pool_selection_strategy"]["prefill_pool_mapping"] == [[0], [0], [0], [0], [0], [1]]
+
+
+def test_options_that_no_graph_carries_are_refused() -> None:
+    with pytest.raises(ExportError, match="Kueue does not admit"):
+        render(two_pool_plan(), target="dynamo", options=ExportOptions(queue="serving"))
+    with pytest.raises(ExportError, match=r"topology labels.*H200-0, H20-0"):
+        render(two_pool_plan(), target="dynamo", options=ExportOptions(topology_labels=(("asw", "rack"),)))
+    files = render(single_node_plan(), target="dynamo", options=ExportOptions(priority_class="serving"))
+    assert objects(files, "DynamoGraphDeployment")[0]["spec"]["priorityClassName"] == "serving"
+
+
+def test_the_kubernetes_namespace_is_in_every_name_that_dynamo_makes_of_it() -> None:
+    files = render(two_pool_plan(), target="dynamo", options=ExportOptions(namespace="serving"))
+    assert "default" not in files["00-frontend.yaml"]
+    assert {g["metadata"]["namespace"] for g in objects(files, "DynamoGraphDeployment")} == {"serving"}
+    assert router_config(files)["decode_pool_dynamo_namespaces"] == ["serving-mixed-fleet-d0"]
+    for name in ("", "a b", "a.b", "-x", "$(date)", "x" * 64):
+        with pytest.raises(InputError, match="namespace: must be a DNS label"):
+            render(two_pool_plan(), target="dynamo", options=ExportOptions(namespace=name))
+
+
+@pytest.mark.parametrize(
+    "image", ["registry.example/dynamo:nightly-0707", f"registry.example/dynamo@sha256:{'0' * 64}"]
+)
+def test_an_image_that_tells_no_version_comes_with_one(image: str) -> None:
+    files = render(two_pool_plan(), target="dynamo", options=ExportOptions(images=(("NVIDIA", image),)))
+    for components in graphs(files).values():
+        assert {component["runtimeVersionOverride"] for component in components.values()} == {"1.3.1"}
+    plain = graphs(render(two_pool_plan(), target="dynamo"))["mixed-fleet-p0"]["router"]
+    assert "runtimeVersionOverride" not in plain
+
+
+def test_long_names_keep_to_the_operators_budget() -> None:
+    names = [f"a-rather-long-island-name-{i}" for i in range(3)]
+    prefill = [island(n, "H200", Phase.PREFILL, ParallelConfig(tp=8, dp=2)) for n in names]
+    rows = [route(one.id, Phase.PREFILL, 2048 * i, 1.0) for i, one in enumerate(prefill)]
+    rows += [route(DECODE.id, Phase.DECODE, 2048 * i, 1.0) for i in range(3)]
+    plan = plan_of((*prefill, DECODE), routing=tuple(rows), name="a plan of an equally long name " * 3)
+    for graph, components in graphs(render(plan, target="dynamo")).items():
+        for name, component in components.items():
+            nodes = component.get("multinode", {}).get("nodeCount", 1)
+            assert len(graph) + len(name) + (len(name) + 4 if nodes > 1 else 0) <= 45
+
+
+GRAPH = r"DynamoGraphDeployment mixed-fleet-"
+MAP = rf"{FRONT}, ConfigMap mixed-fleet-ctrl-routes, data\[global-router.json\] "
+STRATEGY = "prefill_pool_selection_strategy"
+
+
+def replaced(file: str, old: str, new: str) -> Callable[[dict[str, str]], None]:
+    """A mistake: `old` becomes `new` once in one file."""
+
+    def damage(files: dict[str, str]) -> None:
+        assert old in files[file]
+        files[file] = files[file].replace(old, new, 1)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (replaced(FRONT, "[[0], [1]]", "[[1], [0]]"), rf"{MAP}{STRATEGY}\.prefill_pool_mapping\.0: prompts of 0-2047"),
+        (replaced(FRONT, "[[0], [1]]", "[[0], [2]]"), rf"{MAP}{STRATEGY}\.prefill_pool_mapping\.1: must name a pool"),
+        (replaced(FRONT, "[[0], [1]]", "[[0], [-1]]"), rf"{MAP}{STRATEGY}\.prefill_pool_mapping\.1: must name a pool"),
+        (replaced(FRONT, "[[0], [1]]", "[[0]]"), rf"{MAP}{STRATEGY}\.prefill_pool_mapping: must have 2 rows"),
+        (
+            replaced(FRONT, "[[0], [1]]", "[[0], [1, 1]]"),
+            rf"{MAP}{STRATEGY}\.prefill_pool_mapping\.1: must have 1 entr",
+        ),
+        (
+            replaced(FRONT, '"isl_resolution": 2', '"isl_resolution": 3'),
+            rf"{STRATEGY}\.prefill_pool_mapping: must have 3",
+        ),
+        (replaced(FRONT, '"isl_max": 4096', '"isl_max": 4000'), rf"{MAP}{STRATEGY}\.isl_resolution: cells must be the"),
+        (replaced(FRONT, '"isl_max": 4096', '"isl_max": 8192'), rf"{MAP}{STRATEGY}\.isl_resolution: cells must be the"),
+        (replaced(FRONT, '"ttft_max": 1000.0', '"ttft_max": 0.0'), rf"{MAP}{STRATEGY}\.ttft_max: must be above"),
+        (replaced(FRONT, '"ttft_max"', '"ttft_maximum"'), rf"{MAP}{STRATEGY}: must follow the schema"),
+        (replaced(FRONT, '"disagg"', '"agg"'), rf"{MAP}mode: must follow the schema"),
+        (replaced(FRONT, '"num_decode_pools": 1', '"num_decode_pools": 2'), rf"{MAP}num_decode_pools: must be the 1"),
+        (
+            replaced(FRONT, '"default-mixed-fleet-p1"', '"default-mixed-fleet-p0"'),
+            rf"{MAP}prefill_pool_dynamo_namespaces\.1",
+        ),
+        (replaced(FRONT, '"default-mixed-fleet-d0"', '"mixed-fleet-d0"'), rf"{MAP}decode_pool_dynamo_namespaces\.0"),
+        (replaced(FRONT, '{"mode"', "{mode"), r"data\[global-router.json\]: must be JSON"),
+        (
+            replaced(FRONT, "            name: mixed-fleet-ctrl-routes", "            name: elsewhere"),
+            r"components\.1\.podTemplate\.spec\.volumes: must hold the ConfigMap mixed-fleet-ctrl-routes",
+        ),
+        (lambda files: files.pop(FRONT), "must hold one GlobalRouter and its configuration, got 0 and 0"),
+        (replaced(FRONT, "default-mixed-fleet-ctrl", "default-other"), rf"{GRAPH}ctrl, .*args: --namespace must be"),
+        (
+            replaced(FRONT, "- --model-name\n          - deepseek-ai", "- --model-name\n          - other"),
+            r"args: --model-name must be deepseek-ai",
+        ),
+        (
+            replaced(FIRST, "default-mixed-fleet-p0.prefill", "default-mixed-fleet-p0.backend"),
+            r"--endpoint must be .*prefill",
+        ),
+        (
+            replaced(FIRST, "- default-mixed-fleet-p0\n", "- default-mixed-fleet\n"),
+            r"components\.1\..*args: --namespace must be",
+        ),
+        (
+            replaced(FIRST, "DYN_NAMESPACE_WORKER_SUFFIX", "SUFFIX"),
+            r"components\.1\..*env: must hold DYN_NAMESPACE_WORKER",
+        ),
+        (replaced(FIRST, "dynamo.vllm", "dynamo.mocker"), r"components\.1\..*command: must start an engine"),
+        (
+            replaced(FIRST, "nodeCount: 2", "nodeCount: 1"),
+            r"components\.1\.multinode\.nodeCount: must follow the schema",
+        ),
+        (
+            replaced(FIRST, "nodeCount: 2", "nodeCount: 3"),
+            r"components\.1\.multinode\.nodeCount x limits: must be the 16",
+        ),
+        (replaced(FIRST, "replicas: 2", "replicas: 3"), r"components\.1\.replicas: must be the 2 replicas of H200-0"),
+        (
+            replaced(FIRST, "- --tensor-parallel-size\n          - '4'", "- --tensor-parallel-size=4"),
+            r"args: the parallel degrees",
+        ),
+        (
+            replaced(FIRST, "- --data-parallel-size\n          - '4'", "- --data-parallel-size\n          - '2'"),
+            r"args: the parallel",
+        ),
+        (replaced(FIRST, "type: prefill", "type: decode"), r"components\.1\.type: must be prefill"),
+        (replaced(FIRST, "type: prefill", "type: preffil"), r"components\.1\.type: must follow the schema"),
+        (
+            replaced(FIRST, "- name: main", "- name: engine"),
+            r"components\.0\.podTemplate.*name: must follow the schema",
+        ),
+        (replaced(FIRST, "name: router", "name: H200-0"), r"components\.\d\.name: must be unique in the graph"),
+        (
+            replaced(FIRST, "- name: h200-0\n", f"- name: h200-{'0' * 30}\n"),
+            r"components\.1\.name: must count at most 45",
+        ),
+        (
+            replaced(FIRST, "vllm-runtime:1.3.1", "vllm-runtime:latest"),
+            r"components\.0\..*image: must name a fixed version",
+        ),
+        (
+            replaced(FIRST, "vllm-runtime:1.3.1", "vllm-runtime:release"),
+            r"components\.0\.runtimeVersionOverride: must tell",
+        ),
+        (
+            replaced(DECODES, "sharedMemorySize: 16Gi", "sharedMemorySize: 16GB"),
+            r"sharedMemorySize: must follow the schema",
+        ),
+    ],
+)
+def test_a_mistake_is_caught_in_its_field(damage: Callable[[dict[str, str]], None], told: str) -> None:
+    files = render(two_pool_plan(), target="dynamo")
+    damage(files)
+    faults = [str(fault) for fault in find_faults(files, two_pool_plan())]
+    assert any(re.search(told, fault) for fault in faults), faults
+
+
+def test_the_table_in_the_files_is_enough_to_catch_a_wrong_pool() -> None:
+    files = render(two_pool_plan(), target="dynamo")
+    assert find_faults(files) == ()
+    replaced(FRONT, "[[0], [1]]", "[[1], [0]]")(files)
+    assert any("prompts of 0-2047 tokens must go to h200-0" in str(fault) for fault in find_faults(files))
+
+
+def test_amd_gpus_need_an_image_of_their_own() -> None:
+    types = (gpu("H200"), gpu("MI308", vendor="AMD", node_selector=(("amd.com/gpu.product-name", "MI308"),)))
+    decode = island("MI308-0", "MI308", Phase.DECODE, ParallelConfig(tp=1, dp=8))
+    with pytest.raises(ExportError, match="no image is known for AMD"):
+        render(plan_of((LONG, decode), gpus=types), target="dynamo")

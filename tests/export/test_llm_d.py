@@ -1,0 +1,371 @@
+"""Target `llm-d`: values against the chart's own schema and its GPU arithmetic, pairs, and the script of a group."""
+
+import json
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+from contract_plans import PLANS, placed_plan
+from crd_schema import SHARED
+from export_plans import DECODE, MODEL, PREFILL, example_plan, gpu, island, plan_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator
+
+from planner.domain import ParallelConfig, Phase, Plan
+from planner.errors import ExportError, InconsistentPlanError, InputError
+from planner.export import ExportOptions, check_manifests, render
+from planner.export.targets.release_values import GROUP_SCRIPT
+
+CHART = SHARED / "crds" / "llm-d-modelservice_values.schema.json"
+DEFAULTS = SHARED / "crds" / "llm-d-modelservice_values.yaml"
+needs_chart = pytest.mark.skipif(not CHART.exists(), reason="needs ../shared/crds/llm-d-modelservice_values*")
+ENGINES = ("vllm", "sglang")
+SMALL = ParallelConfig(tp=8, dp=1)
+
+
+def llm_d(plan: Plan, engine: str = "vllm", options: ExportOptions | None = None) -> dict[str, str]:
+    return render(plan, target="llm-d", engine=engine, options=options)
+
+
+def values(files: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Values file -> its body."""
+    return {name: yaml.safe_load(text) for name, text in files.items() if name.endswith(".values.yaml")}
+
+
+def merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Values over the chart's defaults, as Helm lays them."""
+    both = [key for key in own if isinstance(own[key], dict) and isinstance(defaults.get(key), dict)]
+    return defaults | own | {key: merged(defaults[key], own[key]) for key in both}
+
+
+@needs_chart
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_values_follow_the_charts_schema_alone_and_over_its_defaults(engine: str, plan: str) -> None:
+    schema = json.loads(CHART.read_text(encoding="utf-8"))
+    defaults = yaml.safe_load(DEFAULTS.read_text(encoding="utf-8"))
+    bodies = list(values(llm_d(PLANS[plan](), engine)).values())[:3]
+    for body in bodies:
+        for held in (body, merged(defaults, body)):
+            assert [e.message for e in Draft7Validator(schema).iter_errors(held)] == []
+    wrong = merged(defaults, bodies[0]) | {"multinode": "yes"}
+    assert not Draft7Validator(schema).is_valid(wrong)
+
+
+def chart_gpus(body: dict[str, Any]) -> Counter[str]:
+    """GPUs that the chart asks for: replicas x group size x tensor x dataLocal, its templates' arithmetic."""
+    found: Counter[str] = Counter()
+    for role in ("prefill", "decode"):
+        block = body[role]
+        if block["create"]:
+            degrees = block["parallelism"]
+            size = degrees["workers"] if body["multinode"] else 1
+            (value,) = block["acceleratorTypes"]["labelValues"]
+            found[value] += block["replicas"] * size * degrees["tensor"] * degrees["dataLocal"]
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_charts_own_arithmetic_gives_the_plans_gpus(engine: str) -> None:
+    found = sum((chart_gpus(body) for body in values(llm_d(example_plan(), engine)).values()), Counter[str]())
+    assert found == {"NVIDIA-H200": 32, "NVIDIA-H20": 40}
+
+
+def phases(prefill: int, decode: int) -> Plan:
+    """Islands of a node each, named by phase."""
+    counts = ((Phase.PREFILL, "H200", prefill), (Phase.DECODE, "H20", decode))
+    return plan_of(
+        tuple(island(f"{phase}-{n}", kind, phase, SMALL) for phase, kind, count in counts for n in range(count))
+    )
+
+
+@given(st.integers(1, 4), st.integers(1, 4))
+@settings(max_examples=8, deadline=None)
+def test_each_island_is_in_one_release_whatever_the_numbers(prefill: int, decode: int) -> None:
+    files = llm_d(phases(prefill, decode))
+    bodies = values(files)
+    assert len(bodies) == max(prefill, decode)
+    held = [
+        (role, body[role]["annotations"]["planner/island"])
+        for body in bodies.values()
+        for role in ("prefill", "decode")
+        if body[role]["create"]
+    ]
+    assert sorted(held) == sorted(
+        [("prefill", f"prefill-{n}") for n in range(prefill)] + [("decode", f"decode-{n}") for n in range(decode)]
+    )
+    alone = [text for name, text in files.items() if name in bodies and "alone: the other phase" in text]
+    assert len(alone) == abs(prefill - decode)
+
+
+def test_releases_are_listed_with_chart_version_and_values() -> None:
+    files = llm_d(example_plan())
+    assert yaml.safe_load(files["releases.yaml"])["releases"] == [
+        {
+            "name": f"mixed-fleet-{number}",
+            "chart": "llm-d-modelservice/llm-d-modelservice",
+            "version": "v0.4.12",
+            "values": [f"{number}.values.yaml"],
+        }
+        for number in ("01", "02")
+    ]
+
+
+def first_words(script: str, words: list[str], index: str) -> list[str]:
+    """What the group's script starts, under a shell of its own, at a pod's index."""
+    shown = ["sh", "-c", script, "group", *words]
+    run = subprocess.run(
+        shown, env={"LWS_WORKER_INDEX": index, "PATH": "/usr/bin:/bin"}, capture_output=True, check=True, timeout=20
+    )
+    return run.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize(("index", "expected"), [("0", ["a b", "$(c)", '"']), ("1", ["d", ""]), ("12", ["d", ""])])
+def test_the_script_of_a_group_starts_the_leaders_words_or_the_workers(index: str, expected: list[str]) -> None:
+    show = ["printf", "%s\\0"]
+    words = ["5", *show, "a b", "$(c)", '"', *show, "d", ""]
+    assert first_words(GROUP_SCRIPT, words, index) == expected
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_group_runs_what_target_lws_runs_but_for_the_decode_port(engine: str) -> None:
+    body = values(llm_d(example_plan(), engine))["01.values.yaml"]
+    lws = [yaml.safe_load_all(render(example_plan(), engine=engine)[f]) for f in ("01-h200-0.yaml", "02-h20-0.yaml")]
+    for role, documents in zip(("prefill", "decode"), lws, strict=True):
+        group = next(iter(documents))["spec"]["leaderWorkerTemplate"]
+        both = [group[key]["spec"]["containers"][0] for key in ("leaderTemplate", "workerTemplate")]
+        words = [one["command"] + one["args"] for one in both]
+        port = "8000" if role == "prefill" else "8200"
+        moved = [[re.sub(r"^--port=\d+$", f"--port={port}", word) for word in one] for one in words]
+        container = body[role]["containers"][0]
+        assert container["command"] == ["sh", "-c", GROUP_SCRIPT, "group"]
+        assert container["args"] == [str(len(moved[0])), *moved[0], *moved[1]]
+        assert "readinessProbe" not in container
+
+
+@pytest.mark.parametrize(("engine", "connector"), [("vllm", "nixlv2"), ("sglang", "sglang")])
+def test_decode_stands_behind_the_sidecar_and_prefill_takes_the_same_port(engine: str, connector: str) -> None:
+    body = values(llm_d(phases(1, 1), engine))["01.values.yaml"]
+    proxy = body["routing"]["proxy"]
+    assert (body["routing"]["servicePort"], proxy["targetPort"], proxy["connector"]) == (8000, 8200, connector)
+    assert not proxy["image"].endswith(":latest")
+    for role, port in (("prefill", 8000), ("decode", 8200)):
+        container = body[role]["containers"][0]
+        assert f"--port={port}" in container["args"]
+        assert container["ports"][0] == {"name": "http", "containerPort": port}
+        assert container["readinessProbe"]["httpGet"]["port"] == "http"
+
+
+def test_pods_go_to_the_inventorys_nodes_and_pins_take_the_affinitys_place() -> None:
+    prefill = values(llm_d(placed_plan()))["01.values.yaml"]["prefill"]
+    assert prefill["acceleratorTypes"] == {"labelKey": "nvidia.com/gpu.product", "labelValues": ["NVIDIA-H200"]}
+    pinned = values(llm_d(placed_plan(), options=ExportOptions(pin_nodes=True)))["01.values.yaml"]["prefill"]
+    assert "acceleratorTypes" not in pinned
+    assert pinned["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H200"}
+    terms = pinned["extraConfig"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert terms["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] == [f"h{n}.example" for n in range(4)]
+
+
+def test_options_reach_the_release() -> None:
+    options = ExportOptions(queue="serving", priority_class="llm", model_volume="weights")
+    files = llm_d(placed_plan(), options=options)
+    body = values(files)["01.values.yaml"]
+    assert body["modelArtifacts"]["labels"]["kueue.x-k8s.io/queue-name"] == "serving"
+    assert body["decode"]["priorityClassName"] == "llm"
+    assert body["decode"]["containers"][0]["mountModelVolume"] is False
+    assert {"name": "model", "persistentVolumeClaim": {"claimName": "weights"}} in body["decode"]["volumes"]
+    assert {"priority-class.yaml", "model-volume.yaml"} <= set(files)
+
+
+LEVELS = (("asw", "example.com/rack"), ("aggregation", "example.com/block"))
+
+
+def test_packing_is_asked_of_the_controller_or_of_kueue() -> None:
+    alone = values(llm_d(placed_plan(), options=ExportOptions(topology_labels=LEVELS)))["01.values.yaml"]
+    key = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+    assert [alone[role]["annotations"][key] for role in ("prefill", "decode")] == [
+        "example.com/rack",
+        "example.com/block",
+    ]
+    queued = ExportOptions(topology_labels=LEVELS, queue="serving")
+    body = values(llm_d(placed_plan(), options=queued))["01.values.yaml"]
+    assert key not in body["prefill"]["annotations"]
+    assert body["prefill"]["podAnnotations"] == {
+        "kueue.x-k8s.io/podset-required-topology": "example.com/rack",
+        "kueue.x-k8s.io/podset-group-name": "h200-0",
+    }
+    shared = llm_d(placed_plan(shared_switch=True), options=ExportOptions(topology_labels=LEVELS))
+    assert "WARNING: not asked for below: without a Kueue queue" in shared["01.values.yaml"]
+
+
+def test_the_models_volume_is_sized_from_the_model() -> None:
+    body = values(llm_d(example_plan()))["01.values.yaml"]
+    container = body["decode"]["containers"][0]
+    assert container["mountModelVolume"] is True
+    gib = int(body["modelArtifacts"]["size"].removesuffix("Gi"))
+    assert MODEL.weights_gb * 1e9 / 2**30 < gib < 1.3 * MODEL.weights_gb * 1e9 / 2**30
+
+
+@pytest.mark.parametrize(
+    ("parallel", "told"),
+    [
+        (ParallelConfig(tp=16, dp=1), "tp 16 x pp 1 GPUs must be one stage within a pod of 8"),
+        (ParallelConfig(tp=4, dp=1, pp=2), "tp 4 x pp 2 GPUs must be one stage within a pod of 8"),
+    ],
+)
+def test_ranks_that_the_chart_cannot_count_are_refused(parallel: ParallelConfig, told: str) -> None:
+    wide = island("H20-9", "H20", Phase.DECODE, parallel)
+    with pytest.raises(ExportError, match=told) as refused:
+        llm_d(plan_of((PREFILL, wide)))
+    assert (refused.value.exit_status, "H20-9" in refused.value.message) == (3, True)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["a{{ .Release }}", '{{ fail "x" }}'])
+def test_names_that_helm_would_expand_are_refused(engine: str, name: str) -> None:
+    with pytest.raises(InputError, match=r"must not hold \{\{"):
+        llm_d(plan_of((PREFILL, DECODE), name=name), engine)
+    with pytest.raises(InputError, match=r"Model, name: must not hold \{\{"):
+        llm_d(plan_of((PREFILL, DECODE), model=replace(MODEL, name=name)), engine)
+
+
+def test_two_vendors_get_their_own_resources_and_images() -> None:
+    types = (gpu("H20"), gpu("MI300X", vendor="AMD", node_selector=(("amd.com/gpu.family", "AI"),)))
+    islands = (island("a", "H20", Phase.PREFILL, SMALL), island("b", "MI300X", Phase.DECODE, SMALL))
+    options = ExportOptions(images=(("AMD", "example/rocm:1"),))
+    body = values(llm_d(plan_of(islands, gpus=types), options=options))["01.values.yaml"]
+    assert (body["prefill"]["accelerator"], body["decode"]["accelerator"]) == ({"type": "nvidia"}, {"type": "amd"})
+    container = body["decode"]["containers"][0]
+    assert (container["image"], container["resources"]["limits"]["amd.com/gpu"]) == ("example/rocm:1", 8)
+
+
+def replaced(file: str, old: str, new: str, count: int = 1) -> Callable[[dict[str, str]], None]:
+    """A fault: `old` becomes `new` in one file."""
+
+    def damage(files: dict[str, str]) -> None:
+        assert old in files[file]
+        files[file] = files[file].replace(old, new, count)
+
+    return damage
+
+
+ONE, TWO, LIST = "01.values.yaml", "02.values.yaml", "releases.yaml"
+IN_ONE = "01.values.yaml, release values 01.values.yaml, "
+FAULTS = {
+    "GPU limit": (
+        replaced(ONE, "nvidia.com/gpu: 8", "nvidia.com/gpu: 4"),
+        IN_ONE + "prefill.parallelism.workers x limits: must be the 16 GPUs of one replica of H200-0",
+    ),
+    "tensor": (
+        replaced(TWO, "tensor: 8", "tensor: 4"),
+        "02.values.yaml, release values 02.values.yaml, decode.parallelism: tensor x dataLocal must be the 8 GPUs",
+    ),
+    "workers": (
+        replaced(ONE, "workers: 2", "workers: 3"),
+        IN_ONE + "prefill.parallelism.workers x limits: must be the 16 GPUs",
+    ),
+    "data": (
+        replaced(ONE, "data: 4\n", "data: 8\n"),
+        IN_ONE + "prefill.parallelism: dataLocal x workers must be data, 8, got 2 x 2",
+    ),
+    "one node": (
+        replaced(ONE, "multinode: true", "multinode: false"),
+        IN_ONE + "multinode: must be true where prefill has several workers",
+    ),
+    "replicas": (replaced(ONE, "replicas: 2\n", "replicas: 4\n"), IN_ONE + "prefill.replicas: must be the 2 replicas"),
+    "replicas of nobody": (
+        replaced(TWO, "replicas: 0", "replicas: 1"),
+        "02.values.yaml, release values 02.values.yaml, prefill.replicas: must be 0 where create is false",
+    ),
+    "no replicas": (replaced(ONE, "replicas: 2\n", "replicas: 0\n"), IN_ONE + "prefill.replicas: must follow"),
+    "degrees of the engine": (
+        replaced(ONE, "--tensor-parallel-size=4", "--tensor-parallel-size=2"),
+        IN_ONE + "prefill.containers.0.args: the parallel degrees must count 16 GPUs in 2 pods, got 8 in 2",
+    ),
+    "a word too few for the leader": (
+        replaced(ONE, "- '19'", "- '4'"),
+        IN_ONE + "prefill.containers.0.args: the parallel degrees must count 16",
+    ),
+    "sidecar of any version": (
+        replaced(ONE, "routing-sidecar:v0.7.1", "routing-sidecar:latest"),
+        IN_ONE + "routing.proxy.image: must name a fixed version",
+    ),
+    "untagged engine": (
+        replaced(ONE, "vllm-openai:v0.18.0", "vllm-openai"),
+        IN_ONE + "prefill.containers.0.image: must name a fixed version",
+    ),
+    "secret that is none": (
+        replaced(ONE, "authSecretName: ''", "authSecretName: null"),
+        IN_ONE + "modelArtifacts.authSecretName: must follow the schema",
+    ),
+    "unknown key": (replaced(ONE, "nodeSelector:", "nodeSelektor:"), IN_ONE + "prefill: must follow the schema"),
+    "connector": (
+        replaced(ONE, "connector: nixlv2", "connector: nixl3"),
+        IN_ONE + "routing.proxy.connector: must follow the schema",
+    ),
+    "nodes of another type": (
+        replaced(ONE, "nvidia.com/gpu.product: NVIDIA-H200", "nvidia.com/gpu.product: NVIDIA-H20"),
+        IN_ONE + "prefill.nodeSelector: must be the labels of H200",
+    ),
+    "template": (
+        replaced(ONE, "name: deepseek-v3", "name: '{{ .Values.secret }}'"),
+        IN_ONE + "modelArtifacts.name: must not hold {{, which Helm expands",
+    ),
+    "long name": (
+        replaced(ONE, "fullnameOverride: mixed-fleet-01", f"fullnameOverride: {'m' * 38}"),
+        IN_ONE + "fullnameOverride: must have at most 37 characters",
+    ),
+    "roles exchanged": (
+        replaced(ONE, "planner/phase: prefill", "planner/phase: decode"),
+        IN_ONE + "prefill.annotations.planner/phase: must be prefill",
+    ),
+    "release twice": (
+        replaced(LIST, "02.values.yaml", "01.values.yaml"),
+        "releases.yaml, release list releases.yaml, releases.1.values.0: must name a values file, each once",
+    ),
+    "release of another name": (
+        replaced(LIST, "name: mixed-fleet-02", "name: other"),
+        "releases.yaml, release list releases.yaml, releases.1.name: must be the fullnameOverride mixed-fleet-02",
+    ),
+    "another chart version": (
+        replaced(LIST, "v0.4.12", "v0.3.0"),
+        "releases.yaml, release list releases.yaml, releases.0.version: must follow the schema",
+    ),
+    "Service of another release": (
+        replaced("services.yaml", "planner/release: mixed-fleet-02", "planner/release: mixed-fleet-03"),
+        "services.yaml, Service mixed-fleet-h20-1-leader, spec.selector.planner/release: must select pods",
+    ),
+    "Service port": (
+        replaced("services.yaml", "targetPort: 8000", "targetPort: 9000"),
+        "services.yaml, Service mixed-fleet-h200-0-leader, spec.ports.0.targetPort: must be a port of the pods",
+    ),
+    "unrouted range": (
+        replaced("routing.json", '"prefill", "range_start": 2048', '"prefill", "range_start": 2049'),
+        "prefill 2048-4095: shares must sum to 1",
+    ),
+    "no YAML": (replaced(ONE, "multinode:", "multinode: ["), "01.values.yaml: must be YAML"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_caught_and_named(fault: str) -> None:
+    damage, message = FAULTS[fault]
+    files = llm_d(example_plan())
+    damage(files)
+    with pytest.raises(InconsistentPlanError, match=re.escape(message)):
+        check_manifests(files, example_plan())
+
+
+def test_a_values_file_that_no_release_lists_is_caught() -> None:
+    files = llm_d(example_plan())
+    body = yaml.safe_load(files[LIST])
+    del body["releases"][1]
+    files[LIST] = yaml.safe_dump(body)
+    with pytest.raises(InconsistentPlanError, match=re.escape("must list every values file, got no 02.values.yaml")):
+        check_manifests(files, example_plan())

@@ -1,0 +1,159 @@
+"""A real plan behind Dynamo's routers: the trace is sent through the exported files alone, by the rule of the
+GlobalRouter's README."""
+
+import json
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from planner.cost import tabulate_placed
+from planner.deployments import Rendered, render_plan, routed_as, routed_plan
+from planner.domain import CostMode, Phase, Plan
+from planner.errors import InputError
+from planner.export import TARGETS, find_faults, render
+from planner.workload import divide
+
+
+@pytest.fixture(scope="module")
+def rendered(example: Plan) -> Rendered:
+    return render_plan(example, target="dynamo")
+
+
+def pools_of(files: dict[str, str], phase: Phase) -> dict[str, set[str]]:
+    """Dynamo namespace -> ids of the islands whose workers register there."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for graph in (d for text in files.values() for d in yaml.safe_load_all(text) if "spec" in d):
+        for component in graph["spec"]["components"]:
+            arguments = component["podTemplate"]["spec"]["containers"][0]["args"]
+            if component.get("type") == phase:
+                island = component["podTemplate"]["metadata"]["annotations"]["planner/island-id"]
+                found[arguments[arguments.index("--namespace") + 1]].add(island)
+    return found
+
+
+def choice_of(files: dict[str, str], phase: Phase) -> Any:
+    """Tokens -> Dynamo namespace, as the README tells it."""
+    texts = [d["data"] for text in files.values() for d in yaml.safe_load_all(text) if d["kind"] == "ConfigMap"]
+    config = next(json.loads(data["global-router.json"]) for data in texts if "global-router.json" in data)
+    name = {Phase.PREFILL: "isl", Phase.DECODE: "context_length"}[phase]
+    rows = config[f"{phase}_pool_selection_strategy"]
+    low, high, count = (rows[f"{name}_{part}"] for part in ("min", "max", "resolution"))
+
+    def choose(tokens: int) -> str:
+        index = max(0, min(int((tokens - low) / ((high - low) / count)), count - 1))
+        namespace: str = config[f"{phase}_pool_dynamo_namespaces"][rows[f"{phase}_pool_mapping"][index][0]]
+        return namespace
+
+    return choose
+
+
+def alone(plan: Plan, name: str) -> dict[int, float]:
+    """Seconds of one request of each length on an island that does nothing else."""
+    island, scenario = next(i for i in plan.islands if i.id == name), plan.scenario
+    assert island.parallel is not None
+    assert island.phase is not None
+    exact = divide(scenario.workload, 1)
+    rates = tabulate_placed(
+        scenario.inventory.item(island.gpu).gpu,
+        island.phase,
+        island.parallel,
+        model=scenario.model,
+        workload=exact,
+        settings=scenario.cost,
+    ).rates_rps
+    return {span.start: 1 / rate for span, rate in zip(exact.ranges, rates, strict=True) if rate > 0}
+
+
+def test_the_trace_through_the_files_costs_little(example: Plan, rendered: Rendered) -> None:
+    profile = example.scenario.workload
+    slowest = 0.0
+    for phase in Phase:
+        choose, pools = choice_of(rendered.files, phase), pools_of(rendered.files, phase)
+        times = {name: alone(example, name) for pool in pools.values() for name in pool}
+        busy: dict[str, float] = defaultdict(float)
+        for tokens, probability in zip(profile.input_tokens, profile.probabilities, strict=True):
+            for name in pools[choose(tokens)]:  # KeyError: an island that cannot serve the prompt
+                busy[name] += probability * times[name][tokens]
+        slowest = max(slowest, *(1 / sum(1 / busy[name] for name in pool) for pool in pools.values()))
+    assert rendered.grid is not None
+    assert 1 / slowest == pytest.approx(rendered.grid.grid_rps, rel=1e-9)
+    assert 1 - 1 / slowest / example.throughput_rps <= 0.03
+
+
+def test_every_serving_island_is_in_the_files_once(example: Plan, rendered: Rendered) -> None:
+    for phase in Phase:
+        found = sorted(name for pool in pools_of(rendered.files, phase).values() for name in pool)
+        assert found == sorted(island.id for island in example.islands if island.phase is phase)
+
+
+def test_what_the_grid_costs_is_told(rendered: Rendered) -> None:
+    assert rendered.grid is not None
+    assert len(rendered.warnings) == 1
+    assert f"routed by 32 cells of {rendered.grid.prefill.width} tokens" in rendered.warnings[0]
+    assert f"({rendered.grid.cost:.1%} less)" in rendered.warnings[0]
+    assert f"# The grid costs {rendered.grid.cost:.2%}: " in rendered.files["00-frontend.yaml"]
+    assert "take more cells" not in rendered.warnings[0]
+
+
+def test_the_files_are_those_of_the_routed_plan(example: Plan, rendered: Rendered) -> None:
+    there, grid = routed_plan(example, target="dynamo")
+    assert (there, grid) == (rendered.plan, rendered.grid)
+    assert find_faults(rendered.files, there) == ()
+    assert find_faults(rendered.files) == ()
+    assert find_faults(rendered.files, example) != ()
+    assert routed_as(example, rendered.files) == there
+    assert render_plan(example, target="dynamo").files == rendered.files
+
+
+@pytest.mark.parametrize("target", [name for name, target in TARGETS.items() if not target.by_grid])
+def test_other_targets_get_the_plan_as_it_is(example: Plan, target: str) -> None:
+    assert routed_plan(example, target=target) == (example, None)
+
+
+def test_without_a_grid_the_files_are_the_exports_own(example: Plan) -> None:
+    files = render(example, target="lws")
+    rendered = render_plan(example, target="lws")
+    assert rendered == Rendered(files=files, plan=example, warnings=rendered.warnings)
+    told = {
+        line.removeprefix("# WARNING: ") for text in files.values() for line in text.splitlines() if "# WARN" in line
+    }
+    assert {warning.partition(": ")[2] for warning in rendered.warnings} == told
+    assert routed_as(example, files) == example
+
+
+def test_few_cells_cost_more_and_say_so(example: Plan) -> None:
+    coarse = render_plan(example, target="dynamo", cells=1)
+    assert coarse.grid is not None
+    told = coarse.warnings[0]
+    assert ("take more cells" in told) == (coarse.grid.cost > 0.03)
+    assert list(coarse.files) == ["00-frontend.yaml", "routing.yaml"]  # one pool a phase: no GlobalRouter
+    sglang = render_plan(example, target="dynamo", engine="sglang", cells=1)
+    assert list(sglang.files) == list(coarse.files)
+
+
+@pytest.mark.parametrize("cells", ["two", "-3", "33", ""])
+def test_a_grid_told_wrongly_is_a_fault_or_an_error(example: Plan, rendered: Rendered, cells: str) -> None:
+    damaged = {
+        name: text.replace("grid-cells: '32'", f"grid-cells: '{cells}'") for name, text in rendered.files.items()
+    }
+    if cells == "33":
+        assert find_faults(damaged, routed_as(example, damaged)) != ()
+        return
+    with pytest.raises(InputError, match="planner/grid-cells: must be one number"):
+        routed_as(example, damaged)
+
+
+def test_what_cannot_be_brought_onto_a_grid(example: Plan) -> None:
+    with pytest.raises(InputError, match="cells must be 1 to 4096"):
+        render_plan(example, target="dynamo", cells=0)
+    cost = replace(example.scenario.cost, mode=CostMode.REFERENCE)
+    reference = replace(example, scenario=replace(example.scenario, cost=cost))
+    with pytest.raises(InputError, match="mode must be default"):
+        render_plan(reference, target="dynamo")
+    with pytest.raises(InputError, match="'helm': must be one of"):
+        render_plan(example, target="helm")
+    with pytest.raises(InputError, match="'trt': must be one of"):
+        render_plan(example, target="dynamo", engine="trt")

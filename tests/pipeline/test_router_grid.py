@@ -1,0 +1,105 @@
+"""A plan's routing table on a router's grid: the trace replayed through it, length by length."""
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+
+import pytest
+from pipeline_scenarios import small
+
+from planner import pipeline
+from planner.cost import tabulate_placed
+from planner.domain import CostMode, Phase, Plan
+from planner.errors import InputError
+from planner.router_grid import grid_of, on_grid
+from planner.workload import divide
+
+
+def _alone(plan: Plan, name: str) -> dict[int, float]:
+    """Seconds of one request of each length on an island that does nothing else."""
+    island, scenario = next(i for i in plan.islands if i.id == name), plan.scenario
+    assert island.parallel is not None
+    assert island.phase is not None
+    exact = divide(scenario.workload, 1)
+    rates = tabulate_placed(
+        scenario.inventory.item(island.gpu).gpu,
+        island.phase,
+        island.parallel,
+        model=scenario.model,
+        workload=exact,
+        settings=scenario.cost,
+    ).rates_rps
+    return {span.start: 1 / rate for span, rate in zip(exact.ranges, rates, strict=True)}
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_replaying_the_trace_through_the_grid_gives_its_rate(example: Plan, phase: Phase) -> None:
+    grid = grid_of(example, 32).phase(phase)
+    profile = example.scenario.workload
+    times = {name: _alone(example, name) for pool in grid.pools for name in pool}
+    busy: dict[str, float] = defaultdict(float)  # an island's time, had it its pool's requests to itself
+    for tokens, probability in zip(profile.input_tokens, profile.probabilities, strict=True):
+        for name in grid.pools[grid.pool_of(tokens)]:
+            busy[name] += probability * times[name][tokens]
+    slowest = max(1 / sum(1 / busy[name] for name in pool) for pool in grid.pools)
+    assert grid.grid_rps == pytest.approx(1 / slowest, rel=1e-9)
+
+
+def test_the_grid_costs_little(example: Plan) -> None:
+    grid = grid_of(example, 32)
+    assert grid.plan_rps == pytest.approx(example.throughput_rps, rel=0.01)  # at exact lengths
+    assert grid.cost <= 0.03
+    assert len(grid.prefill.cells) == len(grid.decode.cells) == 32
+    assert grid.prefill.end > max(example.scenario.workload.input_tokens) >= grid.prefill.end - grid.prefill.width * 32
+    serving = {phase: {i.id for i in example.islands if i.phase is phase} for phase in Phase}
+    for phase in Phase:
+        assert {name for pool in grid.phase(phase).pools for name in pool} == serving[phase]
+
+
+def test_a_plan_on_the_grid_has_the_grids_table(example: Plan) -> None:
+    grid = grid_of(example, 32)
+    there = on_grid(example, grid)
+    assert there.throughput_rps == grid.grid_rps
+    shares: dict[tuple[Phase, int], float] = defaultdict(float)
+    for route in there.routing:
+        cell = grid.phase(route.phase)
+        assert route.range_start % cell.width == 0
+        assert route.island in cell.pools[cell.pool_of(route.range_start)]
+        shares[route.phase, route.range_start] += route.share
+    ranges = divide(example.scenario.workload, grid.prefill.width).ranges
+    assert set(shares) == {(phase, span.start) for phase in Phase for span in ranges}
+    assert all(math.isclose(share, 1.0, rel_tol=1e-9) for share in shares.values())
+    for island in there.islands:
+        if island.phase is not None:
+            mine = [route for route in there.routing if route.island == island.id]
+            assert island.rate_rps == pytest.approx(sum(route.rate_rps for route in mine))
+            assert island.longest_prompt < max(route.range_end for route in mine)
+            assert 0 < island.utilisation <= 1.0
+    assert [(i.id, i.parallel, i.size) for i in there.islands] == [(i.id, i.parallel, i.size) for i in example.islands]
+
+
+def test_ranges_on_the_grid_from_the_start() -> None:
+    scenario = small({"H200": 32}, ranges={"cells": 8})
+    longest = max(scenario.workload.input_tokens)
+    assert scenario.ranges.width == math.ceil((longest + 1) / 8)
+    plan = pipeline.plan(scenario)
+    assert grid_of(plan, 8).prefill.width == scenario.ranges.width
+    assert {route.range_start % scenario.ranges.width for route in plan.routing} == {0}
+
+
+def test_ranges_have_a_width_or_a_number() -> None:
+    with pytest.raises(InputError, match="must have width or cells, came both"):
+        small({"H200": 32}, ranges={"cells": 8, "width": 256})
+    with pytest.raises(InputError, match=r"ranges.*cells"):
+        small({"H200": 32}, ranges={"cells": 0})
+
+
+def test_what_has_no_grid(example: Plan) -> None:
+    for cells in (0, 4097):
+        with pytest.raises(InputError, match="cells must be 1 to 4096"):
+            grid_of(example, cells)
+    reference = replace(
+        example, scenario=replace(example.scenario, cost=replace(example.scenario.cost, mode=CostMode.REFERENCE))
+    )
+    with pytest.raises(InputError, match="mode must be default"):
+        grid_of(reference)
