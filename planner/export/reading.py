@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase, Plan
 from planner.errors import InputError
@@ -40,7 +39,6 @@ def read_plan(files: Mapping[str, str], origin: str = "manifests") -> DeployedPl
             hint="Objects that only tell of the fleet are no plan; give manifests of a serving target.",
         )
     plan = _ordered(_plan([manifest for manifest, _ in sound], workloads))
-    _check_ranges(plan, origin)
     return plan
 
 
@@ -105,19 +103,6 @@ def _routes(table: FoundTable, islands: Sequence[DeployedIsland]) -> Iterator[De
             island=island,
             share=float(row["share"]),
         )
-
-
-def _check_ranges(plan: DeployedPlan, origin: str) -> None:
-    """Ranges of a phase are the same or apart: a prompt has one."""
-    for phase in Phase:
-        spans = sorted({(r.range_start, r.range_end) for r in plan.routes if r.phase is phase})
-        for one, other in pairwise(spans):
-            if other[0] < one[1]:
-                raise InputError(
-                    f"{origin}, routing table, {phase} {other[0]}-{other[1] - 1}: must not overlap another range, "
-                    f"overlaps {one[0]}-{one[1] - 1}.",
-                    hint="Mend the routing table.",
-                )
 
 
 def _ordered(plan: DeployedPlan) -> DeployedPlan:
