@@ -27,7 +27,7 @@ SHARPNESS = 24
 """k: high enough that the busiest pool decides, low enough that the others still count."""
 MOST_STEPS = 2_000
 BETTER = 1e-9
-NEAR = 0.005
+NEAR = 0.01
 """Time that more pools may cost."""
 SHAKES = 8
 SHAKEN = 4

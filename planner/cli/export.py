@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from planner.domain import Plan
     from planner.export import CrdSchemas, ExportOptions
 
+TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, kueue or script"
 NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and whether nodes are free."
 
 
 def command(
     run: Annotated[Path | None, typer.Argument(help="A run folder, or its plan.json.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the manifests.")] = None,
-    target: Annotated[str, typer.Option(help="Kind of manifests.")] = "lws",
+    target: Annotated[str, typer.Option(help=f"Kind of manifests: {TARGETS}.")] = "lws",
     engine: Annotated[str, typer.Option(help="vllm or sglang.")] = "vllm",
     name: Annotated[str, typer.Option(help="What object names begin with; else the scenario's name.")] = "",
     image: Annotated[

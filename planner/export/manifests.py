@@ -1,5 +1,7 @@
 """The door: a plan becomes files, and no file leaves unchecked."""
 
+from dataclasses import replace
+
 from planner.domain import Plan, RouterGrid
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.engines import engine_named
@@ -21,8 +23,8 @@ def render(
 ) -> dict[str, str]:
     """Manifests that deploy `plan`: file name -> YAML text. The same plan gives the same bytes.
 
-    They follow our own schemas, and `schemas` where those know a kind. `grid`: the uniform grid that
-    the plan's routing table is on, if any.
+    They follow our own schemas, and `schemas` where those know a kind. The scenario's priority class is used unless
+    the options name another. `grid`: the uniform grid that the plan's routing table is on, if any.
 
     Raises:
         InputError: no such target or engine, an option, a name, a label or a model location that cannot be
@@ -34,6 +36,8 @@ def render(
     chosen_engine = engine_named(engine)
     chosen_target = target_named(target, engine)
     chosen_options = options or ExportOptions()
+    if chosen_target.in_cluster and not chosen_options.priority_class:
+        chosen_options = replace(chosen_options, priority_class=plan.scenario.placement.priority_class)
     check_options(chosen_options, plan.scenario.placement)
     name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
     deployment = Deployment(

@@ -38,8 +38,7 @@ def read_plan(files: Mapping[str, str], origin: str = "manifests") -> DeployedPl
             f"{origin}: must hold a workload of an island, holds none in {len(files)} files.",
             hint="Objects that only tell of the fleet are no plan; give manifests of a serving target.",
         )
-    plan = _ordered(_plan([manifest for manifest, _ in sound], workloads))
-    return plan
+    return _ordered(_plan([manifest for manifest, _ in sound], workloads))
 
 
 def _plan(manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]) -> DeployedPlan:

@@ -120,6 +120,7 @@ class Target:
     Kinds that every target may emit (Service, ConfigMap and so on) are in `checking.kinds` and need not be listed.
     `checks` look at what only this target knows of (see `CheckObjects`); they run on every folder.
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
+    `in_cluster`: Kubernetes schedules its pods, by priority class among others.
     """
 
     name: str
@@ -128,3 +129,4 @@ class Target:
     kinds: tuple[Kind, ...] = ()
     checks: tuple[CheckObjects, ...] = ()
     by_grid: bool = False
+    in_cluster: bool = True

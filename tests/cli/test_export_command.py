@@ -1,11 +1,13 @@
 """`planner export`: options, refusals, and the check of folders, edited by hand or not."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 from command_line import Command
 
+from planner.cli import export as export_cli
 from planner.export import TARGETS
 
 
@@ -153,3 +155,8 @@ def test_options_reach_the_manifests(planner: Command, run: Path) -> None:
     assert pod["priorityClassName"] == "serving"
     assert {"priority-class.yaml", "model-volume.yaml"} <= {path.name for path in Path("manifests").iterdir()}
     assert planner("export", "--check", "manifests", run).status == 0
+
+
+def test_the_help_names_every_target(planner: Command) -> None:
+    assert set(re.split(r", | or ", export_cli.TARGETS)) == set(TARGETS)
+    assert planner("export", "--help").status == 0

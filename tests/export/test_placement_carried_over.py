@@ -114,6 +114,16 @@ def test_pods_of_one_node_need_no_packing(target: str) -> None:
     assert "exclusive-topology" not in "".join(files.values())
 
 
+def test_the_scenarios_priority_class_is_used_where_no_other_is_named() -> None:
+    plan = placed_plan()
+    scenario = replace(plan.scenario, placement=replace(plan.scenario.placement, priority_class="serving"))
+    named = replace(plan, scenario=scenario)
+    for options, name in ((None, "serving"), (ExportOptions(priority_class="llm"), "llm")):
+        for template in templates(first(render(named, options=options), "01-h200-0.yaml")):
+            assert template["spec"]["priorityClassName"] == name
+    assert "priority" not in "".join(render(named, target="script"))
+
+
 @pytest.mark.parametrize(("preempt", "policy"), [(True, "PreemptLowerPriority"), (False, "Never")])
 def test_a_priority_class_has_the_placements_priority(preempt: bool, policy: str) -> None:
     plan = placed_plan()

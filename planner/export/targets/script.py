@@ -276,4 +276,5 @@ SCRIPT = Target(
     manifests=_manifests,
     kinds=(Kind(kind=KIND, schema="launch_script.json", files="*.sh", parse=_parsed, workloads=_workloads),),
     checks=(_faults,),
+    in_cluster=False,
 )
