@@ -7,7 +7,7 @@ from planner import export
 from planner.domain import Plan, RouterGrid
 from planner.errors import InputError
 from planner.files.flextopo_files import flextopo_document
-from planner.router_grid import CELLS, grid_of, on_grid
+from planner.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
 
 WARNING_MARK = "# WARNING: "
 MOST_COST = 0.03
@@ -84,7 +84,7 @@ def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
     if not told:
         return plan
     text = told.pop()
-    if told or not text.isdecimal():
+    if told or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
         raise InputError(f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, came {text!r}.")
     return on_grid(plan, grid_of(plan, int(text)))
 

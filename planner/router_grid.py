@@ -8,7 +8,9 @@
 | a[i] | share of its pool's requests that an island takes: 1 / T[i] over the pool's sum | 1 |
 
 t is the cost stage's, for the island's own degrees where it lies, with the batch that suits each exact length. It gives
-the plan's own rate by its table, too, so that the two compare. Neither sees queues or the network.
+the plan's own rate by its table, too, so that the two compare. An engine's batch is that of its cells' longest prompts,
+so the finished grid is replayed once more with those, at exact lengths, and the lower rate counts. Neither sees queues
+or the network.
 """
 
 import math
@@ -29,6 +31,7 @@ from planner.domain import (
     Workload,
 )
 from planner.errors import ExportError, InputError
+from planner.exact_lengths import evaluate_exactly
 from planner.workload import divide
 
 CELLS = 32
@@ -46,7 +49,17 @@ def grid_of(plan: Plan, cells: int = CELLS) -> RouterGrid:
     exact = _exact(plan)
     width = -(-(exact.longest_prompt + 1) // cells)
     grids = {phase: _phase_grid(plan, phase, exact, width, cells) for phase in Phase}
-    return RouterGrid(prefill=grids[Phase.PREFILL], decode=grids[Phase.DECODE])
+    return _replayed(plan, RouterGrid(prefill=grids[Phase.PREFILL], decode=grids[Phase.DECODE]))
+
+
+def _replayed(plan: Plan, grid: RouterGrid) -> RouterGrid:
+    """The grid with rates that the batches of its cells reach at exact lengths."""
+    reached = {one.phase: one.throughput_rps for one in evaluate_exactly(on_grid(plan, grid)).per_phase}
+    prefill, decode = (
+        replace(grid.phase(phase), grid_rps=min(grid.phase(phase).grid_rps, reached[phase]))
+        for phase in (Phase.PREFILL, Phase.DECODE)
+    )
+    return RouterGrid(prefill=prefill, decode=decode)
 
 
 def on_grid(plan: Plan, grid: RouterGrid) -> Plan:

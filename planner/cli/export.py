@@ -19,6 +19,7 @@ NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and wh
 
 
 def command(
+    context: typer.Context,
     run: Annotated[Path | None, typer.Argument(help="A run folder, or its plan.json.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the manifests.")] = None,
     target: Annotated[str, typer.Option(help=f"Kind of manifests: {TARGETS}.")] = "lws",
@@ -62,10 +63,7 @@ def command(
 ) -> None:
     """Write deployment manifests for a plan; their GPUs sum to the plan's or nothing is written."""
     if check is not None:
-        if out is not None:
-            raise InputError(
-                "--out: must be left out with --check, which writes nothing.", hint="Leave one of them out."
-            )
+        _refuse_writing_options(context)
         _check(check, run, schemas, as_json=json)
         return
     if run is None or out is None:
@@ -85,6 +83,21 @@ def command(
     )
     rendered = _rendered(run, target, engine, options, grid_cells, schemas, topology_objects=topology_objects)
     _write(out, rendered, force=force, as_json={"target": target, "engine": engine} if json else None)
+
+
+def _refuse_writing_options(context: typer.Context) -> None:
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in sorted(context.params)
+        if name not in ("run", "check", "schemas", "json")
+        and (source := context.get_parameter_source(name)) is not None
+        and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise InputError(
+            f"{', '.join(given)}: must be left out with --check, which writes nothing.",
+            hint="Target, engine and grid are read from the manifests.",
+        )
 
 
 def _rendered(

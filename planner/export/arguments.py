@@ -1,6 +1,8 @@
 """Command-line flags as `--name=value`, written and read back."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+
+from planner.export.documents import whole_number
 
 FlagValue = str | int | float | None
 
@@ -16,7 +18,22 @@ def read_flags(arguments: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def disguised(arguments: Sequence[str], known: Collection[str], short: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Flags in another form than `read_flags` reads, in which an engine would take one of `known`: with underscores,
+    cut short, or `short` (as `-tp`). Gives what must hold and what came."""
+    for argument in arguments:
+        flag = argument.partition("=")[0]
+        name = flag[2:].replace("_", "-")
+        if not flag.startswith("--"):
+            wrong = flag in short
+        elif name in known:
+            wrong = flag != f"--{name}"
+        else:
+            wrong = bool(name) and (flag in short or any(one.startswith(name) for one in known))
+        if wrong:
+            yield "degrees and limits must be given by the flags that the planner writes, in full", argument
+
+
 def read_count(values: dict[str, str], name: str, default: int) -> int:
     """The flag `name` as a count; 0, which no shape matches, where it is not a number."""
-    text = values.get(name, str(default))
-    return int(text) if text.isdecimal() else 0
+    return whole_number(values.get(name, default))

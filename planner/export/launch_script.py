@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import InputError
+from planner.export.documents import whole_number
 from planner.export.names import one_line
 
 LEADER_ADDRESS, OWN_ADDRESS, RANK = "\0leader_address\0", "\0own_address\0", "\0rank\0"
@@ -156,7 +157,7 @@ def read_script(text: str) -> dict[str, Any]:
         reader.step()
     reader.finish()
     document: dict[str, Any] = {name: reader.settings[name] for name in SETTINGS}
-    document |= {name: int(document[name]) if document[name].isdecimal() else 0 for name in _NUMBERS}
+    document |= {name: whole_number(document[name]) for name in _NUMBERS}
     document |= {"hosts": _pairs(reader.lists["hosts"]), "pins": reader.lists["pins"], "commands": reader.commands}
     metadata = {"name": document.pop("name")}
     return document | {"metadata": metadata | {key: _pairs(reader.lists[key]) for key in ("labels", "annotations")}}

@@ -7,7 +7,7 @@ from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.engines import engine_named
 from planner.export.islands import serving_islands
 from planner.export.names import ROUTING, plan_slug
-from planner.export.options import ExportOptions, check_options
+from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.seams import Deployment
 from planner.export.targets import target_named
 
@@ -29,16 +29,16 @@ def render(
     Raises:
         InputError: no such target or engine, an option, a name, a label or a model location that cannot be
             used.
-        ExportError: the target cannot start the engine, or one of them cannot express an island; the message
-            names it.
+        ExportError: the target cannot start the engine, heed an option or express an island; the message names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
     chosen_engine = engine_named(engine)
     chosen_target = target_named(target, engine)
     chosen_options = options or ExportOptions()
-    if chosen_target.in_cluster and not chosen_options.priority_class:
+    if "priority_class" not in chosen_target.unheeded and not chosen_options.priority_class:
         chosen_options = replace(chosen_options, priority_class=plan.scenario.placement.priority_class)
     check_options(chosen_options, plan.scenario.placement)
+    check_heeded(chosen_options, chosen_target.name, chosen_target.unheeded)
     name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
     deployment = Deployment(
         name=name,

@@ -1,10 +1,11 @@
 """What a user may choose about manifests, beyond what the plan already fixes."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.domain import PlacementSettings
-from planner.errors import InputError
+from planner.errors import ExportError, InputError
 from planner.export.names import is_dns_label, is_label_key
 
 LEVELS = ("asw", "aggregation")
@@ -78,6 +79,20 @@ def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
     if options.priority_class and settings.priority > _MOST_PRIORITY:
         raise InputError(
             f"placement.priority: must be at most {_MOST_PRIORITY} for a PriorityClass, got {settings.priority}."
+        )
+
+
+def check_heeded(options: ExportOptions, target: str, unheeded: Sequence[str]) -> None:
+    """Refuse options that `target` would drop without a word.
+
+    Raises:
+        ExportError: one of `unheeded` is given.
+    """
+    given = [name for name in unheeded if getattr(options, name) != getattr(ExportOptions(), name)]
+    if given:
+        raise ExportError(
+            f"Target {target}: nothing in its files can carry {', '.join(given)}.",
+            hint="Leave those options out, or choose another target; `kubectl apply -n` takes a namespace.",
         )
 
 

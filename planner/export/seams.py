@@ -119,8 +119,8 @@ class Target:
 
     Kinds that every target may emit (Service, ConfigMap and so on) are in `checking.kinds` and need not be listed.
     `checks` look at what only this target knows of (see `CheckObjects`); they run on every folder.
+    `unheeded`: names of options that nothing in its files can carry.
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
-    `in_cluster`: Kubernetes schedules its pods, by priority class among others.
     """
 
     name: str
@@ -128,5 +128,5 @@ class Target:
     manifests: RenderManifests
     kinds: tuple[Kind, ...] = ()
     checks: tuple[CheckObjects, ...] = ()
+    unheeded: tuple[str, ...] = ("namespace",)
     by_grid: bool = False
-    in_cluster: bool = True

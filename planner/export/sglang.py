@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
 from planner.domain import DeployedIsland, Phase
-from planner.export.arguments import FlagValue, flags, read_count, read_flags
+from planner.export.arguments import FlagValue, disguised, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland
@@ -25,6 +25,14 @@ _BOOTSTRAP_PORT = 8998
 _RENDEZVOUS_PORT = 5000
 _COMMAND = ("python3", "-m", "sglang.launch_server")
 _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
+# what `read_shape` and `check_flags` read
+_READ_FLAGS = frozenset(
+    {"tp-size", "pp-size", "dp-size", "ep-size", "nnodes", "context-length", "enable-dp-attention"}
+    | {"max-running-requests", "prefill-max-requests", "disaggregation-mode"}
+)
+_SHORT_FLAGS = frozenset(
+    {f"--{name}-parallel-size" for name in ("tensor", "pipeline", "data", "expert")} | {"--tp", "--dp", "--pp", "--ep"}
+)
 
 
 def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
@@ -165,8 +173,11 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
 
 
 def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
-    """The request budget is the island's batch, in decode that of all attention groups; the engine is of its phase."""
+    """Degrees are the island's; the request budget is its batch, in decode that of all attention groups; the engine is
+    of its phase."""
     values = read_flags(arguments)
+    yield from disguised(arguments, _READ_FLAGS, _SHORT_FLAGS)
+    yield from _degree_faults(values, island)
     batch, key = max(1, island.batch_size), "prefill-max-requests"
     if island.phase is Phase.DECODE:
         batch, key = batch * island.parallel.dp, "max-running-requests"
@@ -174,6 +185,18 @@ def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator
         yield f"--{key} must be {batch}, the batch of {island.id}", values.get(key, "none")
     if (came := values.get("disaggregation-mode", "none")) != island.phase.value:
         yield f"--disaggregation-mode must be {island.phase}, which {island.id} serves", came
+
+
+def _degree_faults(values: dict[str, str], island: DeployedIsland) -> Iterator[tuple[str, str]]:
+    """Attention groups lie inside a stage, and experts are spread over all of it or not at all."""
+    parallel = island.parallel
+    degrees = {"tp-size": parallel.stage_devices, "pp-size": parallel.pp, "dp-size": parallel.dp}
+    degrees |= {"ep-size": parallel.stage_devices} if "ep-size" in values else {}
+    for flag, degree in degrees.items():
+        if read_count(values, flag, 1) != degree:
+            yield f"--{flag} must be {degree}, the degree of {island.id}", values.get(flag, "none")
+    if parallel.dp > 1 and "enable-dp-attention" not in values:
+        yield f"--enable-dp-attention must be there: else {parallel.dp} groups take GPUs of their own", "none"
 
 
 SGLANG = Engine(

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from planner.domain import DeployedIsland, Phase
 from planner.errors import ExportError
-from planner.export.arguments import FlagValue, flags, read_count, read_flags
+from planner.export.arguments import FlagValue, disguised, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland, nests
@@ -40,6 +40,12 @@ START_RANK_SCRIPT = 'start=$(($1 * $2)); shift 2; exec "$@" --data-parallel-star
 _DECODE_TOKENS_FLOOR = 256
 _DBO_DECODE_TOKENS = 32  # vLLM's own defaults
 _DBO_PREFILL_TOKENS = 512
+# what `read_shape` and `check_flags` read
+_READ_FLAGS = frozenset(
+    {f"{name}-parallel-size" for name in ("tensor", "pipeline", "data")}
+    | {"data-parallel-size-local", "nnodes", "max-num-seqs", "max-model-len", "enable-expert-parallel"}
+)
+_SHORT_FLAGS = frozenset({"-tp", "-pp", "-dp", "-dpl", "-n", "-ep"})
 
 
 def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
@@ -243,8 +249,18 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
 
 
 def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
-    """`--max-num-seqs` is the island's batch; the KV cache goes the way of its phase, or both."""
+    """Degrees and `--max-num-seqs` are the island's; its ranks share the experts, as only a model with experts has
+    several; the KV cache goes the way of its phase, or both."""
     values = read_flags(arguments)
+    yield from disguised(arguments, _READ_FLAGS, _SHORT_FLAGS)
+    parallel = island.parallel
+    degrees = {"tensor": parallel.tp, "pipeline": parallel.pp, "data": parallel.dp}
+    for name, degree in degrees.items():
+        if read_count(values, f"{name}-parallel-size", 1) != degree:
+            came = values.get(f"{name}-parallel-size", "none")
+            yield f"--{name}-parallel-size must be {degree}, the degree of {island.id}", came
+    if parallel.dp > 1 and "enable-expert-parallel" not in values:
+        yield f"--enable-expert-parallel must be there, as {island.id} spreads its experts over all ranks", "none"
     batch = max(1, island.batch_size)
     if read_count(values, "max-num-seqs", 0) != batch:
         yield f"--max-num-seqs must be {batch}, the batch of {island.id}", values.get("max-num-seqs", "none")

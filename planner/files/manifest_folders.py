@@ -13,7 +13,7 @@ MANIFEST_SUFFIXES = (".yaml", ".yml", ".json", ".sh")
 SCHEMA_SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
 _MOST_BYTES = 64 * 2**20
-_ALIAS = re.compile(r"(?:^|[\s\[{,])\*[^\s*,\[\]{}]", re.MULTILINE)
+_ALIAS = re.compile(r"\*[-0-9A-Za-z_]")  # may be one: `{"a":*b}` has nothing but a colon before it
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "sensitivity": LEAVES | {"assignment", "evaluation", "certificate"},
     "frontier": LEAVES | {"workload", "assignment", "evaluation", "certificate", "feasibility"},
     "exact_lengths": LEAVES | {"cost"},
-    "router_grid": LEAVES | {"assignment", "cost", "workload"},
+    "router_grid": LEAVES | {"assignment", "cost", "exact_lengths", "workload"},
     "studies": LEAVES
     | {"studies", "workload", "assignment", "search", "evaluation", "certificate", "exact_lengths", "processes"},
     "assembly": LEAVES,

@@ -102,3 +102,11 @@ def test_mistakes_that_the_run_tells(
     told = planner("export", "--check", "made", placed)
     assert told.status == 2
     assert any(line.startswith(path.name) and field in line for line in told.out.splitlines()), told.out
+
+
+def test_the_check_refuses_options_that_it_would_not_heed(planner: Command, run: Path) -> None:
+    assert planner("export", run, "--out", "made").status == 0
+    answer = planner("export", "--check", "made", "--engine", "sglang", "--grid-cells", "8", "--pin-nodes")
+    assert (answer.status, answer.out) == (2, "")
+    assert "--engine, --grid-cells, --pin-nodes: must be left out with --check" in answer.err
+    assert planner("export", "--check", "made", run, "--json").status == 0

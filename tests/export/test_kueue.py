@@ -87,7 +87,7 @@ def amd_plan() -> Plan:
 
 
 def test_two_vendors_share_one_group_of_resources() -> None:
-    files = kueue(amd_plan(), ExportOptions(images=(("AMD", "example/engine:1"),)))
+    files = kueue(amd_plan())
     assert quotas(files) == {
         "mixed-fleet-h20": {"amd.com/gpu": 0, "nvidia.com/gpu": 8, "cpu": 64, "memory": "512Gi"},
         "mixed-fleet-mi300x": {"amd.com/gpu": 4, "nvidia.com/gpu": 0, "cpu": 32, "memory": "256Gi"},

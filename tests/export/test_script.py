@@ -179,7 +179,7 @@ def test_more_copies_than_ports_are_refused() -> None:
 
 @pytest.mark.parametrize("key", ["priority_class", "queue", "model_volume"])
 def test_options_that_only_a_cluster_heeds_are_refused(key: str) -> None:
-    with pytest.raises(ExportError, match=f"Target script: has no cluster that could heed {key}"):
+    with pytest.raises(ExportError, match=f"Target script: nothing in its files can carry {key}"):
         render(example_plan(), target="script", options=ExportOptions(**{key: "one"}))
 
 

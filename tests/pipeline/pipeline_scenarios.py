@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from planner.domain import AssignmentSettings, Formulation, Scenario, SearchMethod, SearchSettings
+from planner.cost import tabulate_placed
+from planner.domain import AssignmentSettings, Formulation, Plan, Scenario, SearchMethod, SearchSettings
 from planner.files import load_scenario, scenario_from_document, shipped_scenarios
-from planner.workload import summarize
+from planner.workload import divide, summarize
 
 
 def shipped(name: str) -> Scenario:
@@ -38,3 +39,20 @@ def small(inventory: Mapping[str, int], **changes: Any) -> Scenario:
         "search": {"method": "random", "iterations": 2, "batch_size": 4, "timings": False},
     }
     return scenario_from_document({**document, **changes}, origin="test", base=Path(), summarize=summarize)
+
+
+def seconds_alone(plan: Plan, name: str) -> dict[int, float]:
+    """Seconds of one request of each length on an island that does nothing else."""
+    island, scenario = next(i for i in plan.islands if i.id == name), plan.scenario
+    assert island.parallel is not None
+    assert island.phase is not None
+    exact = divide(scenario.workload, 1)
+    rates = tabulate_placed(
+        scenario.inventory.item(island.gpu).gpu,
+        island.phase,
+        island.parallel,
+        model=scenario.model,
+        workload=exact,
+        settings=scenario.cost,
+    ).rates_rps
+    return {span.start: 1 / rate for span, rate in zip(exact.ranges, rates, strict=True)}

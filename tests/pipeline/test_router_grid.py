@@ -5,44 +5,36 @@ from collections import defaultdict
 from dataclasses import replace
 
 import pytest
-from pipeline_scenarios import small
+from pipeline_scenarios import seconds_alone, small
 
 from planner import pipeline
-from planner.cost import tabulate_placed
 from planner.domain import CostMode, Phase, Plan
 from planner.errors import InputError
+from planner.exact_lengths import evaluate_exactly
 from planner.router_grid import grid_of, on_grid
 from planner.workload import divide
-
-
-def _alone(plan: Plan, name: str) -> dict[int, float]:
-    """Seconds of one request of each length on an island that does nothing else."""
-    island, scenario = next(i for i in plan.islands if i.id == name), plan.scenario
-    assert island.parallel is not None
-    assert island.phase is not None
-    exact = divide(scenario.workload, 1)
-    rates = tabulate_placed(
-        scenario.inventory.item(island.gpu).gpu,
-        island.phase,
-        island.parallel,
-        model=scenario.model,
-        workload=exact,
-        settings=scenario.cost,
-    ).rates_rps
-    return {span.start: 1 / rate for span, rate in zip(exact.ranges, rates, strict=True)}
 
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_replaying_the_trace_through_the_grid_gives_its_rate(example: Plan, phase: Phase) -> None:
     grid = grid_of(example, 32).phase(phase)
     profile = example.scenario.workload
-    times = {name: _alone(example, name) for pool in grid.pools for name in pool}
+    times = {name: seconds_alone(example, name) for pool in grid.pools for name in pool}
     busy: dict[str, float] = defaultdict(float)  # an island's time, had it its pool's requests to itself
     for tokens, probability in zip(profile.input_tokens, profile.probabilities, strict=True):
         for name in grid.pools[grid.pool_of(tokens)]:
             busy[name] += probability * times[name][tokens]
     slowest = max(1 / sum(1 / busy[name] for name in pool) for pool in grid.pools)
-    assert grid.grid_rps == pytest.approx(1 / slowest, rel=1e-9)
+    with_its_batches = evaluate_exactly(on_grid(example, grid_of(example, 32))).per_phase
+    (reached,) = (one.throughput_rps for one in with_its_batches if one.phase is phase)
+    assert grid.grid_rps == pytest.approx(min(1 / slowest, reached), rel=1e-9)
+    assert grid.grid_rps == pytest.approx(1 / slowest, rel=0.02)  # batches of cells, not of single lengths
+
+
+def test_batches_of_coarse_cells_cost_what_they_cost(example: Plan) -> None:
+    """The batch of a cell is that of its longest prompt: short prompts of a wide one decode in small batches."""
+    wide, narrow = grid_of(example, 2), grid_of(example, 64)
+    assert wide.decode.grid_rps < 0.97 * narrow.decode.grid_rps
 
 
 def test_the_grid_costs_little(example: Plan) -> None:

@@ -116,25 +116,28 @@ def crd_schemas(crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, An
     for version in spec["versions"]:
         if not version.get("served", True):
             continue
-        schema = _closed(version["schema"]["openAPIV3Schema"])
+        schema = _closed(version["schema"]["openAPIV3Schema"], {})
         key = (f"{spec['group']}/{version['name']}", spec["names"]["kind"])
         own = {"apiVersion": {"const": key[0]}, "kind": {"const": key[1]}, "metadata": {"type": "object"}}
         found[key] = schema | {"properties": schema.get("properties", {}) | own}
     return found
 
 
-def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with objects that take none but their listed properties."""
-    closed = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes")}
+def _closed(schema: Mapping[str, Any], done: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """The schema with objects that take none but their listed properties. `done`: what was closed so far, by identity,
+    as YAML aliases may name one part any number of times."""
+    if id(schema) in done:
+        return done[id(schema)]
+    closed = done[id(schema)] = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes")}
     if schema.get("x-kubernetes-int-or-string"):
         closed["type"] = ["integer", "string"]
     if "properties" in schema:
-        closed["properties"] = {key: _closed(value) for key, value in schema["properties"].items()}
+        closed["properties"] = {key: _closed(value, done) for key, value in schema["properties"].items()}
         if not schema.get("x-kubernetes-preserve-unknown-fields"):
             closed["additionalProperties"] = False
     for key in ("items", "additionalProperties"):
         if isinstance(closed.get(key), dict):
-            closed[key] = _closed(schema[key])
+            closed[key] = _closed(schema[key], done)
     return closed
 
 

@@ -4,9 +4,9 @@ A new kind is a row of its target's `kinds`, or of the table here where several 
 `schemas/`. A schema may refer to `#/$defs/NAME` of `schemas/definitions.json`, where pods and metadata are defined.
 """
 
-import json
 from collections.abc import Iterator
 
+from planner.export.documents import json_document
 from planner.export.found import Kind
 from planner.export.names import ROUTING
 from planner.export.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
@@ -16,7 +16,7 @@ ROUTING_TABLE = "routing table"
 
 
 def _json(text: str) -> Iterator[object]:
-    yield json.loads(text)
+    yield json_document(text)
 
 
 SHARED_KINDS = (

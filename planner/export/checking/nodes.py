@@ -6,6 +6,7 @@ from typing import Any
 
 from planner.domain import ClusterNode
 from planner.export.checking.expectation import Expectation
+from planner.export.documents import whole_number
 from planner.export.found import Fault, Manifest
 from planner.export.node_objects import FLEXTOPO_KIND, TOPOLOGY_KIND, ZONE
 from planner.export.pods import GPU_RESOURCES
@@ -41,7 +42,7 @@ def _amount_faults(manifest: Manifest) -> Iterator[Fault]:
 def _thousandths(value: int | str) -> int:
     """Whole numbers, or thousandths as `1500m`: the forms that the schema lets in."""
     text = str(value)
-    return int(text.removesuffix("m")) * (1 if text.endswith("m") else 1000)
+    return whole_number(text.removesuffix("m")) * (1 if text.endswith("m") else 1000)
 
 
 def _gpu_faults(manifest: Manifest, node: ClusterNode) -> Iterator[Fault]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from planner.export.documents import whole_number
 from planner.export.found import Fault, FoundPod, Manifest
 from planner.export.options import image_is_pinned
 from planner.export.pods import GPU_RESOURCES
@@ -22,8 +23,7 @@ def is_quantity(value: object) -> bool:
 def pod_gpus(pod: FoundPod) -> int:
     """GPUs that one such pod asks for, of any vendor; a number that is not whole counts as 0."""
     limits = [container.get("resources", {}).get("limits", {}) for container in pod.spec["containers"]]
-    counts = [str(limit.get(resource, 0)) for limit in limits for resource in GPU_RESOURCES.values()]
-    return sum(int(count) for count in counts if count.isdecimal())
+    return sum(whole_number(limit.get(resource, 0)) for limit in limits for resource in GPU_RESOURCES.values())
 
 
 def pod_faults(manifest: Manifest, pod: FoundPod) -> Iterator[Fault]:

@@ -1,6 +1,5 @@
 """The routing table as written: every range in both phases, shares that sum to 1, names that somebody answers to."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 from planner.domain import Phase
 from planner.export.checking.expectation import Expectation
 from planner.export.checking.kinds import ROUTING_TABLE
+from planner.export.documents import json_document
 from planner.export.found import Fault, FoundWorkload, Manifest
 from planner.export.names import slug
 from planner.export.pods import ISLAND_LABEL, PHASE_LABEL
@@ -41,7 +41,7 @@ def routing_tables(manifests: Sequence[Manifest]) -> tuple[tuple[FoundTable, ...
         elif manifest.kind == "ConfigMap" and ROUTING_KEY in manifest.body["data"]:
             field = f"data[{ROUTING_KEY}]"
             try:
-                table = json.loads(manifest.body["data"][ROUTING_KEY])
+                table = json_document(manifest.body["data"][ROUTING_KEY])
                 _sort_in(FoundTable(manifest=manifest, field=field, table=dict(table)), tables, faults)
             except (ValueError, TypeError) as error:
                 told = "must hold JSON rows of phase, range, service and share"
@@ -56,8 +56,10 @@ def _sort_in(found: FoundTable, tables: list[FoundTable], faults: list[Fault]) -
     if not isinstance(inventory, dict) or any(type(count) is not int or count < 0 for count in inventory.values()):
         faults.append(found.fault("plan.inventory", "must hold whole numbers of GPUs by type", repr(inventory)))
         return
-    rows = services if isinstance(services, list) else [services]
-    for row in rows:
+    if not isinstance(services, list):
+        faults.append(found.fault("services", "must be a list", repr(services)))
+        return
+    for row in services:
         if not isinstance(row, dict) or any(not isinstance(row.get(key), str) for key in ("service", "island")):
             faults.append(found.fault("services", "must be rows with the names of service and island", repr(row)))
             return

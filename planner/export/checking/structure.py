@@ -19,9 +19,9 @@ from jsonschema.protocols import Validator
 
 from planner.export.checking.crds import CrdSchemas, given_faults, given_validator
 from planner.export.checking.kinds import known_kinds
+from planner.export.documents import yaml_documents
 from planner.export.found import Fault, Kind, Manifest
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # both safe; libyaml's is ten times faster
 _DEFINITIONS = "definitions.json"
 
 
@@ -60,7 +60,7 @@ def _objects(
 ) -> Iterator[tuple[Manifest, Kind | None] | Fault]:
     special = next((kind for kind in kinds if kind.files and fnmatchcase(PurePosixPath(file).name, kind.files)), None)
     try:
-        bodies = list(special.parse(text) if special and special.parse else yaml.load_all(text, Loader=_LOADER))
+        bodies = list(special.parse(text) if special and special.parse else yaml_documents(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         told = " ".join(str(error).split())
         form = "YAML" if isinstance(error, yaml.YAMLError) or special is None else special.kind
@@ -84,6 +84,8 @@ def _object(
     if kind is None and not (crds and crds.knows(*key)):
         known = ", ".join(f"{row.api_version} {row.kind}" for row in kinds if not row.files)
         return Fault(where=f"{file}, kind", expected=f"must be one of {known}", got=" ".join(key))
+    if kind is None and not isinstance(_name(body), str):  # a given schema seldom knows metadata
+        return Fault(where=f"{file}, {key[1]}, metadata.name", expected="must be a name", got=str(_name(body)))
     return Manifest(file=file, api_version=key[0], kind=key[1], name=str(_name(body)), body=body), kind
 
 

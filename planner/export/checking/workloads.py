@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from planner.domain import DeployedIsland, GpuSpec
-from planner.export.arguments import read_flags
+from planner.export.arguments import read_count, read_flags
 from planner.export.checking.expectation import Expectation, Owned
 from planner.export.checking.pods import pod_gpus
 from planner.export.checking.routing import told_inventory
@@ -81,21 +81,30 @@ def _engine_faults(workload: FoundWorkload, island: DeployedIsland, expected: Ex
                 f"{shape.gpus} in {shape.pods}",
             )
         yield from _context_faults(workload.manifest, pod, engine.context_flag, island, expected)
+        yield from _port_faults(workload.manifest, pod)
         for told, came in engine.check_flags(pod.arguments, island):
             yield workload.manifest.fault(pod.arguments_path, told, came)
+
+
+def _port_faults(manifest: Manifest, pod: FoundPod) -> Iterator[Fault]:
+    """The engine listens where its container says, if it says a port."""
+    came = read_flags(pod.arguments or ()).get("port")
+    ports = [str(port["containerPort"]) for port in pod.spec["containers"][0].get("ports", ())]
+    if came is not None and ports and came not in ports:
+        yield manifest.fault(pod.arguments_path, f"--port must be a port of the container, {', '.join(ports)}", came)
 
 
 def _context_faults(
     manifest: Manifest, pod: FoundPod, flag: str, island: DeployedIsland, expected: Expectation
 ) -> Iterator[Fault]:
-    context, longest = read_flags(pod.arguments or ()).get(flag, ""), island.longest_prompt
+    values, longest = read_flags(pod.arguments or ()), island.longest_prompt
     needed = max(longest, min(longest + expected.answer_tokens, expected.most_tokens or longest))
-    if not context.isdecimal() or int(context) < needed:
+    if read_count(values, flag, 0) < max(1, needed):
         answer = f" and an answer, {needed} in all" if needed > longest else ""
         yield manifest.fault(
             pod.arguments_path,
             f"--{flag} must take the longest prompt of {longest} tokens{answer}",
-            context or "none",
+            values.get(flag, "none"),
         )
 
 

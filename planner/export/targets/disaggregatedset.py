@@ -20,9 +20,10 @@ from planner.export.islands import ServingIsland
 from planner.export.names import plan_slug
 from planner.export.options import LEVELS
 from planner.export.packing import switch_domains
-from planner.export.pods import check_gpus_told_apart, labels, workload_labels
+from planner.export.pods import check_gpus_told_apart, workload_labels
 from planner.export.routing import Endpoint
 from planner.export.seams import Deployment, Launch, Target
+from planner.export.services import island_service, launch_ports
 from planner.export.shared_files import shared_files
 from planner.export.summary import island_annotations
 from planner.export.targets.lws import (
@@ -174,16 +175,8 @@ def _role(island: ServingIsland, deployment: Deployment, launch: Launch, by_poli
 
 
 def _service(name: str, island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": _service_name(island), "labels": labels(island, deployment)},
-        "spec": {
-            "type": "ClusterIP",
-            "selector": {SET_LABEL: name, ROLE_LABEL: island.slug, INDEX_LABEL: "0"},
-            "ports": [{"name": p.name, "port": p.number, "targetPort": p.name} for p in launch.ports],
-        },
-    }
+    selector = {SET_LABEL: name, ROLE_LABEL: island.slug, INDEX_LABEL: "0"}
+    return island_service(_service_name(island), island, deployment, selector, launch_ports(launch))
 
 
 def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:

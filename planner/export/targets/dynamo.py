@@ -240,5 +240,6 @@ DYNAMO = Target(
         ),
     ),
     checks=(graph_faults, router_faults),
+    unheeded=(),
     by_grid=True,
 )

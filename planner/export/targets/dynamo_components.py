@@ -18,6 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from planner.domain import Phase
+from planner.export.documents import whole_number
 from planner.export.islands import ServingIsland
 from planner.export.model_volume import model_environment, model_mounts, model_volumes
 from planner.export.names import DIGEST, one_line
@@ -219,8 +220,7 @@ def _plain_image(deployment: Deployment) -> str:
 def container_gpus(component: Mapping[str, Any]) -> int:
     """GPUs of the main container, of any vendor; what is no whole number counts as none."""
     limits = component["podTemplate"]["spec"]["containers"][0].get("resources", {}).get("limits", {})
-    counts = [str(limits.get(resource, 0)) for resource in GPU_RESOURCES.values()]
-    return sum(int(count) for count in counts if count.isdecimal())
+    return sum(whole_number(limits.get(resource, 0)) for resource in GPU_RESOURCES.values())
 
 
 def tells_version(image: str) -> bool:

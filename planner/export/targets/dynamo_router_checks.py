@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from planner.domain import DeployedPlan, Phase
+from planner.export.documents import json_document
 from planner.export.found import Fault, Manifest
 from planner.export.names import slug
 from planner.export.pods import ISLAND_LABEL
@@ -74,7 +75,7 @@ def _reference_faults(router: Manifest, config: Manifest) -> Iterator[Fault]:
 
 def _parsed(manifest: Manifest) -> tuple[Mapping[str, Any], list[Fault]]:
     try:
-        config = json.loads(manifest.body["data"][CONFIG_KEY])
+        config = json_document(manifest.body["data"][CONFIG_KEY])
     except ValueError as error:
         return {}, [manifest.fault(_FIELD, "must be JSON", error)]
     text = resources.files("planner.export").joinpath("schemas", "globalrouter.json").read_text(encoding="utf-8")
@@ -162,18 +163,26 @@ def _ranges(
         rows = [(r.range_start, r.range_end, slug(r.island), r.share) for r in plan.routes if r.phase is phase]
     else:
         tables = [m.body["data"][ROUTING_KEY] for m in manifests if ROUTING_KEY in m.body.get("data", {})]
-        table = json.loads(tables[0]) if tables else {"services": [], "routes": []}
-        owners = {row["service"]: slug(str(row["island"])) for row in table["services"]}
-        rows = [
-            (int(r["range_start"]), int(r["range_end"]), owners.get(r["service"], ""), float(r["share"]))
-            for r in table["routes"]
-            if r["phase"] == phase
-        ]
+        rows = _table_rows(tables[0], phase) if tables else []
     spans = {(start, end) for start, end, _, _ in rows}
     return {
         span: frozenset(island for start, end, island, share in rows if (start, end) == span and share > 0)
         for span in sorted(spans)
     }
+
+
+def _table_rows(text: str, phase: Phase) -> list[tuple[int, int, str, float]]:
+    """Range, slug of the island and share of each row; none where the checks of the table have something to tell."""
+    try:
+        table = json_document(text)
+        owners = {row["service"]: slug(str(row["island"])) for row in table["services"]}
+        return [
+            (int(r["range_start"]), int(r["range_end"]), owners.get(r["service"], ""), float(r["share"]))
+            for r in table["routes"]
+            if r["phase"] == phase
+        ]
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return []
 
 
 def _route_faults(found: _Strategy, pools: _Pools, ranges: Mapping[tuple[int, int], frozenset[str]]) -> Iterator[Fault]:

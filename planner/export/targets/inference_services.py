@@ -102,6 +102,7 @@ def _preset_arguments(role: Mapping[str, Any]) -> tuple[str, ...]:
         ("tensor-parallel-size", degrees.get("tensor", 1)),
         ("data-parallel-size", degrees.get("data", 1)),
         ("data-parallel-size-local", degrees.get("dataLocal", 1)),
+        *((("enable-expert-parallel", None),) if degrees.get("expert") else ()),
     )
 
 

@@ -41,6 +41,7 @@ from planner.export.pods import (
 from planner.export.routing import Endpoint
 from planner.export.scheduling import queue_labels
 from planner.export.seams import Deployment, Launch, Target
+from planner.export.services import http_port, island_service
 from planner.export.shared_files import shared_files
 from planner.export.summary import island_annotations
 from planner.export.targets.inference_services import (
@@ -245,16 +246,8 @@ def _flags(island: ServingIsland, launch: Launch) -> list[dict[str, str]]:
 
 
 def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": _service_name(island), "labels": labels(island, deployment)},
-        "spec": {
-            "type": "ClusterIP",
-            "selector": {NAME_LABEL: pair.name, **COMPONENT_LABELS, ROLE_LABEL: island.phase.value},
-            "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": SERVICE_PORT}],
-        },
-    }
+    selector = {NAME_LABEL: pair.name, **COMPONENT_LABELS, ROLE_LABEL: island.phase.value}
+    return island_service(_service_name(island), island, deployment, selector, http_port(SERVICE_PORT))
 
 
 KSERVE = Target(

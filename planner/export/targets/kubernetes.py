@@ -24,6 +24,7 @@ from planner.export.pods import (
 )
 from planner.export.routing import Endpoint
 from planner.export.seams import Deployment, Launch, Rendezvous, Target
+from planner.export.services import island_service, launch_ports
 from planner.export.shared_files import island_files, shared_files
 from planner.export.summary import island_annotations
 
@@ -87,16 +88,7 @@ def _deployment(island: ServingIsland, deployment: Deployment, launch: Launch) -
 
 
 def _service(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": island.name, "labels": labels(island, deployment)},
-        "spec": {
-            "type": "ClusterIP",
-            "selector": _selector(island, deployment),
-            "ports": [{"name": p.name, "port": p.number, "targetPort": p.name} for p in launch.ports],
-        },
-    }
+    return island_service(island.name, island, deployment, _selector(island, deployment), launch_ports(launch))
 
 
 def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:

@@ -39,6 +39,7 @@ from planner.export.pods import (
 from planner.export.routing import ROUTING_KEY, Endpoint, table_text
 from planner.export.scheduling import queue_labels
 from planner.export.seams import Deployment, Launch, PodCommand, Target
+from planner.export.services import http_port, island_service
 from planner.export.shared_files import option_files
 from planner.export.summary import island_annotations
 from planner.export.targets.lws import INDEX_LABEL, RENDEZVOUS, exclusive_annotation, packing_notes
@@ -265,16 +266,8 @@ def _words(pod: PodCommand, launch: Launch, island: ServingIsland) -> list[str]:
 
 def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     selector = {RELEASE_LABEL: pair.name, ROLE_LABEL: island.phase.value}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": _service_name(island), "labels": labels(island, deployment)},
-        "spec": {
-            "type": "ClusterIP",
-            "selector": selector | ({INDEX_LABEL: "0"} if _multinode(pair) else {}),
-            "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": SERVICE_PORT}],
-        },
-    }
+    selector |= {INDEX_LABEL: "0"} if _multinode(pair) else {}
+    return island_service(_service_name(island), island, deployment, selector, http_port(SERVICE_PORT))
 
 
 def _release_comments(deployment: Deployment) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.names import MAX_WORKLOAD_NAME
 from planner.export.packing import packing
-from planner.export.pods import check_gpus_told_apart, found_pod, labels, pod_template, workload_labels
+from planner.export.pods import check_gpus_told_apart, found_pod, pod_template, workload_labels
 from planner.export.routing import Endpoint
 from planner.export.seams import Deployment, Launch, Rendezvous, Target
+from planner.export.services import island_service, launch_ports
 from planner.export.shared_files import island_files, shared_files
 from planner.export.summary import island_annotations
 
@@ -97,19 +98,8 @@ def leader_worker_template(island: ServingIsland, deployment: Deployment, launch
 
 
 def _service(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": _service_name(island), "labels": labels(island, deployment)},
-        "spec": {
-            "type": "ClusterIP",
-            "selector": {
-                _SET_LABEL: island.name,
-                INDEX_LABEL: "0",
-            },
-            "ports": [{"name": p.name, "port": p.number, "targetPort": p.name} for p in launch.ports],
-        },
-    }
+    selector = {_SET_LABEL: island.name, INDEX_LABEL: "0"}
+    return island_service(_service_name(island), island, deployment, selector, launch_ports(launch))
 
 
 def _endpoint(island: ServingIsland, launch: Launch) -> Endpoint:

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from planner.domain import DeployedPlan
+from planner.export.documents import whole_number
 from planner.export.found import Fault, Manifest
 from planner.export.names import label_value
 from planner.export.pods import GPU_LABEL, GPU_RESOURCES
@@ -96,10 +96,6 @@ def _gpu_quotas(queue: Manifest, flavors: Mapping[str, Manifest]) -> Iterator[tu
         for index, flavor in enumerate(group["flavors"]):
             labels = flavors[flavor["name"]].labels if flavor["name"] in flavors else {}
             for position, resource in enumerate(flavor["resources"]):
-                if resource["name"] in GPU_RESOURCES.values() and _whole(resource["nominalQuota"]):
+                if resource["name"] in GPU_RESOURCES.values() and (count := whole_number(resource["nominalQuota"])):
                     where = f"spec.resourceGroups.{number}.flavors.{index}.resources.{position}.nominalQuota"
-                    yield where, labels.get(GPU_LABEL, ""), _whole(resource["nominalQuota"])
-
-
-def _whole(quota: Any) -> int:
-    return int(quota) if str(quota).isdecimal() else 0
+                    yield where, labels.get(GPU_LABEL, ""), count

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from planner.domain import DeployedPlan
+from planner.export.documents import whole_number, yaml_documents
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.names import MAX_WORKLOAD_NAME
 from planner.export.options import image_is_pinned
@@ -27,13 +26,12 @@ GROUP_SCRIPT = (
     'shift "$((all - n))"; exec "$@"'
 )
 _ROLES = ("prefill", "decode")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # both safe; libyaml's is ten times faster
 _LONGEST_NAME = MAX_WORKLOAD_NAME - len("-prefill")  # the chart names the group NAME-prefill
 
 
 def parse_yaml(text: str) -> Iterator[object]:
     """The documents of a file that holds no Kubernetes objects."""
-    yield from yaml.load_all(text, Loader=_LOADER)
+    yield from yaml_documents(text)
 
 
 def release_workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
@@ -75,7 +73,7 @@ def _pods(values: Mapping[str, Any], role: str, block: Mapping[str, Any]) -> Ite
 
 def _split(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The leader's words and the workers', as `GROUP_SCRIPT` tells them apart."""
-    count = int(words[0]) if words and words[0].isdecimal() else 0
+    count = whole_number(words[0]) if words else 0
     return words[1 : 1 + count], words[1 + count :]
 
 
@@ -119,7 +117,7 @@ def _role_faults(manifest: Manifest, role: str) -> Iterator[Fault]:
         return
     degrees = block["parallelism"]
     limits = block["containers"][0]["resources"]["limits"]
-    gpus = sum(int(limits[name]) for name in GPU_RESOURCES.values() if str(limits.get(name, "")).isdecimal())
+    gpus = sum(whole_number(limits.get(name, 0)) for name in GPU_RESOURCES.values())
     if degrees["tensor"] * degrees["dataLocal"] != gpus:
         got = f"{degrees['tensor']} x {degrees['dataLocal']}"
         yield manifest.fault(f"{role}.parallelism", f"tensor x dataLocal must be the {gpus} GPUs of a pod", got)

@@ -43,18 +43,28 @@ _DEVICES = {GPU_RESOURCES["NVIDIA"]: "CUDA_VISIBLE_DEVICES", GPU_RESOURCES["AMD"
 _RESOURCES = {variable: resource for resource, variable in _DEVICES.items()}
 _PORT_STRIDE = 128
 _MOST_SHARING = 256
-_KUBERNETES_ONLY = ("pod_resources", "topology_labels", "priority_class", "queue", "model_volume")
+_UNHEEDED = (
+    "cpus_per_gpu",
+    "memory_gib_per_gpu",
+    "shared_memory_gib",
+    "namespace",
+    "pod_resources",
+    "topology_labels",
+    "priority_class",
+    "queue",
+    "model_volume",
+)
+"""Options that only a cluster can heed."""
 
 
 def _manifests(deployment: Deployment, /) -> dict[str, str]:
     """One script an island, `NN-<island>.sh`, and `routing.json`.
 
     Raises:
-        ExportError: an option that only a cluster can heed, a GPU vendor without a known variable or image, more
+        ExportError: a GPU vendor without a known variable or image, more
             copies on shared hosts than there are ports, or pins that the ranks do not fit.
         InputError: a name that cannot stand in a script.
     """
-    _check_options(deployment)
     for island in deployment.islands:
         check_node_selector(island.gpu.name, island.gpu.node_selector)
     files: dict[str, str] = {}
@@ -67,15 +77,6 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
         files[file] = script_text(_comments(file, island, deployment, launches, hosts), script)
         endpoints.append(_endpoint(island, launches))
     return files | {ROUTING_KEY: table_text(deployment, endpoints)}
-
-
-def _check_options(deployment: Deployment) -> None:
-    given = [name for name in _KUBERNETES_ONLY if getattr(deployment.options, name)]
-    if given:
-        raise ExportError(
-            f"Target script: has no cluster that could heed {', '.join(given)}.",
-            hint="Leave those options out, or choose a target of Kubernetes objects.",
-        )
 
 
 def _shares_host(island: ServingIsland) -> bool:
@@ -252,7 +253,8 @@ def _branch_faults(manifest: Manifest) -> Iterator[Fault]:
     body = manifest.body
     found, roles = body["commands"], ("leader", "worker")[: min(2, body["ranks"])]
     alike = {f"*:{role}" for role in roles}
-    each = {f"{copy}:{role}" for copy in range(body["copies"]) for role in roles}
+    copies = min(body["copies"], len(found) + 1)  # of a number that somebody made up, no more than it takes to tell
+    each = {f"{copy}:{role}" for copy in range(copies) for role in roles}
     if set(found) not in (alike, each):
         told = f"must be {', '.join(sorted(alike))}, or one for each of {body['copies']} copies"
         yield manifest.fault("commands", told, ", ".join(found))
@@ -276,5 +278,5 @@ SCRIPT = Target(
     manifests=_manifests,
     kinds=(Kind(kind=KIND, schema="launch_script.json", files="*.sh", parse=_parsed, workloads=_workloads),),
     checks=(_faults,),
-    in_cluster=False,
+    unheeded=_UNHEEDED,
 )
