@@ -10,9 +10,9 @@
 
 The rate is 1 / max B. Islands that differ by a factor lose nothing in one pool; those whose factor changes with the
 length lose what they were told apart for, and gain that cells need not be shared out whole. So pools are merged in the
-order of their distance; at each number of pools cells move, then swap, as long as that lowers sum B^k, and are shaken
-up a few times. Of the numbers of pools near the best the largest wins: it keeps most of what the plan told apart.
-Local search: near the best, not proven.
+order of their distance. At each number of pools cells move, then swap, as long as that lowers sum B^k, and are shaken
+up a few times; with few pools a mixed-integer programme (`cell_programme`) looks for better ones. The most pools that
+come near what no pools can beat win: they keep most of what the plan told apart; where none does, the best.
 """
 
 import random
@@ -23,17 +23,24 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.assignment.cell_programme import least_busy, programmed_cells
+
 SHARPNESS = 24
 """k: high enough that the busiest pool decides, low enough that the others still count."""
 MOST_STEPS = 2_000
 BETTER = 1e-9
 NEAR = 0.01
-"""Time that more pools may cost."""
+"""Time above the bound that more pools may cost."""
+MOST_PROGRAMMED = 12
+"""Pools up to which the programme is asked."""
+MOST_PROGRAMMES = 4
+"""Numbers of pools for which it is asked; one takes a second or two."""
 SHAKES = 8
 SHAKEN = 4
 """Cells that are put anywhere at once."""
 
 Array = NDArray[np.float64]
+Cells = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +58,39 @@ def pool_cells(times: Sequence[Sequence[float]]) -> CellPools | None:
     Every island is in a pool, and every pool has something to do. The same times, the same answer.
     """
     work = np.asarray(times, dtype=float)
-    found: list[CellPools] = []
+    best, bound, asked = None, 0.0, 0
     for pools in _mergers(work):
-        cells = _first_cells(work, pools)
-        if cells is not None:
-            cells = _shaken(work, pools, _improved(work, pools, cells))
-            busy = _busy(work, pools, cells)
-            if busy.min() > 0:
-                found.append(
-                    CellPools(pools=tuple(map(tuple, pools)), cells=tuple(map(int, cells)), busy_s=float(busy.max()))
-                )
-    if not found:
+        first = _first_cells(work, pools)
+        if first is None:
+            continue
+        bound = bound or least_busy(work.tolist(), float(_busy(work, pools, first).max()))
+        cells = _shaken(work, pools, _improved(work, pools, first))
+        far = _busy(work, pools, cells).max() > bound * (1 + NEAR)
+        if far and 1 < len(pools) <= MOST_PROGRAMMED and asked < MOST_PROGRAMMES:
+            cells, asked = _programmed(work, pools, cells, bound), asked + 1
+        found = _record(work, pools, cells)
+        if found is not None and (best is None or found.busy_s < best.busy_s):
+            best = found
+        if best is not None and best.busy_s <= bound * (1 + NEAR):
+            break
+    return best
+
+
+def _programmed(work: Array, pools: Sequence[Sequence[int]], cells: Cells, bound: float) -> Cells:
+    """The programme's cells where they are better."""
+    programmed = programmed_cells(_alone(work, pools).tolist(), bound)
+    if programmed is None:
+        return cells
+    tried = np.asarray(programmed)
+    return tried if _busy(work, pools, tried).max() < _busy(work, pools, cells).max() else cells
+
+
+def _record(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> CellPools | None:
+    """None where a pool would have nothing to do."""
+    busy = _busy(work, pools, cells)
+    if not busy.min() > 0:
         return None
-    least = min(one.busy_s for one in found)
-    return next(one for one in found if one.busy_s <= least * (1 + NEAR))
+    return CellPools(pools=tuple(map(tuple, pools)), cells=tuple(map(int, cells)), busy_s=float(busy.max()))
 
 
 def busy_times(times: Sequence[Sequence[float]], pools: Sequence[Sequence[int]], cells: Sequence[int]) -> list[float]:
@@ -122,7 +148,7 @@ def _spread(times: Array) -> Array:
     return np.where(np.isinf(times).any(axis=0), inf, busy)
 
 
-def _first_cells(work: Array, pools: Sequence[Sequence[int]]) -> NDArray[np.int64] | None:
+def _first_cells(work: Array, pools: Sequence[Sequence[int]]) -> Cells | None:
     """Cells that few pools can take first, then the largest, each to the pool that is then least busy."""
     alone = _alone(work, pools)
     able = np.isfinite(alone)
@@ -137,11 +163,11 @@ def _first_cells(work: Array, pools: Sequence[Sequence[int]]) -> NDArray[np.int6
     return cells
 
 
-def _busy(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> Array:
+def _busy(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Array:
     return np.array([float(_spread(work[list(pool)][:, cells == p].sum(axis=1))) for p, pool in enumerate(pools)])
 
 
-def _improved(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> NDArray[np.int64]:
+def _improved(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Cells:
     """The best move, or where none helps the best swap, until neither does."""
     for _ in range(MOST_STEPS):
         step = _best_move(work, pools, cells) or _best_swap(work, pools, cells)
@@ -152,7 +178,7 @@ def _improved(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int
     return cells
 
 
-def _shaken(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> NDArray[np.int64]:
+def _shaken(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Cells:
     """The best of some local optima, each from the best so far with a few cells put anywhere."""
     able = np.isfinite(_alone(work, pools))
     chance = random.Random(0)  # noqa: S311  # the same times, the same answer
@@ -171,7 +197,7 @@ def _shaken(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64
 Step = list[tuple[int, int]]
 
 
-def _best_move(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> Step | None:
+def _best_move(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Step | None:
     busy, sums = _busy(work, pools, cells), _sums(work, pools, cells)
     top = busy.max()
     powers = (busy / top) ** SHARPNESS
@@ -193,7 +219,7 @@ def _best_move(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.in
     return step
 
 
-def _best_swap(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> Step | None:
+def _best_swap(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Step | None:
     busy, sums = _busy(work, pools, cells), _sums(work, pools, cells)
     top = busy.max()
     powers = (busy / top) ** SHARPNESS
@@ -212,14 +238,12 @@ def _best_swap(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.in
     return step
 
 
-def _swapped(
-    work: Array, pool: Sequence[int], sums: Array, out: NDArray[np.int64], into: NDArray[np.int64], top: float
-) -> Array:
+def _swapped(work: Array, pool: Sequence[int], sums: Array, out: Cells, into: Cells, top: float) -> Array:
     """(B / top)^k of a pool that gives a cell of `out` for one of `into`; shape (out, into)."""
     mine = work[list(pool)]
     rest = np.clip(sums[:, None] - mine[:, out], 0, None)[:, :, None] + mine[:, into][:, None, :]
     return (_spread(rest) / top) ** SHARPNESS
 
 
-def _sums(work: Array, pools: Sequence[Sequence[int]], cells: NDArray[np.int64]) -> list[Array]:
+def _sums(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> list[Array]:
     return [work[list(pool)][:, cells == p].sum(axis=1) for p, pool in enumerate(pools)]

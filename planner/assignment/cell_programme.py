@@ -1,0 +1,68 @@
+"""Cells to pools as a mixed-integer programme, and the bound that no pools can beat.
+
+| symbol | meaning | unit |
+|---|---|---|
+| a[p, c] | busy time of pool p with cell c alone | s |
+| z[p, c] | whether pool p takes cell c (in the bound: a share, of islands instead of pools) | 1 |
+| T | time of the busiest | s |
+
+minimise T     take_<c>  sum_p z = 1     busy_<p>  sum_c a z <= T
+
+Times are divided by the size of the answer that is looked for, so that the solver's tolerances mean what they say.
+Times of a pool do not quite add up (see `cell_pools`), so the answer is judged there again. The search ends by its gap
+or after so many nodes, never by the clock: the same times give the same cells.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from math import isfinite
+
+import pulp
+
+from planner.assignment.solver import solve
+from planner.domain import AssignmentSettings
+
+GAP = 0.003
+MOST_NODES = 1_000
+SURE = 0.5
+
+
+def least_busy(times: Sequence[Sequence[float]], scale: float) -> float:
+    """T where every cell may be shared out among all islands (s): no pools and cells are better. `scale`: s."""
+    model, _ = _programme(times, scale, whole=False)
+    solve(model, AssignmentSettings())
+    return float(pulp.value(model.objective)) * scale
+
+
+def programmed_cells(alone: Sequence[Sequence[float]], scale: float) -> tuple[int, ...] | None:
+    """The pool of each cell, near the least T (`scale`: s); None where so many nodes find none, or HiGHS is missing."""
+    model, taken = _programme(alone, scale, whole=True)
+    solver = pulp.HiGHS(msg=False, gapRel=GAP, threads=1, mip_max_nodes=MOST_NODES)
+    if not solver.available():
+        return None
+    with suppress(KeyError):  # PuLP has no word for HiGHS's limit of nodes; the best so far is read by then
+        model.solve(solver)
+    owners: dict[int, int] = {c: p for (p, c), v in taken.items() if (v.varValue or 0.0) > SURE}
+    cells = range(len(alone[0]))
+    return tuple(owners[c] for c in cells) if all(c in owners for c in cells) else None
+
+
+def _programme(
+    times: Sequence[Sequence[float]], scale: float, *, whole: bool
+) -> tuple[pulp.LpProblem, dict[tuple[int, int], pulp.LpVariable]]:
+    model = pulp.LpProblem("cells", pulp.LpMinimize)
+    busiest = pulp.LpVariable("busiest", lowBound=0)
+    kind = pulp.LpBinary if whole else pulp.LpContinuous
+    taken = {
+        (p, c): pulp.LpVariable(f"take_{p}_{c}", lowBound=0, upBound=1, cat=kind)
+        for p, row in enumerate(times)
+        for c, seconds in enumerate(row)
+        if isfinite(seconds)
+    }
+    model.setObjective(1 * busiest)
+    for c in range(len(times[0])):
+        model += pulp.lpSum(v for (_, of), v in taken.items() if of == c) == 1, f"take_{c}"
+    for p, row in enumerate(times):
+        busy = pulp.LpAffineExpression([(v, row[c] / scale) for (of, c), v in taken.items() if of == p])
+        model += busy - busiest <= 0, f"busy_{p}"
+    return model, taken
