@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from types import TracebackType
@@ -42,11 +42,15 @@ def _wait_for_parent() -> None:
 
 
 class Workers:
-    """Processes that answer tasks in order. One that dies takes no other task with it."""
+    """Processes that answer tasks in order. One that dies takes no other task with it.
+
+    Each process is an executor of its own and holds one task at a time: who died with a process is known, and no task
+    is handed to an executor that is just finding out that it broke (before Python 3.12 it may then hang, or raise).
+    """
 
     def __init__(self, count: int) -> None:
-        self._count = count
-        self._pool = self._opened()
+        self._idle = [_opened() for _ in range(count)]
+        self._busy: dict[Future[Any], ProcessPoolExecutor] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -54,63 +58,66 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def _opened(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            max_workers=self._count,
-            mp_context=multiprocessing.get_context("spawn"),  # a forked torch may hang on its own threads
-            initializer=end_with_parent,
-        )
+        for executor in (*self._idle, *self._busy.values()):
+            executor.shutdown(cancel_futures=True)
 
     def run(
         self, function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]
     ) -> Iterator[Answer | BrokenProcessPool]:
-        """`function` of each task's arguments, in order; the error itself for a task that its process did not survive.
+        """`function` of each task's arguments, in order; the error itself for a task that no process survived, twice.
 
         An exception of `function` is raised here.
         """
-        waiting = self._submitted(function, tasks)
-        try:
-            for place, task in enumerate(tasks):
-                try:
-                    yield waiting[place].result()
-                except BrokenProcessPool:
-                    yield self._once_more(function, task)
-                    for later in range(place + 1, len(tasks)):
-                        if not _answered(waiting[later]):
-                            (waiting[later],) = self._submitted(function, [tasks[later]])
-        finally:
-            for future in waiting:
-                future.cancel()
-
-    def _once_more(self, function: Callable[..., Answer], task: tuple[Any, ...]) -> Answer | BrokenProcessPool:
-        """Whoever broke the pool, this task now has it to itself."""
-        self._reopen()
-        (alone,) = self._submitted(function, [task])
-        try:
-            return alone.result()
-        except BrokenProcessPool as error:
-            self._reopen()
-            return error
-
-    def _reopen(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = self._opened()
-
-    def _submitted(self, function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> list[Future[Answer]]:
-        with deaf_to_interrupts():  # the pool starts its processes when it is first asked
-            return [self._submit(function, task) for task in tasks]
+        while self._busy:  # what an earlier run left behind when it was cut short
+            self._next_ended()
+        waiting = [(place, 0) for place in reversed(range(len(tasks)))]
+        running: dict[Future[Answer], tuple[int, int]] = {}
+        ended: dict[int, Future[Answer]] = {}
+        for wanted in range(len(tasks)):
+            while wanted not in ended:
+                while waiting and self._idle:
+                    place, deaths = waiting.pop()
+                    running[self._submit(function, tasks[place])] = (place, deaths)
+                for future in self._next_ended():
+                    place, deaths = running.pop(future)
+                    if _died(future) and not deaths:  # it may have been killed for what others did
+                        waiting.append((place, deaths + 1))
+                    else:
+                        ended[place] = future
+            future = ended.pop(wanted)
+            error = future.exception()
+            yield error if isinstance(error, BrokenProcessPool) else future.result()
 
     def _submit(self, function: Callable[..., Answer], task: tuple[Any, ...]) -> Future[Answer]:
-        """A pool that broke meanwhile (by an earlier task of the same batch) is told as the future's error."""
-        try:
-            return self._pool.submit(function, *task)
-        except BrokenProcessPool as error:
-            future: Future[Answer] = Future()
-            future.set_exception(error)
-            return future
+        with deaf_to_interrupts():  # the executor starts its process when it is first asked
+            executor = self._idle.pop()
+            try:
+                future = executor.submit(function, *task)
+            except BrokenProcessPool as error:  # its process died with nothing to do
+                future = Future()
+                future.set_exception(error)
+            self._busy[future] = executor
+        return future
+
+    def _next_ended(self) -> set[Future[Any]]:
+        """Wait for the next futures to end; their processes, or new ones for the dead, are idle again."""
+        ended, _ = wait(self._busy, return_when=FIRST_COMPLETED)
+        for future in ended:
+            executor = self._busy.pop(future)
+            if _died(future):
+                executor.shutdown(wait=False)
+                executor = _opened()
+            self._idle.append(executor)
+        return ended
 
 
-def _answered(future: Future[Answer]) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
+def _opened() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        max_workers=1,
+        mp_context=multiprocessing.get_context("spawn"),  # a forked torch may hang on its own threads
+        initializer=end_with_parent,
+    )
+
+
+def _died(future: Future[Any]) -> bool:
+    return isinstance(future.exception(), BrokenProcessPool)

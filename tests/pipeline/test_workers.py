@@ -1,13 +1,15 @@
 """Worker processes that die: each task is answered, and the search goes on."""
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 import pytest
 from pipeline_scenarios import small
-from worker_tasks import answer
+from worker_tasks import answer, answer_the_second_time
 
 from planner import judging
 from planner.domain import Evaluation, IslandClass, Layout, PerformanceTable
@@ -88,17 +90,33 @@ def test_an_evaluation_that_raises_is_recorded_with_its_reason(
     assert all(one.error.startswith("AttributeError") and "settings" in one.error for one in found)
 
 
-def test_a_pool_that_broke_between_two_tasks_of_a_batch_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The death of a worker may be noticed while later tasks are still being handed over."""
+def test_a_worker_that_dies_with_nothing_to_do_is_replaced() -> None:
     with Workers(2) as workers:
-        submit, seen = workers._pool.submit, []
+        before = set(multiprocessing.active_children())
+        assert list(workers.run(answer, [(k, "slow") for k in range(2)])) == [0, 1]
+        for child in set(multiprocessing.active_children()) - before:
+            child.kill()
+            child.join()
+        assert list(workers.run(answer, [(k, "well") for k in range(5)])) == [0, 1, 4, 9, 16]
 
-        def broken_after_two(*task: object) -> object:
-            seen.append(task)
-            if len(seen) > 2:
-                raise BrokenProcessPool("a child process terminated abruptly")
-            return submit(*task)
 
-        monkeypatch.setattr(workers._pool, "submit", broken_after_two)
-        tasks = [(k, "well") for k in range(5)]
-        assert list(workers.run(answer, tasks)) == [answer(*task) for task in tasks]
+def test_a_run_that_was_left_early_leaves_nothing_to_the_next() -> None:
+    with Workers(2) as workers:
+        for found in workers.run(answer, [(0, "well"), (1, "slow"), (2, "exit"), (3, "slow")]):
+            assert found == 0
+            break
+        assert list(workers.run(answer, [(k, "well") for k in range(3)])) == [0, 1, 4]
+
+
+def test_a_task_that_outlives_its_first_death_is_answered(tmp_path: Path) -> None:
+    """A process killed from outside, for want of memory say, costs its task a second try, not its answer."""
+    with Workers(2) as workers:
+        tasks = [(k, str(tmp_path / str(k))) for k in range(4)]
+        assert list(workers.run(answer_the_second_time, tasks)) == [0, 1, 4, 9]
+
+
+def test_deaths_while_tasks_are_handed_over_stop_nothing(workers: Workers) -> None:
+    """Deaths at every moment of the handing over: none raises, none hangs, each is told as what it is."""
+    hows = ["kill", "well", "exit", "well", "well", "kill"] * 4
+    found = list(workers.run(answer, list(enumerate(hows))))
+    assert [isinstance(one, BrokenProcessPool) for one in found] == [how != "well" for how in hows]

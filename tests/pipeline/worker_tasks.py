@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 
 def answer(number: int, how: str) -> int:
@@ -17,3 +18,11 @@ def answer(number: int, how: str) -> int:
         case "raise":
             raise ValueError("made up")
     return number * number
+
+
+def answer_the_second_time(number: int, mark: str) -> int:
+    """The first process that takes up the task is killed; the mark tells the second that it is not the first."""
+    if not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return answer(number, "well")
