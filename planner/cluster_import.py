@@ -18,8 +18,8 @@ from planner.files.kubectl_times import parse_time
 from planner.files.node_resource_topologies import read_node_resource_topologies
 from planner.files.sections import NAME_PATTERN
 from planner.placement import flextopo
-from planner.placement.imported_nodes import NO_TYPE_SPEC, JoinRules, join_node
-from planner.placement.imported_pods import (
+from planner.placement.clusters.imported_nodes import NO_TYPE_SPEC, JoinRules, join_node
+from planner.placement.clusters.imported_pods import (
     Claims,
     Notes,
     claims_of,

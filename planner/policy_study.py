@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from planner.domain import OnlineRun, PowerFormula, PowerTable, Semantics, TraceNode, TracePod, allows
 from planner.errors import InputError, SolverError
-from planner.placement.arrivals import INFLATION, draw_arrivals, draw_tie_order
-from planner.placement.online import simulate
-from planner.placement.policies import PolicyMix
+from planner.placement.online.arrivals import INFLATION, draw_arrivals, draw_tie_order
+from planner.placement.online.policies import PolicyMix
+from planner.placement.online.simulation import simulate
 from planner.placement.power_model import OPENB_POWER
 from planner.placement.typical_pods import target_workload
 from planner.processes import Workers

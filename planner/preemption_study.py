@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from planner.domain import VictimMethod
 from planner.domain.scale_up import HitCount, InitialPlacement, ScaleUpSettings, SourcingLatency
 from planner.errors import InputError
-from planner.placement.scale_up import CycleKey, run_cycle
-from planner.placement.scale_up_latency import sourcing_latencies
+from planner.placement.scale_up import CycleKey, run_cycle, sourcing_latencies
 
 MOST_NODES = 100_000
 MOST_CYCLES, MOST_SCALE_UPS, MOST_REPETITIONS = 100_000, 100_000, 100_000

@@ -12,7 +12,7 @@ from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain import Cluster, Fragmentation
-    from planner.placement.synthetic import NodeType
+    from planner.placement.clusters.synthetic import NodeType
 
 DEFAULT_SHARES = ("H200=0.4", "H800=0.3", "H20=0.3")
 
@@ -46,7 +46,7 @@ def synth_command(
 ) -> None:
     """Make up a cluster like Alibaba's ASI: homogeneous switches, a mix of tasks, filled and churned."""
     from planner import files
-    from planner.placement.synthetic import Fit, synthesize
+    from planner.placement.clusters.synthetic import Fit, synthesize
 
     if fit not in list(Fit):
         raise InputError(f"--fit: must be best or random, came {fit!r}.", hint="Choose one of the two.")
@@ -68,7 +68,7 @@ def synth_command(
 
 def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[NodeType]":
     from planner import files
-    from planner.placement.synthetic import NodeType
+    from planner.placement.clusters.synthetic import NodeType
 
     found = []
     for text in texts:

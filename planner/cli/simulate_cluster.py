@@ -77,7 +77,7 @@ def command(
 ) -> None:
     """Pods arrive one by one, each is placed at once or fails: allocation, fragmentation and power of policies."""
     from planner import files
-    from planner.placement.policies import parse_policy
+    from planner.placement.online.policies import parse_policy
     from planner.policy_study import PolicyStudy, run_study
 
     _refuse_clashes(out, arrivals, inflate, decisions=decisions)

@@ -51,7 +51,7 @@ def _require_watts(path: Path, nodes: "Sequence[TraceNode]", power: "PowerTable"
 def arrivals_of(path: Path | None, pods: "Sequence[TracePod]") -> "tuple[TracePod, ...] | None":
     """Pods in the order of a file with a column `pod`; None without a file."""
     from planner.files.openb_traces import read_order
-    from planner.placement.arrivals import arrivals_in_order
+    from planner.placement.online.arrivals import arrivals_in_order
 
     return None if path is None else _told(path, lambda: arrivals_in_order(pods, read_order(path, "pod")))
 

@@ -102,7 +102,7 @@ def command(
 
 def counts_of(parts: str, scale_ups: int) -> tuple[tuple[str, int], ...]:
     """Scale-ups of B and C: `25:25` of 50. InputError: other words, or nothing to share."""
-    from planner.placement.scale_up_workloads import SCALED_UP
+    from planner.placement.scale_up.workloads import SCALED_UP
 
     words = [word.strip() for word in parts.split(":")]
     numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 6]

@@ -53,9 +53,9 @@ def command(
     from planner import files
     from planner.domain import QueueSettings
     from planner.files.online_tables import QUEUE_FILE, queue_csv
-    from planner.placement.arrivals import draw_tie_order
-    from planner.placement.departures import lengthened, simulate_departures
-    from planner.placement.policies import parse_policy
+    from planner.placement.online.arrivals import draw_tie_order
+    from planner.placement.online.departures import lengthened, simulate_departures
+    from planner.placement.online.policies import parse_policy
     from planner.placement.typical_pods import target_workload
     from planner.policy_study import too_large
 

@@ -5,18 +5,19 @@ under an online policy) and `simulate_departures` (with pods that leave, and a q
 from outside; `synthesize` makes clusters up.
 """
 
-from planner.placement.arrivals import arrivals_in_order, draw_arrivals, draw_tie_order
-from planner.placement.departures import lengthened, simulate_departures
-from planner.placement.fleet import Fleet
-from planner.placement.online import simulate
-from planner.placement.placer import place
-from planner.placement.policies import parse_policy
+from planner.placement.clusters import DEFAULT_TYPES, Fit, NodeType, TaskMix, synthesize
+from planner.placement.islands import EvictionTerms, Fleet, place, violations
+from planner.placement.online import (
+    arrivals_in_order,
+    draw_arrivals,
+    draw_tie_order,
+    lengthened,
+    parse_policy,
+    simulate,
+    simulate_departures,
+)
 from planner.placement.power_model import OPENB_POWER, with_gpu_specs
-from planner.placement.synthetic import DEFAULT_TYPES, Fit, NodeType, synthesize
-from planner.placement.synthetic_pods import TaskMix
 from planner.placement.typical_pods import target_workload
-from planner.placement.validation import violations
-from planner.placement.victim_validation import EvictionTerms
 
 __all__ = [
     "DEFAULT_TYPES",

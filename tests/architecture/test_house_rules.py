@@ -66,7 +66,7 @@ MAY_IMPORT = {
 
 # library -> the folders and files that may import it
 OWNERS = {
-    "pulp": ("planner/assignment/", "planner/placement/joint_switches.py"),
+    "pulp": ("planner/assignment/", "planner/placement/islands/joint_switches.py"),
     "networkx": ("planner/placement/flextopo.py",),
     "highspy": ("planner/assignment/",),
     "ax": ("planner/search/experiment.py",),

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from planner.domain import TraceNode, TracePod
-from planner.placement.arrivals import draw_arrivals, draw_tie_order
-from planner.placement.online import simulate
-from planner.placement.policies import parse_policy
+from planner.placement.online.arrivals import draw_arrivals, draw_tie_order
+from planner.placement.online.policies import parse_policy
+from planner.placement.online.simulation import simulate
 from planner.placement.typical_pods import target_workload
 
 pytestmark = pytest.mark.bench

@@ -7,7 +7,7 @@ from command_line import Command
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
 from planner.files import load_cluster
-from planner.placement.synthetic import PRODUCT_LABEL
+from planner.placement.clusters.synthetic import PRODUCT_LABEL
 
 
 @pytest.fixture

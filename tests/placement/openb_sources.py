@@ -8,7 +8,7 @@ import pytest
 
 from planner.domain import TraceNode, TracePod, TypicalPod
 from planner.files.openb_traces import read_order, read_trace_nodes, read_trace_pods
-from planner.placement.arrivals import arrivals_in_order
+from planner.placement.online.arrivals import arrivals_in_order
 from planner.placement.typical_pods import target_workload
 
 SHARED = Path(__file__).parents[3] / "shared"

@@ -8,9 +8,9 @@ from openb_sources import arrivals, needs_openb, nodes, tie_order, workload
 from test_online import nodes_of, pods_of
 
 from planner.domain import OnlineMetrics, Semantics
-from planner.placement.adaptive_mix import BY_LOAD, AlphaByLoad
-from planner.placement.online import simulate
-from planner.placement.policies import parse_policy
+from planner.placement.online.adaptive_mix import BY_LOAD, AlphaByLoad
+from planner.placement.online.policies import parse_policy
+from planner.placement.online.simulation import simulate
 from planner.placement.typical_pods import target_workload
 
 FIXED = ("pwr:0.05+fgd:0.95", "pwr:0.1+fgd:0.9", "pwr:0.2+fgd:0.8", "pwr:0.3+fgd:0.7", "pwr:0.5+fgd:0.5", "pwr")

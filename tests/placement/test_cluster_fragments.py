@@ -6,7 +6,7 @@ import pytest
 
 from planner.domain import Cluster, ClusterNode, NodeGpu, NumaNode, Pod, TypicalPod
 from planner.placement.cluster_fragments import REQUESTS, fragments_now, workload_of
-from planner.placement.synthetic import synthesize
+from planner.placement.clusters.synthetic import synthesize
 
 
 def node(name: str, gpus: int = 8, cpus: float = 64.0) -> ClusterNode:

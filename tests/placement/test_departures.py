@@ -13,9 +13,9 @@ from test_online import nodes_of, pods_of
 
 from planner.domain import DepartureRun, Outcome, QueueSettings, Semantics, TraceNode, TracePod
 from planner.errors import InputError
-from planner.placement.departures import lengthened, simulate_departures
-from planner.placement.online import prepare, simulate
-from planner.placement.policies import NAMES, parse_policy
+from planner.placement.online.departures import lengthened, simulate_departures
+from planner.placement.online.policies import NAMES, parse_policy
+from planner.placement.online.simulation import prepare, simulate
 from planner.placement.power_model import OPENB_POWER
 from planner.placement.typical_pods import target_workload
 

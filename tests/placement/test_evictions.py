@@ -38,7 +38,7 @@ from planner.domain import (
     Qos,
 )
 from planner.placement import EvictionTerms, place, violations
-from planner.placement.synthetic import Fit, synthesize
+from planner.placement.clusters.synthetic import Fit, synthesize
 
 NO_TOPOLOGY = PlacementWeights(topology=0.0, preemption=0.0)
 """Ways to place an island then differ in their price alone."""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from test_switches import spreads
 
 from planner.errors import SolverError
-from planner.placement.joint_switches import allocate_jointly
-from planner.placement.switches import entropy
+from planner.placement.islands.joint_switches import allocate_jointly
+from planner.placement.islands.switches import entropy
 
 Instance = tuple[tuple[int, ...], tuple[int, ...]]
 

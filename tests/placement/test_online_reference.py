@@ -11,11 +11,11 @@ from openb_sources import GOLDENS, POINTS, arrivals, golden, needs_openb, nodes,
 
 from planner.domain import OnlineMetrics, OnlineRun, PowerFormula, Semantics, TraceNode, TracePod, TypicalPod
 from planner.placement.fragmentation import TargetWorkload, node_fragments
-from planner.placement.gradient_policies import FragmentationGradientDescent, PowerAware
 from planner.placement.node_states import NodeState, PodClasses
-from planner.placement.online import simulate
-from planner.placement.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
-from planner.placement.policies import parse_policy
+from planner.placement.online.gradient_policies import FragmentationGradientDescent, PowerAware
+from planner.placement.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
+from planner.placement.online.policies import parse_policy
+from planner.placement.online.simulation import simulate
 from planner.placement.power_model import OPENB_POWER, NodePower
 
 pytestmark = needs_openb

@@ -10,7 +10,7 @@ from brute_force import feasible, placements
 from placed_records import cluster_of, node, placement_of
 
 from planner.domain import Cluster, Phase, PlacedPart, PlacementDemand, Pod, Qos, Taint, require_sound
-from planner.placement.validation import violations
+from planner.placement.islands.validation import violations
 
 
 def demand(island: str, tp: int, *, groups: int = 1, replicas: int = 1, **changes: object) -> PlacementDemand:

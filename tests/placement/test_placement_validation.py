@@ -20,7 +20,7 @@ from planner.domain import (
     Victim,
     require_sound,
 )
-from planner.placement.validation import fewest, violations
+from planner.placement.islands.validation import fewest, violations
 
 CORES = 16
 

@@ -21,8 +21,8 @@ from planner.domain import (
 )
 from planner.errors import InputError
 from planner.placement import Fleet, place
-from planner.placement.synthetic import Fit, synthesize
-from planner.placement.validation import violations
+from planner.placement.clusters.synthetic import Fit, synthesize
+from planner.placement.islands.validation import violations
 
 SETTINGS = PlacementSettings()
 SHAPES = ({"numas": 2, "gpus": 4}, {"numas": 4, "gpus": 2}, {"numas": 8, "gpus": 1})

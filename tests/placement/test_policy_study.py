@@ -9,9 +9,9 @@ from test_online import nodes_of, pods_of
 from planner.domain import OnlineMetrics, OnlineRun, Semantics
 from planner.domain.policy_means import mean_metrics, savings
 from planner.errors import InputError
-from planner.placement.arrivals import draw_arrivals, draw_tie_order
-from planner.placement.online import simulate
-from planner.placement.policies import parse_policy
+from planner.placement.online.arrivals import draw_arrivals, draw_tie_order
+from planner.placement.online.policies import parse_policy
+from planner.placement.online.simulation import simulate
 from planner.placement.typical_pods import target_workload
 from planner.policy_study import PolicyStudy, RunsDone, run_study, too_large
 

@@ -8,8 +8,8 @@ from test_placer import demand, random_islands
 from planner.domain import PlacementSettings, Pod, Qos
 from planner.errors import InputError
 from planner.placement import place
-from planner.placement.synthetic import synthesize
-from planner.placement.validation import violations
+from planner.placement.clusters.synthetic import synthesize
+from planner.placement.islands.validation import violations
 
 WATTS = {"H20": (100.0, 500.0), "H200": (100.0, 700.0), "H800": (75.0, 400.0)}
 

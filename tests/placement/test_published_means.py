@@ -15,7 +15,7 @@ from openb_sources import golden, needs_openb, nodes, pods
 
 from planner.domain import OnlineRun
 from planner.domain.policy_means import MeanMetrics, mean_metrics
-from planner.placement.policies import parse_policy
+from planner.placement.online.policies import parse_policy
 from planner.policy_study import PolicyStudy, run_study
 
 pytestmark = needs_openb

@@ -21,9 +21,9 @@ from planner.domain.scale_up import (
     VictimTie,
 )
 from planner.errors import InputError
-from planner.placement.scale_up import CycleKey, enter, run_cycle
-from planner.placement.scale_up_states import preemptor
-from planner.placement.scale_up_workloads import GPUS, TABLE_3, instances, workload
+from planner.placement.scale_up.cycles import CycleKey, enter, run_cycle
+from planner.placement.scale_up.states import preemptor
+from planner.placement.scale_up.workloads import GPUS, TABLE_3, instances, workload
 from planner.placement.victims import Machines, best_victims
 from planner.preemption_study import PreemptionStudy, counted_methods, hit_counts, latencies, left_out, timed_methods
 

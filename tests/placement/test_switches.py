@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.placement.switches import SwitchPool, allocate, entropy
+from planner.placement.islands.switches import SwitchPool, allocate, entropy
 
 READINGS = Path(__file__).parents[3] / "shared" / "goldens" / "placement" / "entropy_readings.csv"
 

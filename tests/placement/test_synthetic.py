@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from planner.domain import Cluster, PodClass, require_sound
 from planner.errors import InputError
-from planner.placement.synthetic import DEFAULT_TYPES, Fit, NodeType, synthesize
-from planner.placement.synthetic_pods import TaskMix
+from planner.placement.clusters.synthetic import DEFAULT_TYPES, Fit, NodeType, synthesize
+from planner.placement.clusters.synthetic_pods import TaskMix
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from planner.domain import PlacementDemand, PlacementSettings, Shortfall
 from planner.errors import InputError
-from planner.placement.fleet import Occupancy
-from planner.placement.islands import largest_first
-from planner.placement.shortfalls import counted
-from planner.placement.sites import Site
-from planner.placement.states import Watts, watts_of
+from planner.placement.islands.filling import largest_first
+from planner.placement.islands.fleet import Occupancy
+from planner.placement.islands.shortfalls import counted
+from planner.placement.islands.sites import Site
+from planner.placement.islands.states import Watts, watts_of
 
 ROUNDING_W = 1e-6
 

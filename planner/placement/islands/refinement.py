@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.domain import PlacementWeights
-from planner.placement.exact import choices
-from planner.placement.fleet import Occupancy
-from planner.placement.scoring import score_of, terms_of
-from planner.placement.sites import Held, Site, ask_of
+from planner.placement.islands.exact import choices
+from planner.placement.islands.fleet import Occupancy
+from planner.placement.islands.scoring import score_of, terms_of
+from planner.placement.islands.sites import Held, Site, ask_of
 
 MOST_GROUPS = 24
 MOST_NODES = 16

@@ -14,8 +14,8 @@ from itertools import product
 from math import prod
 
 from planner.domain import Pod
-from planner.placement.eviction_prices import Price, plus
-from planner.placement.fleet import Ask, Left
+from planner.placement.islands.eviction_prices import Price, plus
+from planner.placement.islands.fleet import Ask, Left
 from planner.placement.shapes import Shape
 
 MOST_SETS = 512

@@ -20,10 +20,9 @@ from planner.domain import (
     Victim,
 )
 from planner.errors import InputError
-from planner.placement.eviction_order import Eviction, gains, in_order
-from planner.placement.exact import best_of_all
-from planner.placement.fleet import Ask, Fleet, Occupancy
-from planner.placement.islands import (
+from planner.placement.islands.eviction_order import Eviction, gains, in_order
+from planner.placement.islands.exact import best_of_all
+from planner.placement.islands.filling import (
     Level,
     capacities,
     fill,
@@ -33,16 +32,17 @@ from planner.placement.islands import (
     preference,
     shares_of,
 )
-from planner.placement.joint_switches import allocate_jointly
-from planner.placement.parts import parts_of, record_of
-from planner.placement.power_cap import require_watts, within_cap
-from planner.placement.preemption import Evictions, evicted_for
-from planner.placement.refinement import refine
-from planner.placement.scoring import score_of, terms_of
-from planner.placement.shortfalls import shortfalls_of
-from planner.placement.sites import Site, under_switches
-from planner.placement.states import Watts, state_of
-from planner.placement.switches import entropy
+from planner.placement.islands.fleet import Ask, Fleet, Occupancy
+from planner.placement.islands.joint_switches import allocate_jointly
+from planner.placement.islands.parts import parts_of, record_of
+from planner.placement.islands.power_cap import require_watts, within_cap
+from planner.placement.islands.preemption import Evictions, evicted_for
+from planner.placement.islands.refinement import refine
+from planner.placement.islands.scoring import score_of, terms_of
+from planner.placement.islands.shortfalls import shortfalls_of
+from planner.placement.islands.sites import Site, under_switches
+from planner.placement.islands.states import Watts, state_of
+from planner.placement.islands.switches import entropy
 
 ROUNDS = 3
 MOST_EXCHANGED = 10_000

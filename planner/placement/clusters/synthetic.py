@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.domain import Cluster, ClusterNode, Nic, NodeGpu, NumaNode, Pod
 from planner.errors import InputError
-from planner.placement.synthetic_pods import LEAST_CPUS, POOLS, TaskMix, fill
+from planner.placement.clusters.synthetic_pods import LEAST_CPUS, POOLS, TaskMix, fill
 
 SOCKETS = 2
 PRODUCT_LABEL = "nvidia.com/gpu.product"

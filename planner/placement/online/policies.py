@@ -14,8 +14,8 @@ import numpy as np
 
 from planner.domain import TracePod
 from planner.errors import InputError
-from planner.placement.adaptive_mix import ADAPTIVE, BY_LOAD, AlphaByLoad
 from planner.placement.node_states import NodeState, Reals, best_fit, fitting_gpus
+from planner.placement.online.adaptive_mix import ADAPTIVE, BY_LOAD, AlphaByLoad
 
 NAMES = ("random", "dotprod", "gpuclustering", "gpupacking", "bestfit", "fgd", "pwr")
 THOUSANDTHS = 1000

@@ -13,8 +13,8 @@ from planner.domain.scale_up import (
     ScaleUpSettings,
     ScaleUpWorkload,
 )
-from planner.placement.scale_up_states import OLDEST_S, initial_machines, node_of, preemptor, standard
-from planner.placement.scale_up_workloads import workload
+from planner.placement.scale_up.states import OLDEST_S, initial_machines, node_of, preemptor, standard
+from planner.placement.scale_up.workloads import workload
 from planner.placement.victims import best_victims
 from planner.placement.victims.machines import Machines
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import EvictionRule, PlacementDemand, PlacementSettings, Pod
-from planner.placement.eviction_curves import Curve, Held, Step, joined, least, node_curve, whole_units
-from planner.placement.eviction_limits import Allowance, Excess
-from planner.placement.eviction_order import Eviction, gains, pods_in_order
-from planner.placement.eviction_prices import Price, may_go, prices_of
-from planner.placement.fleet import Ask, Left, Occupancy
-from planner.placement.islands import asks_of, hold_group, largest_first
-from planner.placement.scoring import island_topology
-from planner.placement.sites import Site
+from planner.placement.islands.eviction_curves import Curve, Held, Step, joined, least, node_curve, whole_units
+from planner.placement.islands.eviction_limits import Allowance, Excess
+from planner.placement.islands.eviction_order import Eviction, gains, pods_in_order
+from planner.placement.islands.eviction_prices import Price, may_go, prices_of
+from planner.placement.islands.filling import asks_of, hold_group, largest_first
+from planner.placement.islands.fleet import Ask, Left, Occupancy
+from planner.placement.islands.scoring import island_topology
+from planner.placement.islands.sites import Site
 
 MOST_NODES = 400
 """Full nodes that evictions are looked for on: those whose pods are the cheapest."""

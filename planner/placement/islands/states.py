@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import ClusterState, FragmentShare, Qos
-from planner.placement.fleet import Occupancy
+from planner.placement.islands.fleet import Occupancy
+from planner.placement.islands.scoring import REQUESTS, stranded
 from planner.placement.power_model import cpu_watts
-from planner.placement.scoring import REQUESTS, stranded
 from planner.placement.shapes import GroupKind, capacity, offered
 
 Watts = Mapping[str, tuple[float, float]]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain import PlacementDemand
-from planner.placement.fleet import Ask, Occupancy
+from planner.placement.islands.fleet import Ask, Occupancy
 from planner.placement.shapes import Counts, GroupKind
 
 

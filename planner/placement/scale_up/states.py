@@ -15,7 +15,7 @@ import numpy as np
 from planner.domain import Preemptor, Qos, VictimSet
 from planner.domain.scale_up import InitialPlacement, NodePolicy, ScaleUpWorkload, VictimTie
 from planner.errors import InconsistentPlanError
-from planner.placement.scale_up_workloads import GPUS, NUMA_NODES, SOCKETS, TABLE_3, instances
+from planner.placement.scale_up.workloads import GPUS, NUMA_NODES, SOCKETS, TABLE_3, instances
 from planner.placement.victims import standard_preemption
 from planner.placement.victims.machines import Machines
 

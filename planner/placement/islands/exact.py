@@ -10,10 +10,10 @@ from functools import cache
 from itertools import product
 
 from planner.domain import MOST_GPUS_OF_A_NODE, PlacementDemand, PlacementWeights
-from planner.placement.fleet import Ask, Occupancy
-from planner.placement.scoring import score_of, terms_of
+from planner.placement.islands.fleet import Ask, Occupancy
+from planner.placement.islands.scoring import score_of, terms_of
+from planner.placement.islands.sites import Held, Site, ask_of
 from planner.placement.shapes import Counts, admits, offered
-from planner.placement.sites import Held, Site, ask_of
 
 MOST_NODES = 3
 MOST_STEPS = 25_000

@@ -29,10 +29,10 @@ from planner.domain import (
     WaitFigures,
 )
 from planner.errors import InputError
-from planner.placement.online import Simulation, prepare
-from planner.placement.policies import PolicyMix
+from planner.placement.online.policies import PolicyMix
+from planner.placement.online.score_board import NOWHERE
+from planner.placement.online.simulation import Simulation, prepare
 from planner.placement.power_model import OPENB_POWER
-from planner.placement.score_board import NOWHERE
 
 J_PER_KWH = 3.6e6
 LONGEST_FACTOR = 1_000_000

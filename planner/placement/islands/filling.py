@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import PlacementDemand, PlacementWeights, Qos
-from planner.placement.fleet import Ask, Fleet, Occupancy
-from planner.placement.power_model import cpu_watts
-from planner.placement.scoring import (
+from planner.placement.islands.fleet import Ask, Fleet, Occupancy
+from planner.placement.islands.scoring import (
     MOST_STRANDED,
     PACKAGE_W,
     SAME_AGGREGATION,
     aligned_share,
     fragment,
 )
-from planner.placement.sites import Held, Site, ask_of, under_switches
-from planner.placement.switches import allocate
+from planner.placement.islands.sites import Held, Site, ask_of, under_switches
+from planner.placement.islands.switches import allocate
+from planner.placement.power_model import cpu_watts
 
 Shares = Mapping[str, Mapping[int, float]]
 """Island -> switch -> share of the island that lies under it."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from planner.domain import VictimMethod
 from planner.domain.scale_up import NodePolicy, ScaleUpSettings, SourcingLatency
-from planner.placement.scale_up import CHOICE, CycleKey
-from planner.placement.scale_up_states import preemptor, standard
-from planner.placement.scale_up_workloads import workload
+from planner.placement.scale_up.cycles import CHOICE, CycleKey
+from planner.placement.scale_up.states import preemptor, standard
+from planner.placement.scale_up.workloads import workload
 from planner.placement.victims import best_victims
 from planner.placement.victims.machines import Machines
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from planner.domain import Semantics, TracePod
 from planner.placement.node_states import NodeState, PodClasses, class_key
-from planner.placement.policies import THOUSANDTHS, Policy, PolicyMix, RandomPolicy
+from planner.placement.online.policies import THOUSANDTHS, Policy, PolicyMix, RandomPolicy
 
 NOWHERE = -1
 INFEASIBLE = -(2**17)

@@ -21,7 +21,7 @@ from math import gcd, log
 import pulp
 
 from planner.errors import SolverError
-from planner.placement.switches import SwitchPool, allocate, entropy
+from planner.placement.islands.switches import SwitchPool, allocate, entropy
 
 EXACT_CELLS = 400
 TRIALS = 500

@@ -20,15 +20,15 @@ from planner.domain import (
     TypicalPod,
 )
 from planner.errors import InputError
-from planner.placement.adaptive_mix import AlphaByLoad
 from planner.placement.fragmentation import TargetWorkload
-from planner.placement.gradient_policies import FragmentationGradientDescent, PowerAware
 from planner.placement.node_states import NodeState, PodClasses, class_key
-from planner.placement.online_metrics import metrics_of
-from planner.placement.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
-from planner.placement.policies import Policy, PolicyMix, RandomPolicy
+from planner.placement.online.adaptive_mix import AlphaByLoad
+from planner.placement.online.gradient_policies import FragmentationGradientDescent, PowerAware
+from planner.placement.online.metrics import metrics_of
+from planner.placement.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
+from planner.placement.online.policies import Policy, PolicyMix, RandomPolicy
+from planner.placement.online.score_board import NOWHERE, ScoreBoard
 from planner.placement.power_model import OPENB_POWER, NodePower
-from planner.placement.score_board import NOWHERE, ScoreBoard
 
 PROGRESS_EVERY = 256
 
@@ -217,7 +217,7 @@ def _policy(
         return PowerAware(pods, power, semantics)
     if name == "random":
         return RandomPolicy(len(pods), np.random.default_rng(seed))
-    raise InputError(f"policy {name!r} is not known.", hint="Take one of planner.placement.policies.NAMES.")
+    raise InputError(f"policy {name!r} is not known.", hint="Take one of planner.placement.online.policies.NAMES.")
 
 
 def _watts(nodes: Sequence[TraceNode], table: PowerTable, formula: PowerFormula) -> dict[str, NodePower]:

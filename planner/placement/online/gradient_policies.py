@@ -13,8 +13,8 @@ import numpy as np
 from planner.domain import WHOLE_GPU, Semantics, TracePod
 from planner.placement.fragmentation import FragmentGradient, TargetWorkload
 from planner.placement.node_states import NodeState, PodClasses, Reals, best_fit, class_key, fitting_gpus
+from planner.placement.online.rounding_noise import RoundingNoise
 from planner.placement.power_model import NodePower
-from planner.placement.rounding_noise import RoundingNoise
 
 
 class FragmentationGradientDescent:

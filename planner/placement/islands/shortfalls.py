@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import PlacementDemand, PlacementSettings, Pod, Qos, Shortfall
-from planner.placement.eviction_limits import Allowance, Excess
-from planner.placement.fleet import Ask, Fleet, Occupancy
+from planner.placement.islands.eviction_limits import Allowance, Excess
+from planner.placement.islands.fleet import Ask, Fleet, Occupancy
+from planner.placement.islands.sites import ask_of
 from planner.placement.shapes import GroupKind, capacity, offered
-from planner.placement.sites import ask_of
 
 NAMED = 3
 """Nodes and pods that a reason lists by name."""
