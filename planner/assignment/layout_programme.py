@@ -117,13 +117,18 @@ def _two_steps(
 
 
 def _served(answer: LayoutAnswer) -> LayoutAnswer:
-    """The answer, where it serves anything at all."""
-    if not answer.rate_rps > NOTHING:
-        raise InfeasibleError(
-            "layout: no whole islands of the offered GPUs serve every range in both phases.",
-            hint="Prefill and decode need an island each: offer more GPUs, or raise the budget.",
+    """The answer, where it serves anything at all. Serving nothing is a proof only where the search was ended."""
+    if answer.rate_rps > NOTHING:
+        return answer
+    if not answer.proven:
+        raise SolverError(
+            "layout: no layout that serves every range was found in the time given, nor that there is none.",
+            hint="Give the solver more time.",
         )
-    return answer
+    raise InfeasibleError(
+        "layout: no whole islands of the offered GPUs serve every range in both phases.",
+        hint="Prefill and decode need an island each: offer more GPUs, or raise the budget.",
+    )
 
 
 def _per_dollar(

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from planner.assignment import LayoutAnswer
 from planner.certificate import certify, offer_of, solve_layout
-from planner.domain import Bound, CostMode, ObjectiveKind, Plan, Scenario, SearchMethod, SizeSet
-from planner.errors import InfeasibleError, InputError
+from planner.domain import Bound, CostMode, Layout, ObjectiveKind, Plan, Scenario, SearchMethod, SizeSet
+from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation import Evaluator
 from planner.files import scenario_from_document
 from planner.files.plan_document import encode_plan, plan_document
@@ -193,7 +194,7 @@ class TestObjectives:
 
 
 def test_a_solver_out_of_time_is_never_called_optimal() -> None:
-    problem = scenario(INVENTORIES["a"], ranges={"width": 256}, search={"method": "exact", "time_limit_s": 2, "gap": 0})
+    problem = scenario(INVENTORIES["a"], ranges={"width": 256}, search={"method": "exact", "time_limit_s": 6, "gap": 0})
     evaluator = Evaluator(problem, divide(problem.workload, problem.ranges.width))
     answer = solve_layout(problem, evaluator)
     found = certify(problem, evaluator, answer.layout, answer.rate_rps, answer)
@@ -202,6 +203,22 @@ def test_a_solver_out_of_time_is_never_called_optimal() -> None:
         assert found.gap is not None
         assert found.gap > 0
         assert "time limit" in found.note
+
+
+def test_a_solver_out_of_time_is_never_called_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layout of no islands is what solvers begin with; where time ends there, nothing is known."""
+    problem = scenario(INVENTORIES["a"], search={"method": "exact"})
+    evaluator = Evaluator(problem, divide(problem.workload, problem.ranges.width))
+
+    def ended_at_once(*_: Any, **__: Any) -> LayoutAnswer:
+        return LayoutAnswer(
+            layout=Layout(counts=()), rate_rps=0.0, value=0.0, bound=575.6, proven=False, solver="highs"
+        )
+
+    monkeypatch.setattr("planner.assignment.layout_programme._solved", ended_at_once)
+    with pytest.raises(SolverError, match="in the time given") as caught:
+        solve_layout(problem, evaluator)
+    assert "time_limit_s" in caught.value.hint
 
 
 def test_what_a_search_misses_is_solved_for() -> None:
