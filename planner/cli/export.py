@@ -161,8 +161,13 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
     manifests = files.load_manifests(folder)
     plan = deployments.routed_as(_plan(run), manifests) if run else None
     faults = export.find_faults(manifests, plan, _schemas(schemas))
+    foreign = [
+        f"{one.file}, {one.kind} {one.name}" for one in export.read_manifests(manifests, _schemas(schemas)).foreign
+    ]
     if as_json:
-        screen.show_json({"files": list(manifests), "faults": [str(fault) for fault in faults]})
+        screen.show_json(
+            {"files": list(manifests), "faults": [str(fault) for fault in faults], "not_looked_at": foreign}
+        )
     elif faults:
         for fault in faults:
             screen.show_text(str(fault))
@@ -174,17 +179,21 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
     if not as_json:
         checked = _fleet_checked if export.tells_fleet(manifests) else _checked
         screen.show_text(checked(len(manifests), run, schemas))
+    if foreign and not as_json:
+        screen.show_text(f"Not looked at, as their kinds are none of the plan's: {'; '.join(foreign)}.")
 
 
 def _checked(count: int, run: Path | None, schemas: Path | None) -> str:
     against = (
         f"the plan {run}"
         if run
-        else "their own annotations (no plan given: hosts, node labels, priorities not looked at)"
+        else "their own annotations (no plan given: hosts, node labels, priorities, shares of routes, flags that rates "
+        "rest on not looked at)"
     )
     return (
         f"{count} files pass: structure{_followed(schemas)}, names, images, quantities, GPUs of copies and "
-        f"types, degrees, batch and context, KV roles, references, Services and routing, against {against}. "
+        f"types, degrees, batch, budgets and context, memory, model, KV roles and transfer, references, Services and "
+        f"routing, against {against}. "
         f"{NOT_CHECKED}"
     )
 

@@ -1,6 +1,7 @@
 """Command-line flags as `--name=value`, written and read back."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from planner.export.documents import whole_number
 
@@ -13,9 +14,22 @@ def flags(*pairs: tuple[str, FlagValue]) -> tuple[str, ...]:
 
 
 def read_flags(arguments: Sequence[str]) -> dict[str, str]:
-    """Flag name -> value (empty for a bare flag) of every argument that starts with two hyphens."""
-    pairs = (argument[2:].partition("=") for argument in arguments if argument.startswith("--"))
-    return {name: value for name, _, value in pairs}
+    """Flag name -> value (empty for a bare flag) of every argument that starts with two hyphens. A flag that is given
+    several times has its last value, as for engines."""
+    return dict(flag_pairs(arguments))
+
+
+def flag_pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Name and value of every flag in turn, `--name=value` or `--name value`."""
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if argument.startswith("--"):
+            yield name, value if equals else following if _is_value(following) else ""
+
+
+def _is_value(word: str) -> bool:
+    """Whether a word behind a flag is its value: no flag of its own, but it may be a number below 0."""
+    return not word.startswith("-") or word[1:2].isdecimal()
 
 
 def disguised(arguments: Sequence[str], known: Collection[str], short: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -34,6 +48,6 @@ def disguised(arguments: Sequence[str], known: Collection[str], short: Collectio
             yield "degrees and limits must be given by the flags that the planner writes, in full", argument
 
 
-def read_count(values: dict[str, str], name: str, default: int) -> int:
+def read_count(values: Mapping[str, str], name: str, default: int) -> int:
     """The flag `name` as a count; 0, which no shape matches, where it is not a number."""
     return whole_number(values.get(name, default))

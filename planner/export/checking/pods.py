@@ -9,6 +9,7 @@ from planner.export.documents import whole_number
 from planner.export.found import Fault, FoundPod, Manifest
 from planner.export.options import image_is_pinned
 from planner.export.pods import GPU_RESOURCES
+from planner.export.quantities import amount
 
 # quantities of Kubernetes: a decimal number and a binary, decimal or exponent suffix
 _QUANTITY = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?[0-9]+)?")
@@ -49,7 +50,7 @@ def _resource_faults(manifest: Manifest, where: str, resources: Mapping[str, Any
             elif name in GPU_RESOURCES.values() and not str(value).isdecimal():
                 yield manifest.fault(f"{where}.{part}.{name}", "must be a whole number of GPUs", repr(value))
     for name, value in resources.get("requests", {}).items():
-        if str(limits.get(name)) != str(value):
+        if name not in limits or amount(limits[name]) != amount(value):
             yield manifest.fault(
                 f"{where}.requests.{name}", f"must equal its limit {limits.get(name)} (Guaranteed class)", value
             )

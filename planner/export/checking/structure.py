@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import resources
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,6 +19,7 @@ from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
 
 from planner.export.checking.crds import CrdSchemas, given_faults, given_validator
+from planner.export.checking.foreign import as_written, listed, obstacle
 from planner.export.checking.kinds import known_kinds
 from planner.export.documents import yaml_documents
 from planner.export.found import Fault, Kind, Manifest
@@ -27,37 +29,43 @@ _DEFINITIONS = "definitions.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundManifests:
-    """The objects whose structure is sound, each with its kind (None: only the user's schemas know it), and what is
-    wrong with the others."""
+    """The objects whose structure is sound, each with its kind (None: only the user's schemas know it), what is wrong
+    with the others, and those of kinds that nobody here knows (`foreign`), which were not looked at."""
 
     sound: tuple[tuple[Manifest, Kind | None], ...]
     faults: tuple[Fault, ...]
+    foreign: tuple[Manifest, ...] = ()
 
 
 def read_manifests(files: Mapping[str, str], crds: CrdSchemas | None = None) -> FoundManifests:
     """Every object of `files` (name -> text), held against our schemas, and against `crds` where those know its kind.
 
-    Faults: text that cannot be parsed, an unknown kind, a field that does not belong, a wrong type.
+    Faults: text that cannot be parsed, an unknown kind that could meddle with the plan's, a field that does not belong,
+    a wrong type.
     """
     kinds = known_kinds()
     validators: dict[str, Validator] = {}
     sound: list[tuple[Manifest, Kind | None]] = []
     faults: list[Fault] = []
+    foreign: list[Manifest] = []
     for file, text in files.items():
         for found in _objects(file, text, kinds, crds):
             if isinstance(found, Fault):
                 faults.append(found)
                 continue
+            if isinstance(found, Manifest):
+                foreign.append(found)
+                continue
             manifest, kind = found
             wrong = [*_own_faults(manifest, kind, validators), *_given_faults(manifest, kind, crds, validators)]
             faults += wrong
             sound += [] if wrong else [found]
-    return FoundManifests(sound=tuple(sound), faults=tuple(faults))
+    return FoundManifests(sound=tuple(sound), faults=tuple(faults), foreign=tuple(foreign))
 
 
 def _objects(
     file: str, text: str, kinds: Sequence[Kind], crds: CrdSchemas | None
-) -> Iterator[tuple[Manifest, Kind | None] | Fault]:
+) -> Iterator[tuple[Manifest, Kind | None] | Manifest | Fault]:
     special = next((kind for kind in kinds if kind.files and fnmatchcase(PurePosixPath(file).name, kind.files)), None)
     try:
         bodies = list(special.parse(text) if special and special.parse else yaml_documents(text))
@@ -66,15 +74,15 @@ def _objects(
         form = "YAML" if isinstance(error, yaml.YAMLError) or special is None else special.kind
         yield Fault(where=file, expected=f"must be {form}", got=told)
         return
-    for body in bodies:
+    for body in chain.from_iterable(map(listed, bodies)):
         if body is None:
             continue  # an empty document between two separators
-        yield _object(file, body, special, kinds, crds)
+        yield _object(file, body if special else as_written(body), special, kinds, crds)
 
 
 def _object(
     file: str, body: object, special: Kind | None, kinds: Sequence[Kind], crds: CrdSchemas | None
-) -> tuple[Manifest, Kind | None] | Fault:
+) -> tuple[Manifest, Kind | None] | Manifest | Fault:
     if not isinstance(body, dict):
         return Fault(where=file, expected="every document must be an object", got=type(body).__name__)
     if special:
@@ -82,8 +90,11 @@ def _object(
     key = (str(body.get("apiVersion")), str(body.get("kind")))
     kind = next((row for row in kinds if not row.files and (row.api_version, row.kind) == key), None)
     if kind is None and not (crds and crds.knows(*key)):
+        why = obstacle(body, kinds)
+        if not why:
+            return Manifest(file=file, api_version=key[0], kind=key[1], name=str(_name(body)), body=body)
         known = ", ".join(f"{row.api_version} {row.kind}" for row in kinds if not row.files)
-        return Fault(where=f"{file}, kind", expected=f"must be one of {known}", got=" ".join(key))
+        return Fault(where=f"{file}, kind", expected=f"must be one of {known}: {why}", got=" ".join(key))
     if kind is None and not isinstance(_name(body), str):  # a given schema seldom knows metadata
         return Fault(where=f"{file}, {key[1]}, metadata.name", expected="must be a name", got=str(_name(body)))
     return Manifest(file=file, api_version=key[0], kind=key[1], name=str(_name(body)), body=body), kind

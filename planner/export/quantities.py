@@ -1,0 +1,34 @@
+"""Amounts of Kubernetes as numbers, so that 512Gi and 524288Mi are the same.
+
+suffix          factor                source
+m, u, n         10^-3, 10^-6, 10^-9   Kubernetes' resource.Quantity, decimal SI
+k M G T P E     10^3 to 10^18
+Ki Mi Gi ... Ei 2^10 to 2^60          binary SI
+e3, E3          10^3                  decimal exponent
+"""
+
+import re
+from fractions import Fraction
+
+_PATTERN = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|)")
+_EXPONENT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE](?P<power>[+-]?[0-9]{1,2})")
+_BINARY = {f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)}
+_DECIMAL = {letter: Fraction(1000) ** power for power, letter in zip(range(-3, 7), "num kMGTPE", strict=True)}
+_FACTORS = {"": Fraction(1)} | _BINARY | {letter: factor for letter, factor in _DECIMAL.items() if letter != " "}
+_MOST_CHARACTERS = 40
+
+
+def amount(value: object) -> Fraction | None:
+    """The number that a quantity stands for (bytes, cores, pieces); None where it is none, or below 0."""
+    text = str(value)
+    if isinstance(value, bool) or len(text) > _MOST_CHARACTERS:
+        return None
+    if match := _PATTERN.fullmatch(text):
+        return _number(match["number"]) * _FACTORS[match["suffix"]]
+    if match := _EXPONENT.fullmatch(text):
+        return _number(match["number"]) * Fraction(10) ** int(match["power"])
+    return None
+
+
+def _number(text: str) -> Fraction:
+    return Fraction(text if text.strip(".") == text else f"0{text}0")
