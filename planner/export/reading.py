@@ -52,38 +52,12 @@ def _plan(manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]) -> 
         "engine": first.labels.get(ENGINE_LABEL, ""),
         "target": first.annotations.get(f"{PREFIX}target", ""),
     }
-    _check_alike(workloads)
     return DeployedPlan(
         **told,
         islands=islands,
         routes=tuple(route for table in tables for route in _routes(table, islands)),
         inventory=tuple(told_inventory(manifests).items()),
     )
-
-
-def _check_alike(workloads: Sequence[FoundWorkload]) -> None:
-    """Islands of one plan tell of one plan, model, target and engine."""
-    first = workloads[0]
-    for workload in workloads[1:]:
-        rows = [
-            *((f"{workload.annotations_path}.{key}", _told(workload, key), _told(first, key)) for key in _HEAD),
-            (
-                f"{workload.labels_path}.{ENGINE_LABEL}",
-                workload.labels.get(ENGINE_LABEL),
-                first.labels.get(ENGINE_LABEL),
-            ),
-        ]
-        for where, came, wanted in rows:
-            if came != wanted:
-                fault = workload.manifest.fault(where, f"must be {wanted!r} as in {first.manifest.file}", repr(came))
-                raise InputError(str(fault), hint="Give the manifests of one plan, each in a folder of its own.")
-
-
-_HEAD = tuple(f"{PREFIX}{key}" for key in ("plan", "model", "target"))
-
-
-def _told(workload: FoundWorkload, key: str) -> str | None:
-    return workload.annotations.get(key)
 
 
 def _routes(table: FoundTable, islands: Sequence[DeployedIsland]) -> Iterator[DeployedRoute]:

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.domain import ClusterNode, DeployedIsland, DeployedPlan, GpuSpec, PlacementSettings, Plan
+from planner.errors import PlannerError
 from planner.export.found import Fault, FoundWorkload
+from planner.export.islands import ServingIsland, serving_islands
 from planner.export.names import slug
 from planner.export.pods import ISLAND_LABEL, PHASE_LABEL
 from planner.export.scheduling import host_name
@@ -17,7 +19,8 @@ class Expectation:
 
     `gpus` by type. `answer_tokens`: longest answer; `most_tokens`: the model's context. `settings` of the placement.
     `hosts`: island -> host names of the nodes that the placement gives it, empty where the plan lies on no nodes.
-    `nodes` of the plan's cluster, by name.
+    `nodes` of the plan's cluster, by name. `planned`: the whole plan. `serving`: its islands by id, as the export sees
+    them.
     """
 
     plan: DeployedPlan | None = None
@@ -27,6 +30,8 @@ class Expectation:
     settings: PlacementSettings | None = None
     hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
     nodes: Mapping[str, ClusterNode] = field(default_factory=dict)
+    planned: Plan | None = None
+    serving: Mapping[str, ServingIsland] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +56,17 @@ def expectation_of(plan: Plan | None) -> Expectation:
         settings=scenario.placement,
         hosts=_hosts(plan, nodes),
         nodes=nodes,
+        planned=plan,
+        serving=_serving(plan),
     )
+
+
+def _serving(plan: Plan) -> dict[str, ServingIsland]:
+    """A plan that cannot be exported has none: what manifests make of it is told by other checks."""
+    try:
+        return {island.id: island for island in serving_islands(plan, "plan")}
+    except PlannerError:
+        return {}
 
 
 def _hosts(plan: Plan, nodes: Mapping[str, ClusterNode]) -> dict[str, frozenset[str]]:

@@ -14,6 +14,7 @@ from planner.export.checking.references import reference_faults
 from planner.export.checking.routing import routing_faults
 from planner.export.checking.scheduling import pin_faults, priority_faults
 from planner.export.checking.services import service_faults
+from planner.export.checking.serving import serving_faults, together_faults
 from planner.export.checking.structure import FoundManifests, read_manifests
 from planner.export.checking.workloads import total_faults, workload_faults
 from planner.export.found import Fault, FoundWorkload, Kind, Manifest
@@ -48,9 +49,9 @@ def find_faults(
     Checked: structure; names (DNS labels, unique a kind); pinned images, quantities; that each serving island has one
     workload with its replicas, pods and GPUs, on its own nodes, no pod larger than a host, the engine's flags counting
     the same GPUs and being those of its batch, context and phase; GPUs per type; priority classes, claims and pins; the
-    routing table (both phases, shares, Services); and topology objects of nodes. Without a `plan` the islands
-    are those that the annotations tell of, and what only a plan knows (hosts, node labels, priorities) is not
-    looked at.
+    routing table (both phases, shares, Services); what `serving_faults` and `together_faults` hold workloads to; and
+    topology objects of nodes. Without a `plan` the islands are those that the annotations tell of, and what only a plan
+    knows (hosts, node labels, priorities, shares of routes, flags that its rates rest on) is not looked at.
 
     Faults of single objects are all told; what objects make together is looked at once each for itself is sound.
     """
@@ -83,6 +84,7 @@ def _single_faults(
             yield from pod_faults(workload.manifest, pod)
     for one in owned:
         yield from workload_faults(one, expected)
+        yield from serving_faults(one, expected)
 
 
 def _joint_faults(
@@ -100,6 +102,7 @@ def _joint_faults(
     endpoints, wrong = service_faults(manifests, workloads)
     yield from wrong
     yield from routing_faults(manifests, endpoints, expected)
+    yield from together_faults(manifests, owned, expected)
     yield from _target_faults(sound, expected)
 
 

@@ -17,6 +17,17 @@ def reference_faults(manifests: Sequence[Manifest], workloads: Sequence[FoundWor
                     yield workload.manifest.fault(field, f"must name a {kind} of these files", repr(name))
 
 
+def mount_faults(manifest: Manifest, pod: FoundPod) -> Iterator[Fault]:
+    """Mounts of volumes that the pod does not have."""
+    names = {volume["name"] for volume in pod.spec.get("volumes", ())}
+    for part in ("containers", "initContainers"):
+        for index, container in enumerate(pod.spec.get(part, ())):
+            for at, mount in enumerate(container.get("volumeMounts", ())):
+                if mount["name"] not in names:
+                    where = f"{pod.path}.{part}.{index}.volumeMounts.{at}.name"
+                    yield manifest.fault(where, "must be a volume of the pod", mount["name"])
+
+
 def _references(pod: FoundPod) -> Iterator[tuple[str, str, str]]:
     """Field, kind and name of each reference."""
     priority = str(pod.spec.get("priorityClassName", _SYSTEM))

@@ -42,6 +42,7 @@ from planner.export.targets.dynamo_engines import DYNAMO_ENGINES, started
 from planner.export.targets.dynamo_pools import PhasePools, Pool, phase_pools
 from planner.export.targets.dynamo_router import control_file, pool_graph
 from planner.export.targets.dynamo_router_checks import router_faults
+from planner.export.targets.dynamo_worker_checks import worker_faults
 
 _PORT = 9090  # where the operator makes a worker tell its state
 _LONGEST_NAME = 42
@@ -239,7 +240,7 @@ DYNAMO = Target(
             longest_name=_LONGEST_NAME,
         ),
     ),
-    checks=(graph_faults, router_faults),
+    checks=(graph_faults, router_faults, worker_faults),
     unheeded=(),
     by_grid=True,
 )

@@ -44,6 +44,7 @@ from planner.export.shared_files import option_files
 from planner.export.summary import island_annotations
 from planner.export.targets.lws import INDEX_LABEL, RENDEZVOUS, exclusive_annotation, packing_notes
 from planner.export.targets.pairs import IslandPair, island_pairs, refuse_templates
+from planner.export.targets.release_checks import accelerator_faults
 from planner.export.targets.release_values import (
     CHART,
     CHART_VERSION,
@@ -305,5 +306,5 @@ LLM_D = Target(
         ),
         Kind(kind=RELEASES_KIND, schema="llmd_releases.json", files="releases.yaml", parse=parse_yaml),
     ),
-    checks=(release_faults,),
+    checks=(release_faults, accelerator_faults),
 )

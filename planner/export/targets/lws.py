@@ -20,6 +20,7 @@ from planner.export.seams import Deployment, Launch, Rendezvous, Target
 from planner.export.services import island_service, launch_ports
 from planner.export.shared_files import island_files, shared_files
 from planner.export.summary import island_annotations
+from planner.export.targets.lws_checks import group_policy_faults
 
 _SET_LABEL = "leaderworkerset.sigs.k8s.io/name"
 INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -156,4 +157,5 @@ LWS = Target(
             claims=("Service",),  # the controller makes a headless one with the set's name
         ),
     ),
+    checks=(group_policy_faults,),
 )

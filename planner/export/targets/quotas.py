@@ -8,7 +8,12 @@ from planner.export.documents import whole_number
 from planner.export.found import Fault, Manifest
 from planner.export.names import label_value
 from planner.export.pods import GPU_LABEL, GPU_RESOURCES
+from planner.export.quantities import amount
 from planner.export.scheduling import HOSTNAME
+
+_LEAST = {"cpu": 1, "memory": 2**30}
+_LEAST_TOLD = {"cpu": "1 CPU", "memory": "1Gi"}
+"""The least that a pod's options may be for each GPU."""
 
 
 def quota_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iterator[Fault]:
@@ -22,6 +27,7 @@ def quota_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> It
         yield from _level_faults(topology)
     for queue in queues.values():
         yield from _group_faults(queue, flavors)
+        yield from _room_faults(queue)
     for local in _of_kind(manifests, "LocalQueue").values():
         backing = local.body["spec"]["clusterQueue"]
         if backing not in queues:
@@ -71,6 +77,19 @@ def _group_faults(queue: Manifest, flavors: Mapping[str, Manifest]) -> Iterator[
             names = [resource["name"] for resource in flavor["resources"]]
             if names != covered:
                 yield queue.fault(f"{where}.resources", f"must be {covered}, in this order", names)
+
+
+def _room_faults(queue: Manifest) -> Iterator[Fault]:
+    """Each GPU's pod takes a CPU and a GiB at the least, or the quota of GPUs admits nobody."""
+    for number, group in enumerate(queue.body["spec"]["resourceGroups"]):
+        for index, flavor in enumerate(group["flavors"]):
+            quotas = {one["name"]: (at, one["nominalQuota"]) for at, one in enumerate(flavor["resources"])}
+            gpus = sum(whole_number(quotas[name][1]) for name in GPU_RESOURCES.values() if name in quotas)
+            for name, each in _LEAST.items():
+                if name in quotas and (amount(quotas[name][1]) or 0) < gpus * each:
+                    where = f"spec.resourceGroups.{number}.flavors.{index}.resources.{quotas[name][0]}.nominalQuota"
+                    told = f"must be at least {_LEAST_TOLD[name]} for each of {gpus} GPUs"
+                    yield queue.fault(where, told, quotas[name][1])
 
 
 def _fleet_faults(

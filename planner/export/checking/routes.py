@@ -1,0 +1,118 @@
+"""The routing table against the plan: who takes which length in which phase, and with which share; and whether those
+islands can take it.
+
+A table's rows may reach over lengths that no request of the plan has, so that ranges are compared where they begin and
+where they end, and not by their ends.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isclose
+
+from planner.domain import Phase
+from planner.export.checking.expectation import Expectation, Owned
+from planner.export.checking.routing import FoundTable, routing_tables
+from planner.export.found import Fault, Manifest
+
+_SHARE_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    phase: str
+    start: int
+    end: int
+    island: str
+    share: float
+
+    @property
+    def told(self) -> str:
+        return f"{self.phase} {self.start}-{self.end - 1}"
+
+
+def route_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
+    """What the table says otherwise than the plan; without one, prompts that are longer than their island takes.
+
+    Nothing where the table cannot be read, which others tell.
+    """
+    tables, _ = routing_tables(manifests)
+    if len(tables) != 1:
+        return
+    rows, faults = _rows(tables[0])
+    yield from faults
+    if expected.plan is None:
+        yield from _length_faults(tables[0], rows, owned)
+    elif not faults:
+        yield from _plan_faults(tables[0], rows, expected)
+        yield from _inventory_faults(tables[0], dict(expected.plan.inventory))
+
+
+def _rows(table: FoundTable) -> tuple[list[_Row], list[Fault]]:
+    """The rows with their islands, and those whose Service the table knows nothing of."""
+    owners = {row["service"]: str(row["island"]) for row in table.table.get("services", ())}
+    rows: list[_Row] = []
+    faults: list[Fault] = []
+    try:
+        for row in table.table["routes"]:
+            phase, start, end = str(row["phase"]), int(row["range_start"]), int(row["range_end"])
+            island = owners.get(row["service"])
+            if island is None:
+                told = "must be among the table's services"
+                faults.append(table.fault(f"{phase} {start}-{end - 1}, service", told, row["service"]))
+                continue
+            rows.append(_Row(phase=phase, start=start, end=end, island=island, share=float(row["share"])))
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return [], []
+    return rows, faults
+
+
+def _length_faults(table: FoundTable, rows: Sequence[_Row], owned: Sequence[Owned]) -> Iterator[Fault]:
+    """A range begins with a length that its island is planned for: the engine's context follows from that. It may end
+    beyond, as the longest prompt of a range can be shorter than the range."""
+    longest = {one.island.id: one.island.longest_prompt for one in owned}
+    for row in rows:
+        most = longest.get(row.island)
+        if row.share > 0 and most is not None and row.start > most:
+            told = f"must go to an island that takes such prompts; {row.island} takes {most} tokens at most"
+            yield table.fault(row.told, told, row.island)
+
+
+def _plan_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation) -> Iterator[Fault]:
+    assert expected.plan is not None
+    planned: dict[tuple[Phase, int, int], dict[str, float]] = defaultdict(dict)
+    for route in expected.plan.routes:
+        shares = planned[route.phase, route.range_start, route.range_end]
+        shares[route.island] = shares.get(route.island, 0.0) + route.share
+    for (phase, start, end), shares in sorted(planned.items()):
+        for length in sorted({start, max(start, end - 1)}):
+            found = _shares_at(rows, phase, length)
+            if found and not _same(found, shares):  # a length without a row is told beside this
+                told = f"prompts of {length} tokens must go to {_told(shares)} as in the plan"
+                yield table.fault(f"{phase} {start}-{end - 1}", told, _told(found))
+                break
+
+
+def _shares_at(rows: Sequence[_Row], phase: Phase, length: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for row in rows:
+        if row.phase == phase and row.start <= length < row.end:
+            found[row.island] = found.get(row.island, 0.0) + row.share
+    return found
+
+
+def _same(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    names = one.keys() | other.keys()
+    return all(isclose(one.get(name, 0.0), other.get(name, 0.0), abs_tol=_SHARE_TOLERANCE) for name in names)
+
+
+def _told(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{island} ({share:.6g})" for island, share in sorted(shares.items()) if share > 0) or "nobody"
+
+
+def _inventory_faults(table: FoundTable, planned: Mapping[str, int]) -> Iterator[Fault]:
+    head = table.table.get("plan", {})
+    told = head.get("inventory", {}) if isinstance(head, dict) else {}
+    for gpu, count in sorted(told.items()):
+        if count != planned.get(gpu, 0):
+            yield table.fault("plan.inventory", f"must hold the plan's {planned.get(gpu, 0)} GPUs of type {gpu}", count)

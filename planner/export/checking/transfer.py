@@ -1,0 +1,68 @@
+"""The way of the KV cache from prefill to decode: both sides speak of it alike, and each tells its own address."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from planner.export.arguments import read_flags
+from planner.export.checking.command_words import is_dynamo, variables
+from planner.export.checking.engine_rules import RULES
+from planner.export.checking.expectation import Owned
+from planner.export.found import Fault, FoundPod, FoundWorkload
+from planner.export.pods import ENGINE_LABEL
+
+_POD_ADDRESS = {"fieldRef": {"fieldPath": "status.podIP"}}
+_SCRIPT_ADDRESS = "$own_address"
+_CONNECTOR = "kv_connector"
+_NIXL = "nixl"
+
+
+def transfer_faults(owned: Sequence[Owned]) -> Iterator[Fault]:
+    """Connector, backend and form of the KV cache are the same in all pods."""
+    first: dict[str, tuple[str, str]] = {}
+    for one in owned:
+        rules = RULES.get(one.workload.labels.get(ENGINE_LABEL, ""))
+        for pod in one.workload.pods if rules else ():
+            if pod.arguments is None or rules is None:
+                continue
+            values = read_flags(pod.arguments)
+            for flag in rules.alike:
+                came = _carried(values.get(flag, "left out"))
+                wanted, file = first.setdefault(flag, (came, one.workload.manifest.file))
+                if came != wanted:
+                    told = f"--{flag} must be the same on both sides of a KV transfer, {wanted} as in {file}"
+                    yield one.workload.manifest.fault(pod.arguments_path, told, came)
+
+
+def _carried(value: str) -> str:
+    """What the sides have to agree on: of a JSON object its connector, as roles differ."""
+    try:
+        config = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return str(config.get(_CONNECTOR, "no connector")) if isinstance(config, dict) else value
+
+
+def address_variable_faults(workload: FoundWorkload) -> Iterator[Fault]:
+    """A pod whose KV cache NIXL carries tells its own address to the other side: by default it tells `localhost`."""
+    rules = RULES.get(workload.labels.get(ENGINE_LABEL, ""))
+    for pod in workload.pods if rules else ():
+        if pod.arguments is None or rules is None or not _by_nixl(pod):
+            continue
+        found = dict(variables(pod))
+        for name in rules.addresses:
+            row = found.get(name)
+            if row is None and is_dynamo(pod):
+                continue  # Dynamo's worker sets it
+            if row is None or not _is_own(row):
+                came = "none" if row is None else row.get("valueFrom", row.get("value"))
+                told = f"{name} must be the pod's own address, status.podIP"
+                yield workload.manifest.fault(f"{pod.path}.containers.0.env", told, came)
+
+
+def _is_own(row: Mapping[str, Any]) -> bool:
+    return row.get("valueFrom") == _POD_ADDRESS or str(row.get("value", "")).strip('"') == _SCRIPT_ADDRESS
+
+
+def _by_nixl(pod: FoundPod) -> bool:
+    return _NIXL in read_flags(pod.arguments or ()).get("kv-transfer-config", "").lower()
