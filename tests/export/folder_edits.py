@@ -41,7 +41,7 @@ EDITS: dict[str, tuple[tuple[str, ...], Edit]] = {
         ),
     ),
     "a flag in two items": (
-        ("lws", "kubernetes", "disaggregatedset", "llm-d"),
+        ("lws", "kubernetes", "disaggregatedset"),
         pattern(r"( +- )--tensor-parallel-size=(\d+)", r"\g<1>--tensor-parallel-size\n\g<1>'\g<2>'"),
     ),
     "SGLang's flag in two items": (

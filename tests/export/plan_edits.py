@@ -51,14 +51,15 @@ class PlanMistake:
     folder: bool = True
 
 
-def text(old: str, new: str, *, count: int = 1) -> Edit:
-    """`old` becomes `new` in the first file that has it, so many times (-1: in all files, every time)."""
+def text(old: str, new: str, *, count: int = 1, whole: bool = False) -> Edit:
+    """`old` becomes `new` in the first file that has it, so many times (-1: in all files, every time); `whole`: every
+    time in that file."""
 
     def edit(files: dict[str, str]) -> dict[str, str]:
         names = [name for name in sorted(files) if old in files[name]]
         assert names, f"{old!r} is in no file"
         chosen = names if count < 0 else names[:1]
-        return files | {name: files[name].replace(old, new, count) for name in chosen}
+        return files | {name: files[name].replace(old, new, -1 if whole else count) for name in chosen}
 
     return edit
 

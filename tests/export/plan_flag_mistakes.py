@@ -54,7 +54,13 @@ FLAGS = (
     ),
     PlanMistake(
         name="KV cache in another form on one side",
-        cases=_WITHOUT_DYNAMO,
+        cases=("lws", "kubernetes", "script"),
+        edit=flag("kv-cache-dtype", "--kv-cache-dtype=auto", every=True),
+        told="--kv-cache-dtype must be ",
+    ),
+    PlanMistake(
+        name="KV cache in another form on one side of a service",
+        cases=("kserve",),
         edit=flag("kv-cache-dtype", "--kv-cache-dtype=auto"),
         told="--kv-cache-dtype must be ",
     ),
@@ -70,6 +76,12 @@ FLAGS = (
         cases=VLLM,
         edit=text("NixlConnector", "P2pNcclConnector"),
         told="--kv-transfer-config must be the same on both sides",
+    ),
+    PlanMistake(
+        name="two connectors",
+        cases=("lws", "kubernetes", "disaggregatedset", "dynamo"),
+        edit=pattern(r"( +- )--max-model-len", r"\g<1>--kv-transfer-config\n\g<1>'{}'\n\g<0>"),
+        told="--kv-transfer-config must be given once",
     ),
     PlanMistake(
         name="two memory shares",

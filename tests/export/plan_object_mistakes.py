@@ -92,9 +92,9 @@ _IMAGE = "(image[=: ] ?)vllm/vllm-openai:v0.18.0"
 
 MODELS = (
     PlanMistake(
-        name="other weights in one pod",
-        cases=("lws", "kubernetes", "disaggregatedset", "llm-d", "script", *SGLANG),
-        edit=text("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V2"),
+        name="other weights on one island",
+        cases=("lws", "kubernetes", "script", *SGLANG),
+        edit=text("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V2", whole=True),
         told="the model must be deepseek-ai/DeepSeek-V3",
         folder=False,
     ),

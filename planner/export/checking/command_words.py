@@ -20,10 +20,11 @@ def started_words(pod: FoundPod) -> tuple[str, ...]:
 def named_models(pod: FoundPod, rules: EngineRules) -> tuple[str, ...]:
     """Every name of weights that the words give, by place and by flag; empty where something else names them."""
     words, behind = started_words(pod), len(rules.positional)
+    plain = tuple(word.rpartition("/")[2] for word in words)  # a program may be named with its path
     by_place = [
         words[at + behind]
         for at in range(len(words) - behind)
-        if behind and words[at : at + behind] == rules.positional and not words[at + behind].startswith("-")
+        if behind and plain[at : at + behind] == rules.positional and not words[at + behind].startswith("-")
     ]
     return (*by_place, *(value for name, value in flag_pairs(words) if name in rules.model))
 

@@ -64,7 +64,8 @@ def find_faults(
     if not alone:
         return tuple(_joint_faults(found.sound, owned, workloads, expected))
     # a target knows why a workload is not there or not the island's, where all objects can be read
-    return (*alone, *(() if found.faults else _target_faults(found.sound, expected)))
+    more = () if found.faults else _target_faults(found.sound, expected)
+    return tuple(dict.fromkeys((*alone, *more)))  # what two checks tell alike is told once
 
 
 def tells_fleet(files: Mapping[str, str]) -> bool:
