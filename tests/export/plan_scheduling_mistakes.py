@@ -44,6 +44,12 @@ SCHEDULING = (
         folder=False,
     ),
     PlanMistake(
+        name="shared memory elsewhere",
+        cases=("lws", "kubernetes", "disaggregatedset", "llm-d", "lws, sglang"),
+        edit=text("mountPath: /dev/shm", "mountPath: /dev/shmm"),
+        told="must mount the volume of memory at /dev/shm",
+    ),
+    PlanMistake(
         name="mount of no volume",
         cases=("lws", "kubernetes", "disaggregatedset", "llm-d", "lws, sglang"),
         edit=pattern(r"- name: shared-memory(\n +mountPath)", r"- name: sharedmem\g<1>"),
