@@ -5,6 +5,7 @@ A table's rows may reach over lengths that no request of the plan has, so that r
 where they end, and not by their ends.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,21 +85,32 @@ def _plan_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation)
     for route in expected.plan.routes:
         shares = planned[route.phase, route.range_start, route.range_end]
         shares[route.island] = shares.get(route.island, 0.0) + route.share
+    tables = {phase: _shares_by_start(rows, phase) for phase in Phase}
     for (phase, start, end), shares in sorted(planned.items()):
         for length in sorted({start, max(start, end - 1)}):
-            found = _shares_at(rows, phase, length)
+            found = _shares_at(tables[phase], length)
             if found and not _same(found, shares):  # a length without a row is told beside this
                 told = f"prompts of {length} tokens must go to {_told(shares)} as in the plan"
                 yield table.fault(f"{phase} {start}-{end - 1}", told, _told(found))
                 break
 
 
-def _shares_at(rows: Sequence[_Row], phase: Phase, length: int) -> dict[str, float]:
-    found: dict[str, float] = {}
+_Spans = list[tuple[int, int, dict[str, float]]]
+
+
+def _shares_by_start(rows: Sequence[_Row], phase: Phase) -> _Spans:
+    """Start, end and shares by island of each range of a phase, sorted; ranges that overlap are told elsewhere."""
+    found: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
     for row in rows:
-        if row.phase == phase and row.start <= length < row.end:
-            found[row.island] = found.get(row.island, 0.0) + row.share
-    return found
+        if row.phase == phase:
+            shares = found[row.start, row.end]
+            shares[row.island] = shares.get(row.island, 0.0) + row.share
+    return [(start, end, shares) for (start, end), shares in sorted(found.items(), key=lambda item: item[0])]
+
+
+def _shares_at(spans: _Spans, length: int) -> dict[str, float]:
+    at = bisect_right(spans, length, key=lambda span: span[0]) - 1
+    return spans[at][2] if at >= 0 and length < spans[at][1] else {}
 
 
 def _same(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
