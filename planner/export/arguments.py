@@ -1,6 +1,6 @@
 """Command-line flags as `--name=value`, written and read back."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from planner.export.documents import whole_number
 
@@ -34,6 +34,19 @@ def disguised(arguments: Sequence[str], known: Collection[str], short: Collectio
             yield "degrees and limits must be given by the flags that the planner writes, in full", argument
 
 
-def read_count(values: dict[str, str], name: str, default: int) -> int:
+def doubled(arguments: Sequence[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Flags of `known` that are given more than once: engines take the last, operators the first. Gives what must hold
+    and what came."""
+    found: dict[str, list[str]] = {}
+    for argument in arguments:
+        name, _, value = argument.removeprefix("--").partition("=")
+        if argument.startswith("--") and name in known:
+            found.setdefault(name, []).append(value)
+    for name, values in found.items():
+        if len(values) > 1:
+            yield f"--{name} must be given once", " and ".join(value or "no value" for value in values)
+
+
+def read_count(values: Mapping[str, str], name: str, default: int) -> int:
     """The flag `name` as a count; 0, which no shape matches, where it is not a number."""
     return whole_number(values.get(name, default))
