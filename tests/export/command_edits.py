@@ -51,6 +51,7 @@ COMMAND_CASES = {
         ("script", "vllm", "shared hosts", shared_plan),
         ("dynamo", "vllm", "pools", two_pool_plan),
         ("dynamo", "vllm", "single", single_node_plan),
+        ("dynamo", "vllm", "spanning", spanning_plan),
         ("dynamo", "sglang", "single", single_node_plan),
         ("dynamo", "sglang", "ranks", example_plan),
     )

@@ -209,4 +209,42 @@ PORT_MISTAKES = (
         "ConfigMap mixed-fleet-routing",
         ("table elsewhere", "first", '"port": 9090', '"port": 9000', f"{TABLE} services mixed-fleet-p0-h200-0"),
     ),
+    *(
+        edit
+        for case, file, service in (
+            ("lws, vllm, ranks", "02-h20-0.yaml", "mixed-fleet-h20-0-leader"),
+            ("lws, sglang, ranks", "02-h20-0.yaml", "mixed-fleet-h20-0-leader"),
+            ("disaggregatedset, vllm, ranks", "services.yaml", "mixed-fleet-h20-0-leader"),
+            ("llm-d, vllm, ranks", "services.yaml", "placed-h20-0-leader"),
+        )
+        for edit in edits_in(
+            case,
+            file,
+            f"Service {service}",
+            ("requests to workers", "all", "    leaderworkerset.sigs.k8s.io/worker-index: '0'\n", "", "spec.selector"),
+        )
+    ),
+    *edits_in(
+        "lws, vllm, ranks",
+        "routing.yaml",
+        "ConfigMap mixed-fleet-routing",
+        (
+            "Service without an address",
+            "first",
+            '{"service": "mixed-fleet-h20-0-leader", "island": "H20-0", "phase": "decode", "port": 8000, '
+            '"leaders": ["mixed-fleet-h20-0-0.mixed-fleet-h20-0:8000"]},\n    ',
+            "",
+            f"{TABLE} decode 0-2047",
+        ),
+    ),
+    Edit(
+        name="Service that names all pods",
+        case="lws, vllm, ranks",
+        file="02-h20-0.yaml",
+        old="  type: ClusterIP\n  selector:\n    leaderworkerset.sigs.k8s.io/name: mixed-fleet-h20-0\n"
+        "    leaderworkerset.sigs.k8s.io/worker-index: '0'\n",
+        new="  clusterIP: None\n  selector:\n    leaderworkerset.sigs.k8s.io/name: mixed-fleet-h20-0\n",
+        at="all",
+        where=f"routing.yaml, ConfigMap mixed-fleet-routing, {TABLE} services mixed-fleet-h20-0-leader",
+    ),
 )

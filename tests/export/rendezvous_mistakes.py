@@ -287,4 +287,24 @@ RENDEZVOUS_MISTAKES = (
             "spec.components.1.podTemplate.spec.containers.0.args",
         ),
     ),
+    *edits_in(
+        "dynamo, vllm, spanning",
+        "00-frontend.yaml",
+        "DynamoGraphDeployment spanning",
+        (
+            "executor of the operator's choice",
+            "first",
+            "          nvidia.com/vllm-distributed-executor-backend: mp\n",
+            "",
+            "spec.components.2.podTemplate.metadata.annotations.nvidia.com/vllm-distributed-executor-backend",
+        ),
+        ("flags of another engine's nodes", "first", "Framework: vllm", "Framework: sglang", "spec.backendFramework"),
+    ),
+    *edits_in(
+        "script, vllm, ranks",
+        "02-h20-0.sh",
+        "launch script mixed-fleet-h20-0",
+        ("address that is not filled in", "last", '"$leader_address"', "'$leader_address'", "commands.*:worker"),
+        ("rank that is not filled in", "last", '"$rank"', "'$rank'", "commands.*:worker"),
+    ),
 )

@@ -4,6 +4,23 @@ from command_edits import SoundEdit
 
 _ENV = "          - name: VLLM_NIXL_SIDE_CHANNEL_PORT\n"
 _PROBE = "          startupProbe:\n            httpGet:\n              path: /health\n              port: 30000\n"
+_HEADLESS = """\
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: all-of-h20-0
+  labels:
+    app.kubernetes.io/managed-by: planner
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector:
+    leaderworkerset.sigs.k8s.io/name: mixed-fleet-h20-0
+  ports:
+  - name: http
+    port: 8000
+"""
 _ENTRY = "python3\n          - -m\n          - vllm.entrypoints.openai.api_server"
 
 SOUND_EDITS = tuple(
@@ -140,6 +157,11 @@ SOUND_EDITS = tuple(
             ),
         ),
         ("llm-d, vllm, ranks", "sidecar's port", (("01.values.yaml", "8200", "8300"),)),
+        (
+            "lws, vllm, ranks",
+            "a headless Service over all pods",
+            (("02-h20-0.yaml", "---\napiVersion: v1\n", f"{_HEADLESS}---\napiVersion: v1\n"),),
+        ),
         ("kserve, vllm, ranks", "more flags", (("*", "--enable-dbo", "--enable-dbo --enforce-eager --seed=7"),)),
         ("script, vllm, shared hosts", "names of the site", (("routing.json", "shared-h20-0-1:", "host-17.example:"),)),
         ("script, vllm, ranks", "more environment", (("*", "      env\n", "      env\n      NCCL_DEBUG=INFO\n"),)),

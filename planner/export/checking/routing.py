@@ -81,10 +81,13 @@ def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
 
 
 def _service_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[str, Answering]) -> Iterator[Fault]:
+    listed = {service["service"] for service in table.table.get("services", ())}
     for row in rows:
         found = endpoints.get(row.service)
         if found is None or found.workload.labels.get(PHASE_LABEL) != row.phase:
             yield table.fault(row.told, f"must name a Service of an island that serves {row.phase}", row.service)
+        elif row.service not in listed:
+            yield table.fault(row.told, "must name one of the table's services, which tell the ports", row.service)
 
 
 def _share_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation) -> Iterator[Fault]:

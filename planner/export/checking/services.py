@@ -1,6 +1,7 @@
 """Services: whom they select, and where a workload answers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from planner.export.checking.ports import Answering, answering, leader_ports
 from planner.export.found import Fault, FoundWorkload, Manifest
@@ -25,8 +26,16 @@ def service_faults(
         if len(owners) != 1:
             faults.append(_selection_fault(service, selector, workloads, len(owners)))
             continue
-        endpoints[service.name], wrong = answering(service, *selected[0])
+        found, wrong = answering(service, *selected[0])
+        workers = [pod for workload, pod in selected if pod is not workload.pods[0]]
+        names_all = (
+            bool(workers) and service.body["spec"].get("clusterIP") == "None"
+        )  # for discovery: takes no requests
+        endpoints[service.name] = replace(found, ports=frozenset()) if names_all else found
         faults += wrong
+        if workers and not names_all:
+            told = "must select leaders alone, as workers take no requests"
+            faults.append(service.fault("spec.selector", told, f"those of {workers[0].path}, too"))
     return endpoints, tuple(faults)
 
 

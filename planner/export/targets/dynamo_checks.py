@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from planner.domain import DeployedPlan, Phase
-from planner.export.arguments import read_flags
+from planner.export.arguments import read_count, read_flags
 from planner.export.found import Fault, Manifest
 from planner.export.groups import program_arguments
 from planner.export.options import image_is_pinned
@@ -15,11 +15,18 @@ from planner.export.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.targets.dynamo_components import (
     KIND,
     NAME_BUDGET,
+    container_gpus,
     dynamo_namespace,
     name_length,
     tells_version,
 )
-from planner.export.targets.dynamo_engines import DYNAMO_ENGINES, RUNTIME_VERSION, SUFFIX_VARIABLE, joined
+from planner.export.targets.dynamo_engines import (
+    DYNAMO_ENGINES,
+    MP_ANNOTATION,
+    RUNTIME_VERSION,
+    SUFFIX_VARIABLE,
+    joined,
+)
 
 _CALLERS = frozenset({"dynamo.frontend", "dynamo.global_router"})
 LOCAL_ROUTER_MODULE = "dynamo.router"
@@ -116,6 +123,10 @@ def _worker_faults(manifest: Manifest, path: str, component: Mapping[str, Any], 
     label = component["podTemplate"]["metadata"]["labels"].get(ENGINE_LABEL, "")
     engines = [DYNAMO_ENGINES[label]] if label in DYNAMO_ENGINES else list(DYNAMO_ENGINES.values())
     yield from _program_faults(manifest, f"{main}.command", component, [engine.module for engine in engines])
+    framework = manifest.body["spec"]["backendFramework"]
+    if label in DYNAMO_ENGINES and framework != label:
+        yield manifest.fault("spec.backendFramework", f"must be {label}, which {component['name']} runs", framework)
+    yield from _executor_faults(manifest, path, component)
     written = set(read_flags(joined(_words(component, "args"))))
     if repeated := written & frozenset().union(*(engine.operators for engine in engines)):
         expected = "must leave to the operator what it adds to the nodes of a copy"
@@ -127,6 +138,23 @@ def _worker_faults(manifest: Manifest, path: str, component: Mapping[str, Any], 
     if {"name": SUFFIX_VARIABLE, "value": ""} not in variables:
         expected = f"must hold {SUFFIX_VARIABLE} with an empty value, or its router may not find the worker"
         yield manifest.fault(f"{main}.env", expected, [variable["name"] for variable in variables])
+
+
+def _executor_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
+    """Where a vLLM rank spans pods, the annotation has the operator join them without Ray."""
+    metadata = component["podTemplate"]["metadata"]
+    nodes = component.get("multinode", {}).get("nodeCount", 1)
+    values = read_flags(joined(_words(component, "args")))
+    rank = read_count(values, "tensor-parallel-size", 1) * read_count(values, "pipeline-parallel-size", 1)
+    came = metadata.get("annotations", {}).get(MP_ANNOTATION, "none")
+    if (
+        metadata["labels"].get(ENGINE_LABEL) == "vllm"
+        and nodes > 1
+        and rank > container_gpus(component)
+        and came != "mp"
+    ):
+        where = f"{path}.podTemplate.metadata.annotations.{MP_ANNOTATION}"
+        yield manifest.fault(where, "must be mp where a rank spans pods", came)
 
 
 def _program_faults(

@@ -212,8 +212,8 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
             pods=first,
             more_copies=tuple(others),
             endpoints=(manifest.name,),
-            leader_address="$leader_address",
-            pod_index="$rank",
+            leader_address='"$leader_address"',
+            pod_index='"$rank"',
             leader_host="",
         ),
     )
