@@ -184,7 +184,8 @@ def _checked(count: int, run: Path | None, schemas: Path | None) -> str:
     )
     return (
         f"{count} files pass: structure{_followed(schemas)}, names, images, quantities, GPUs of copies and "
-        f"types, degrees, batch and context, KV roles, references, Services and routing, against {against}. "
+        f"types, degrees, batch and context, KV roles, commands, rendezvous of pods, ports, references, Services and "
+        f"routing, against {against}. "
         f"{NOT_CHECKED}"
     )
 

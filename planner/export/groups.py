@@ -86,7 +86,7 @@ def own_address_faults(values: Mapping[str, str], names: Collection[str]) -> Ite
         host = values.get(name, "localhost").rpartition(":")[0] or values.get(name, "localhost")
         if host not in _OWN_ADDRESSES:
             told = f"--{name} must be left out of a copy of one pod, which meets nobody"
-            yield LineFault(leads=True, expected=told, got=values[name])
+            yield LineFault(leads=True, expected=told, got=values[name] or "none")
 
 
 def address_faults(

@@ -106,3 +106,19 @@ def test_flags_given_twice_are_told_once_with_all_values() -> None:
         ("--a must be given once", "1 and 2"),
         ("--b must be given once", "no value and no value"),
     ]
+
+
+@pytest.mark.parametrize("port", ["[8000]", '"8000"', "null", "{}", "-8000", "8e3", '"http"', "800000"])
+def test_ports_of_a_table_are_numbers_that_its_service_has(port: str) -> None:
+    _, files = case("lws, vllm, ranks")
+    edited = {**files, "routing.yaml": files["routing.yaml"].replace('"port": 8000', f'"port": {port}', 1)}
+    (fault,) = find_faults(edited)
+    assert fault.where.endswith("data[routing.json] services mixed-fleet-h200-0-leader")
+
+
+@pytest.mark.parametrize("leaders", ["{}", "[[]]", '"a:8000"', "null", '["", ""]', '[":8000", ":8000"]', "[1, 2]"])
+def test_leaders_of_a_table_are_hosts_with_ports(leaders: str) -> None:
+    _, files = case("lws, vllm, ranks")
+    text = re.sub(r'"leaders": \[[^]]*\]', f'"leaders": {leaders}', files["routing.yaml"], count=1)
+    found = find_faults({**files, "routing.yaml": text})
+    assert {fault.where.partition("] ")[2] for fault in found} == {"services mixed-fleet-h200-0-leader"}

@@ -20,9 +20,10 @@ def address_faults(table: FoundTable, endpoints: Mapping[str, Answering]) -> Ite
         phase = found.workload.labels.get(PHASE_LABEL)
         if row.get("phase", phase) != phase:
             yield table.fault(where, f"phase must be {phase}, which its island serves", row["phase"])
-        if row.get("port") not in found.ports:
+        port = row.get("port")
+        if type(port) is not int or port not in found.ports:
             told = ", ".join(str(port) for port in sorted(found.ports)) or "one that its Service has for the engine"
-            yield table.fault(where, f"port must be {told}, where the engine is reached", row.get("port", "none"))
+            yield table.fault(where, f"port must be {told}, where the engine is reached", port or "none")
         yield from _leader_faults(table, row, found.workload)
 
 
