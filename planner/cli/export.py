@@ -192,8 +192,8 @@ def _checked(count: int, run: Path | None, schemas: Path | None) -> str:
     )
     return (
         f"{count} files pass: structure{_followed(schemas)}, names, images, quantities, GPUs of copies and "
-        f"types, degrees, batch, budgets and context, memory, model, KV roles and transfer, references, Services and "
-        f"routing, against {against}. "
+        f"types, degrees, batch, budgets and context, memory, model, KV roles and transfer, commands, rendezvous "
+        f"of pods, ports, references, Services and routing, against {against}. "
         f"{NOT_CHECKED}"
     )
 

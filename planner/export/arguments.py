@@ -48,6 +48,18 @@ def disguised(arguments: Sequence[str], known: Collection[str], short: Collectio
             yield "degrees and limits must be given by the flags that the planner writes, in full", argument
 
 
+def doubled(arguments: Sequence[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Flags of `known` that are given more than once: engines take the last, operators the first. Gives what must hold
+    and what came."""
+    found: dict[str, list[str]] = {}
+    for name, value in flag_pairs(arguments):
+        if name in known:
+            found.setdefault(name, []).append(value)
+    for name, values in found.items():
+        if len(values) > 1:
+            yield f"--{name} must be given once", " and ".join(value or "no value" for value in values)
+
+
 def read_count(values: Mapping[str, str], name: str, default: int) -> int:
     """The flag `name` as a count; 0, which no shape matches, where it is not a number."""
     return whole_number(values.get(name, default))

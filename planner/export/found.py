@@ -55,6 +55,10 @@ class FoundPod:
     nodeSelector). `labels`: what a Service can select it by, those that a controller adds included. `arguments` of the
     engine, in the form that the engine's `read_shape` reads; None where the pod runs no engine. `arguments_path`: the
     field that they come from.
+    `command_path`: the field of the program; then `arguments` are all words that the pod starts with. Empty where an
+    operator or a preset starts the engine.
+    `answers_at`: port of what stands in front of the engine, None where nothing does. `engine_port`: the port at which
+    the target looks for the engine, None where it takes the engine's own.
     """
 
     path: str
@@ -63,6 +67,9 @@ class FoundPod:
     labels: Mapping[str, str]
     arguments: tuple[str, ...] | None = None
     arguments_path: str = ""
+    command_path: str = ""
+    answers_at: int | None = None
+    engine_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +78,12 @@ class FoundWorkload:
 
     `labels` and `annotations` are the island's (see `pods.labels`, `summary.island_annotations`). `replicas`: copies of
     the model, said by the field `replicas_path`; `size_path` is the field that the pods of a copy come from (for error
-    texts). `endpoints`: host names under which it answers without a Service object of these files.
+    texts). `pods`: the leader first. `more_copies`: the pods of further copies, where copies start differently.
+    `endpoints`: host names under which it answers without a Service object of these files, at `endpoint_ports` (empty:
+    where its leaders listen).
+    `leader_address`, `pod_index`: words that stand for the leader's address and the pod's number in its copy.
+    `leader_host`: host name of a copy's leader, `{}` in place of the copy's number; empty where the site names the
+    leaders, None where nobody knows their names beforehand.
     """
 
     manifest: Manifest
@@ -83,12 +95,22 @@ class FoundWorkload:
     replicas_path: str
     size_path: str
     pods: tuple[FoundPod, ...]
+    more_copies: tuple[tuple[FoundPod, ...], ...] = ()
     endpoints: tuple[str, ...] = ()
+    endpoint_ports: tuple[int, ...] = ()
+    leader_address: str = ""
+    pod_index: str = ""
+    leader_host: str | None = None
 
     @property
     def pods_per_copy(self) -> int:
         """Pods of one copy that run the engine."""
         return sum(pod.count for pod in self.pods if pod.arguments is not None)
+
+    @property
+    def copies(self) -> tuple[tuple[FoundPod, ...], ...]:
+        """The pods of each copy that starts differently, those that there are none of left out."""
+        return tuple(tuple(pod for pod in copy if pod.count) for copy in (self.pods, *self.more_copies))
 
 
 ReadWorkloads = Callable[[Manifest], Iterable[FoundWorkload]]

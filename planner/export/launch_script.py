@@ -245,5 +245,5 @@ class _Reader:
 
 
 def _decoded(line: str) -> list[str]:
-    """The words of a line that `_WORDS` matches."""
-    return shlex.split(_EXPANSION.sub(r"'$\1'", line))
+    """The words of a line that `_WORDS` matches; an expansion keeps its quotes, as `$rank` in single ones is none."""
+    return shlex.split(_EXPANSION.sub(r"""'"$\1"'""", line))

@@ -182,7 +182,8 @@ def _shared_memory(deployment: Deployment) -> dict[str, Any]:
 def found_pod(
     template: Mapping[str, Any], path: str, count: int, added_labels: Mapping[str, str] | None = None
 ) -> FoundPod:
-    """A pod template of finished manifests as the checks read it; its first container is the engine's.
+    """A pod template of finished manifests as the checks read it; its first container is the engine's, and all words
+    that it starts with are the pod's arguments.
 
     `path` is the template's field, `added_labels` those that a controller gives its pods.
     """
@@ -193,6 +194,7 @@ def found_pod(
         count=count,
         spec=spec,
         labels={**own, **(added_labels or {})},
-        arguments=tuple(spec["containers"][0].get("args", ())),
+        arguments=(*spec["containers"][0].get("command", ()), *spec["containers"][0].get("args", ())),
         arguments_path=f"{path}.spec.containers.0.args",
+        command_path=f"{path}.spec.containers.0.command",
     )

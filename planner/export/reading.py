@@ -6,8 +6,8 @@ from dataclasses import replace
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase, Plan
 from planner.errors import InputError
 from planner.export.checking.faults import faults_text, find_faults
-from planner.export.checking.routing import FoundTable, routing_tables, told_inventory
 from planner.export.checking.structure import read_manifests
+from planner.export.checking.tables import FoundTable, routing_tables, told_inventory
 from planner.export.found import FoundWorkload, Manifest
 from planner.export.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.summary import PREFIX, deployed_plan, read_island

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from planner.domain import DeployedIsland, Plan, RouterGrid
 from planner.export.found import CheckObjects, Kind
+from planner.export.groups import FoundGroup, LineFault
 from planner.export.islands import ServingIsland
 from planner.export.options import ExportOptions
 
@@ -77,11 +78,27 @@ class CheckFlags(Protocol):
     def __call__(self, arguments: Sequence[str], island: DeployedIsland, /) -> Iterable[tuple[str, str]]: ...
 
 
+class ReadProgram(Protocol):
+    """The words behind the engine's program, of all words that a pod starts with; None where it is another program."""
+
+    def __call__(self, words: Sequence[str], /) -> tuple[str, ...] | None: ...
+
+
+class CheckGroup(Protocol):
+    """Holds the command lines of one copy against each other: whether its pods find each other."""
+
+    def __call__(self, group: FoundGroup, /) -> Iterable[LineFault]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """An inference engine: pinned images per GPU vendor (upper case), its launch, and its reading of its own
     flags. `context_flag` is the one that bounds prompt and answer together (tokens); `check_flags` looks at what is
-    neither shape nor context."""
+    neither shape nor context.
+
+    `program`: its program in words. `http_port`: where it listens without `--port`; `port_flags` name further ports
+    that others call. A pod with the flag `silent_flag` answers nobody.
+    """
 
     name: str
     images: Mapping[str, str]
@@ -89,6 +106,12 @@ class Engine:
     read_shape: ReadShape
     context_flag: str
     check_flags: CheckFlags
+    program: str
+    read_program: ReadProgram
+    check_group: CheckGroup
+    http_port: int
+    port_flags: tuple[str, ...] = ()
+    silent_flag: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

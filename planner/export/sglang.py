@@ -13,25 +13,29 @@ from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
 from planner.domain import DeployedIsland, Phase
-from planner.export.arguments import FlagValue, disguised, flags, read_count, read_flags
+from planner.export.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.sglang_groups import GROUP_FLAGS, check_group, read_program
 
 _HTTP_PORT = 30000
 _BOOTSTRAP_PORT = 8998
+_BOOTSTRAP_FLAG = "disaggregation-bootstrap-port"
 _RENDEZVOUS_PORT = 5000
 _COMMAND = ("python3", "-m", "sglang.launch_server")
 _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
 # what `read_shape` and `check_flags` read
 _READ_FLAGS = frozenset(
-    {"tp-size", "pp-size", "dp-size", "ep-size", "nnodes", "context-length", "enable-dp-attention"}
-    | {"max-running-requests", "prefill-max-requests", "disaggregation-mode"}
+    {"tp-size", "pp-size", "dp-size", "ep-size", "context-length", "enable-dp-attention"}
+    | {"max-running-requests", "prefill-max-requests", "disaggregation-mode", "port", _BOOTSTRAP_FLAG}
+    | GROUP_FLAGS
 )
 _SHORT_FLAGS = frozenset(
-    {f"--{name}-parallel-size" for name in ("tensor", "pipeline", "data", "expert")} | {"--tp", "--dp", "--pp", "--ep"}
+    {f"--{name}-parallel-size" for name in ("tensor", "pipeline", "data", "expert")}
+    | {"--tp", "--dp", "--pp", "--ep", "--nccl-init-addr"}
 )
 
 
@@ -143,7 +147,7 @@ def _transfer(island: ServingIsland, port_offset: int) -> list[tuple[str, FlagVa
         ("disaggregation-transfer-backend", "nixl"),
     ]
     if island.phase is Phase.PREFILL:
-        rows += [("disaggregation-bootstrap-port", _BOOTSTRAP_PORT + port_offset)]
+        rows += [(_BOOTSTRAP_FLAG, _BOOTSTRAP_PORT + port_offset)]
     return rows
 
 
@@ -177,6 +181,7 @@ def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator
     of its phase."""
     values = read_flags(arguments)
     yield from disguised(arguments, _READ_FLAGS, _SHORT_FLAGS)
+    yield from doubled(arguments, _READ_FLAGS)
     yield from _degree_faults(values, island)
     batch, key = max(1, island.batch_size), "prefill-max-requests"
     if island.phase is Phase.DECODE:
@@ -206,4 +211,9 @@ SGLANG = Engine(
     read_shape=read_shape,
     context_flag="context-length",
     check_flags=check_flags,
+    program="python3 -m sglang.launch_server",
+    read_program=read_program,
+    check_group=check_group,
+    http_port=_HTTP_PORT,
+    port_flags=(_BOOTSTRAP_FLAG,),
 )

@@ -19,12 +19,13 @@ from types import MappingProxyType
 
 from planner.domain import DeployedIsland, Phase
 from planner.errors import ExportError
-from planner.export.arguments import FlagValue, disguised, flags, read_count, read_flags
+from planner.export.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland, nests
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.vllm_groups import GROUP_FLAGS, HEADLESS, START_RANK_SCRIPT, check_group, read_program
 
 _HTTP_PORT = 8000
 _RPC_PORT = 13345
@@ -33,8 +34,6 @@ _SIDE_CHANNEL_PORT = 5600
 _SERVE = ("vllm", "serve")
 _KV_ROLES = MappingProxyType({Phase.PREFILL: "kv_producer", Phase.DECODE: "kv_consumer"})
 _ANY_KV_ROLE = "kv_both"
-# $1: the pod's index, $2: data-parallel ranks of a pod, then the command. Nothing is written into the script.
-START_RANK_SCRIPT = 'start=$(($1 * $2)); shift 2; exec "$@" --data-parallel-start-rank="$start"'
 # A decode step takes a token a sequence; the floor leaves room to recompute a preempted prompt, and is what
 # vLLM itself sends through the expert exchange at a time.
 _DECODE_TOKENS_FLOOR = 256
@@ -43,9 +42,14 @@ _DBO_PREFILL_TOKENS = 512
 # what `read_shape` and `check_flags` read
 _READ_FLAGS = frozenset(
     {f"{name}-parallel-size" for name in ("tensor", "pipeline", "data")}
-    | {"data-parallel-size-local", "nnodes", "max-num-seqs", "max-model-len", "enable-expert-parallel"}
+    | {"data-parallel-size-local", "max-num-seqs", "max-model-len", "enable-expert-parallel", "kv-transfer-config"}
+    | {"port"}
+    | GROUP_FLAGS
 )
-_SHORT_FLAGS = frozenset({"-tp", "-pp", "-dp", "-dpl", "-n", "-ep"})
+_SHORT_FLAGS = frozenset(
+    {"-tp", "-pp", "-dp", "-ep", "-t", "-e", "-n", "-r"}
+    | {f"-dp{letter}" for letter in "laphenrm"}  # -t, -e: cut short
+)
 
 
 def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
@@ -253,6 +257,7 @@ def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator
     several; the KV cache goes the way of its phase, or both."""
     values = read_flags(arguments)
     yield from disguised(arguments, _READ_FLAGS, _SHORT_FLAGS)
+    yield from doubled(arguments, _READ_FLAGS)
     parallel = island.parallel
     degrees = {"tensor": parallel.tp, "pipeline": parallel.pp, "data": parallel.dp}
     for name, degree in degrees.items():
@@ -284,4 +289,9 @@ VLLM = Engine(
     read_shape=read_shape,
     context_flag="max-model-len",
     check_flags=check_flags,
+    program="vllm serve MODEL",
+    read_program=read_program,
+    check_group=check_group,
+    http_port=_HTTP_PORT,
+    silent_flag=HEADLESS,
 )

@@ -320,8 +320,11 @@ def test_copies_that_start_differently_are_told() -> None:
     text = files["02-h20-0.sh"]
     files["02-h20-0.sh"] = text[:at] + "--tensor-parallel-size=2" + text[at + len("--tensor-parallel-size=4") :]
     assert [str(f) for f in find_faults(files, plan)] == [
-        "02-h20-0.sh, launch script mixed-fleet-h20-0, commands.1:leader: must count 4 GPUs in 1 processes as in the "
-        "first branch, got 2 in 1."
+        f"02-h20-0.sh, launch script mixed-fleet-h20-0, commands.1:leader: {told}."
+        for told in (
+            "the parallel degrees must count 4 GPUs in 1 pods, got 2 in 1",
+            "--tensor-parallel-size must be 4, the degree of H20-0, got 2",
+        )
     ]
 
 

@@ -18,7 +18,7 @@ def device_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
     """What is wrong with the GPUs of a workload's pods beside their number."""
     gpu = expected.gpus.get(owned.island.gpu)
     wanted = GPU_RESOURCES.get(gpu.vendor.upper(), "") if gpu else ""
-    for pod in owned.workload.pods:
+    for pod in (pod for copy in owned.workload.copies for pod in copy):
         if pod.arguments is None:
             continue
         yield from _vendor_faults(owned.workload, pod, wanted)

@@ -48,10 +48,11 @@ def find_faults(
 
     Checked: structure; names (DNS labels, unique a kind); pinned images, quantities; that each serving island has one
     workload with its replicas, pods and GPUs, on its own nodes, no pod larger than a host, the engine's flags counting
-    the same GPUs and being those of its batch, context and phase; GPUs per type; priority classes, claims and pins; the
-    routing table (both phases, shares, Services); what `serving_faults` and `together_faults` hold workloads to; and
-    topology objects of nodes. Without a `plan` the islands are those that the annotations tell of, and what only a plan
-    knows (hosts, node labels, priorities, shares of routes, flags that its rates rest on) is not looked at.
+    the same GPUs and being those of its batch, context and phase, each once; that pods start their engine, and those
+    of a copy find each other; ports from the routing table to the engine; GPUs per type; priority classes, claims and
+    pins; the routing table (both phases, shares, Services); what `serving_faults` and `together_faults` hold workloads
+    to; and topology objects of nodes. Without a `plan` the islands are those that the annotations tell of, and what
+    only a plan knows (hosts, node labels, priorities, shares of routes, flags that its rates rest on) is not looked at.
 
     Faults of single objects are all told; what objects make together is looked at once each for itself is sound.
     """

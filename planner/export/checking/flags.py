@@ -31,7 +31,7 @@ def flag_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
         where = f"{owned.workload.labels_path}.{ENGINE_LABEL}"
         yield manifest.fault(where, "must be an engine that can run the island", error)
         return
-    for pod in owned.workload.pods:
+    for pod in (pod for copy in owned.workload.copies for pod in copy):
         if pod.arguments is None:
             continue
         line = _Line(arguments=pod.arguments, rules=rules, context_flag=ENGINES[engine].context_flag)

@@ -7,7 +7,7 @@ from planner.export.checking.command_words import named_models
 from planner.export.checking.devices import gpu_limits
 from planner.export.checking.engine_rules import RULES
 from planner.export.checking.expectation import Expectation, Owned
-from planner.export.checking.routing import routing_tables
+from planner.export.checking.tables import routing_tables
 from planner.export.engines import ENGINES
 from planner.export.found import Fault, FoundPod, Manifest
 from planner.export.names import one_line
@@ -34,7 +34,7 @@ def model_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected
 def _told_by_pods(owned: Sequence[Owned]) -> Iterator[tuple[Manifest, str, str]]:
     for one in owned:
         rules = RULES.get(one.workload.labels.get(ENGINE_LABEL, ""))
-        for pod in one.workload.pods if rules else ():
+        for pod in (pod for copy in one.workload.copies for pod in copy) if rules else ():
             if pod.arguments is not None and rules is not None:
                 names = named_models(pod, rules)
                 if not names and _names_model(pod):

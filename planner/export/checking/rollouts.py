@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.export.checking.expectation import Expectation, Owned
-from planner.export.checking.routing import told_inventory
+from planner.export.checking.tables import told_inventory
 from planner.export.checking.workloads import copy_gpus
 from planner.export.found import Fault, FoundWorkload, Manifest
 from planner.export.names import label_value

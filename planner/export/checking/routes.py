@@ -13,7 +13,7 @@ from math import isclose
 
 from planner.domain import Phase
 from planner.export.checking.expectation import Expectation, Owned
-from planner.export.checking.routing import FoundTable, routing_tables
+from planner.export.checking.tables import FoundTable, routing_tables
 from planner.export.found import Fault, Manifest
 
 _SHARE_TOLERANCE = 1e-6

@@ -1,15 +1,21 @@
 """Services: whom they select, and where a workload answers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
+from planner.export.checking.ports import Answering, answering, leader_ports
+from planner.export.found import Fault, FoundWorkload, Manifest
 
 
 def service_faults(
     manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]
-) -> tuple[dict[str, FoundWorkload], tuple[Fault, ...]]:
-    """Host name -> the workload that answers there, and what is wrong with the Services."""
-    endpoints = {name: workload for workload in workloads for name in workload.endpoints}
+) -> tuple[dict[str, Answering], tuple[Fault, ...]]:
+    """Host name -> who answers there, and what is wrong with the Services."""
+    endpoints = {
+        name: Answering(workload=workload, ports=frozenset(workload.endpoint_ports or leader_ports(workload)))
+        for workload in workloads
+        for name in workload.endpoints
+    }
     faults: list[Fault] = []
     for service in manifests:
         if service.kind != "Service":
@@ -20,8 +26,16 @@ def service_faults(
         if len(owners) != 1:
             faults.append(_selection_fault(service, selector, workloads, len(owners)))
             continue
-        endpoints[service.name] = selected[0][0]
-        faults += _port_faults(service, selected[0][1])
+        found, wrong = answering(service, *selected[0])
+        workers = [pod for workload, pod in selected if pod is not workload.pods[0]]
+        names_all = (
+            bool(workers) and service.body["spec"].get("clusterIP") == "None"
+        )  # for discovery: takes no requests
+        endpoints[service.name] = replace(found, ports=frozenset()) if names_all else found
+        faults += wrong
+        if workers and not names_all:
+            told = "must select leaders alone, as workers take no requests"
+            faults.append(service.fault("spec.selector", told, f"those of {workers[0].path}, too"))
     return endpoints, tuple(faults)
 
 
@@ -34,12 +48,3 @@ def _selection_fault(
         if not any(one.get(key) == value for one in labels):
             return service.fault(f"spec.selector.{key}", "must select pods of these files", value)
     return service.fault("spec.selector", "must select the pods of one workload", f"{found} workloads")
-
-
-def _port_faults(service: Manifest, pod: FoundPod) -> Iterator[Fault]:
-    ports = [port for container in pod.spec["containers"] for port in container.get("ports", ())]
-    names = {port.get("name") for port in ports} | {port.get("containerPort") for port in ports}
-    for index, port in enumerate(service.body["spec"]["ports"]):
-        target = port.get("targetPort", port["port"])
-        if target not in names:
-            yield service.fault(f"spec.ports.{index}.targetPort", "must be a port of the pods", target)

@@ -22,7 +22,7 @@ def transfer_faults(owned: Sequence[Owned]) -> Iterator[Fault]:
     first: dict[str, tuple[str, str]] = {}
     for one in owned:
         rules = RULES.get(one.workload.labels.get(ENGINE_LABEL, ""))
-        for pod in one.workload.pods if rules else ():
+        for pod in (pod for copy in one.workload.copies for pod in copy) if rules else ():
             if pod.arguments is None or rules is None:
                 continue
             values = read_flags(pod.arguments)
@@ -46,7 +46,7 @@ def _carried(value: str) -> str:
 def address_variable_faults(workload: FoundWorkload) -> Iterator[Fault]:
     """A pod whose KV cache NIXL carries tells its own address to the other side: by default it tells `localhost`."""
     rules = RULES.get(workload.labels.get(ENGINE_LABEL, ""))
-    for pod in workload.pods if rules else ():
+    for pod in (pod for copy in workload.copies for pod in copy) if rules else ():
         if pod.arguments is None or rules is None or not _by_nixl(pod):
             continue
         found = dict(variables(pod))

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from planner.domain import DeployedIsland, GpuSpec
 from planner.export.arguments import read_count, read_flags
+from planner.export.checking.commands import command_faults
 from planner.export.checking.expectation import Expectation, Owned
 from planner.export.checking.pods import pod_gpus
-from planner.export.checking.routing import told_inventory
+from planner.export.checking.ports import pod_port_faults
+from planner.export.checking.tables import told_inventory
 from planner.export.engines import ENGINES
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.names import label_value
@@ -70,7 +72,9 @@ def _engine_faults(workload: FoundWorkload, island: DeployedIsland, expected: Ex
             f"{workload.labels_path}.{ENGINE_LABEL}", f"must be one of {', '.join(ENGINES)}", name
         )
         return
-    for pod in workload.pods:
+    yield from command_faults(workload, engine)
+    yield from pod_port_faults(workload, engine)
+    for pod in (pod for copy in workload.copies for pod in copy):
         if pod.arguments is None:
             continue
         shape = engine.read_shape(pod.arguments)
@@ -81,17 +85,8 @@ def _engine_faults(workload: FoundWorkload, island: DeployedIsland, expected: Ex
                 f"{shape.gpus} in {shape.pods}",
             )
         yield from _context_faults(workload.manifest, pod, engine.context_flag, island, expected)
-        yield from _port_faults(workload.manifest, pod)
         for told, came in engine.check_flags(pod.arguments, island):
             yield workload.manifest.fault(pod.arguments_path, told, came)
-
-
-def _port_faults(manifest: Manifest, pod: FoundPod) -> Iterator[Fault]:
-    """The engine listens where its container says, if it says a port."""
-    came = read_flags(pod.arguments or ()).get("port")
-    ports = [str(port["containerPort"]) for port in pod.spec["containers"][0].get("ports", ())]
-    if came is not None and ports and came not in ports:
-        yield manifest.fault(pod.arguments_path, f"--port must be a port of the container, {', '.join(ports)}", came)
 
 
 def _context_faults(

@@ -198,6 +198,8 @@ def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
                 template,
                 {SET_LABEL: manifest.name, ROLE_LABEL: role["name"]},
             ),
+            leader_address=RENDEZVOUS.leader_address,
+            pod_index=RENDEZVOUS.pod_index,
         )
 
 

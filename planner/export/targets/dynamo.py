@@ -15,7 +15,7 @@ from typing import Any
 
 from planner.domain import Phase
 from planner.errors import ExportError
-from planner.export.documents import yaml_text
+from planner.export.documents import whole_number, yaml_text
 from planner.export.explanation import island_comments
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
@@ -29,6 +29,7 @@ from planner.export.targets.dynamo_components import (
     API_VERSION,
     KIND,
     MOST_COMPONENTS,
+    SYSTEM_PORT_VARIABLE,
     container_gpus,
     dynamo_namespace,
     frontend,
@@ -216,7 +217,15 @@ def _workload(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Fo
         size_path=f"{path}.multinode.nodeCount",
         pods=(_pod(path, component),),
         endpoints=(_service(manifest.name, component["name"]),),
+        endpoint_ports=(_system_port(component),),
     )
+
+
+def _system_port(component: Mapping[str, Any]) -> int:
+    """Where the worker tells its state: the operator's port, or the one that its variable names."""
+    variables = component["podTemplate"]["spec"]["containers"][0].get("env", ())
+    named = [whole_number(row.get("value")) for row in variables if row["name"] == SYSTEM_PORT_VARIABLE]
+    return named[-1] if named else _PORT
 
 
 def _pod(path: str, component: Mapping[str, Any]) -> FoundPod:
@@ -224,7 +233,10 @@ def _pod(path: str, component: Mapping[str, Any]) -> FoundPod:
     nodes = component.get("multinode", {}).get("nodeCount", 1)
     found = found_pod(component["podTemplate"], f"{path}.podTemplate", nodes)
     engine = found.labels.get(ENGINE_LABEL, "")
-    return replace(found, arguments=started(engine, found.arguments or (), container_gpus(component), nodes))
+    written = component["podTemplate"]["spec"]["containers"][0].get("args", ())
+    return replace(
+        found, arguments=started(engine, written, container_gpus(component), nodes), command_path="", engine_port=_PORT
+    )
 
 
 DYNAMO = Target(

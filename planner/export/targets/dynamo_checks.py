@@ -7,20 +7,30 @@ from itertools import pairwise
 from typing import Any
 
 from planner.domain import DeployedPlan, Phase
+from planner.export.arguments import read_count, read_flags
 from planner.export.found import Fault, Manifest
+from planner.export.groups import program_arguments
 from planner.export.options import image_is_pinned
-from planner.export.pods import PHASE_LABEL
+from planner.export.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.targets.dynamo_components import (
     KIND,
     NAME_BUDGET,
+    container_gpus,
     dynamo_namespace,
     name_length,
     tells_version,
 )
-from planner.export.targets.dynamo_engines import DYNAMO_ENGINES, RUNTIME_VERSION, SUFFIX_VARIABLE
+from planner.export.targets.dynamo_engines import (
+    DYNAMO_ENGINES,
+    MP_ANNOTATION,
+    RUNTIME_VERSION,
+    SUFFIX_VARIABLE,
+    joined,
+)
 
 _CALLERS = frozenset({"dynamo.frontend", "dynamo.global_router"})
 LOCAL_ROUTER_MODULE = "dynamo.router"
+_FRONTENDS, _ROUTERS = ("dynamo.frontend",), (LOCAL_ROUTER_MODULE, "dynamo.global_router")
 _WITH_WORKERS = frozenset({LOCAL_ROUTER_MODULE, "dynamo.frontend"})
 
 
@@ -37,6 +47,9 @@ def graph_faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> I
             if phase_of(component):
                 yield from _worker_faults(manifest, path, component, routed)
             else:
+                kinds = _FRONTENDS if component.get("type") == "frontend" else _ROUTERS
+                where = f"{path}.podTemplate.spec.containers.0.command"
+                yield from _program_faults(manifest, where, component, kinds)
                 yield from _caller_faults(manifest, path, component, models)
                 yield from _router_faults(manifest, path, component, workers.get(namespace_of(manifest), []))
 
@@ -105,10 +118,19 @@ def _component_faults(manifest: Manifest, path: str, component: Mapping[str, Any
 
 
 def _worker_faults(manifest: Manifest, path: str, component: Mapping[str, Any], routed: set[str]) -> Iterator[Fault]:
-    """A worker starts an engine, where a router looks for it."""
+    """A worker starts its engine, where a router looks for it, and leaves its nodes to the operator."""
     main = f"{path}.podTemplate.spec.containers.0"
-    if module_of(component) not in {engine.module for engine in DYNAMO_ENGINES.values()}:
-        yield manifest.fault(f"{main}.command", "must start an engine", module_of(component))
+    label = component["podTemplate"]["metadata"]["labels"].get(ENGINE_LABEL, "")
+    engines = [DYNAMO_ENGINES[label]] if label in DYNAMO_ENGINES else list(DYNAMO_ENGINES.values())
+    yield from _program_faults(manifest, f"{main}.command", component, [engine.module for engine in engines])
+    framework = manifest.body["spec"]["backendFramework"]
+    if label in DYNAMO_ENGINES and framework != label:
+        yield manifest.fault("spec.backendFramework", f"must be {label}, which {component['name']} runs", framework)
+    yield from _executor_faults(manifest, path, component)
+    written = set(read_flags(joined(_words(component, "args"))))
+    if repeated := written & frozenset().union(*(engine.operators for engine in engines)):
+        expected = "must leave to the operator what it adds to the nodes of a copy"
+        yield manifest.fault(f"{main}.args", expected, ", ".join(f"--{name}" for name in sorted(repeated)))
     namespace = word_after(component, "--namespace")
     if namespace not in routed:
         yield manifest.fault(f"{main}.args", f"--namespace must be one of {', '.join(sorted(routed))}", repr(namespace))
@@ -116,6 +138,37 @@ def _worker_faults(manifest: Manifest, path: str, component: Mapping[str, Any], 
     if {"name": SUFFIX_VARIABLE, "value": ""} not in variables:
         expected = f"must hold {SUFFIX_VARIABLE} with an empty value, or its router may not find the worker"
         yield manifest.fault(f"{main}.env", expected, [variable["name"] for variable in variables])
+
+
+def _executor_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
+    """Where a vLLM rank spans pods, the annotation has the operator join them without Ray."""
+    metadata = component["podTemplate"]["metadata"]
+    nodes = component.get("multinode", {}).get("nodeCount", 1)
+    values = read_flags(joined(_words(component, "args")))
+    rank = read_count(values, "tensor-parallel-size", 1) * read_count(values, "pipeline-parallel-size", 1)
+    came = metadata.get("annotations", {}).get(MP_ANNOTATION, "none")
+    if (
+        metadata["labels"].get(ENGINE_LABEL) == "vllm"
+        and nodes > 1
+        and rank > container_gpus(component)
+        and came != "mp"
+    ):
+        where = f"{path}.podTemplate.metadata.annotations.{MP_ANNOTATION}"
+        yield manifest.fault(where, "must be mp where a rank spans pods", came)
+
+
+def _program_faults(
+    manifest: Manifest, where: str, component: Mapping[str, Any], modules: Sequence[str]
+) -> Iterator[Fault]:
+    """The component runs one of Dynamo's `modules`, by Python and with nothing beside it; a worker's are engines."""
+    words = _words(component, "command")
+    if program_arguments(words, [("python3", "-m", module) for module in modules]) != ():
+        told = f"must start {'an engine, ' if phase_of(component) else ''}python3 -m {' or '.join(modules)}"
+        yield manifest.fault(where, told, " ".join(words) or "none")
+
+
+def _words(component: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    return tuple(map(str, component["podTemplate"]["spec"]["containers"][0].get(key, ())))
 
 
 def _model_of(worker: Mapping[str, Any]) -> str:

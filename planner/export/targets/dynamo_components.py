@@ -47,6 +47,7 @@ _MAX_PREFIX = 24  # leaves room for -ctrl and the longest component, and for -d9
 _VERSION_TAG = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][A-Za-z0-9.-]+)?")
 _SHARED_MEMORY = "shared-memory"
 _SYSTEM_PORT = "9090"
+SYSTEM_PORT_VARIABLE = "DYN_SYSTEM_PORT"
 _ROUTER_LIMITS = {"cpu": 4, "memory": "8Gi"}
 CONFIG_FOLDER = "/etc/dynamo"
 CONFIG_KEY = "global-router.json"
@@ -153,7 +154,7 @@ def local_router(deployment: Deployment, graph: str, phase: Phase) -> dict[str, 
     arguments = ["--endpoint", f"{namespace}.{workers}.generate", *_BY_LOAD]
     if phase is Phase.PREFILL:
         arguments.append("--no-router-track-active-blocks")  # a prefill worker's load is its prompts
-    return _service(deployment, LOCAL_ROUTER, "dynamo.router", arguments, env={"DYN_SYSTEM_PORT": _SYSTEM_PORT})
+    return _service(deployment, LOCAL_ROUTER, "dynamo.router", arguments, env={SYSTEM_PORT_VARIABLE: _SYSTEM_PORT})
 
 
 def frontend(deployment: Deployment, graph: str, *, routes: bool) -> dict[str, Any]:

@@ -17,11 +17,13 @@ Sources: ai-dynamo/dynamo, deploy/operator/internal/dynamo/backend_{vllm,sglang}
 components/src/dynamo/vllm/{args,backend_args}.py; image tags of its examples (examples/backends/*/deploy/v1beta1).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from planner.domain import Phase
+from planner.export import sglang_groups, vllm_groups
 from planner.export.arguments import read_count, read_flags
 from planner.export.islands import ServingIsland
 from planner.export.seams import Engine, Launch, PodCommand, Rendezvous
@@ -30,17 +32,20 @@ RUNTIME_VERSION = "1.3.1"
 SUFFIX_VARIABLE = "DYN_NAMESPACE_WORKER_SUFFIX"
 """Empty: some operators append a hash to the namespace of workers and not to that of their router."""
 MP_ANNOTATION = "nvidia.com/vllm-distributed-executor-backend"
+_NEGATIVE = re.compile(r"-[0-9.]+")
 _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")  # the operator's flags take the place of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoEngine:
     """How Dynamo runs an engine: its module and image, the flags that it adds or that its operator does (`left_out`),
-    and what its prefill workers and decode workers are called in endpoints."""
+    those of them that no worker may have beside the operator's (`operators`), and what its prefill workers and decode
+    workers are called in endpoints."""
 
     module: str
     images: Mapping[str, str]
     left_out: frozenset[str]
+    operators: frozenset[str]
     components: Mapping[Phase, str]
 
     @property
@@ -59,12 +64,14 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
                 {"port", "api-server-count", "nnodes", "node-rank", "master-addr", "master-port"}
                 | {f"data-parallel-{name}" for name in ("size-local", "start-rank", "address", "rpc-port")}
             ),
+            operators=vllm_groups.GROUP_FLAGS,
             components=_COMPONENTS,
         ),
         "sglang": DynamoEngine(
             module="dynamo.sglang",
             images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/sglang-runtime:{RUNTIME_VERSION}"}),
-            left_out=frozenset({"port", "nnodes", "node-rank", "dist-init-addr"}),
+            left_out=frozenset({"port", *sglang_groups.GROUP_FLAGS}),
+            operators=sglang_groups.GROUP_FLAGS,
             components=_COMPONENTS,
         ),
     }
@@ -116,12 +123,14 @@ def spans_ranks(island: ServingIsland, engine: Engine) -> bool:
 
 def joined(arguments: Sequence[str]) -> tuple[str, ...]:
     """Words as `--name=value`, which engines' `read_shape` reads. A flag that was one word stays unread, as for the
-    operator."""
+    operator. Short flags (`-tp 8`) are flags too; a negative number is a value."""
     found: list[str] = []
     for word in arguments:
         if word.startswith("--"):
             found.append(word.partition("=")[0] if "=" in word else word)
-        elif found and found[-1].startswith("--") and "=" not in found[-1]:
+        elif word.startswith("-") and not _NEGATIVE.fullmatch(word):
+            found.append(word)
+        elif found and "=" not in found[-1]:
             found[-1] = f"{found[-1]}={word}"
     return tuple(found)
 

@@ -10,6 +10,7 @@ from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.names import MAX_WORKLOAD_NAME
 from planner.export.pods import ENGINE_LABEL
 from planner.export.targets.pairs import templates_in
+from planner.export.vllm_groups import GROUP_FLAGS
 
 API_VERSION = "serving.kserve.io/v1alpha2"
 KIND = "LLMInferenceService"
@@ -88,6 +89,7 @@ def _pod(role: Mapping[str, Any], key: str, path: str, count: int, labels: Mappi
         count=count,
         spec={**spec, "containers": [{**first, "ports": ports}, *others]},
         labels={**role["labels"], **labels},
+        answers_at=SERVICE_PORT,
         arguments=(*_preset_arguments(role), *additional_arguments(first)),
         arguments_path=f"{path}.{key}.containers.0.env.{index}.value",
     )
@@ -139,6 +141,9 @@ def _role_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iter
         return
     if "pipeline" in degrees and "data" in degrees:
         yield manifest.fault(f"{path}.parallelism", "must hold pipeline or data, not both", sorted(degrees))
+    for key in ("template", "worker"):
+        if key in role:
+            yield from _preset_faults(manifest, role[key]["containers"][0], f"{path}.{key}", grouped="worker" in role)
     if "worker" in role:
         yield from _group_faults(manifest, role, path)
     else:
@@ -152,11 +157,15 @@ def _group_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Ite
     elif degrees["data"] % degrees["dataLocal"] or degrees["data"] == degrees["dataLocal"]:
         got = f"{degrees['data']} / {degrees['dataLocal']}"
         yield manifest.fault(f"{path}.parallelism", "data / dataLocal must be the pods of a group, 2 or more", got)
-    for key in ("template", "worker"):
-        repeated = set(read_flags(additional_arguments(role[key]["containers"][0]))) & PRESET_FLAGS
-        if repeated:
-            where = f"{path}.{key}.containers.0.env"
-            yield manifest.fault(where, "must leave to the preset what it writes", ", ".join(sorted(repeated)))
+
+
+def _preset_faults(manifest: Manifest, container: Mapping[str, Any], path: str, *, grouped: bool) -> Iterator[Fault]:
+    """The flags by which pods find each other and are found are the preset's."""
+    kept = GROUP_FLAGS | {"port"} | (PRESET_FLAGS if grouped else frozenset())
+    repeated = set(read_flags(additional_arguments(container))) & kept
+    if repeated:
+        where = f"{path}.containers.0.env"
+        yield manifest.fault(where, "must leave to the preset what it writes", ", ".join(sorted(repeated)))
 
 
 def _single_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iterator[Fault]:

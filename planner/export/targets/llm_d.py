@@ -48,7 +48,7 @@ from planner.export.targets.release_checks import accelerator_faults
 from planner.export.targets.release_values import (
     CHART,
     CHART_VERSION,
-    GROUP_SCRIPT,
+    GROUP_COMMAND,
     RELEASE_LABEL,
     RELEASES_KIND,
     ROLE_LABEL,
@@ -257,7 +257,7 @@ def _command(island: ServingIsland, launch: Launch) -> tuple[list[str], list[str
         command = len(launch.leader.command)
         return leader[:command], leader[command:]
     worker = _words(launch.worker, launch, island)
-    return ["sh", "-c", GROUP_SCRIPT, "group"], [str(len(leader)), *leader, *worker]
+    return list(GROUP_COMMAND), [str(len(leader)), *leader, *worker]
 
 
 def _words(pod: PodCommand, launch: Launch, island: ServingIsland) -> list[str]:

@@ -122,6 +122,9 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
             replicas_path="spec.replicas",
             size_path=f"{_TEMPLATE}.size",
             pods=found_group(manifest.name, spec["leaderWorkerTemplate"], _TEMPLATE),
+            leader_address=RENDEZVOUS.leader_address,
+            pod_index=RENDEZVOUS.pod_index,
+            leader_host=f"{manifest.name}-{{}}.{manifest.name}",
         ),
     )
 

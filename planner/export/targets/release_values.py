@@ -9,7 +9,7 @@ from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.names import MAX_WORKLOAD_NAME
 from planner.export.options import image_is_pinned
 from planner.export.pods import GPU_RESOURCES
-from planner.export.targets.lws import INDEX_LABEL
+from planner.export.targets.lws import INDEX_LABEL, RENDEZVOUS
 from planner.export.targets.pairs import templates_in
 
 CHART = "llm-d-modelservice"
@@ -25,6 +25,7 @@ GROUP_SCRIPT = (
     'all=$#; i=0; while [ "$i" -lt "$n" ]; do set -- "$@" "$1"; shift; i=$((i + 1)); done; '
     'shift "$((all - n))"; exec "$@"'
 )
+GROUP_COMMAND = ("sh", "-c", GROUP_SCRIPT, "group")
 _ROLES = ("prefill", "decode")
 _LONGEST_NAME = MAX_WORKLOAD_NAME - len("-prefill")  # the chart names the group NAME-prefill
 
@@ -49,6 +50,8 @@ def release_workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
                 replicas_path=f"{role}.replicas",
                 size_path=f"{role}.parallelism.workers",
                 pods=tuple(_pods(manifest.body, role, block)),
+                leader_address=RENDEZVOUS.leader_address,
+                pod_index=RENDEZVOUS.pod_index,
             )
 
 
@@ -56,9 +59,11 @@ def _pods(values: Mapping[str, Any], role: str, block: Mapping[str, Any]) -> Ite
     labels = {**values["modelArtifacts"]["labels"], ROLE_LABEL: role}
     first = {**labels, INDEX_LABEL: "0"} if values["multinode"] else labels
     workers, container = block["parallelism"]["workers"], block["containers"][0]
-    words = tuple(container.get("args", ()))
-    leader, worker = _split(words) if GROUP_SCRIPT in container["command"] else (words, words)
-    spec = _pod_spec(block, values["routing"]["servicePort"])
+    command, words = tuple(container["command"]), tuple(container.get("args", ()))
+    grouped = command[:3] == GROUP_COMMAND[:3]
+    leader, worker = _split(words) if grouped else (command + words, command + words)
+    routing = values["routing"]
+    spec = _pod_spec(block, routing["servicePort"])
     for count, own, arguments in ((1, first, leader), (workers - 1, labels, worker)):
         if count:
             yield FoundPod(
@@ -68,6 +73,9 @@ def _pods(values: Mapping[str, Any], role: str, block: Mapping[str, Any]) -> Ite
                 labels=own,
                 arguments=arguments,
                 arguments_path=f"{role}.containers.0.args",
+                command_path=f"{role}.containers.0.{'args' if grouped else 'command'}",
+                answers_at=routing["servicePort"],
+                engine_port=routing["servicePort"] if role == "prefill" else routing["proxy"]["targetPort"],
             )
 
 
@@ -80,8 +88,10 @@ def _split(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _pod_spec(block: Mapping[str, Any], service_port: int) -> dict[str, Any]:
     """What the chart makes a PodSpec of; the sidecar's port is a port of the pod too."""
     first, *others = block["containers"]
-    ports = [port for port in first.get("ports", ()) if port["containerPort"] != service_port]
-    first = {**first, "ports": [*ports, {"containerPort": service_port}]}
+    ports = list(first.get("ports", ()))
+    if service_port not in {port["containerPort"] for port in ports}:
+        ports.append({"containerPort": service_port})
+    first = {**first, "ports": ports}
     return {**block, "containers": [first, *others]}
 
 
@@ -100,6 +110,9 @@ def _values_faults(manifest: Manifest) -> Iterator[Fault]:
     for path, text in templates_in(manifest.body):
         yield manifest.fault(path, "must not hold {{, which Helm expands", repr(text))
     name, image = manifest.body["fullnameOverride"], manifest.body["routing"]["proxy"]["image"]
+    if manifest.body["routing"]["proxy"]["targetPort"] == manifest.body["routing"]["servicePort"]:
+        told = "must be another than routing.servicePort, where the sidecar listens"
+        yield manifest.fault("routing.proxy.targetPort", told, manifest.body["routing"]["servicePort"])
     if len(name) > _LONGEST_NAME:
         yield manifest.fault("fullnameOverride", f"must have at most {_LONGEST_NAME} characters", name)
     if not image_is_pinned(image):

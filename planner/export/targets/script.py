@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 
 from planner.domain import DeployedPlan
 from planner.errors import ExportError
-from planner.export.engines import ENGINES
 from planner.export.explanation import island_comments
 from planner.export.found import Fault, FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
@@ -31,7 +30,7 @@ from planner.export.launch_script import (
     script_text,
 )
 from planner.export.names import MAX_WORKLOAD_NAME, check_node_selector, is_dns_label
-from planner.export.pods import ENGINE_LABEL, GPU_RESOURCES, engine_image, gpu_resource, labels
+from planner.export.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
 from planner.export.routing import ROUTING_KEY, Endpoint, table_text
 from planner.export.scheduling import HOSTNAME, pinned_nodes
 from planner.export.seams import Deployment, Launch, PodCommand, Rendezvous, Target
@@ -198,6 +197,8 @@ def _endpoint(island: ServingIsland, launches: Sequence[Launch]) -> Endpoint:
 
 def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
     body = manifest.body
+    copies = dict.fromkeys(branch.partition(":")[0] for branch in body["commands"])
+    first, *others = (tuple(_found_pods(manifest, copy)) for copy in copies)
     return (
         FoundWorkload(
             manifest=manifest,
@@ -208,21 +209,24 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
             replicas=body["copies"],
             replicas_path="copies",
             size_path="ranks",
-            pods=tuple(_found_pods(manifest)),
+            pods=first,
+            more_copies=tuple(others),
             endpoints=(manifest.name,),
+            leader_address='"$leader_address"',
+            pod_index='"$rank"',
+            leader_host="",
         ),
     )
 
 
-def _found_pods(manifest: Manifest) -> Iterator[FoundPod]:
-    """The processes of the first copy; `_faults` holds the others' commands against them."""
+def _found_pods(manifest: Manifest, copy: str) -> Iterator[FoundPod]:
+    """The processes of a copy; the checks hold those of each copy that starts differently against the island."""
     body = manifest.body
-    first = next(iter(body["commands"])).partition(":")[0]
     limits = {_RESOURCES[body["devices"]]: body["gpus"]}
     container = {"image": body["image"], "resources": {"limits": limits}}
     for role, count in (("leader", 1), ("worker", body["ranks"] - 1)):
         if count:
-            branch = f"{first}:{role}"
+            branch = f"{copy}:{role}"
             yield FoundPod(
                 path=f"commands.{branch}",
                 count=count,
@@ -230,11 +234,12 @@ def _found_pods(manifest: Manifest) -> Iterator[FoundPod]:
                 labels=manifest.labels,
                 arguments=tuple(body["commands"].get(branch, ())),
                 arguments_path=f"commands.{branch}",
+                command_path=f"commands.{branch}",
             )
 
 
 def _faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
-    """Names used twice or unfit, branches that are missing or never taken, copies whose flags count otherwise."""
+    """Names used twice or unfit, branches that are missing or never taken."""
     seen: dict[str, str] = {}
     for manifest in manifests:
         if manifest.kind != KIND:
@@ -258,14 +263,6 @@ def _branch_faults(manifest: Manifest) -> Iterator[Fault]:
     if set(found) not in (alike, each):
         told = f"must be {', '.join(sorted(alike))}, or one for each of {body['copies']} copies"
         yield manifest.fault("commands", told, ", ".join(found))
-        return
-    engine = ENGINES.get(manifest.labels.get(ENGINE_LABEL, ""))
-    shapes = {branch: engine.read_shape(words) for branch, words in found.items()} if engine else {}
-    for branch, shape in shapes.items():
-        first = next(iter(shapes.values()))
-        if shape != first:
-            told = f"must count {first.gpus} GPUs in {first.pods} processes as in the first branch"
-            yield manifest.fault(f"commands.{branch}", told, f"{shape.gpus} in {shape.pods}")
 
 
 def _parsed(text: str) -> Iterator[object]:

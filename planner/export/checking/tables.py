@@ -1,0 +1,66 @@
+"""Routing tables as they are found in files: where they are, and whether their heads can be read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from planner.export.checking.kinds import ROUTING_TABLE
+from planner.export.documents import json_document
+from planner.export.found import Fault, Manifest
+from planner.export.routing import ROUTING_KEY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTable:
+    """A routing table and the field that holds it."""
+
+    manifest: Manifest
+    field: str
+    table: Mapping[str, Any]
+
+    def fault(self, row: str, expected: str, got: object) -> Fault:
+        """A fault in one of its rows, or (row "") in all of it."""
+        return self.manifest.fault(f"{self.field} {row}".strip(), expected, got)
+
+
+def routing_tables(manifests: Sequence[Manifest]) -> tuple[tuple[FoundTable, ...], tuple[Fault, ...]]:
+    """The routing tables of the files, in a ConfigMap or in a file of their own; and those that cannot be read."""
+    tables: list[FoundTable] = []
+    faults: list[Fault] = []
+    for manifest in manifests:
+        if manifest.kind == ROUTING_TABLE:
+            _sort_in(FoundTable(manifest=manifest, field="routes", table=manifest.body), tables, faults)
+        elif manifest.kind == "ConfigMap" and ROUTING_KEY in manifest.body["data"]:
+            field = f"data[{ROUTING_KEY}]"
+            try:
+                table = json_document(manifest.body["data"][ROUTING_KEY])
+                _sort_in(FoundTable(manifest=manifest, field=field, table=dict(table)), tables, faults)
+            except (ValueError, TypeError) as error:
+                told = "must hold JSON rows of phase, range, service and share"
+                faults.append(manifest.fault(field, told, error))
+    return tuple(tables), tuple(faults)
+
+
+def _sort_in(found: FoundTable, tables: list[FoundTable], faults: list[Fault]) -> None:
+    """Among the tables, or among the faults where its head or its services are not what a table has."""
+    head, services = found.table.get("plan", {}), found.table.get("services", [])
+    inventory = head.get("inventory", {}) if isinstance(head, dict) else None
+    if not isinstance(inventory, dict) or any(type(count) is not int or count < 0 for count in inventory.values()):
+        faults.append(found.fault("plan.inventory", "must hold whole numbers of GPUs by type", repr(inventory)))
+        return
+    if not isinstance(services, list):
+        faults.append(found.fault("services", "must be a list", repr(services)))
+        return
+    for row in services:
+        if not isinstance(row, dict) or any(not isinstance(row.get(key), str) for key in ("service", "island")):
+            faults.append(found.fault("services", "must be rows with the names of service and island", repr(row)))
+            return
+    tables.append(found)
+
+
+def told_inventory(manifests: Sequence[Manifest]) -> dict[str, int]:
+    """GPUs that there are, by type, as the routing table's head tells; empty where it does not."""
+    tables, _ = routing_tables(manifests)
+    head = tables[0].table.get("plan", {}) if len(tables) == 1 else {}
+    inventory = head.get("inventory", {}) if isinstance(head, dict) else {}
+    return dict(inventory) if isinstance(inventory, dict) else {}

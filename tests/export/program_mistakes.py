@@ -1,0 +1,213 @@
+"""Mistakes in what containers and processes start."""
+
+from command_edits import GROUP, LEADER, WORKER, edits_in
+
+_MODULE = "          - -m\n          - sglang.launch_server\n"
+_SERVE = "          - vllm\n          - serve\n"
+_SLEEP = "          - sleep\n          - infinity\n"
+
+PROGRAM_MISTAKES = (
+    *edits_in(
+        "lws, vllm, ranks",
+        "02-h20-0.yaml",
+        "LeaderWorkerSet mixed-fleet-h20-0",
+        ("leader sleeps", "first", _SERVE, _SLEEP, f"{LEADER}.command"),
+        ("worker sleeps", "last", _SERVE, _SLEEP, f"{WORKER}.command"),
+        ("another engine", "first", _SERVE, "          - sglang\n          - serve\n", f"{LEADER}.command"),
+        ("benchmark", "first", _SERVE, "          - vllm\n          - bench\n", f"{LEADER}.command"),
+        (
+            "within a shell",
+            "first",
+            _SERVE,
+            "          - sh\n          - -c\n          - sleep infinity; vllm serve\n",
+            f"{LEADER}.command",
+        ),
+        ("no command", "first", f"          command:\n{_SERVE}", "", f"{LEADER}.command"),
+    ),
+    *edits_in(
+        "lws, sglang, ranks",
+        "02-h20-0.yaml",
+        "LeaderWorkerSet mixed-fleet-h20-0",
+        ("leader sleeps", "first", f"          - python3\n{_MODULE}", _SLEEP, f"{LEADER}.command"),
+        ("worker sleeps", "last", f"          - python3\n{_MODULE}", _SLEEP, f"{WORKER}.command"),
+        ("another module", "first", "sglang.launch_server", "sglang.bench_serving", f"{LEADER}.command"),
+        (
+            "another program",
+            "first",
+            "- python3\n",
+            "- echo\n",
+            f"{LEADER}.command",
+        ),
+    ),
+    *edits_in(
+        "disaggregatedset, vllm, ranks",
+        "disaggregatedset.yaml",
+        "DisaggregatedSet mixed-fleet",
+        ("leader sleeps", "first", "- vllm\n", "- sleep\n", f"spec.roles.0.{LEADER}.command"),
+    ),
+    *edits_in(
+        "disaggregatedset, sglang, ranks",
+        "disaggregatedset.yaml",
+        "DisaggregatedSet mixed-fleet",
+        (
+            "leader sleeps",
+            "first",
+            "- python3\n",
+            "- sleep\n",
+            f"spec.roles.0.spec.{GROUP[5:]}.leaderTemplate.spec.containers.0.command",
+        ),
+    ),
+    *edits_in(
+        "kubernetes, vllm, single",
+        "02-h20-0.yaml",
+        "Deployment single-nodes-h20-0",
+        (
+            "sleeps",
+            "first",
+            "- vllm\n        - serve",
+            "- sleep\n        - '9'",
+            "spec.template.spec.containers.0.command",
+        ),
+    ),
+    *edits_in(
+        "kubernetes, sglang, single",
+        "02-h20-0.yaml",
+        "Deployment single-nodes-h20-0",
+        ("sleeps", "first", "- python3\n", "- sleep\n", "spec.template.spec.containers.0.command"),
+    ),
+    *edits_in(
+        "llm-d, vllm, ranks",
+        "01.values.yaml",
+        "release values 01.values.yaml",
+        (
+            "leader sleeps",
+            "first",
+            "- vllm\n    - serve\n",
+            "- sleep\n    - infinity\n",
+            "prefill.containers.0.args",
+        ),
+        ("worker sleeps", "last", "- vllm\n    - serve\n", "- sleep\n    - infinity\n", "decode.containers.0.args"),
+        ("another script", "first", 'exec "$@"; fi', "sleep 9; fi", "prefill.containers.0.command"),
+        (
+            "command of the chart",
+            "first",
+            "modelCommand: custom",
+            "modelCommand: vllmServe",
+            "prefill.containers.0.modelCommand",
+        ),
+    ),
+    *edits_in(
+        "llm-d, sglang, ranks",
+        "01.values.yaml",
+        "release values 01.values.yaml",
+        ("worker sleeps", "last", "- python3\n", "- sleep\n", "decode.containers.0.args"),
+    ),
+    *edits_in(
+        "kserve, vllm, ranks",
+        "01.yaml",
+        "LLMInferenceService placed-01",
+        (
+            "command of its own",
+            "first",
+            "    - name: main\n",
+            "    - name: main\n      command:\n      - sleep\n      - infinity\n",
+            "spec.template.containers.0",
+        ),
+        (
+            "arguments of its own",
+            "last",
+            "      - name: main\n",
+            "      - name: main\n        args:\n        - --help\n",
+            "spec.prefill.worker.containers.0",
+        ),
+    ),
+    *edits_in(
+        "script, vllm, ranks",
+        "02-h20-0.sh",
+        "launch script mixed-fleet-h20-0",
+        ("leader sleeps", "first", "      vllm\n      serve\n", "      sleep\n      infinity\n", "commands.*:leader"),
+        ("worker sleeps", "last", "      vllm\n      serve\n", "      sleep\n      infinity\n", "commands.*:worker"),
+    ),
+    *edits_in(
+        "script, sglang, ranks",
+        "02-h20-0.sh",
+        "launch script mixed-fleet-h20-0",
+        ("worker sleeps", "last", "      python3\n", "      sleep\n", "commands.*:worker"),
+    ),
+    *edits_in(
+        "script, vllm, shared hosts",
+        "02-h20-0.sh",
+        "launch script shared-h20-0",
+        (
+            "later copy sleeps",
+            "last",
+            "      vllm\n      serve\n",
+            "      sleep\n      infinity\n",
+            "commands.2:leader",
+        ),
+    ),
+    *edits_in(
+        "dynamo, vllm, pools",
+        "01-prefill-0.yaml",
+        "DynamoGraphDeployment mixed-fleet-p0",
+        (
+            "worker sleeps",
+            "last",
+            "- python3\n          - -m\n          - dynamo.vllm",
+            "- sleep\n          - infinity",
+            "spec.components.1.podTemplate.spec.containers.0.command",
+        ),
+        (
+            "worker sleeps beside a module",
+            "last",
+            "- python3\n",
+            "- sleep\n",
+            "spec.components.1.podTemplate.spec.containers.0.command",
+        ),
+        (
+            "worker of another engine",
+            "last",
+            "dynamo.vllm",
+            "dynamo.sglang",
+            "spec.components.1.podTemplate.spec.containers.0.command",
+        ),
+        (
+            "router sleeps",
+            "first",
+            "- python3\n",
+            "- sleep\n",
+            "spec.components.0.podTemplate.spec.containers.0.command",
+        ),
+    ),
+    *edits_in(
+        "dynamo, vllm, pools",
+        "00-frontend.yaml",
+        "DynamoGraphDeployment mixed-fleet-ctrl",
+        (
+            "frontend sleeps",
+            "first",
+            "- python3\n          - -m\n          - dynamo.frontend",
+            "- sleep\n          - infinity",
+            "spec.components.0.podTemplate.spec.containers.0.command",
+        ),
+        (
+            "router of another kind",
+            "first",
+            "dynamo.global_router",
+            "dynamo.planner",
+            "spec.components.1.podTemplate.spec.containers.0.command",
+        ),
+    ),
+    *edits_in(
+        "dynamo, sglang, single",
+        "00-frontend.yaml",
+        "DynamoGraphDeployment single-nodes",
+        (
+            "worker of another engine",
+            "first",
+            "dynamo.sglang",
+            "dynamo.vllm",
+            "spec.components.1.podTemplate.spec.containers.0.command",
+        ),
+    ),
+)
