@@ -2,6 +2,7 @@
 ExportError that says what cannot be expressed, and no other exception."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from export_plans import DENSE, MODEL, gpu, island, plan_of, route
@@ -48,7 +49,10 @@ def fleets(draw: st.DrawFn) -> Plan:
         for kind, batch in [(draw(st.sampled_from(kinds)), draw(st.integers(0, 2000)))]
     )
     types = tuple(gpu(kind, gpus_per_host=draw(st.sampled_from([4, 8, 16, 72]))) for kind in kinds)
-    return plan_of(islands, gpus=types, model=model, routing=tuple(draw(tables(islands))), name="random fleet")
+    rows = tuple(draw(tables(islands)))
+    ends = {one.id: max((row.range_end - 1 for row in rows if row.island == one.id), default=0) for one in islands}
+    planned = tuple(replace(one, longest_prompt=ends[one.id]) for one in islands)
+    return plan_of(planned, gpus=types, model=model, routing=rows, name="random fleet")
 
 
 @st.composite
