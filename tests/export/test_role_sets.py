@@ -1,8 +1,10 @@
 """Islands in sets of ten: against every partition there is, groups that need no others, and the rules that all obey."""
 
 import random
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 from export_plans import island, plan_of, route
@@ -59,6 +61,21 @@ def random_amounts(seed: int) -> tuple[int, int, Amounts]:
     return prefill, count - prefill, amounts
 
 
+def ranged_amounts(seed: int) -> tuple[int, int, Amounts]:
+    """11 or 12 islands and what goes between them where each range has islands of its own."""
+    draw = random.Random(seed)
+    count = draw.randint(11, 12)
+    prefill = draw.randint(3, count - 3)
+    decode, amounts = count - prefill, defaultdict(float)
+    for number in range(draw.randint(2, 6)):
+        givers = draw.sample(range(prefill), draw.randint(1, prefill // 2))
+        takers = draw.sample(range(decode), draw.randint(1, decode // 2))
+        rate = draw.random() * (number + 1)
+        for p, d in product(givers, takers):
+            amounts[f"p{p}", f"d{d}"] += rate / len(givers) / len(takers)
+    return prefill, decode, dict(amounts)
+
+
 def best_of_all(prefill: int, decode: int, amounts: Amounts) -> float:
     """The most that two sets of 2 to 10 islands with both phases can keep, by trying all."""
     names = [f"p{n}" for n in range(prefill)] + [f"d{n}" for n in range(decode)]
@@ -72,12 +89,14 @@ def best_of_all(prefill: int, decode: int, amounts: Amounts) -> float:
     return best
 
 
-def test_two_sets_keep_what_the_best_of_all_partitions_keeps_or_little_less() -> None:
-    cases = [random_amounts(seed) for seed in range(8)]
+@pytest.mark.parametrize("drawn", [random_amounts, ranged_amounts])
+def test_two_sets_keep_what_the_best_of_all_partitions_keeps(drawn: Callable[[int], tuple[int, int, Amounts]]) -> None:
+    """In nineteen of twenty cases, and little less in the other."""
+    cases = [drawn(seed) for seed in range(20)]
     reached = [kept_by(ids_of(sets_of(plan_with(*case))), case[2]) / best_of_all(*case) for case in cases]
     assert max(reached) <= 1.0 + 1e-6
-    assert min(reached) >= 0.95
-    assert sum(one > 1.0 - 1e-6 for one in reached) >= 6
+    assert min(reached) >= 0.98
+    assert sum(one > 1.0 - 1e-6 for one in reached) >= 19
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -188,6 +188,14 @@ def test_names_are_unique_and_leave_room_whatever_plan_and_islands_are_called(
     assert max(len(f"{one}-{replicas - 1}-{'h' * 10}") for one in made) <= 63
 
 
+def test_a_long_name_is_cut_for_sets_and_their_numbers() -> None:
+    """Whatever the plan's name, short ids leave room."""
+    plan = replace(lopsided_plan(), scenario=replace(lopsided_plan().scenario, name="a-fleet-" * 12))
+    names = [body["metadata"]["name"] for body in sets(dset(plan)).values()]
+    assert [name[-2:] for name in names] == ["-1", "-2"]
+    assert max(len(name) for name in names) + len("-0-ffffffff-h200-9-0-hhhhhhhhhh") in (62, 63)
+
+
 def moved(files: dict[str, str], count: int) -> dict[str, str]:
     """The first `count` roles of the first set are in the second."""
     first, second = sets(files)[FIRST], sets(files)[SECOND]

@@ -8,11 +8,12 @@ q, l      a range's probability and the middle of its lengths              1, to
 s[p]      share of the range that an island takes in its phase             1
 K[i, s]   sum over j in set s of w[i, j]                                   1e-9
 
-The sum of w within sets is to be large. A pair of both phases begins each set, the heavier and the less bound to other
-sets the better (two islands of one phase where the other has run out); the others join where K is largest; then moves
-and swaps go on as long as one gains. Of several beginnings the best end counts. The last island of its phase stays in
-its set, so as many sets serve both phases as can. The largest sum is not proven: that is graph partitioning, and hard.
-Whole numbers, so that sums are exact and the same plan gives the same bytes.
+The sum of w within sets is to be large. A heavy pair of both phases begins each set (two islands of one phase where
+the other has run out); the others join where K is largest; then moves and swaps go on as long as one gains. The best of
+several ends counts: the first set's pair differs, and every other time a pair counts for less that hands much to sets
+that have begun. The last island of its phase stays in its set, so as many sets serve both phases as can. The largest
+sum is not proven: that is graph partitioning, and hard. Whole numbers, so that sums are exact and the same plan gives
+the same bytes.
 """
 
 from collections import defaultdict
@@ -24,7 +25,7 @@ from planner.export.islands import ServingIsland
 
 FEWEST_ROLES, MOST_ROLES = 2, 10
 _WHOLE = 1_000_000_000
-_BEGINNINGS, _MOST_BEGUN = 24, 2400  # more than enough for a hundred islands, and fewer beginnings for more
+_BEGINNINGS, _MOST_BEGUN = 48, 2400  # islands begun with, in all: beginnings become fewer above fifty
 
 _Matrix = list[list[int]]
 
@@ -101,14 +102,14 @@ def _routed(plan: Plan) -> Iterator[tuple[str, str, float]]:
 def _parted(kv: _Matrix, prefill: Sequence[bool], count: int) -> list[int]:
     """The set of each island, numbered from 0."""
     tries = max(1, min(_BEGINNINGS, _MOST_BEGUN // len(kv))) if count > 1 else 1
-    ends = [_ended(kv, prefill, count, one / tries) for one in range(tries)]
+    ends = [_ended(kv, prefill, count, one / tries, apart=one % 2 == 0) for one in range(tries)]
     return max(ends, key=lambda end: end.within).owner
 
 
-def _ended(kv: _Matrix, prefill: Sequence[bool], count: int, first: float) -> "_Sets":
-    """The sets that come of a beginning; `first` (from 0, below 1): where its first pair stands among all by weight."""
+def _ended(kv: _Matrix, prefill: Sequence[bool], count: int, first: float, *, apart: bool) -> "_Sets":
+    """The sets that come of a beginning; see `_begin`."""
     sets = _Sets(kv=kv, prefill=prefill, count=count)
-    _begin(sets, first)
+    _begin(sets, first, apart=apart)
     for island in sorted((i for i, owner in enumerate(sets.owner) if owner < 0), key=lambda i: -sum(kv[i])):
         room = [number for number in range(count) if sets.size(number) < MOST_ROLES]
         sets.put(island, max(room, key=lambda number: sets.sums[island][number]))
@@ -157,16 +158,16 @@ class _Sets:
         self.owner[island] = number
 
 
-def _begin(sets: _Sets, first: float) -> None:
-    """Two islands into each set: a pair that weighs much, and little together with those that are in sets."""
+def _begin(sets: _Sets, first: float, *, apart: bool) -> None:
+    """Two islands into each set. `first` (from 0, below 1): where the first set's pair stands among all by weight;
+    `apart`: what a pair hands to sets that have begun counts against it."""
     for number in range(sets.count):
         free = [island for island, owner in enumerate(sets.owner) if owner < 0]
         pairs = sorted(
             ((one, other) for one in free if sets.prefill[one] for other in free if not sets.prefill[other]),
-            key=lambda pair: sum(sets.sums[pair[0]]) + sum(sets.sums[pair[1]]) - sets.kv[pair[0]][pair[1]],
+            key=lambda pair: apart * (sum(sets.sums[pair[0]]) + sum(sets.sums[pair[1]])) - sets.kv[pair[0]][pair[1]],
         )
-        lightest = sorted(free, key=lambda island: sum(sets.kv[island]))[:FEWEST_ROLES]
-        for island in pairs[0 if number else int(first * len(pairs))] if pairs else lightest:
+        for island in pairs[0 if number else int(first * len(pairs))] if pairs else free[:FEWEST_ROLES]:
             sets.put(island, number)
 
 
