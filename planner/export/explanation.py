@@ -58,9 +58,10 @@ def _pod_notes(island: ServingIsland) -> tuple[str, ...]:
     grouping, hosts = island.grouping, island.gpu.gpus_per_host
     if grouping.gpus_per_pod == min(hosts, island.parallel.devices):
         return ()
+    placed = ", and the placement's shares of its nodes," if island.placed else ""
     return (
         f"Pods of {_counted(grouping.gpus_per_pod, 'GPU')} although a host has {hosts}: "
-        f"{_group(island)} allow no larger equal pods.",
+        f"{_group(island)}{placed} allow no larger equal pods.",
     )
 
 

@@ -3,11 +3,13 @@
 symbol     meaning                                   source
 devices    GPUs of one copy of the model             ParallelConfig.devices = pp x tp x dp
 groups     copies of the model in the island         ParallelConfig.replicas
-gpus       GPUs of one pod                           largest divisor of devices that a host holds and that
-                                                     no tensor-parallel group and no stage straddles
+gpus       GPUs of one pod                           largest divisor of devices that a host holds, that no
+                                                     tensor-parallel group and no stage straddles, and that fills
+                                                     what the placement, if any, gives each copy on a node
 pods       pods of one group                         devices / gpus
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -24,6 +26,7 @@ from planner.domain import (
 )
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.names import island_slugs, weights_location, workload_name
+from planner.export.node_shares import NodeShare, node_shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +44,8 @@ class ServingIsland:
 
     `batch_size` counts sequences per attention group (decode) or prompts per attention group and step
     (prefill), those of all pipeline stages together; `max_model_len` and `max_tokens_per_step` are tokens;
-    `weights` is what the engine loads. What the rates rest on: `overlapped` (two micro-batches hide the experts'
-    communication), `redundant_experts` asked for, `draft_tokens` a step.
+    `weights` is what the engine loads; `placed`: the plan says on which nodes. What the rates rest on: `overlapped`
+    (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step.
     """
 
     id: str
@@ -64,6 +67,7 @@ class ServingIsland:
     overlapped: bool = False
     redundant_experts: int = 0
     draft_tokens: int = 0
+    placed: bool = False
 
     @property
     def decode_tokens(self) -> int:
@@ -71,14 +75,19 @@ class ServingIsland:
         return -(-self.batch_size // self.parallel.pp) * (1 + self.draft_tokens)
 
 
-def group_pods(parallel: ParallelConfig, gpus_per_host: int) -> PodGrouping:
-    """Split each copy of `parallel` into equal pods; exact, so that GPUs multiply out to the island's
-    size."""
+def group_pods(parallel: ParallelConfig, gpus_per_host: int, shares: Sequence[NodeShare] = ()) -> PodGrouping:
+    """Split each copy of `parallel` into equal pods; exact, so that GPUs multiply out to the island's size.
+
+    `shares`: where the placement has the copies; pods of one GPU fill any.
+    """
     devices = parallel.devices
     gpus = next(
         g
         for g in range(min(gpus_per_host, devices), 0, -1)
-        if devices % g == 0 and nests(parallel.tp, g) and nests(parallel.stage_devices, g)
+        if devices % g == 0
+        and nests(parallel.tp, g)
+        and nests(parallel.stage_devices, g)
+        and all(share.takes(g) for share in shares)
     )
     return PodGrouping(groups=parallel.replicas, pods=devices // gpus, gpus_per_pod=gpus)
 
@@ -110,6 +119,7 @@ def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str
     gpu = scenario.inventory.item(island.gpu).gpu
     parallel = _checked_parallel(island, scenario.model)
     assert island.phase is not None
+    shares = node_shares(plan, island.id)
     longest = island.longest_prompt + scenario.workload.max_output_tokens
     return ServingIsland(
         id=island.id,
@@ -119,7 +129,8 @@ def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str
         gpu=gpu,
         size=island.size,
         parallel=parallel,
-        grouping=group_pods(parallel, gpu.gpus_per_host),
+        grouping=group_pods(parallel, gpu.gpus_per_host, shares),
+        placed=bool(shares),
         model=scenario.model,
         weights=weights_location(scenario.model.name, scenario.model.uri),
         batch_size=max(1, island.batch_size),

@@ -60,8 +60,7 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     """One script an island, `NN-<island>.sh`, and `routing.json`.
 
     Raises:
-        ExportError: a GPU vendor without a known variable or image, more
-            copies on shared hosts than there are ports, or pins that the ranks do not fit.
+        ExportError: a GPU vendor without a known variable or image, or more copies on shared hosts than ports.
         InputError: a name that cannot stand in a script.
     """
     for island in deployment.islands:
@@ -106,29 +105,20 @@ Hosts = dict[tuple[int, int], tuple[str, tuple[int, ...]]]
 
 
 def _placed_hosts(island: ServingIsland, deployment: Deployment) -> Hosts:
-    """(copy, rank) -> host and GPUs, from the placement; empty where there is none, or where the ranks of a copy do not
-    fill its shares of the nodes.
+    """(copy, rank) -> host and GPUs, from the placement, whose shares processes fill; empty where there is none.
 
     Raises:
         InputError: hosts are to be pinned, and there is no placement.
-        ExportError: they are to be pinned, and the ranks do not fill the shares.
     """
     if deployment.options.pin_nodes:
         pinned_nodes(island, deployment)
     placement, gpus = deployment.plan.placement, island.grouping.gpus_per_pod
     parts = [part for part in placement.parts if part.island == island.id] if placement else []
-    uneven = [part for part in parts if len(part.gpu_indices) % gpus]
-    if deployment.options.pin_nodes and uneven:
-        raise ExportError(
-            f"Island {island.id}, placement: must give it a multiple of {gpus} GPUs on each node, so that processes of "
-            f"{gpus} can be pinned, got {len(uneven[0].gpu_indices)} on {uneven[0].node}.",
-            hint="Export without --pin-nodes.",
-        )
     cluster = deployment.plan.scenario.cluster
     names = {node.name: dict(node.labels).get(HOSTNAME, node.name) for node in cluster.nodes} if cluster else {}
     found: Hosts = {}
     ranks: Counter[int] = Counter()
-    for part in [] if uneven else parts:
+    for part in parts:
         for at in range(0, len(part.gpu_indices), gpus):
             host = names.get(part.node, part.node)
             found[part.replica, ranks[part.replica]] = (host, part.gpu_indices[at : at + gpus])
