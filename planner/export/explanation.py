@@ -2,6 +2,7 @@
 out."""
 
 from planner.export.islands import ServingIsland
+from planner.export.kv_caches import image_notes
 from planner.export.scheduling import scheduling_notes
 from planner.export.seams import Deployment
 
@@ -15,6 +16,7 @@ def island_comments(island: ServingIsland, deployment: Deployment, notes: tuple[
         _duty(island),
         *_pod_notes(island),
         *scheduling_notes(island, deployment),
+        *image_notes(island, deployment),
         *notes,
     )
 

@@ -27,6 +27,7 @@ from planner.domain import (
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.names import island_slugs, weights_location, workload_name
 from planner.export.node_shares import NodeShare, node_shares
+from planner.export.partners import clusters, partners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class ServingIsland:
     (prefill), those of all pipeline stages together; `max_model_len` and `max_tokens_per_step` are tokens;
     `weights` is what the engine loads; `placed`: the plan says on which nodes. What the rates rest on: `overlapped`
     (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step.
+    `partners`: of the islands that it hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that
+    hang together by that, its own too.
     """
 
     id: str
@@ -68,6 +71,8 @@ class ServingIsland:
     redundant_experts: int = 0
     draft_tokens: int = 0
     placed: bool = False
+    partners: tuple[ParallelConfig, ...] = ()
+    exchange_gpus: tuple[GpuSpec, ...] = ()
 
     @property
     def decode_tokens(self) -> int:
@@ -111,10 +116,32 @@ def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
         raise ExportError(f"Plan {plan.scenario.name}: no island serves a phase, so there is nothing to export.")
     _check_routes(plan)
     slugs = island_slugs(island.id for island in serving)
-    return tuple(_serving_island(plan, island, plan_name, slugs[island.id]) for island in serving)
+    pairs = partners(plan)
+    together = clusters(pairs)
+    return tuple(
+        _serving_island(
+            plan, island, plan_name, slugs[island.id], _exchange(plan, pairs[island.id], together[island.id])
+        )
+        for island in serving
+    )
 
 
-def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str) -> ServingIsland:
+class _Exchange(TypedDict):
+    partners: tuple[ParallelConfig, ...]
+    exchange_gpus: tuple[GpuSpec, ...]
+
+
+def _exchange(plan: Plan, others: Sequence[str], together: frozenset[str]) -> _Exchange:
+    islands = {island.id: island for island in plan.islands}
+    shapes = (islands[other].parallel for other in others)
+    gpus = sorted({islands[one].gpu for one in together})
+    return {
+        "partners": tuple(shape for shape in shapes if shape is not None),
+        "exchange_gpus": tuple(plan.scenario.inventory.item(name).gpu for name in gpus),
+    }
+
+
+def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str, exchange: _Exchange) -> ServingIsland:
     scenario = plan.scenario
     gpu = scenario.inventory.item(island.gpu).gpu
     parallel = _checked_parallel(island, scenario.model)
@@ -139,6 +166,7 @@ def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,
         routes=tuple(route for route in plan.routing if route.island == island.id),
+        **exchange,
         **_assumptions(scenario, parallel),
     )
 
