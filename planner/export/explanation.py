@@ -15,6 +15,7 @@ def island_comments(island: ServingIsland, deployment: Deployment, notes: tuple[
         _parallelism(island, deployment),
         _duty(island),
         *_pod_notes(island),
+        *_domain_notes(island),
         *scheduling_notes(island, deployment),
         *image_notes(island, deployment),
         *notes,
@@ -64,6 +65,16 @@ def _pod_notes(island: ServingIsland) -> tuple[str, ...]:
     return (
         f"Pods of {_counted(grouping.gpus_per_pod, 'GPU')} although a host has {hosts}: "
         f"{_group(island)}{placed} allow no larger equal pods.",
+    )
+
+
+def _domain_notes(island: ServingIsland) -> tuple[str, ...]:
+    """NVLink between hosts needs NVIDIA's IMEX, which the DRA driver sets up for pods that claim a ComputeDomain."""
+    if island.grouping.pods == 1 or island.gpu.gpus_per_nvlink_domain <= island.gpu.gpus_per_host:
+        return ()
+    return (
+        "WARNING: the plan's rates count on NVLink between hosts, which these pods reach only with IMEX: on Kubernetes "
+        "a ComputeDomain (resource.nvidia.com/v1beta1) and its resource claim, which are not written here.",
     )
 
 
