@@ -16,7 +16,7 @@ by attention backend; 64 suits them                             docs/advanced_fe
 import re
 from itertools import combinations
 
-from planner.domain import GpuSpec, GroupedAttention, MlaAttention
+from planner.domain import GpuSpec, GroupedAttention, MlaAttention, Phase
 from planner.errors import ExportError
 from planner.export.islands import ServingIsland
 from planner.export.seams import Deployment
@@ -71,11 +71,11 @@ def vllm_notes(island: ServingIsland) -> tuple[str, ...]:
         return ()
     between, backend = f"KV caches go between {_names(island)}", vllm_backend(island)
     if not backend:
+        remedy = "plan with kv_bytes 2" if island.model.kv_bytes == 1 else "keep GPU types to ranges of their own"
         return (
             f"WARNING: {between}, for which vLLM chooses different attention backends, and none is known to suit all: "
-            "its NixlConnector refuses caches of another backend (pull request 29503). Plan with a 16-bit cache "
-            "(kv_bytes 2), keep GPU types to ranges of their own, or try kv_connector_extra_config "
-            "enforce_handshake_compat false.",
+            "its NixlConnector refuses caches of another backend (pull request 29503); try kv_connector_extra_config "
+            f"enforce_handshake_compat false, or {remedy}.",
         )
     slower = backend.startswith("TRITON")
     told = f"{between}: their islands all use {backend}, as vLLM's NixlConnector refuses another backend's"
@@ -97,6 +97,13 @@ def sglang_notes(island: ServingIsland) -> tuple[str, ...]:
             f"(llm-d issue 2433), here are {island.parallel.tp} and {', '.join(map(str, degrees))}."
         )
     return tuple(notes)
+
+
+def stages_fit(island: ServingIsland) -> bool:
+    """Whether SGLang could hand the island's caches over: into as many stages as they come from, or into one (its pull
+    request 14265)."""
+    own, others = island.parallel.pp, {other.pp for other in island.partners}
+    return others <= {own, 1} if island.phase is Phase.PREFILL else own == 1 or others <= {own}
 
 
 def own_code_notes(island: ServingIsland) -> tuple[str, ...]:

@@ -18,7 +18,14 @@ from planner.export.arguments import FlagValue, disguised, doubled, flags, read_
 from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland
-from planner.export.kv_caches import PAGE_SIZE, check_cache_format, own_code_notes, sglang_notes, spans_generations
+from planner.export.kv_caches import (
+    PAGE_SIZE,
+    check_cache_format,
+    own_code_notes,
+    sglang_notes,
+    spans_generations,
+    stages_fit,
+)
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.sglang_groups import GROUP_FLAGS, check_group, read_program
@@ -81,9 +88,8 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
 
 
 def _check_stages(island: ServingIsland) -> None:
-    """A decode engine takes caches from as many stages as it has, or gathers them in one (pull request 14265)."""
-    stages = sorted({other.pp for other in island.partners} - {island.parallel.pp})
-    if island.phase is Phase.DECODE and island.parallel.pp > 1 and stages:
+    if island.phase is Phase.DECODE and not stages_fit(island):
+        stages = sorted({other.pp for other in island.partners} - {island.parallel.pp})
         raise ExportError(
             f"Island {island.id}, parallel.pp: must be 1, or that of every prefill island that it takes KV caches "
             f"from, for SGLang, got {island.parallel.pp} beside {', '.join(map(str, stages))}.",

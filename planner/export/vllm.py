@@ -24,7 +24,7 @@ from planner.export.arguments import FlagValue, disguised, doubled, flags, read_
 from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland, nests
-from planner.export.kv_caches import check_cache_format, own_code_notes, vllm_backend, vllm_notes
+from planner.export.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.vllm_groups import GROUP_FLAGS, HEADLESS, START_RANK_SCRIPT, check_group, read_program
@@ -262,7 +262,8 @@ def _stage_notes(island: ServingIsland) -> tuple[str, ...]:
         return ()
     told = [
         "WARNING: vLLM's NixlConnector hands no KV cache over from or to pipeline stages (issue 52913): choose an "
-        "image and a connector that do, export for sglang, or plan with cost.max_pipeline_stages 1."
+        f"image and a connector that do,{' export for sglang,' * stages_fit(island)} or plan with "
+        "cost.max_pipeline_stages 1."
     ]
     if _strided(island):
         told.append("vLLM lays a rank's stages side by side: a stage's experts lie on all pods, not on whole hosts.")
