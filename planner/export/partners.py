@@ -42,7 +42,8 @@ def clusters(pairs: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
 def _spans(plan: Plan) -> defaultdict[str, list[Span]]:
     """Island -> the lengths that it takes, as rising spans with gaps between."""
     found: defaultdict[str, list[Span]] = defaultdict(list)
-    for route in sorted(plan.routing, key=lambda route: route.range_start):
+    routes = (route for route in plan.routing if route.share > 0)
+    for route in sorted(routes, key=lambda route: route.range_start):
         own = found[route.island]
         if own and own[-1][1] >= route.range_start:
             own[-1] = (own[-1][0], max(own[-1][1], route.range_end))

@@ -145,6 +145,8 @@ def test_only_what_hangs_together_by_shared_lengths_shares_a_backend() -> None:
     cells = [route(f"H20-{phase.value}", phase, 4096, 1.0) for phase in Phase]
     plan = plan_of(islands, gpus=types, model=replace(DENSE, kv_bytes=2), routing=(*apart, *cells))
     assert not any("attention-backend" in flags for flags, _, _ in containers(plan, "vllm"))
+    unused = replace(plan, routing=(*plan.routing, route("H20-decode", Phase.DECODE, 0, 0.0)))
+    assert not any("attention-backend" in flags for flags, _, _ in containers(unused, "vllm"))
     halved = [r for r in plan.routing if r.island != "A100-decode"]
     bridge = [route(name, Phase.DECODE, 0, 0.5) for name in ("A100-decode", "H20-decode")]
     joined = replace(plan, routing=(*halved, *bridge))
