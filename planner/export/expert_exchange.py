@@ -70,8 +70,9 @@ def _obstacle(island: ServingIsland, strided: bool) -> str:
     devices = island.parallel.stage_devices
     if island.gpu.vendor.upper() != "NVIDIA":
         return f"DeepEP has no kernels for {island.gpu.vendor}"
-    if int(island.gpu.compute_capability) not in _BUILT_FOR:
-        told = f"{island.gpu.compute_capability:.1f}" if island.gpu.compute_capability else "not known"
+    capability = island.gpu.compute_capability
+    if int(capability) not in _BUILT_FOR:
+        told = f"{capability:.1f}" if capability else "not known (compute_capability in its spec)"
         return f"DeepEP's kernels are for compute capability 9 and 10, that of {island.gpu.name} is {told}"
     if devices > _NODE_GPUS and devices % _NODE_GPUS:
         return f"DeepEP takes at most {_NODE_GPUS} GPUs or a multiple of {_NODE_GPUS}, not {devices}"

@@ -13,9 +13,6 @@ SGLang refuses a peer of another page size, whose default goes  SGLang pull requ
 by attention backend; 64 suits them                             docs/advanced_features/attention_backend.md
 """
 
-import re
-from itertools import combinations
-
 from planner.domain import GpuSpec, GroupedAttention, MlaAttention, Phase
 from planner.errors import ExportError
 from planner.export.islands import ServingIsland
@@ -24,12 +21,13 @@ from planner.export.seams import Deployment
 PAGE_SIZE = 64
 _FP8_READ_FROM = 8.9
 _FLASHINFER_HEADS = (64, 128, 256)
-_VERSION = re.compile(r"[:v-](\d+\.\d+\.\d+)")
 
 
 def check_cache_format(island: ServingIsland) -> None:
-    """Raises:
-    ExportError: no engine can keep the cache in the plan's format on the island's GPUs.
+    """Refuse caches in a format that no engine reads on the island's GPUs.
+
+    Raises:
+        ExportError: an FP8 cache of latent attention, on GPUs without FP8.
     """
     capability, latent = island.gpu.compute_capability, isinstance(island.model.attention, MlaAttention)
     if latent and island.model.kv_bytes == 1 and 0 < capability < _FP8_READ_FROM:
@@ -116,30 +114,13 @@ def _names(island: ServingIsland) -> str:
     return f"{', '.join(gpus[:-1])} and {gpus[-1]}"
 
 
-def check_image_versions(deployment: Deployment) -> None:
-    """Raises:
-    ExportError: vLLM's images for the GPUs of islands that exchange caches name different versions.
-    """
-    if deployment.engine.name != "vllm":
-        return
-    for island in deployment.islands:
-        for one, other in combinations(_images(island, deployment), 2):
-            mine, theirs = _VERSION.findall(one[1]), _VERSION.findall(other[1])
-            if mine and theirs and mine[-1] != theirs[-1]:
-                raise ExportError(
-                    f"Island {island.id}, images: must hold the same version of vLLM for {one[0]} and {other[0]}, "
-                    f"which hand KV caches to each other, got {one[1]} and {other[1]}.",
-                    hint="Give images of one version: `planner export --image VENDOR=IMAGE`.",
-                )
-
-
 def image_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
-    """That several images have to be of one version."""
+    """That several images have to be of one version, which their names need not tell."""
     images = _images(island, deployment)
     if len(images) < 2:
         return ()
     told = " and ".join(f"{image} ({vendor})" for vendor, image in images)
-    return (f"WARNING: KV caches go between {told}: hold them to one version of {deployment.engine.name}.",)
+    return (f"WARNING: KV caches go between {told}: both must hold one version of {deployment.engine.name}.",)
 
 
 def _images(island: ServingIsland, deployment: Deployment) -> list[tuple[str, str]]:

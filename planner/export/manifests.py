@@ -6,7 +6,6 @@ from planner.domain import Plan, RouterGrid
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.engines import engine_named
 from planner.export.islands import serving_islands
-from planner.export.kv_caches import check_image_versions
 from planner.export.names import ROUTING, plan_slug
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.seams import Deployment
@@ -50,7 +49,6 @@ def render(
         options=chosen_options,
         grid=grid,
     )
-    check_image_versions(deployment)
     files = chosen_target.manifests(deployment)
     check_manifests(files, plan, schemas)
     return files
