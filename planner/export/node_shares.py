@@ -11,6 +11,7 @@ and may span none under `single-numa-node`.
 """
 
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass
 
 from planner.domain import Plan, Qos
@@ -42,11 +43,10 @@ def node_shares(plan: Plan, island_id: str) -> tuple[NodeShare, ...]:
     """The shares of the island's copies, in the placement's order; empty where it lies on no nodes."""
     phase = next(island.phase for island in plan.islands if island.id == island_id)
     qos = plan.scenario.placement.qos(phase) if phase else Qos.NONE
-    numa = _numa_nodes(plan) if qos.binds else {}
+    parts = [part for part in plan.placement.parts if part.island == island_id] if plan.placement else []
+    numa = _numa_nodes(plan, {part.node for part in parts}) if qos.binds else {}
     shares: list[NodeShare] = []
-    for part in plan.placement.parts if plan.placement else ():
-        if part.island != island_id:
-            continue
+    for part in parts:
         of_node = numa.get(part.node, {})
         held = Counter(of_node[index] for index in part.gpu_indices if index in of_node)
         shares.append(
@@ -60,7 +60,7 @@ def node_shares(plan: Plan, island_id: str) -> tuple[NodeShare, ...]:
     return tuple(shares)
 
 
-def _numa_nodes(plan: Plan) -> dict[str, dict[int, int]]:
-    """Node -> GPU index -> NUMA node."""
+def _numa_nodes(plan: Plan, names: Set[str]) -> dict[str, dict[int, int]]:
+    """Node -> GPU index -> NUMA node, of the nodes with these names."""
     nodes = plan.scenario.cluster.nodes if plan.scenario.cluster else ()
-    return {node.name: {gpu.index: gpu.numa for gpu in node.gpus} for node in nodes}
+    return {node.name: {gpu.index: gpu.numa for gpu in node.gpus} for node in nodes if node.name in names}

@@ -9,7 +9,8 @@ A group of several pods comes in two forms:
 
 Sources: vLLM's docs/serving/{data_parallel,expert_parallel}_deployment.md and
 features/nixl_connector_usage.md; vllm/engine/arg_utils.py and config/parallel.py for the rank arithmetic;
-pull request 23691 for the multi-node form; issue 52913 and pull request 45880 for KV transfer from stages. The
+pull request 23691 for the multi-node form; issue 52913 and pull request 45880 for KV transfer from stages; issue 42024
+and pull request 35758 for windows beside a connector; docs/design/attention_backends.md for `--attention-backend`. The
 image has to be at least 0.12: `--all2all-backend` and `--nnodes` are younger than 0.11.0.
 """
 
