@@ -15,14 +15,19 @@ planner/rate-rps            rate at the plan's throughput                   requ
 planner/utilisation         busy share of its time
 planner/price-usd-per-hour  rent of its GPUs                                USD/h
 
+They stand on the object that runs the island, never on its pods: there a changed price would replace them. An object
+that runs several islands has one annotation for each, planner/island.<part of the object>, whose JSON holds these rows.
+
 Floats are written so that they read back to the same value.
 """
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase, Plan, PlannedIsland
+from planner.export.documents import json_document
 from planner.export.islands import ServingIsland
 from planner.export.names import one_line
 from planner.export.scheduling import node_annotations
@@ -30,6 +35,7 @@ from planner.export.seams import Deployment
 
 PREFIX = "planner/"
 ISLAND_ID = f"{PREFIX}island-id"
+_ISLAND_OF = f"{PREFIX}island."
 
 
 def deployed_island(island: PlannedIsland) -> DeployedIsland:
@@ -81,6 +87,26 @@ def island_annotations(island: ServingIsland, deployment: Deployment) -> dict[st
         | island_rows(deployed_island(planned))
         | node_annotations(island, deployment)
     )
+
+
+def part_annotations(parts: Mapping[str, ServingIsland], deployment: Deployment) -> dict[str, str]:
+    """Annotations of an object whose `parts` (by name) run an island each."""
+    return {f"{_ISLAND_OF}{part}": json.dumps(island_annotations(one, deployment)) for part, one in parts.items()}
+
+
+def read_part(annotations: Mapping[str, str], part: str) -> dict[str, str]:
+    """What `part_annotations` wrote of one part; empty where that is not there or not readable."""
+    try:
+        found = json_document(annotations.get(f"{_ISLAND_OF}{part}", ""))
+    except ValueError:
+        return {}
+    sound = isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
+    return dict(found) if sound else {}
+
+
+def part_path(part: str) -> str:
+    """The field of the object that tells of a part."""
+    return f"metadata.annotations.{_ISLAND_OF}{part}"
 
 
 def island_rows(island: DeployedIsland) -> dict[str, str]:

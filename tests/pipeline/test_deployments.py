@@ -29,7 +29,8 @@ def pools_of(files: dict[str, str], phase: Phase) -> dict[str, set[str]]:
         for component in graph["spec"]["components"]:
             arguments = component["podTemplate"]["spec"]["containers"][0]["args"]
             if component.get("type") == phase:
-                island = component["podTemplate"]["metadata"]["annotations"]["planner/island-id"]
+                told = graph["metadata"]["annotations"][f"planner/island.{component['name']}"]
+                island = json.loads(told)["planner/island-id"]
                 found[arguments[arguments.index("--namespace") + 1]].add(island)
     return found
 

@@ -9,6 +9,7 @@ from planner.export.arguments import flags, read_count, read_flags
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.names import MAX_WORKLOAD_NAME
 from planner.export.pods import ENGINE_LABEL
+from planner.export.summary import part_path, read_part
 from planner.export.targets.pairs import templates_in
 from planner.export.vllm_groups import GROUP_FLAGS
 
@@ -56,9 +57,9 @@ def inference_workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
         yield FoundWorkload(
             manifest=manifest,
             labels=role["labels"] | {ENGINE_LABEL: "vllm"},
-            annotations=role["annotations"],
+            annotations=read_part(manifest.annotations, phase.value),
             labels_path=f"{path}.labels",
-            annotations_path=f"{path}.annotations",
+            annotations_path=part_path(phase.value),
             replicas=role["replicas"],
             replicas_path=f"{path}.replicas",
             size_path=f"{path}.parallelism.data / dataLocal",
