@@ -29,12 +29,16 @@ _FIELDS: Mapping[str, Callable[[DeployedIsland], object]] = {
     "batch_size": lambda i: i.batch_size,
     "longest_prompt": lambda i: i.longest_prompt,
 }
+COPIES = "copies."
+"""What a path of a pod's field begins with where the number of the copy comes next."""
 _KEPT_BY_COPIES = {"size", "replicas"}
 """Fields that change with the number of copies alone; a copy that stays does not notice."""
 
 
 def compare(old: DeployedPlan, new: DeployedPlan) -> PlanDiff:
-    """What changes where `new` takes the place of `old`. Rates, prices and utilisation alone change nothing."""
+    """What changes where `new` takes the place of `old`. Rates, prices and utilisation alone change nothing. An island
+    whose plan is the same restarts where its pods are made of something else, or its nodes are others; where one side
+    tells neither, that is no difference."""
     head = tuple(_head(old, new))
     reasons = tuple(change.field for change in head if change.field in _RESTARTING_HEAD)
     islands = tuple(_island_change(one, other, restart=bool(reasons)) for one, other in _matched(old, new))
@@ -47,6 +51,7 @@ def compare(old: DeployedPlan, new: DeployedPlan) -> PlanDiff:
         islands=islands,
         gpus=tuple(_gpu_changes(old, new, islands)),
         routes=tuple(_route_changes(old, new, names)),
+        pods_compared=all(c.old.pods and c.new.pods for c in islands if c.old is not None and c.new is not None),
     )
 
 
@@ -90,7 +95,31 @@ def _island_change(old: DeployedIsland | None, new: DeployedIsland | None, *, re
         for field, read in _FIELDS.items()
         if read(old) != read(new)
     )
-    return IslandChange(fate=_fate(old, new, changes, restart=restart), old=old, new=new, changes=changes)
+    fate = _fate(old, new, changes, restart=restart)
+    pods = tuple(_pod_changes(old, new)) if fate in (IslandFate.UNCHANGED, IslandFate.SCALED) else ()
+    return IslandChange(fate=IslandFate.RESTARTED if pods else fate, old=old, new=new, changes=changes, pods=pods)
+
+
+def _pod_changes(old: DeployedIsland, new: DeployedIsland) -> Iterator[ChangedValue]:
+    """Fields of pods, and the nodes of the placement, that both sides tell otherwise."""
+    if old.nodes and new.nodes and old.nodes != new.nodes:
+        yield ChangedValue(field="nodes", old=", ".join(old.nodes), new=", ".join(new.nodes))
+    if not (old.pods and new.pods):
+        return
+    before, after = ({one.path: one.words for one in island.pods} for island in (old, new))
+    kept = range(min(old.parallel.replicas, new.parallel.replicas))
+    for path in dict.fromkeys((*before, *after)):
+        was, will = before.get(path, ()), after.get(path, ())
+        copy = path.removeprefix(COPIES).partition(".")[0] if path.startswith(COPIES) else ""
+        if was != will and not (copy.isdecimal() and int(copy) not in kept):
+            yield ChangedValue(field=path, old=_words(was, will), new=_words(will, was))
+
+
+def _words(mine: Sequence[str], others: Sequence[str]) -> str:
+    """The words that only `mine` has; all where it differs in their order or number alone."""
+    own = [word for word in mine if word not in others]
+    moved = not own and all(word in mine for word in others)
+    return " ".join(mine if moved else own) or "none"
 
 
 def _fate(old: DeployedIsland, new: DeployedIsland, changes: Sequence[ChangedValue], *, restart: bool) -> IslandFate:

@@ -30,12 +30,13 @@ class ChangedValue:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IslandChange:
     """An island of the old plan and the one that it becomes (None: added or removed). `changes`: fields that differ,
-    but for its id."""
+    but for its id. `pods`: fields of its pods that do, or its nodes, where nothing else would restart it."""
 
     fate: IslandFate
     old: DeployedIsland | None
     new: DeployedIsland | None
     changes: tuple[ChangedValue, ...] = ()
+    pods: tuple[ChangedValue, ...] = ()
 
     @property
     def id(self) -> str:
@@ -97,7 +98,8 @@ class RouteChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDiff:
     """Old against new. `head`: name, model, engine, target and inventory where they differ; `restart_reasons`: those of
-    them that restart every island."""
+    them that restart every island. `pods_compared`: both sides tell the pods of every island that they share; runs tell
+    none, as nobody has chosen images, cores, queues or pins."""
 
     old: str
     new: str
@@ -106,6 +108,7 @@ class PlanDiff:
     islands: tuple[IslandChange, ...]
     gpus: tuple[GpuChange, ...]
     routes: tuple[RouteChange, ...]
+    pods_compared: bool = True
 
     @property
     def differs(self) -> bool:

@@ -9,6 +9,7 @@ from planner.export.checking.faults import faults_text, find_faults
 from planner.export.checking.structure import read_manifests
 from planner.export.checking.tables import FoundTable, routing_tables, told_inventory
 from planner.export.found import FoundWorkload, Manifest
+from planner.export.pod_fields import pod_fields
 from planner.export.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.summary import PREFIX, deployed_plan, read_island
 
@@ -43,7 +44,7 @@ def read_plan(files: Mapping[str, str], origin: str = "manifests") -> DeployedPl
 
 def _plan(manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]) -> DeployedPlan:
     """`workloads` and tables have passed the checks: what is read here is there."""
-    islands = tuple(read_island(w.annotations, w.labels[PHASE_LABEL]) for w in workloads)
+    islands = tuple(replace(read_island(w.annotations, w.labels[PHASE_LABEL]), pods=pod_fields(w)) for w in workloads)
     tables, _ = routing_tables(manifests)
     first = workloads[0]
     told = {

@@ -26,7 +26,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase, Plan, PlannedIsland
+from planner.domain import (
+    DeployedIsland,
+    DeployedPlan,
+    DeployedRoute,
+    ParallelConfig,
+    Phase,
+    Placement,
+    Plan,
+    PlannedIsland,
+)
 from planner.export.documents import json_document
 from planner.export.islands import ServingIsland
 from planner.export.names import one_line
@@ -38,8 +47,8 @@ ISLAND_ID = f"{PREFIX}island-id"
 _ISLAND_OF = f"{PREFIX}island."
 
 
-def deployed_island(island: PlannedIsland) -> DeployedIsland:
-    """An island of a plan that serves, as its manifests carry it."""
+def deployed_island(island: PlannedIsland, placement: Placement | None = None) -> DeployedIsland:
+    """An island of a plan that serves, as its manifests carry it, and the nodes that `placement` gives it."""
     assert island.phase is not None
     assert island.parallel is not None
     return DeployedIsland(
@@ -52,6 +61,7 @@ def deployed_island(island: PlannedIsland) -> DeployedIsland:
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,
         price_usd_per_hour=island.price_usd_per_hour,
+        nodes=tuple(sorted({part.node for part in placement.parts if part.island == island.id})) if placement else (),
     )
 
 
@@ -62,7 +72,7 @@ def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> Deployed
         model=one_line(plan.scenario.model.name),
         engine=engine,
         target=target,
-        islands=tuple(deployed_island(island) for island in plan.islands if island.phase is not None),
+        islands=tuple(deployed_island(one, plan.placement) for one in plan.islands if one.phase is not None),
         routes=tuple(
             DeployedRoute(
                 phase=route.phase,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planner.domain import DeployedIsland, DeployedPlan, Phase
-from planner.domain.plan_diff import GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
+from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
 from planner.report.markdown import bullets, escaped, table
 from planner.report.quantities import NONE, counted, percent, rate, whole
 
@@ -18,6 +18,12 @@ _HAPPENS = {
 }
 _ORDER = tuple(_HAPPENS)
 _UNITS = {"longest_prompt": "tokens"}
+_PODS_NOT_COMPARED = (
+    "Pods are not compared: a run tells nothing of images, cores, memory, queues or pins (two folders of manifests do)."
+)
+_MOST_TOLD = 3
+"""Fields of an island's pods that the page tells."""
+_MOST_CHARACTERS = 80
 
 
 def deployed_page(plan: DeployedPlan) -> str:
@@ -105,8 +111,9 @@ def diff_page(diff: PlanDiff) -> str:
     title = f"# From {escaped(diff.old)} to {escaped(diff.new)}"
     if not diff.differs:
         same = f"Nothing changes: {counted(len(diff.islands), 'island')} as before, every request where it was."
-        return f"{title}\n\n{same}\n"
-    parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_notes(diff)])]
+        told = same if diff.pods_compared else f"{same}\n\n{_PODS_NOT_COMPARED}"
+        return f"{title}\n\n{told}\n"
+    parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_notes(diff), *_not_compared(diff)])]
     if diff.islands:
         parts += ["## Islands", _island_table(diff.islands)]
     if diff.gpus:
@@ -144,6 +151,11 @@ def _notes(diff: PlanDiff) -> Iterator[str]:
         )
 
 
+def _not_compared(diff: PlanDiff) -> Iterator[str]:
+    if not diff.pods_compared and not diff.restart_reasons:
+        yield _PODS_NOT_COMPARED
+
+
 def _island_table(islands: Sequence[IslandChange]) -> str:
     rows = [
         (_name(change), _HAPPENS[change.fate], _what(change))
@@ -169,7 +181,19 @@ def _what(change: IslandChange) -> str:
         f"{c.field.replace('_', ' ')} {escaped(c.old)} → {escaped(c.new)} {_UNITS.get(c.field, '')}".strip()
         for c in change.changes
     ]
-    return ", ".join(told) or NONE
+    return ", ".join([*told, *_pods_told(change.pods)]) or NONE
+
+
+def _pods_told(changes: Sequence[ChangedValue]) -> Iterator[str]:
+    """The first fields of the pods that differ, and how many more do."""
+    for one in changes[:_MOST_TOLD]:
+        yield f"{escaped(one.field)} {_short(one.old)} → {_short(one.new)}"
+    if len(changes) > _MOST_TOLD:
+        yield f"and {counted(len(changes) - _MOST_TOLD, 'more field')} of its pods"
+
+
+def _short(text: str) -> str:
+    return escaped(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} …")
 
 
 def _gpu_table(gpus: Sequence[GpuChange]) -> str:
@@ -223,6 +247,7 @@ def diff_document(diff: PlanDiff) -> dict[str, Any]:
         "differs": diff.differs,
         "head": [{"field": c.field, "old": c.old, "new": c.new} for c in diff.head],
         "everything_restarts_for": list(diff.restart_reasons),
+        "pods_compared": diff.pods_compared,
         "islands": [_change_document(change) for change in diff.islands],
         "gpus": {c.gpu: _gpu_document(c) for c in diff.gpus},
         "routes": [_route_document(change) for change in diff.routes],
@@ -238,6 +263,7 @@ def _change_document(change: IslandChange) -> dict[str, Any]:
         "old": _island_document(change.old) if change.old else None,
         "new": _island_document(change.new) if change.new else None,
         "changes": {c.field: [c.old, c.new] for c in change.changes},
+        "pods": {c.field: [c.old, c.new] for c in change.pods},
     }
 
 

@@ -9,8 +9,10 @@ nobody knows beforehand, labels all pods with set and role, and keeps the roles 
 (KEP-766); sets know nothing of each other, and a placement policy shares its switch with other sets (KEP-848).
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from planner.domain import Phase
@@ -19,7 +21,7 @@ from planner.export.documents import yaml_text
 from planner.export.explanation import island_comments
 from planner.export.found import FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
-from planner.export.names import plan_slug
+from planner.export.names import DIGEST, plan_slug
 from planner.export.options import LEVELS
 from planner.export.packing import switch_domains
 from planner.export.pods import check_gpus_told_apart, workload_labels
@@ -259,7 +261,8 @@ def _service(name: str, island: ServingIsland, deployment: Deployment, launch: L
 
 
 def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
-    for number, role in enumerate(manifest.body["spec"]["roles"]):
+    roles = manifest.body["spec"]["roles"]
+    for number, role in enumerate(roles):
         path = f"spec.roles.{number}"
         template = f"{path}.spec.leaderWorkerTemplate"
         yield FoundWorkload(
@@ -279,7 +282,21 @@ def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
             ),
             leader_address=RENDEZVOUS.leader_address,
             pod_index=RENDEZVOUS.pod_index,
+            template=_template(manifest, role["name"]),
         )
+
+
+def _template(manifest: Manifest, own: str) -> dict[str, Any]:
+    """The revision that the pods are of hashes the templates of all roles, so that one that changes rolls out all."""
+    spec = manifest.body["spec"]
+    found = {role["name"]: role["spec"]["leaderWorkerTemplate"] for role in spec["roles"]}
+    others = json.dumps({name: found[name] for name in sorted(found) if name != own}, sort_keys=True)
+    digest = sha256(others.encode()).hexdigest()[:DIGEST]
+    return {
+        "leaderWorkerTemplate": found[own],
+        "placementPolicy": spec.get("placementPolicy", {}),
+        "templates of the other roles": digest,
+    }
 
 
 DISAGGREGATED_SET = Target(

@@ -218,6 +218,7 @@ def _workload(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Fo
         replicas_path=f"{path}.replicas",
         size_path=f"{path}.multinode.nodeCount",
         pods=(_pod(path, component),),
+        template=_template(manifest, component),
         endpoints=(_service(manifest.name, component["name"]),),
         endpoint_ports=(_system_port(component),),
     )
@@ -228,6 +229,12 @@ def _system_port(component: Mapping[str, Any]) -> int:
     variables = component["podTemplate"]["spec"]["containers"][0].get("env", ())
     named = [whole_number(row.get("value")) for row in variables if row["name"] == SYSTEM_PORT_VARIABLE]
     return named[-1] if named else _PORT
+
+
+def _template(manifest: Manifest, component: Mapping[str, Any]) -> dict[str, Any]:
+    """All of the component but its copies, and what the graph tells all of its pods."""
+    graph = {key: value for key, value in manifest.body["spec"].items() if key != "components"}
+    return {**graph, **{key: value for key, value in component.items() if key != "replicas"}}
 
 
 def _pod(path: str, component: Mapping[str, Any]) -> FoundPod:

@@ -22,6 +22,7 @@ COMPONENT_LABELS = {"kserve.io/component": "workload"}  # on pods that answer re
 SERVICE_PORT = 8000
 ARGUMENTS_VARIABLE = "VLLM_ADDITIONAL_ARGS"
 SIDECAR = "llm-d-routing-sidecar"
+_TEMPLATE = ("labels", "annotations", "parallelism", "template", "worker")  # of a role: what its pods are made of
 # The preset's command without its check that the prefill pod is of the object's own pool; KServe expands the templates.
 SIDECAR_COMMAND = (
     "/app/pd-sidecar",
@@ -64,6 +65,7 @@ def inference_workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
             replicas_path=f"{path}.replicas",
             size_path=f"{path}.parallelism.data / dataLocal",
             pods=tuple(_pods(manifest, phase, role, path)),
+            template={"model": spec["model"], **{key: role[key] for key in _TEMPLATE if key in role}},
         )
 
 

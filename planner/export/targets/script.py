@@ -14,7 +14,8 @@ offset     added to every port of a copy that may share its host            port
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from planner.domain import DeployedPlan
 from planner.errors import ExportError
@@ -42,6 +43,8 @@ _DEVICES = {GPU_RESOURCES["NVIDIA"]: "CUDA_VISIBLE_DEVICES", GPU_RESOURCES["AMD"
 _RESOURCES = {variable: resource for resource, variable in _DEVICES.items()}
 _PORT_STRIDE = 128
 _MOST_SHARING = 256
+_MOST_COPIES = 1024  # whose commands are held against another export's, should somebody have made up their number
+_EVERY_COPY = ("image", "ranks", "gpus", "devices", "whole_hosts", "hosts")
 _UNHEEDED = (
     "cpus_per_gpu",
     "memory_gib_per_gpu",
@@ -205,8 +208,23 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
             leader_address='"$leader_address"',
             pod_index='"$rank"',
             leader_host="",
+            template=_template(body),
         ),
     )
+
+
+def _template(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a copy is started with; each copy's own under its number, so that it does not matter how many there are."""
+    copies: dict[str, dict[str, Any]] = {str(copy): {} for copy in range(min(body["copies"], _MOST_COPIES))}
+    for branch, words in body["commands"].items():
+        copy, _, role = branch.partition(":")
+        for number in copies if copy == "*" else (copy,):
+            copies.setdefault(number, {})[role] = words
+    for pin in body["pins"]:
+        place, _, node = pin.partition("=")
+        copy, _, rank = place.partition(":")
+        copies.setdefault(copy, {})[f"host of rank {rank}"] = node
+    return {"object": body["metadata"]["name"], **{key: body[key] for key in _EVERY_COPY}, "copies": copies}
 
 
 def _found_pods(manifest: Manifest, copy: str) -> Iterator[FoundPod]:
