@@ -116,10 +116,19 @@ def _phase_grid(plan: Plan, phase: Phase, exact: Workload, width: int, cells: in
         phase=phase,
         width=width,
         pools=tuple(tuple(islands[i].id for i in pool) for pool in found.pools),
-        cells=found.cells,
+        cells=_settled(found.cells, work),
         plan_rps=plan.throughput_rps,
         grid_rps=1 / max(busy_times(work, found.pools, found.cells)),
     )
+
+
+def _settled(cells: Sequence[int], work: Sequence[Sequence[float]]) -> tuple[int, ...]:
+    """A cell that no request of the trace falls into may lie anywhere: the pool of the next above has its context."""
+    settled, pool = list(cells), cells[-1]
+    for cell in range(len(cells) - 1, -1, -1):
+        pool = cells[cell] if any(times[cell] for times in work) else pool
+        settled[cell] = pool
+    return tuple(settled)
 
 
 def _performance(plan: Plan, island: PlannedIsland, workload: Workload) -> PhasePerformance:

@@ -41,13 +41,15 @@ class DeployedIsland:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedRoute:
-    """`share` of the requests of `range_start` <= tokens < `range_end` go to `island` in `phase`."""
+    """`share` of the requests of `range_start` <= tokens < `range_end` go to `island` in `phase`; `probability` of all
+    requests are in that range (None: not told)."""
 
     phase: Phase
     range_start: int
     range_end: int
     island: str
     share: float
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,6 +126,11 @@ def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
     )
 
 
+def context_tokens(scenario: Scenario, island: PlannedIsland) -> int:
+    """Prompt and answer that the island's engines are started for (tokens)."""
+    return min(island.longest_prompt + scenario.workload.max_output_tokens, scenario.model.max_context)
+
+
 class _Exchange(TypedDict):
     partners: tuple[ParallelConfig, ...]
     exchange_gpus: tuple[GpuSpec, ...]
@@ -147,7 +152,6 @@ def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str
     parallel = _checked_parallel(island, scenario.model)
     assert island.phase is not None
     shares = node_shares(plan, island.id)
-    longest = island.longest_prompt + scenario.workload.max_output_tokens
     return ServingIsland(
         id=island.id,
         slug=slug,
@@ -161,7 +165,7 @@ def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str
         model=scenario.model,
         weights=weights_location(scenario.model.name, scenario.model.uri),
         batch_size=max(1, island.batch_size),
-        max_model_len=min(longest, scenario.model.max_context),
+        max_model_len=context_tokens(scenario, island),
         max_tokens_per_step=scenario.cost.max_tokens_per_step,
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,

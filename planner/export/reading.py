@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase, Plan
 from planner.errors import InputError
@@ -102,7 +103,19 @@ def _routes(table: FoundTable, islands: Sequence[DeployedIsland]) -> Iterator[De
             range_end=int(row["range_end"]),
             island=island,
             share=float(row["share"]),
+            probability=_probability(table, row),
         )
+
+
+def _probability(table: FoundTable, row: Mapping[str, Any]) -> float | None:
+    """The range's share of requests; a table that somebody wrote need not tell it."""
+    told = row.get("probability")
+    if told is None:
+        return None
+    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= 1:
+        where = f"{row['phase']} {row['range_start']}-{row['range_end'] - 1}, probability"
+        raise InputError(str(table.fault(where, "must lie in 0..1", repr(told))), hint="Mend the routing table.")
+    return float(told)
 
 
 def _ordered(plan: DeployedPlan) -> DeployedPlan:

@@ -36,6 +36,7 @@ from planner.domain import (
     Plan,
     PlannedIsland,
 )
+from planner.export.coverage import covering_routes
 from planner.export.documents import json_document
 from planner.export.islands import ServingIsland
 from planner.export.names import one_line
@@ -66,7 +67,7 @@ def deployed_island(island: PlannedIsland, placement: Placement | None = None) -
 
 
 def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> DeployedPlan:
-    """What the manifests of `plan` must say of it."""
+    """What the manifests of `plan` must say of it: its routes cover every length."""
     return DeployedPlan(
         name=one_line(plan.scenario.name),
         model=one_line(plan.scenario.model.name),
@@ -80,8 +81,9 @@ def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> Deployed
                 range_end=route.range_end,
                 island=route.island,
                 share=route.share,
+                probability=route.probability,
             )
-            for route in plan.routing
+            for route in covering_routes(plan)
         ),
         inventory=tuple(plan.fleet.items()),
     )

@@ -162,10 +162,10 @@ MISTAKES = (
             "unrouted range*",
             '"prefill", "range_start": 2048',
             '"prefill", "range_start": 2049',
-            f"{_TABLE} prefill 2048-4095",
+            f"{_TABLE} prefill 2048-6094",
         ),
         ("share above 1*", '"share": 1.0', '"share": 1.5', f"{_TABLE} decode 0-2047"),
-        ("overlapping ranges", '"range_end": 2048', '"range_end": 2050', f"{_TABLE} prefill 2048-4095"),
+        ("overlapping ranges", '"range_end": 2048', '"range_end": 2050', f"{_TABLE} prefill 2048-6094"),
         ("route to nobody*", 'h20-0-leader", "share"', 'h20-7-leader", "share"', f"{_TABLE} decode 0-2047"),
     ),
     *_in(

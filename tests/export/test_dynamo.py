@@ -261,11 +261,11 @@ def test_a_table_that_is_no_grid_is_refused() -> None:
         render(plan_of((SHORT, LONG, DECODE), routing=(*widths, *decode)), target="dynamo")
 
 
-def test_cells_without_requests_go_with_their_neighbours() -> None:
+def test_cells_without_requests_go_with_the_range_above() -> None:
     rows = [route(SHORT.id, Phase.PREFILL, 4096, 1.0), route(LONG.id, Phase.PREFILL, 10240, 1.0)]
     rows += [route(DECODE.id, Phase.DECODE, start, 1.0) for start in (4096, 10240)]
     config = router_config(render(plan_of((SHORT, LONG, DECODE), routing=tuple(rows)), target="dynamo"))
-    assert config["prefill_pool_selection_strategy"]["prefill_pool_mapping"] == [[0], [0], [0], [0], [0], [1]]
+    assert config["prefill_pool_selection_strategy"]["prefill_pool_mapping"] == [[0], [0], [0], [1], [1], [1]]
 
 
 def test_options_that_no_graph_carries_are_refused() -> None:
@@ -340,8 +340,14 @@ def replaced(file: str, old: str, new: str) -> Callable[[dict[str, str]], None]:
             replaced(FRONT, '"isl_resolution": 2', '"isl_resolution": 3'),
             rf"{STRATEGY}\.prefill_pool_mapping: must have 3",
         ),
-        (replaced(FRONT, '"isl_max": 4096', '"isl_max": 4000'), rf"{MAP}{STRATEGY}\.isl_resolution: cells must be the"),
-        (replaced(FRONT, '"isl_max": 4096', '"isl_max": 8192'), rf"{MAP}{STRATEGY}\.isl_resolution: cells must be the"),
+        (
+            replaced(FRONT, '"isl_max": 4096', '"isl_max": 4000'),
+            rf"{MAP}{STRATEGY}\.isl_resolution: cells must not cut",
+        ),
+        (
+            replaced(FRONT, '"isl_max": 4096', '"isl_max": 8192'),
+            rf"{MAP}{STRATEGY}\.isl_resolution: cells must not cut",
+        ),
         (replaced(FRONT, '"ttft_max": 1000.0', '"ttft_max": 0.0'), rf"{MAP}{STRATEGY}\.ttft_max: must be above"),
         (replaced(FRONT, '"ttft_max"', '"ttft_maximum"'), rf"{MAP}{STRATEGY}: must follow the schema"),
         (replaced(FRONT, '"disagg"', '"agg"'), rf"{MAP}mode: must follow the schema"),
