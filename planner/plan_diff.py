@@ -7,10 +7,16 @@ stopped         GPUs of islands removed or restarted, and of copies taken away  
                 new = old + started - stopped, for each type
 moved           sum over islands of max(0, old share - new share) of a range: the    1
                 total variation distance of the two ways to share it out
+q               share of all requests that fall into a range: the new plan's, or the     1
+                old one's where the new tells none; a part of a range has its part of
+                the tokens
+moved of all    sum over ranges of q moved                                           1
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase
@@ -167,7 +173,7 @@ def _route_changes(old: DeployedPlan, new: DeployedPlan, names: Mapping[str, str
         kept: RouteChange | None = None
         for change in _moves(phase, old.routes, new.routes, names):
             if kept is not None and kept.range_end == change.range_start and _alike(kept, change):
-                kept = _joined(kept, change.range_end)
+                kept = _joined(kept, change)
                 continue
             if kept is not None:
                 yield kept
@@ -180,15 +186,10 @@ def _alike(one: RouteChange, other: RouteChange) -> bool:
     return (one.moved, one.lost, one.gained) == (other.moved, other.lost, other.gained)
 
 
-def _joined(change: RouteChange, end: int) -> RouteChange:
-    return RouteChange(
-        phase=change.phase,
-        range_start=change.range_start,
-        range_end=end,
-        moved=change.moved,
-        lost=change.lost,
-        gained=change.gained,
-    )
+def _joined(one: RouteChange, other: RouteChange) -> RouteChange:
+    told = one.probability is not None and other.probability is not None
+    both = (one.probability or 0.0) + (other.probability or 0.0)
+    return replace(one, range_end=other.range_end, probability=both if told else None)
 
 
 def _moves(
@@ -197,13 +198,21 @@ def _moves(
     """What moves between any two neighbouring bounds of either table."""
     before, after = _tables(phase, old, names), _tables(phase, new, {})
     bounds = sorted({bound for span in (*before, *after) for bound in span})
-    was, will = _Sweep(before), _Sweep(after)
+    was, will, weights = _Sweep(before), _Sweep(after), _Weights(phase, old, new)
     for start, end in pairwise(bounds):
         mine, theirs = was.at(start), will.at(start)
         lost, gained = _surplus(mine, theirs), _surplus(theirs, mine)
         if lost or gained:
             moved = max(sum(share for _, share in lost), sum(share for _, share in gained))
-            yield RouteChange(phase=phase, range_start=start, range_end=end, moved=moved, lost=lost, gained=gained)
+            yield RouteChange(
+                phase=phase,
+                range_start=start,
+                range_end=end,
+                moved=moved,
+                probability=weights.between(start, end),
+                lost=lost,
+                gained=gained,
+            )
 
 
 Shares = dict[str, float]
@@ -235,6 +244,22 @@ class _Sweep:
         if self.next < len(self.spans) and self.spans[self.next][0] <= start:
             return self.table[self.spans[self.next]]
         return {}
+
+
+class _Weights:
+    """q of any part of the ranges of the side that tells it."""
+
+    def __init__(self, phase: Phase, old: Sequence[DeployedRoute], new: Sequence[DeployedRoute]) -> None:
+        sides = ([r for r in routes if r.phase is phase] for routes in (new, old))
+        routes = next((side for side in sides if side and all(r.probability is not None for r in side)), ())
+        self.rows = sorted({(r.range_start, r.range_end, r.probability or 0.0) for r in routes})
+
+    def between(self, start: int, end: int) -> float | None:
+        """Of lengths that lie in one range of the table, or outside all; None where neither side tells."""
+        if not self.rows:
+            return None
+        first, last, probability = self.rows[max(0, bisect_right(self.rows, start, key=lambda row: row[0]) - 1)]
+        return probability * (end - start) / (last - first) if first <= start and end <= last else 0.0
 
 
 def _surplus(one: Shares, other: Shares) -> tuple[tuple[str, float], ...]:

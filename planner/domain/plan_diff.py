@@ -1,5 +1,6 @@
 """What changes in a cluster when one deployed plan takes the place of another."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -84,13 +85,14 @@ class GpuChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteChange:
     """Requests of `range_start` <= tokens < `range_end` that change island in `phase`: `moved` is their share of that
-    range (0 to 1). `lost` and `gained`: island (by its new id where it has one) and share. A range that one plan alone
-    routes has nothing on the other side."""
+    range's requests (0 to 1), `probability` that range's share of all (None: not told). `lost` and `gained`: island (by
+    its new id where it has one) and share. A range that one plan alone routes has nothing on the other side."""
 
     phase: Phase
     range_start: int
     range_end: int
     moved: float
+    probability: float | None
     lost: tuple[tuple[str, float], ...]
     gained: tuple[tuple[str, float], ...]
 
@@ -109,6 +111,12 @@ class PlanDiff:
     gpus: tuple[GpuChange, ...]
     routes: tuple[RouteChange, ...]
     pods_compared: bool = True
+
+    def moved_of_all(self, phase: Phase) -> float | None:
+        """Share of all requests that change island in `phase`; None where the plans tell no probabilities."""
+        moves = [(change.moved, change.probability) for change in self.routes if change.phase is phase]
+        told = [moved * share for moved, share in moves if share is not None]
+        return math.fsum(told) if len(told) == len(moves) else None
 
     @property
     def differs(self) -> bool:

@@ -118,7 +118,7 @@ def diff_page(diff: PlanDiff) -> str:
         parts += ["## Islands", _island_table(diff.islands)]
     if diff.gpus:
         parts += ["## GPUs", _gpu_table(diff.gpus), bullets([_surge(change) for change in diff.gpus])]
-    parts += ["## Routes", _route_table(diff.routes) if diff.routes else "No request changes island."]
+    parts += ["## Routes", *_route_parts(diff)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -221,18 +221,29 @@ def _surge(change: GpuChange) -> str:
     return f"{need}, and there are {change.inventory}."
 
 
+def _route_parts(diff: PlanDiff) -> Iterator[str]:
+    if not diff.routes:
+        yield "No request changes island."
+        return
+    yield _route_table(diff.routes)
+    told = [(phase.value, share) for phase in Phase if (share := diff.moved_of_all(phase)) is not None]
+    if told:
+        yield f"Of all requests, {' and '.join(f'{percent(share)} change island in {phase}' for phase, share in told)}."
+
+
 def _route_table(routes: Sequence[RouteChange]) -> str:
     rows = [
         (
             change.phase.value,
             f"{change.range_start}–{change.range_end - 1}",
+            NONE if change.probability is None else percent(change.probability),
             percent(change.moved),
             _shares(change.lost),
             _shares(change.gained),
         )
         for change in routes
     ]
-    return table(("Phase", "Tokens", "Requests that move", "from", "to"), rows, "llrll")
+    return table(("Phase", "Tokens", "Of all requests", "Of these move", "from", "to"), rows, "llrrll")
 
 
 def _shares(rows: Sequence[tuple[str, float]]) -> str:
@@ -251,9 +262,7 @@ def diff_document(diff: PlanDiff) -> dict[str, Any]:
         "islands": [_change_document(change) for change in diff.islands],
         "gpus": {c.gpu: _gpu_document(c) for c in diff.gpus},
         "routes": [_route_document(change) for change in diff.routes],
-        "moved_share": {
-            phase.value: max((c.moved for c in diff.routes if c.phase is phase), default=0.0) for phase in Phase
-        },
+        "moved_share_of_all_requests": {phase.value: diff.moved_of_all(phase) for phase in Phase},
     }
 
 
@@ -285,7 +294,8 @@ def _route_document(change: RouteChange) -> dict[str, Any]:
         "phase": change.phase.value,
         "range_start": change.range_start,
         "range_end": change.range_end,
-        "moved": change.moved,
+        "moved_share_of_range": change.moved,
+        "range_share_of_all_requests": change.probability,
         "lost": dict(change.lost),
         "gained": dict(change.gained),
     }
