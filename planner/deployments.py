@@ -11,7 +11,10 @@ from planner.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
 
 WARNING_MARK = "# WARNING: "
 MOST_COST = 0.03
-"""Share of the plan's rate above which more cells are advised."""
+"""Share of the plan's rate above which it is told what gives up less."""
+WORTH_TELLING = 0.005
+"""Share of the plan's rate that more cells must win back to be advised."""
+FINER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ def render_plan(
     there, grid = routed_plan(plan, target=target, cells=cells)
     files = export.render(there, target=target, engine=engine, options=options, schemas=schemas, grid=grid)
     files = {**files, **topology}
-    return Rendered(files=files, plan=there, grid=grid, warnings=(*_grid_warnings(grid), *_file_warnings(files)))
+    return Rendered(files=files, plan=there, grid=grid, warnings=(*_grid_warnings(plan, grid), *_file_warnings(files)))
 
 
 def topology_files(plan: Plan, schemas: export.CrdSchemas | None = None) -> dict[str, str]:
@@ -89,16 +92,24 @@ def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
     return on_grid(plan, grid_of(plan, int(text)))
 
 
-def _grid_warnings(grid: RouterGrid | None) -> tuple[str, ...]:
+def _grid_warnings(plan: Plan, grid: RouterGrid | None) -> tuple[str, ...]:
     if grid is None:
         return ()
-    count = len(grid.prefill.cells)
-    told = (
-        f"routed by {count} cells of {grid.prefill.width} tokens: {grid.grid_rps:.4g} requests/s instead of the plan's "
-        f"{grid.plan_rps:.4g} ({grid.cost:.1%} less)"
-    )
-    advice = "; take more cells, or plan with ranges on the grid (`ranges: {cells: 32}`)"
-    return (told + (advice if grid.cost > MOST_COST else ""),)
+    told = f"routed by {len(grid.prefill.cells)} cells of {grid.prefill.width} tokens: {grid.told}"
+    advice = _advice(plan, grid) if grid.cost > MOST_COST else []
+    return ("; ".join([told, ", or ".join(advice)]) if advice else told,)
+
+
+def _advice(plan: Plan, grid: RouterGrid) -> list[str]:
+    """What gives up less: more cells where they do, and ranges on the grid where the plan has others."""
+    cells, found, best = len(grid.prefill.cells), [], grid
+    more = min(MOST_CELLS, FINER * cells)
+    if more > cells and (finer := grid_of(plan, more)).cost < grid.cost - WORTH_TELLING:
+        found.append(f"{more} cells give up {max(0.0, finer.cost):.1%}")
+        best = finer
+    if plan.scenario.ranges.width not in (grid.prefill.width, best.prefill.width):
+        found.append(f"plan with ranges on the grid (`ranges: {{cells: {len(best.prefill.cells)}}}`)")
+    return found
 
 
 def _file_warnings(files: Mapping[str, str]) -> tuple[str, ...]:

@@ -7,10 +7,16 @@ stopped         GPUs of islands removed or restarted, and of copies taken away  
                 new = old + started - stopped, for each type
 moved           sum over islands of max(0, old share - new share) of a range: the    1
                 total variation distance of the two ways to share it out
+q               share of all requests that fall into a range: the new plan's, or the     1
+                old one's where the new tells none; a part of a range has its part of
+                the tokens
+moved of all    sum over ranges of q moved                                           1
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase
@@ -29,12 +35,16 @@ _FIELDS: Mapping[str, Callable[[DeployedIsland], object]] = {
     "batch_size": lambda i: i.batch_size,
     "longest_prompt": lambda i: i.longest_prompt,
 }
+COPIES = "copies."
+"""What a path of a pod's field begins with where the number of the copy comes next."""
 _KEPT_BY_COPIES = {"size", "replicas"}
 """Fields that change with the number of copies alone; a copy that stays does not notice."""
 
 
 def compare(old: DeployedPlan, new: DeployedPlan) -> PlanDiff:
-    """What changes where `new` takes the place of `old`. Rates, prices and utilisation alone change nothing."""
+    """What changes where `new` takes the place of `old`. Rates, prices and utilisation alone change nothing. An island
+    whose plan is the same restarts where its pods are made of something else, or its nodes are others; where one side
+    tells neither, that is no difference."""
     head = tuple(_head(old, new))
     reasons = tuple(change.field for change in head if change.field in _RESTARTING_HEAD)
     islands = tuple(_island_change(one, other, restart=bool(reasons)) for one, other in _matched(old, new))
@@ -47,6 +57,7 @@ def compare(old: DeployedPlan, new: DeployedPlan) -> PlanDiff:
         islands=islands,
         gpus=tuple(_gpu_changes(old, new, islands)),
         routes=tuple(_route_changes(old, new, names)),
+        pods_compared=all(c.old.pods and c.new.pods for c in islands if c.old is not None and c.new is not None),
     )
 
 
@@ -90,7 +101,31 @@ def _island_change(old: DeployedIsland | None, new: DeployedIsland | None, *, re
         for field, read in _FIELDS.items()
         if read(old) != read(new)
     )
-    return IslandChange(fate=_fate(old, new, changes, restart=restart), old=old, new=new, changes=changes)
+    fate = _fate(old, new, changes, restart=restart)
+    pods = tuple(_pod_changes(old, new)) if fate in (IslandFate.UNCHANGED, IslandFate.SCALED) else ()
+    return IslandChange(fate=IslandFate.RESTARTED if pods else fate, old=old, new=new, changes=changes, pods=pods)
+
+
+def _pod_changes(old: DeployedIsland, new: DeployedIsland) -> Iterator[ChangedValue]:
+    """Fields of pods, and the nodes of the placement, that both sides tell otherwise."""
+    if old.nodes and new.nodes and old.nodes != new.nodes:
+        yield ChangedValue(field="nodes", old=", ".join(old.nodes), new=", ".join(new.nodes))
+    if not (old.pods and new.pods):
+        return
+    before, after = ({one.path: one.words for one in island.pods} for island in (old, new))
+    kept = range(min(old.parallel.replicas, new.parallel.replicas))
+    for path in dict.fromkeys((*before, *after)):
+        was, will = before.get(path, ()), after.get(path, ())
+        copy = path.removeprefix(COPIES).partition(".")[0] if path.startswith(COPIES) else ""
+        if was != will and not (copy.isdecimal() and int(copy) not in kept):
+            yield ChangedValue(field=path, old=_words(was, will), new=_words(will, was))
+
+
+def _words(mine: Sequence[str], others: Sequence[str]) -> str:
+    """The words that only `mine` has; all where it differs in their order or number alone."""
+    own = [word for word in mine if word not in others]
+    moved = not own and all(word in mine for word in others)
+    return " ".join(mine if moved else own) or "none"
 
 
 def _fate(old: DeployedIsland, new: DeployedIsland, changes: Sequence[ChangedValue], *, restart: bool) -> IslandFate:
@@ -138,7 +173,7 @@ def _route_changes(old: DeployedPlan, new: DeployedPlan, names: Mapping[str, str
         kept: RouteChange | None = None
         for change in _moves(phase, old.routes, new.routes, names):
             if kept is not None and kept.range_end == change.range_start and _alike(kept, change):
-                kept = _joined(kept, change.range_end)
+                kept = _joined(kept, change)
                 continue
             if kept is not None:
                 yield kept
@@ -151,15 +186,10 @@ def _alike(one: RouteChange, other: RouteChange) -> bool:
     return (one.moved, one.lost, one.gained) == (other.moved, other.lost, other.gained)
 
 
-def _joined(change: RouteChange, end: int) -> RouteChange:
-    return RouteChange(
-        phase=change.phase,
-        range_start=change.range_start,
-        range_end=end,
-        moved=change.moved,
-        lost=change.lost,
-        gained=change.gained,
-    )
+def _joined(one: RouteChange, other: RouteChange) -> RouteChange:
+    told = one.probability is not None and other.probability is not None
+    both = (one.probability or 0.0) + (other.probability or 0.0)
+    return replace(one, range_end=other.range_end, probability=both if told else None)
 
 
 def _moves(
@@ -168,13 +198,21 @@ def _moves(
     """What moves between any two neighbouring bounds of either table."""
     before, after = _tables(phase, old, names), _tables(phase, new, {})
     bounds = sorted({bound for span in (*before, *after) for bound in span})
-    was, will = _Sweep(before), _Sweep(after)
+    was, will, weights = _Sweep(before), _Sweep(after), _Weights(phase, old, new)
     for start, end in pairwise(bounds):
         mine, theirs = was.at(start), will.at(start)
         lost, gained = _surplus(mine, theirs), _surplus(theirs, mine)
         if lost or gained:
             moved = max(sum(share for _, share in lost), sum(share for _, share in gained))
-            yield RouteChange(phase=phase, range_start=start, range_end=end, moved=moved, lost=lost, gained=gained)
+            yield RouteChange(
+                phase=phase,
+                range_start=start,
+                range_end=end,
+                moved=moved,
+                probability=weights.between(start, end),
+                lost=lost,
+                gained=gained,
+            )
 
 
 Shares = dict[str, float]
@@ -206,6 +244,22 @@ class _Sweep:
         if self.next < len(self.spans) and self.spans[self.next][0] <= start:
             return self.table[self.spans[self.next]]
         return {}
+
+
+class _Weights:
+    """q of any part of the ranges of the side that tells it."""
+
+    def __init__(self, phase: Phase, old: Sequence[DeployedRoute], new: Sequence[DeployedRoute]) -> None:
+        sides = ([r for r in routes if r.phase is phase] for routes in (new, old))
+        routes = next((side for side in sides if side and all(r.probability is not None for r in side)), ())
+        self.rows = sorted({(r.range_start, r.range_end, r.probability or 0.0) for r in routes})
+
+    def between(self, start: int, end: int) -> float | None:
+        """Of lengths that lie in one range of the table, or outside all; None where neither side tells."""
+        if not self.rows:
+            return None
+        first, last, probability = self.rows[max(0, bisect_right(self.rows, start, key=lambda row: row[0]) - 1)]
+        return probability * (end - start) / (last - first) if first <= start and end <= last else 0.0
 
 
 def _surplus(one: Shares, other: Shares) -> tuple[tuple[str, float], ...]:

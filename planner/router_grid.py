@@ -7,14 +7,14 @@
 | w[i, c] = sum over s in cell c of q t | what `pool_cells` parts | s |
 | a[i] | share of its pool's requests that an island takes: 1 / T[i] over the pool's sum | 1 |
 
-t is the cost stage's, for the island's own degrees where it lies, with the batch that suits each exact length. It gives
-the plan's own rate by its table, too, so that the two compare. An engine's batch is that of its cells' longest prompts,
-so the finished grid is replayed once more with those, at exact lengths, and the lower rate counts. Neither sees queues
-or the network.
+t is the cost stage's, for the island's own degrees where it lies, with the batch that suits each exact length; pools
+are made with that. An engine's batch is that of its cells' longest prompts, so what the grid reaches is told by the
+finished table, replayed at exact lengths with the batches that it deploys, and so is what the plan's own table reaches:
+the two compare. Neither sees queues or the network.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.assignment import busy_times, pool_cells
@@ -49,17 +49,21 @@ def grid_of(plan: Plan, cells: int = CELLS) -> RouterGrid:
     exact = _exact(plan)
     width = -(-(exact.longest_prompt + 1) // cells)
     grids = {phase: _phase_grid(plan, phase, exact, width, cells) for phase in Phase}
-    return _replayed(plan, RouterGrid(prefill=grids[Phase.PREFILL], decode=grids[Phase.DECODE]))
+    grid = RouterGrid(planned_rps=plan.throughput_rps, prefill=grids[Phase.PREFILL], decode=grids[Phase.DECODE])
+    return _replayed(plan, grid)
 
 
 def _replayed(plan: Plan, grid: RouterGrid) -> RouterGrid:
-    """The grid with rates that the batches of its cells reach at exact lengths."""
-    reached = {one.phase: one.throughput_rps for one in evaluate_exactly(on_grid(plan, grid)).per_phase}
+    """The grid with the rates that its table and the plan's reach at exact lengths, each with its own batches."""
+    own, its = _exact_rps(plan), _exact_rps(on_grid(plan, grid))
     prefill, decode = (
-        replace(grid.phase(phase), grid_rps=min(grid.phase(phase).grid_rps, reached[phase]))
-        for phase in (Phase.PREFILL, Phase.DECODE)
+        replace(grid.phase(phase), plan_rps=own[phase], grid_rps=its[phase]) for phase in (Phase.PREFILL, Phase.DECODE)
     )
-    return RouterGrid(prefill=prefill, decode=decode)
+    return replace(grid, prefill=prefill, decode=decode)
+
+
+def _exact_rps(plan: Plan) -> dict[Phase, float]:
+    return {one.phase: one.throughput_rps for one in evaluate_exactly(plan).per_phase}
 
 
 def on_grid(plan: Plan, grid: RouterGrid) -> Plan:
@@ -112,10 +116,19 @@ def _phase_grid(plan: Plan, phase: Phase, exact: Workload, width: int, cells: in
         phase=phase,
         width=width,
         pools=tuple(tuple(islands[i].id for i in pool) for pool in found.pools),
-        cells=found.cells,
-        plan_rps=_table_rps(plan, phase, exact, {island.id: mine for island, mine in zip(islands, times, strict=True)}),
+        cells=_settled(found.cells, work),
+        plan_rps=plan.throughput_rps,
         grid_rps=1 / max(busy_times(work, found.pools, found.cells)),
     )
+
+
+def _settled(cells: Sequence[int], work: Sequence[Sequence[float]]) -> tuple[int, ...]:
+    """A cell that no request of the trace falls into may lie anywhere: the pool of the next above has its context."""
+    settled, pool = list(cells), cells[-1]
+    for cell in range(len(cells) - 1, -1, -1):
+        pool = cells[cell] if any(times[cell] for times in work) else pool
+        settled[cell] = pool
+    return tuple(settled)
 
 
 def _performance(plan: Plan, island: PlannedIsland, workload: Workload) -> PhasePerformance:
@@ -145,19 +158,6 @@ def _by_cell(spans: Sequence[LengthRange], times: Sequence[float], width: int, c
     for span, seconds in zip(spans, times, strict=True):
         sums[span.start // width] += seconds
     return sums
-
-
-def _table_rps(plan: Plan, phase: Phase, exact: Workload, times: Mapping[str, Sequence[float]]) -> float:
-    """The rate at which the busiest island of the plan's own table has no time left."""
-    busy = dict.fromkeys(times, 0.0)
-    for route in plan.routing:
-        if route.phase is phase:
-            busy[route.island] += route.share * math.fsum(
-                seconds
-                for span, seconds in zip(exact.ranges, times[route.island], strict=True)
-                if route.range_start <= span.start < route.range_end
-            )
-    return 1 / max(busy.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

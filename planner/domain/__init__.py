@@ -25,7 +25,7 @@ from planner.domain.departures import (
     Stay,
     WaitFigures,
 )
-from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute
+from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute, PodField
 from planner.domain.efficiency import Calibration, Factor, Origin
 from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
 from planner.domain.frontier import Frontier, FrontierPoint
@@ -221,6 +221,7 @@ __all__ = [
     "PlannedIsland",
     "Pod",
     "PodClass",
+    "PodField",
     "PoolGrid",
     "PowerFormula",
     "PowerTable",

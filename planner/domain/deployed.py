@@ -1,13 +1,25 @@
 """A plan as its manifests carry it: what a cluster is asked to run, without how the planner came to it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.domain.layout import ParallelConfig, Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodField:
+    """A field of what a controller makes pods of: its path there, and its words (one where it is no list)."""
+
+    path: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedIsland:
-    """One island that serves. `longest_prompt` in tokens; `batch_size`, `utilisation` as in `PlannedIsland`."""
+    """One island that serves. `longest_prompt` in tokens; `batch_size`, `utilisation` as in `PlannedIsland`.
+
+    `pods`: what manifests make its pods of; empty where no manifests are known. `nodes`: where the plan places it;
+    empty where it tells nothing of that. Neither is part of what the plan is: islands that differ in them are equal.
+    """
 
     id: str
     phase: Phase
@@ -18,6 +30,8 @@ class DeployedIsland:
     rate_rps: float
     utilisation: float
     price_usd_per_hour: float
+    pods: tuple[PodField, ...] = field(default=(), compare=False)
+    nodes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def size(self) -> int:
@@ -27,13 +41,15 @@ class DeployedIsland:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedRoute:
-    """`share` of the requests of `range_start` <= tokens < `range_end` go to `island` in `phase`."""
+    """`share` of the requests of `range_start` <= tokens < `range_end` go to `island` in `phase`; `probability` of all
+    requests are in that range (None: not told)."""
 
     phase: Phase
     range_start: int
     range_end: int
     island: str
     share: float
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ class GpuSpec:
     `sms_for_communication` are the streaming multiprocessors that prefill sets aside for all-to-all kernels.
     `gpus_per_nvlink_domain` GPUs reach each other at `nvlink_gb_s`; `gpus_per_host` share one operating system.
     `reference_memory_gb_s` is the memory bandwidth that Shallowsim lists (facts: it differs for the H800).
+    `compute_capability` is CUDA's (major.minor; 0.0: not NVIDIA's, or not known); kernels are built for some of them.
     `family` names the efficiency factors that the device follows (hopper, h20, blackwell, ampere, cdna3, rubin).
     """
 
@@ -49,6 +50,7 @@ class GpuSpec:
     idle_w: float
     max_w: float
     family: str = "any"
+    compute_capability: float = 0.0
     node_selector: tuple[tuple[str, str], ...] = ()
     price: Price | None = None
     sources: tuple[Source, ...] = ()

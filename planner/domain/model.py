@@ -96,7 +96,8 @@ class ModelSpec:
     Bytes per element (1 = FP8, 2 = BF16, 0.53125 = MXFP4 with its scales): `weight_bytes` of attention and dense FFNs,
     `expert_bytes` of the experts, `kv_bytes` of the cache; embeddings, head and router stay at 2.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
-    `uri` is where an engine loads the weights from.
+    `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
+    engine has to be allowed to run.
     """
 
     name: str
@@ -114,6 +115,7 @@ class ModelSpec:
     kv_bytes: float = 1.0
     mtp_layers: int = 0
     tied_embeddings: bool = False
+    own_code: bool = False
     source: str = ""
 
     @property

@@ -1,5 +1,6 @@
 """What changes in a cluster when one deployed plan takes the place of another."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,12 +31,13 @@ class ChangedValue:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IslandChange:
     """An island of the old plan and the one that it becomes (None: added or removed). `changes`: fields that differ,
-    but for its id."""
+    but for its id. `pods`: fields of its pods that do, or its nodes, where nothing else would restart it."""
 
     fate: IslandFate
     old: DeployedIsland | None
     new: DeployedIsland | None
     changes: tuple[ChangedValue, ...] = ()
+    pods: tuple[ChangedValue, ...] = ()
 
     @property
     def id(self) -> str:
@@ -83,13 +85,14 @@ class GpuChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteChange:
     """Requests of `range_start` <= tokens < `range_end` that change island in `phase`: `moved` is their share of that
-    range (0 to 1). `lost` and `gained`: island (by its new id where it has one) and share. A range that one plan alone
-    routes has nothing on the other side."""
+    range's requests (0 to 1), `probability` that range's share of all (None: not told). `lost` and `gained`: island (by
+    its new id where it has one) and share. A range that one plan alone routes has nothing on the other side."""
 
     phase: Phase
     range_start: int
     range_end: int
     moved: float
+    probability: float | None
     lost: tuple[tuple[str, float], ...]
     gained: tuple[tuple[str, float], ...]
 
@@ -97,7 +100,8 @@ class RouteChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDiff:
     """Old against new. `head`: name, model, engine, target and inventory where they differ; `restart_reasons`: those of
-    them that restart every island."""
+    them that restart every island. `pods_compared`: both sides tell the pods of every island that they share; runs tell
+    none, as nobody has chosen images, cores, queues or pins."""
 
     old: str
     new: str
@@ -106,6 +110,13 @@ class PlanDiff:
     islands: tuple[IslandChange, ...]
     gpus: tuple[GpuChange, ...]
     routes: tuple[RouteChange, ...]
+    pods_compared: bool = True
+
+    def moved_of_all(self, phase: Phase) -> float | None:
+        """Share of all requests that change island in `phase`; None where the plans tell no probabilities."""
+        moves = [(change.moved, change.probability) for change in self.routes if change.phase is phase]
+        told = [moved * share for moved, share in moves if share is not None]
+        return math.fsum(told) if len(told) == len(moves) else None
 
     @property
     def differs(self) -> bool:

@@ -4,6 +4,8 @@ experts.
 symbol     meaning                              value   source
 NODE       GPUs that DeepEP takes for one node  8       DeepEP csrc/kernels/configs.cuh, NUM_MAX_NVL_PEERS
 NODES      nodes of its throughput kernels      20      same file, NUM_MAX_RDMA_PEERS
+BUILT      compute capabilities of its kernels  9, 10   TORCH_CUDA_ARCH_LIST of vLLM's and SGLang's images; issues
+           (major)                                      149 and 162: A100 within a node at best, by hand
 TOKENS     tokens per GPU and step, low latency 1024    FINISHED_SUM_TAG; SGLang asserts it at start
 DEPTH      NVSHMEM's default queue depth        1024    DeepEP asserts depth >= 2 (tokens + 1)
 
@@ -17,6 +19,7 @@ from planner.export.islands import ServingIsland
 
 _NODE_GPUS = 8
 _MAX_NODES = 20
+_BUILT_FOR = (9, 10)
 _MAX_LOW_LATENCY_TOKENS = 1024
 _DEFAULT_QUEUE_DEPTH = 1024
 
@@ -67,6 +70,10 @@ def _obstacle(island: ServingIsland, strided: bool) -> str:
     devices = island.parallel.stage_devices
     if island.gpu.vendor.upper() != "NVIDIA":
         return f"DeepEP has no kernels for {island.gpu.vendor}"
+    capability = island.gpu.compute_capability
+    if int(capability) not in _BUILT_FOR:
+        told = f"{capability:.1f}" if capability else "not known (compute_capability in its spec)"
+        return f"DeepEP's kernels are for compute capability 9 and 10, that of {island.gpu.name} is {told}"
     if devices > _NODE_GPUS and devices % _NODE_GPUS:
         return f"DeepEP takes at most {_NODE_GPUS} GPUs or a multiple of {_NODE_GPUS}, not {devices}"
     return _prefill_obstacle(island, strided) if island.phase is Phase.PREFILL else _decode_obstacle(island)

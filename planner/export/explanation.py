@@ -2,6 +2,7 @@
 out."""
 
 from planner.export.islands import ServingIsland
+from planner.export.kv_caches import image_notes
 from planner.export.scheduling import scheduling_notes
 from planner.export.seams import Deployment
 
@@ -14,7 +15,9 @@ def island_comments(island: ServingIsland, deployment: Deployment, notes: tuple[
         _parallelism(island, deployment),
         _duty(island),
         *_pod_notes(island),
+        *_domain_notes(island),
         *scheduling_notes(island, deployment),
+        *image_notes(island, deployment),
         *notes,
     )
 
@@ -58,9 +61,20 @@ def _pod_notes(island: ServingIsland) -> tuple[str, ...]:
     grouping, hosts = island.grouping, island.gpu.gpus_per_host
     if grouping.gpus_per_pod == min(hosts, island.parallel.devices):
         return ()
+    placed = ", and the placement's shares of its nodes," if island.placed else ""
     return (
         f"Pods of {_counted(grouping.gpus_per_pod, 'GPU')} although a host has {hosts}: "
-        f"{_group(island)} allow no larger equal pods.",
+        f"{_group(island)}{placed} allow no larger equal pods.",
+    )
+
+
+def _domain_notes(island: ServingIsland) -> tuple[str, ...]:
+    """NVLink between hosts needs NVIDIA's IMEX, which the DRA driver sets up for pods that claim a ComputeDomain."""
+    if island.grouping.pods == 1 or island.gpu.gpus_per_nvlink_domain <= island.gpu.gpus_per_host:
+        return ()
+    return (
+        "WARNING: the plan's rates count on NVLink between hosts, which these pods reach only with IMEX: on Kubernetes "
+        "a ComputeDomain (resource.nvidia.com/v1beta1) and its resource claim, which are not written here.",
     )
 
 

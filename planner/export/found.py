@@ -84,6 +84,8 @@ class FoundWorkload:
     `leader_address`, `pod_index`: words that stand for the leader's address and the pod's number in its copy.
     `leader_host`: host name of a copy's leader, `{}` in place of the copy's number; empty where the site names the
     leaders, None where nobody knows their names beforehand.
+    `template`: what its pods are made of, so that they are replaced where it changes; the number of copies is none of
+    it.
     """
 
     manifest: Manifest
@@ -101,6 +103,7 @@ class FoundWorkload:
     leader_address: str = ""
     pod_index: str = ""
     leader_host: str | None = None
+    template: Mapping[str, Any]
 
     @property
     def pods_per_copy(self) -> int:

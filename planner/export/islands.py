@@ -3,11 +3,13 @@
 symbol     meaning                                   source
 devices    GPUs of one copy of the model             ParallelConfig.devices = pp x tp x dp
 groups     copies of the model in the island         ParallelConfig.replicas
-gpus       GPUs of one pod                           largest divisor of devices that a host holds and that
-                                                     no tensor-parallel group and no stage straddles
+gpus       GPUs of one pod                           largest divisor of devices that a host holds, that no
+                                                     tensor-parallel group and no stage straddles, and that fills
+                                                     what the placement, if any, gives each copy on a node
 pods       pods of one group                         devices / gpus
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -24,6 +26,8 @@ from planner.domain import (
 )
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.names import island_slugs, weights_location, workload_name
+from planner.export.node_shares import NodeShare, node_shares
+from planner.export.partners import clusters, partners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +45,10 @@ class ServingIsland:
 
     `batch_size` counts sequences per attention group (decode) or prompts per attention group and step
     (prefill), those of all pipeline stages together; `max_model_len` and `max_tokens_per_step` are tokens;
-    `weights` is what the engine loads. What the rates rest on: `overlapped` (two micro-batches hide the experts'
-    communication), `redundant_experts` asked for, `draft_tokens` a step.
+    `weights` is what the engine loads; `placed`: the plan says on which nodes. What the rates rest on: `overlapped`
+    (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step.
+    `partners`: of the islands that it hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that
+    hang together by that, its own too.
     """
 
     id: str
@@ -64,6 +70,9 @@ class ServingIsland:
     overlapped: bool = False
     redundant_experts: int = 0
     draft_tokens: int = 0
+    placed: bool = False
+    partners: tuple[ParallelConfig, ...] = ()
+    exchange_gpus: tuple[GpuSpec, ...] = ()
 
     @property
     def decode_tokens(self) -> int:
@@ -71,14 +80,19 @@ class ServingIsland:
         return -(-self.batch_size // self.parallel.pp) * (1 + self.draft_tokens)
 
 
-def group_pods(parallel: ParallelConfig, gpus_per_host: int) -> PodGrouping:
-    """Split each copy of `parallel` into equal pods; exact, so that GPUs multiply out to the island's
-    size."""
+def group_pods(parallel: ParallelConfig, gpus_per_host: int, shares: Sequence[NodeShare] = ()) -> PodGrouping:
+    """Split each copy of `parallel` into equal pods; exact, so that GPUs multiply out to the island's size.
+
+    `shares`: where the placement has the copies; pods of one GPU fill any.
+    """
     devices = parallel.devices
     gpus = next(
         g
         for g in range(min(gpus_per_host, devices), 0, -1)
-        if devices % g == 0 and nests(parallel.tp, g) and nests(parallel.stage_devices, g)
+        if devices % g == 0
+        and nests(parallel.tp, g)
+        and nests(parallel.stage_devices, g)
+        and all(share.takes(g) for share in shares)
     )
     return PodGrouping(groups=parallel.replicas, pods=devices // gpus, gpus_per_pod=gpus)
 
@@ -102,15 +116,42 @@ def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
         raise ExportError(f"Plan {plan.scenario.name}: no island serves a phase, so there is nothing to export.")
     _check_routes(plan)
     slugs = island_slugs(island.id for island in serving)
-    return tuple(_serving_island(plan, island, plan_name, slugs[island.id]) for island in serving)
+    pairs = partners(plan)
+    together = clusters(pairs)
+    return tuple(
+        _serving_island(
+            plan, island, plan_name, slugs[island.id], _exchange(plan, pairs[island.id], together[island.id])
+        )
+        for island in serving
+    )
 
 
-def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str) -> ServingIsland:
+def context_tokens(scenario: Scenario, island: PlannedIsland) -> int:
+    """Prompt and answer that the island's engines are started for (tokens)."""
+    return min(island.longest_prompt + scenario.workload.max_output_tokens, scenario.model.max_context)
+
+
+class _Exchange(TypedDict):
+    partners: tuple[ParallelConfig, ...]
+    exchange_gpus: tuple[GpuSpec, ...]
+
+
+def _exchange(plan: Plan, others: Sequence[str], together: frozenset[str]) -> _Exchange:
+    islands = {island.id: island for island in plan.islands}
+    shapes = (islands[other].parallel for other in others)
+    gpus = sorted({islands[one].gpu for one in together})
+    return {
+        "partners": tuple(shape for shape in shapes if shape is not None),
+        "exchange_gpus": tuple(plan.scenario.inventory.item(name).gpu for name in gpus),
+    }
+
+
+def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str, exchange: _Exchange) -> ServingIsland:
     scenario = plan.scenario
     gpu = scenario.inventory.item(island.gpu).gpu
     parallel = _checked_parallel(island, scenario.model)
     assert island.phase is not None
-    longest = island.longest_prompt + scenario.workload.max_output_tokens
+    shares = node_shares(plan, island.id)
     return ServingIsland(
         id=island.id,
         slug=slug,
@@ -119,15 +160,17 @@ def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str
         gpu=gpu,
         size=island.size,
         parallel=parallel,
-        grouping=group_pods(parallel, gpu.gpus_per_host),
+        grouping=group_pods(parallel, gpu.gpus_per_host, shares),
+        placed=bool(shares),
         model=scenario.model,
         weights=weights_location(scenario.model.name, scenario.model.uri),
         batch_size=max(1, island.batch_size),
-        max_model_len=min(longest, scenario.model.max_context),
+        max_model_len=context_tokens(scenario, island),
         max_tokens_per_step=scenario.cost.max_tokens_per_step,
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,
         routes=tuple(route for route in plan.routing if route.island == island.id),
+        **exchange,
         **_assumptions(scenario, parallel),
     )
 

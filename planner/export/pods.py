@@ -156,7 +156,7 @@ def _probe(launch: Launch) -> dict[str, Any]:
 
 def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     """The resources of one pod of the island, in whole CPUs: requests default to limits, so the pod's class is
-    Guaranteed.
+    Guaranteed where no controller adds containers.
 
     Raises:
         InputError: an option names a resource that the plan fixes.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase, Plan
 from planner.errors import InputError
@@ -9,6 +10,7 @@ from planner.export.checking.faults import faults_text, find_faults
 from planner.export.checking.structure import read_manifests
 from planner.export.checking.tables import FoundTable, routing_tables, told_inventory
 from planner.export.found import FoundWorkload, Manifest
+from planner.export.pod_fields import pod_fields
 from planner.export.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.summary import PREFIX, deployed_plan, read_island
 
@@ -43,7 +45,7 @@ def read_plan(files: Mapping[str, str], origin: str = "manifests") -> DeployedPl
 
 def _plan(manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]) -> DeployedPlan:
     """`workloads` and tables have passed the checks: what is read here is there."""
-    islands = tuple(read_island(w.annotations, w.labels[PHASE_LABEL]) for w in workloads)
+    islands = tuple(replace(read_island(w.annotations, w.labels[PHASE_LABEL]), pods=pod_fields(w)) for w in workloads)
     tables, _ = routing_tables(manifests)
     first = workloads[0]
     told = {
@@ -75,7 +77,19 @@ def _routes(table: FoundTable, islands: Sequence[DeployedIsland]) -> Iterator[De
             range_end=int(row["range_end"]),
             island=island,
             share=float(row["share"]),
+            probability=_probability(table, row),
         )
+
+
+def _probability(table: FoundTable, row: Mapping[str, Any]) -> float | None:
+    """The range's share of requests; a table that somebody wrote need not tell it."""
+    told = row.get("probability")
+    if told is None:
+        return None
+    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= 1:
+        where = f"{row['phase']} {row['range_start']}-{row['range_end'] - 1}, probability"
+        raise InputError(str(table.fault(where, "must lie in 0..1", repr(told))), hint="Mend the routing table.")
+    return float(told)
 
 
 def _ordered(plan: DeployedPlan) -> DeployedPlan:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import ExportError
+from planner.export.coverage import covering_routes
 from planner.export.documents import yaml_text
 from planner.export.islands import ServingIsland
 from planner.export.names import ROUTING, workload_name
@@ -48,7 +49,8 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
     comments = (
         f"Routing table of plan {deployment.plan.scenario.name}, for a router to read.",
         "A request of range_start <= tokens < range_end goes to `service` with probability `share`, "
-        "once for each phase.",
+        "once for each phase; `probability` of all requests are in the range.",
+        "Lengths that the plan knows no requests of go with the range above them; the last goes up to the context.",
     )
     return {"routing.yaml": yaml_text(comments, [config_map])}
 
@@ -61,7 +63,7 @@ def table_text(deployment: Deployment, endpoints: Sequence[Endpoint]) -> str:
     """The routing table as JSON, one row a line, so that two plans can be compared line by line. Targets without
     ConfigMaps write it to `routing.json`."""
     services = {endpoint.island.id: endpoint.service for endpoint in endpoints}
-    routes = sorted(deployment.plan.routing, key=lambda r: (r.phase, r.range_start, services[r.island]))
+    routes = sorted(covering_routes(deployment.plan), key=lambda r: (r.phase, r.range_start, services[r.island]))
     rows = [
         {
             "phase": route.phase.value,
@@ -69,6 +71,7 @@ def table_text(deployment: Deployment, endpoints: Sequence[Endpoint]) -> str:
             "range_end": route.range_end,
             "service": services[route.island],
             "share": route.share,
+            "probability": route.probability,
         }
         for route in routes
     ]

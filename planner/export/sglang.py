@@ -13,10 +13,19 @@ from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
 from planner.domain import DeployedIsland, Phase
+from planner.errors import ExportError
 from planner.export.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland
+from planner.export.kv_caches import (
+    PAGE_SIZE,
+    check_cache_format,
+    own_code_notes,
+    sglang_notes,
+    spans_generations,
+    stages_fit,
+)
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.sglang_groups import GROUP_FLAGS, check_group, read_program
@@ -43,8 +52,11 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`; leader and workers differ by their rank alone.
 
     Raises:
-        ExportError: drafted tokens with pipeline stages.
+        ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, or a cache format
+            that the GPUs cannot read.
     """
+    check_cache_format(island)
+    _check_stages(island)
     exchange = expert_exchange(island)
     split = overlap(island, exchange, of_ranks_only=False)
     pod = PodCommand(
@@ -66,8 +78,23 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         worker=pod if island.grouping.pods > 1 else None,
         ports=_ports(island, rendezvous.port_offset),
         health_path="/health",
-        notes=(*(exchange.gathering_notes + exchange.redundancy_notes if exchange else ()), *split.notes),
+        notes=(
+            *(exchange.gathering_notes + exchange.redundancy_notes if exchange else ()),
+            *split.notes,
+            *sglang_notes(island),
+            *own_code_notes(island),
+        ),
     )
+
+
+def _check_stages(island: ServingIsland) -> None:
+    if island.phase is Phase.DECODE and not stages_fit(island):
+        stages = sorted({other.pp for other in island.partners} - {island.parallel.pp})
+        raise ExportError(
+            f"Island {island.id}, parallel.pp: must be 1, or that of every prefill island that it takes KV caches "
+            f"from, for SGLang, got {island.parallel.pp} beside {', '.join(map(str, stages))}.",
+            hint="Plan with cost.max_pipeline_stages 1.",
+        )
 
 
 def _parallel(island: ServingIsland, exchange: ExpertExchange | None, split: Overlap) -> list[tuple[str, FlagValue]]:
@@ -125,7 +152,11 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         ]
     else:
         rows += [("max-running-requests", island.batch_size * dp)]
-    return rows + ([("kv-cache-dtype", "fp8_e4m3")] if island.model.kv_bytes == 1 else [])
+    if island.model.kv_bytes == 1:
+        rows += [("kv-cache-dtype", "fp8_e4m3")]
+    if spans_generations(island):
+        rows += [("page-size", PAGE_SIZE)]
+    return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
 
 
 def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:

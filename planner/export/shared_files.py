@@ -31,7 +31,8 @@ def option_files(deployment: Deployment) -> dict[str, str]:
     """The objects that the options ask for: the priority class and the model's volume."""
     files: dict[str, str] = {}
     if deployment.options.priority_class:
-        comments = ("Priority of the plan's islands over other pods, as their placement took it.",)
+        origin = "as their placement took it" if deployment.plan.placement else "placement.priority of its scenario"
+        comments = (f"Priority of the plan's islands over other pods, {origin}.",)
         files["priority-class.yaml"] = yaml_text(comments, [_priority_class(deployment)])
     if deployment.options.model_volume:
         model = deployment.plan.scenario.model

@@ -15,14 +15,29 @@ planner/rate-rps            rate at the plan's throughput                   requ
 planner/utilisation         busy share of its time
 planner/price-usd-per-hour  rent of its GPUs                                USD/h
 
+They stand on the object that runs the island, never on its pods: there a changed price would replace them. An object
+that runs several islands has one annotation for each, planner/island.<part of the object>, whose JSON holds these rows.
+
 Floats are written so that they read back to the same value.
 """
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase, Plan, PlannedIsland
+from planner.domain import (
+    DeployedIsland,
+    DeployedPlan,
+    DeployedRoute,
+    ParallelConfig,
+    Phase,
+    Placement,
+    Plan,
+    PlannedIsland,
+)
+from planner.export.coverage import covering_routes
+from planner.export.documents import json_document
 from planner.export.islands import ServingIsland
 from planner.export.names import one_line
 from planner.export.scheduling import node_annotations
@@ -30,10 +45,11 @@ from planner.export.seams import Deployment
 
 PREFIX = "planner/"
 ISLAND_ID = f"{PREFIX}island-id"
+_ISLAND_OF = f"{PREFIX}island."
 
 
-def deployed_island(island: PlannedIsland) -> DeployedIsland:
-    """An island of a plan that serves, as its manifests carry it."""
+def deployed_island(island: PlannedIsland, placement: Placement | None = None) -> DeployedIsland:
+    """An island of a plan that serves, as its manifests carry it, and the nodes that `placement` gives it."""
     assert island.phase is not None
     assert island.parallel is not None
     return DeployedIsland(
@@ -46,17 +62,18 @@ def deployed_island(island: PlannedIsland) -> DeployedIsland:
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,
         price_usd_per_hour=island.price_usd_per_hour,
+        nodes=tuple(sorted({part.node for part in placement.parts if part.island == island.id})) if placement else (),
     )
 
 
 def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> DeployedPlan:
-    """What the manifests of `plan` must say of it."""
+    """What the manifests of `plan` must say of it: its routes cover every length."""
     return DeployedPlan(
         name=one_line(plan.scenario.name),
         model=one_line(plan.scenario.model.name),
         engine=engine,
         target=target,
-        islands=tuple(deployed_island(island) for island in plan.islands if island.phase is not None),
+        islands=tuple(deployed_island(one, plan.placement) for one in plan.islands if one.phase is not None),
         routes=tuple(
             DeployedRoute(
                 phase=route.phase,
@@ -64,8 +81,9 @@ def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> Deployed
                 range_end=route.range_end,
                 island=route.island,
                 share=route.share,
+                probability=route.probability,
             )
-            for route in plan.routing
+            for route in covering_routes(plan)
         ),
         inventory=tuple(plan.fleet.items()),
     )
@@ -81,6 +99,26 @@ def island_annotations(island: ServingIsland, deployment: Deployment) -> dict[st
         | island_rows(deployed_island(planned))
         | node_annotations(island, deployment)
     )
+
+
+def part_annotations(parts: Mapping[str, ServingIsland], deployment: Deployment) -> dict[str, str]:
+    """Annotations of an object whose `parts` (by name) run an island each."""
+    return {f"{_ISLAND_OF}{part}": json.dumps(island_annotations(one, deployment)) for part, one in parts.items()}
+
+
+def read_part(annotations: Mapping[str, str], part: str) -> dict[str, str]:
+    """What `part_annotations` wrote of one part; empty where that is not there or not readable."""
+    try:
+        found = json_document(annotations.get(f"{_ISLAND_OF}{part}", ""))
+    except ValueError:
+        return {}
+    sound = isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
+    return dict(found) if sound else {}
+
+
+def part_path(part: str) -> str:
+    """The field of the object that tells of a part."""
+    return f"metadata.annotations.{_ISLAND_OF}{part}"
 
 
 def island_rows(island: DeployedIsland) -> dict[str, str]:

@@ -9,20 +9,23 @@ A group of several pods comes in two forms:
 
 Sources: vLLM's docs/serving/{data_parallel,expert_parallel}_deployment.md and
 features/nixl_connector_usage.md; vllm/engine/arg_utils.py and config/parallel.py for the rank arithmetic;
-pull request 23691 for the multi-node form; issue 52913 and pull request 45880 for KV transfer from stages. The
+pull request 23691 for the multi-node form; issue 52913 and pull request 45880 for KV transfer from stages; issue 42024
+and pull request 35758 for windows beside a connector; docs/design/attention_backends.md for `--attention-backend`. The
 image has to be at least 0.12: `--all2all-backend` and `--nnodes` are younger than 0.11.0.
 """
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
-from planner.domain import DeployedIsland, Phase
+from planner.domain import DeployedIsland, GroupedAttention, Phase
 from planner.errors import ExportError
 from planner.export.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland, nests
+from planner.export.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.vllm_groups import GROUP_FLAGS, HEADLESS, START_RANK_SCRIPT, check_group, read_program
@@ -56,18 +59,20 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`.
 
     Raises:
-        ExportError: ranks that neither fill pods nor are filled by them, or drafted tokens with pipeline stages.
+        ExportError: ranks that neither fill pods nor are filled by them, drafted tokens with pipeline stages, or
+            a cache format that the GPUs cannot read.
     """
+    check_cache_format(island)
     exchange = expert_exchange(island, strided=_strided(island))
     split = overlap(island, exchange, of_ranks_only=True)
     rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island))
-    leader, worker = _pods(island, (island.weights, *flags(*rows, *_transfer(island))), rendezvous)
+    leader, worker = _pods(island, (island.weights, *flags(*rows, *_transfer(island))), rendezvous, exchange)
     return Launch(
         leader=leader,
         worker=worker if island.grouping.pods > 1 else None,
         ports=(Port(name="http", number=_HTTP_PORT + rendezvous.port_offset),),
         health_path="/health",
-        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island)),
+        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island), *_cache_notes(island)),
     )
 
 
@@ -135,7 +140,18 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         ("max-model-len", island.max_model_len),
         ("gpu-memory-utilization", 0.9),
     ]
-    return rows + ([("kv-cache-dtype", "fp8")] if island.model.kv_bytes == 1 else [])
+    if island.model.kv_bytes == 1:
+        rows += [("kv-cache-dtype", "fp8")]
+    if _windowed(island):
+        rows += [("no-disable-hybrid-kv-cache-manager", None)]
+    if backend := vllm_backend(island):
+        rows += [("attention-backend", backend)]
+    return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
+
+
+def _windowed(island: ServingIsland) -> bool:
+    """Whether layers keep a window of the cache only, which vLLM's plain manager and its connectors' default ignore."""
+    return isinstance(island.model.attention, GroupedAttention) and island.model.attention.windowed_layers > 0
 
 
 def _decode_tokens(island: ServingIsland) -> int:
@@ -152,11 +168,19 @@ def _transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     return [("kv-transfer-config", json.dumps(config))]
 
 
-def _pods(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous) -> tuple[PodCommand, PodCommand]:
+def _pods(
+    island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous, exchange: ExpertExchange | None
+) -> tuple[PodCommand, PodCommand]:
+    environment = _environment(island, exchange, rendezvous.port_offset)
+    leader, worker = _commands(island, shared, rendezvous)
+    return replace(leader, environment=environment), replace(worker, environment=environment)
+
+
+def _commands(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous) -> tuple[PodCommand, PodCommand]:
     offset = rendezvous.port_offset
     front = flags(("port", _HTTP_PORT + offset), *_api_servers(island))
     if island.grouping.pods == 1:
-        return _pod(island, (*shared, *front), offset), _pod(island, shared, offset)
+        return _pod((*shared, *front)), _pod(shared)
     _check_ranks(island)
     if _rank_gpus(island) > island.grouping.gpus_per_pod:
         nodes = flags(
@@ -165,14 +189,14 @@ def _pods(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous
             ("master-addr", rendezvous.leader_address),
             ("master-port", _MASTER_PORT + offset),
         )
-        return _pod(island, (*shared, *nodes, *front), offset), _pod(island, (*shared, *nodes, "--headless"), offset)
+        return _pod((*shared, *nodes, *front)), _pod((*shared, *nodes, "--headless"))
     ranks = flags(
         ("data-parallel-size-local", _local_ranks(island)),
         ("data-parallel-address", rendezvous.leader_address),
         ("data-parallel-rpc-port", _RPC_PORT + offset),
     )
     worker = _worker_with_start_rank(island, (*shared, *ranks, "--headless"), rendezvous)
-    return _pod(island, (*shared, *ranks, *front), offset), worker
+    return _pod((*shared, *ranks, *front)), worker
 
 
 def _local_ranks(island: ServingIsland) -> int:
@@ -195,27 +219,23 @@ def _api_servers(island: ServingIsland) -> list[tuple[str, FlagValue]]:
 
 
 def _worker_with_start_rank(island: ServingIsland, arguments: tuple[str, ...], rendezvous: Rendezvous) -> PodCommand:
-    offset = rendezvous.port_offset
     if _local_ranks(island) == 1:
-        return _pod(island, (*arguments, *flags(("data-parallel-start-rank", rendezvous.pod_index))), offset)
+        return _pod((*arguments, *flags(("data-parallel-start-rank", rendezvous.pod_index))))
     counted = (rendezvous.pod_index, str(_local_ranks(island)), *_SERVE, *arguments)
-    return _pod(island, counted, offset, command=("sh", "-c", START_RANK_SCRIPT, "vllm"))
+    return _pod(counted, command=("sh", "-c", START_RANK_SCRIPT, "vllm"))
 
 
-def _pod(
-    island: ServingIsland, arguments: tuple[str, ...], port_offset: int, command: tuple[str, ...] = _SERVE
-) -> PodCommand:
-    return PodCommand(
-        command=command,
-        arguments=arguments,
-        environment=_environment(island, port_offset),
-        address_variables=("VLLM_NIXL_SIDE_CHANNEL_HOST",),
-    )
+def _pod(arguments: tuple[str, ...], command: tuple[str, ...] = _SERVE) -> PodCommand:
+    return PodCommand(command=command, arguments=arguments, address_variables=("VLLM_NIXL_SIDE_CHANNEL_HOST",))
 
 
-def _environment(island: ServingIsland, port_offset: int) -> tuple[tuple[str, str], ...]:
+def _environment(
+    island: ServingIsland, exchange: ExpertExchange | None, port_offset: int
+) -> tuple[tuple[str, str], ...]:
+    """The queue depth is for DeepEP's low-latency kernels alone."""
     rows = [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT + port_offset))]
-    depth = queue_depth(_decode_tokens(island)) if island.phase is Phase.DECODE else None
+    low_latency = exchange and exchange.deepep and island.parallel.dp > 1 and island.phase is Phase.DECODE
+    depth = queue_depth(_decode_tokens(island)) if low_latency else None
     return tuple(rows + ([("NVSHMEM_QP_DEPTH", str(depth))] if depth else []))
 
 
@@ -226,13 +246,25 @@ def _notes(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[str,
     return (*gathering, *(exchange.redundancy_notes if _redundant(island, exchange) else ()))
 
 
+def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
+    told = list(vllm_notes(island))
+    if _windowed(island):
+        told.append(
+            "Layers with windows keep their window only by the hybrid cache manager, which vLLM switches off beside a "
+            "connector unless told otherwise (issue 42024); an image whose NixlConnector cannot (before pull request "
+            "35758) refuses to start."
+        )
+    return (*told, *own_code_notes(island))
+
+
 def _stage_notes(island: ServingIsland) -> tuple[str, ...]:
     pp = island.parallel.pp
     if pp == 1:
         return ()
     told = [
         "WARNING: vLLM's NixlConnector hands no KV cache over from or to pipeline stages (issue 52913): choose an "
-        "image and a connector that do, export for sglang, or plan with cost.max_pipeline_stages 1."
+        f"image and a connector that do,{' export for sglang,' * stages_fit(island)} or plan with "
+        "cost.max_pipeline_stages 1."
     ]
     if _strided(island):
         told.append("vLLM lays a rank's stages side by side: a stage's experts lie on all pods, not on whole hosts.")

@@ -27,6 +27,8 @@ _FIGURES = (
     "idle_w",
     "max_w",
 )
+# where a file does not tell: all GPUs of a family have it, or none that matters more
+_CAPABILITIES = {"ampere": 8.0, "hopper": 9.0, "h20": 9.0}
 _FAMILIES = ("ampere", "hopper", "h20", "blackwell", "rubin", "cdna3", "other")
 
 
@@ -110,7 +112,7 @@ class _Figures:
 
 def _read_spec(path: Path) -> GpuSpec:
     document = read_yaml(path)
-    document.allow_only("name", "vendor", "family", "node_selector", *_FIGURES)
+    document.allow_only("name", "vendor", "family", "node_selector", "compute_capability", *_FIGURES)
     if document.name("name") != path.stem:
         raise document.fault("name", f"the file's name, {path.stem}", hint="Rename the file or the GPU.")
     spec = _spec(document, _Figures(document))
@@ -140,6 +142,15 @@ def _spec(document: Section, figures: _Figures) -> GpuSpec:
         idle_w=figures.rate("idle_w", "W", may_be_zero=True),
         max_w=figures.rate("max_w", "W"),
         family=document.one_of("family", _FAMILIES),
+        compute_capability=_compute_capability(document, figures),
         node_selector=read_labels(document.section("node_selector")),
         sources=tuple(figures.sources),
     )
+
+
+def _compute_capability(document: Section, figures: _Figures) -> float:
+    """CUDA's, as major.minor; where the file does not tell, that of the family, 0.0 where it has several."""
+    if "compute_capability" in document:
+        return figures.rate("compute_capability", "major.minor", may_be_zero=True)
+    is_nvidia = document.text("vendor").upper() == "NVIDIA"
+    return _CAPABILITIES.get(document.text("family"), 0.0) if is_nvidia else 0.0

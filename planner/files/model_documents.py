@@ -51,6 +51,7 @@ def model_from_document(document: Section) -> ModelSpec:
         kv_bytes=section.number("kv_bytes", above=0, high=8),
         mtp_layers=section.integer("mtp_layers", low=0),
         tied_embeddings=section.flag("tied_embeddings"),
+        own_code=section.flag("own_code", False),  # plans of before it was known have none
         source=section.text("source"),
     )
 

@@ -1,7 +1,8 @@
 """Model shapes from Hugging Face config.json files, or from the planner's own model documents.
 
 Fields of ours stand under `_planner`: `uri` (where an engine loads the weights from), and optionally `name`,
-`source`, `weight_bytes`, `expert_bytes` and `kv_bytes` (bytes per element).
+`source`, `weight_bytes`, `expert_bytes`, `kv_bytes` (bytes per element) and `own_code` (else whether there is an
+`auto_map`).
 """
 
 import re
@@ -58,7 +59,7 @@ def model_from_config(config: Section, *, name: str = "") -> ModelSpec:
 def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
     shape = read_shape(config)
     own = ModelSection.of(config.section("_planner", optional=True))
-    own.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes")
+    own.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes", "own_code")
     weight_bytes, expert_bytes = read_precision(config, own)
     return ModelSpec(
         name=_name(own, name),
@@ -76,6 +77,7 @@ def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
         kv_bytes=read_kv_bytes(own, weight_bytes),
         mtp_layers=config.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", False),
+        own_code=own.flag("own_code", "auto_map" in config and not config.is_empty("auto_map")),
         source=own.text("source", default=""),
     )
 

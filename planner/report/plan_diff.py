@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planner.domain import DeployedIsland, DeployedPlan, Phase
-from planner.domain.plan_diff import GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
+from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
 from planner.report.markdown import bullets, escaped, table
 from planner.report.quantities import NONE, counted, percent, rate, whole
 
@@ -18,6 +18,12 @@ _HAPPENS = {
 }
 _ORDER = tuple(_HAPPENS)
 _UNITS = {"longest_prompt": "tokens"}
+_PODS_NOT_COMPARED = (
+    "Pods are not compared: a run tells nothing of images, cores, memory, queues or pins (two folders of manifests do)."
+)
+_MOST_TOLD = 3
+"""Fields of an island's pods that the page tells."""
+_MOST_CHARACTERS = 80
 
 
 def deployed_page(plan: DeployedPlan) -> str:
@@ -105,13 +111,14 @@ def diff_page(diff: PlanDiff) -> str:
     title = f"# From {escaped(diff.old)} to {escaped(diff.new)}"
     if not diff.differs:
         same = f"Nothing changes: {counted(len(diff.islands), 'island')} as before, every request where it was."
-        return f"{title}\n\n{same}\n"
-    parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_notes(diff)])]
+        told = same if diff.pods_compared else f"{same}\n\n{_PODS_NOT_COMPARED}"
+        return f"{title}\n\n{told}\n"
+    parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_notes(diff), *_not_compared(diff)])]
     if diff.islands:
         parts += ["## Islands", _island_table(diff.islands)]
     if diff.gpus:
         parts += ["## GPUs", _gpu_table(diff.gpus), bullets([_surge(change) for change in diff.gpus])]
-    parts += ["## Routes", _route_table(diff.routes) if diff.routes else "No request changes island."]
+    parts += ["## Routes", *_route_parts(diff)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -144,6 +151,11 @@ def _notes(diff: PlanDiff) -> Iterator[str]:
         )
 
 
+def _not_compared(diff: PlanDiff) -> Iterator[str]:
+    if not diff.pods_compared and not diff.restart_reasons:
+        yield _PODS_NOT_COMPARED
+
+
 def _island_table(islands: Sequence[IslandChange]) -> str:
     rows = [
         (_name(change), _HAPPENS[change.fate], _what(change))
@@ -169,7 +181,19 @@ def _what(change: IslandChange) -> str:
         f"{c.field.replace('_', ' ')} {escaped(c.old)} → {escaped(c.new)} {_UNITS.get(c.field, '')}".strip()
         for c in change.changes
     ]
-    return ", ".join(told) or NONE
+    return ", ".join([*told, *_pods_told(change.pods)]) or NONE
+
+
+def _pods_told(changes: Sequence[ChangedValue]) -> Iterator[str]:
+    """The first fields of the pods that differ, and how many more do."""
+    for one in changes[:_MOST_TOLD]:
+        yield f"{escaped(one.field)} {_short(one.old)} → {_short(one.new)}"
+    if len(changes) > _MOST_TOLD:
+        yield f"and {counted(len(changes) - _MOST_TOLD, 'more field')} of its pods"
+
+
+def _short(text: str) -> str:
+    return escaped(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} …")
 
 
 def _gpu_table(gpus: Sequence[GpuChange]) -> str:
@@ -197,18 +221,29 @@ def _surge(change: GpuChange) -> str:
     return f"{need}, and there are {change.inventory}."
 
 
+def _route_parts(diff: PlanDiff) -> Iterator[str]:
+    if not diff.routes:
+        yield "No request changes island."
+        return
+    yield _route_table(diff.routes)
+    told = [(phase.value, share) for phase in Phase if (share := diff.moved_of_all(phase)) is not None]
+    if told:
+        yield f"Of all requests, {' and '.join(f'{percent(share)} change island in {phase}' for phase, share in told)}."
+
+
 def _route_table(routes: Sequence[RouteChange]) -> str:
     rows = [
         (
             change.phase.value,
             f"{change.range_start}–{change.range_end - 1}",
+            NONE if change.probability is None else percent(change.probability),
             percent(change.moved),
             _shares(change.lost),
             _shares(change.gained),
         )
         for change in routes
     ]
-    return table(("Phase", "Tokens", "Requests that move", "from", "to"), rows, "llrll")
+    return table(("Phase", "Tokens", "Of all requests", "Of these move", "from", "to"), rows, "llrrll")
 
 
 def _shares(rows: Sequence[tuple[str, float]]) -> str:
@@ -223,12 +258,11 @@ def diff_document(diff: PlanDiff) -> dict[str, Any]:
         "differs": diff.differs,
         "head": [{"field": c.field, "old": c.old, "new": c.new} for c in diff.head],
         "everything_restarts_for": list(diff.restart_reasons),
+        "pods_compared": diff.pods_compared,
         "islands": [_change_document(change) for change in diff.islands],
         "gpus": {c.gpu: _gpu_document(c) for c in diff.gpus},
         "routes": [_route_document(change) for change in diff.routes],
-        "moved_share": {
-            phase.value: max((c.moved for c in diff.routes if c.phase is phase), default=0.0) for phase in Phase
-        },
+        "moved_share_of_all_requests": {phase.value: diff.moved_of_all(phase) for phase in Phase},
     }
 
 
@@ -238,6 +272,7 @@ def _change_document(change: IslandChange) -> dict[str, Any]:
         "old": _island_document(change.old) if change.old else None,
         "new": _island_document(change.new) if change.new else None,
         "changes": {c.field: [c.old, c.new] for c in change.changes},
+        "pods": {c.field: [c.old, c.new] for c in change.pods},
     }
 
 
@@ -259,7 +294,8 @@ def _route_document(change: RouteChange) -> dict[str, Any]:
         "phase": change.phase.value,
         "range_start": change.range_start,
         "range_end": change.range_end,
-        "moved": change.moved,
+        "moved_share_of_range": change.moved,
+        "range_share_of_all_requests": change.probability,
         "lost": dict(change.lost),
         "gained": dict(change.gained),
     }

@@ -72,6 +72,22 @@ def test_another_engine_restarts_all_and_the_exit_code_says_so_if_asked(
         assert row["peak_starting_first"] == 2 * row["old"]
 
 
+def test_another_image_of_the_same_plan_restarts_every_island(planner: Command, run: Path, manifests: Path) -> None:
+    assert planner("export", run, "--image", "NVIDIA=example/engine:v9.9.9", "--out", "other").status == 0
+    answer = planner("diff", manifests, "other", "--exit-code", "--json")
+    assert (answer.status, answer.json["pods_compared"], answer.json["everything_restarts_for"]) == (1, True, [])
+    assert {i["fate"] for i in answer.json["islands"]} == {"restarted"}
+    assert all(new == "example/engine:v9.9.9" for i in answer.json["islands"] for _, new in i["pods"].values())
+    assert "containers.engine.image" in planner("diff", manifests, "other").out
+
+
+def test_between_runs_pods_are_said_not_to_be_compared(planner: Command, run: Path, manifests: Path) -> None:
+    for old, new in ((run, run), (run, manifests)):
+        assert "Pods are not compared: a run tells nothing of images" in planner("diff", old, new).out
+        assert planner("diff", old, new, "--json").json["pods_compared"] is False
+    assert "Pods are not compared" not in planner("diff", manifests, manifests).out
+
+
 def _edit(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert old in text

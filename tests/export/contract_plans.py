@@ -3,7 +3,7 @@ in sixty islands, and one that lies on real nodes."""
 
 from dataclasses import replace
 
-from export_plans import DECODE, PREFILL, example_plan, gpu, island, plan_of
+from export_plans import DECODE, PREFILL, example_plan, gpu, island, plan_of, route
 
 from planner.domain import (
     Cluster,
@@ -42,6 +42,24 @@ def wide_fleet_plan() -> Plan:
         for number in range(6)
     )
     return plan_of(islands, gpus=types, name="wide-fleet")
+
+
+def two_range_plan() -> Plan:
+    """Twelve islands of a node: four prefill and two decode ones take prompts below 2048 tokens, three and three longer
+    ones."""
+    islands = tuple(
+        island(f"{kind}-{number}", kind, phase, _NODE)
+        for kind, phase, count in (("H200", Phase.PREFILL, 7), ("H20", Phase.DECODE, 5))
+        for number in range(count)
+    )
+    serving = {0: (islands[:4], islands[7:9]), 2048: (islands[4:7], islands[9:])}
+    rows = tuple(
+        route(one.id, phase, start, 1 / len(group))
+        for start, groups in serving.items()
+        for phase, group in zip(Phase, groups, strict=True)
+        for one in group
+    )
+    return plan_of(islands, name="two-ranges", routing=rows)
 
 
 PLANS = {"single nodes": single_node_plan, "several nodes": example_plan, "wide fleet": wide_fleet_plan}

@@ -67,6 +67,7 @@ def gpu(name: str, **changes: object) -> GpuSpec:
         gpus_per_host=8,
         idle_w=100.0,
         max_w=700.0,
+        compute_capability=9.0,
         node_selector=(("nvidia.com/gpu.product", f"NVIDIA-{name}"),),
     )
     return replace(spec, **changes)  # type: ignore[arg-type]  # the keys are GpuSpec's own

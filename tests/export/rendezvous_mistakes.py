@@ -294,7 +294,7 @@ RENDEZVOUS_MISTAKES = (
         (
             "executor of the operator's choice",
             "first",
-            "          nvidia.com/vllm-distributed-executor-backend: mp\n",
+            "        annotations:\n          nvidia.com/vllm-distributed-executor-backend: mp\n",
             "",
             "spec.components.2.podTemplate.metadata.annotations.nvidia.com/vllm-distributed-executor-backend",
         ),

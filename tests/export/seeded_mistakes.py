@@ -8,7 +8,7 @@ against the plan.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from contract_plans import placed_plan, single_node_plan
+from contract_plans import placed_plan, single_node_plan, two_range_plan
 from export_plans import example_plan
 from test_dynamo import two_pool_plan
 
@@ -38,6 +38,7 @@ CASES = {
     "lws, sglang": Case(plan=example_plan, target="lws", engine="sglang"),
     "kubernetes": Case(plan=single_node_plan, target="kubernetes", options=ExportOptions(priority_class="serving")),
     "disaggregatedset": Case(plan=example_plan, target="disaggregatedset"),
+    "disaggregatedset, two sets": Case(plan=two_range_plan, target="disaggregatedset"),
     "dynamo": Case(plan=two_pool_plan, target="dynamo"),
     "llm-d": Case(plan=placed_plan, target="llm-d", options=ExportOptions(pin_nodes=True)),
     "kserve": Case(plan=placed_plan, target="kserve", options=ExportOptions(pin_nodes=True)),
@@ -161,10 +162,10 @@ MISTAKES = (
             "unrouted range*",
             '"prefill", "range_start": 2048',
             '"prefill", "range_start": 2049',
-            f"{_TABLE} prefill 2048-4095",
+            f"{_TABLE} prefill 2048-6094",
         ),
         ("share above 1*", '"share": 1.0', '"share": 1.5', f"{_TABLE} decode 0-2047"),
-        ("overlapping ranges", '"range_end": 2048', '"range_end": 2050', f"{_TABLE} prefill 2048-4095"),
+        ("overlapping ranges", '"range_end": 2048', '"range_end": 2050', f"{_TABLE} prefill 2048-6094"),
         ("route to nobody*", 'h20-0-leader", "share"', 'h20-7-leader", "share"', f"{_TABLE} decode 0-2047"),
     ),
     *_in(
@@ -217,6 +218,41 @@ MISTAKES = (
             "=services.yaml, Service mixed-fleet-h20-0-leader, spec.selector.disaggregatedset.x-k8s.io/role",
         ),
         ("copies of the whole plan", "slices: 1", "slices: 2", "spec.slices"),
+    ),
+    *_in(
+        "disaggregatedset, two sets",
+        "disaggregatedset-2.yaml",
+        "DisaggregatedSet two-ranges-2",
+        (
+            "set left out",
+            "",
+            None,
+            "=services.yaml, Service two-ranges-h200-0-leader, spec.selector.disaggregatedset.x-k8s.io/name",
+        ),
+        (
+            "set of another's name",
+            "name: two-ranges-2\n",
+            "name: two-ranges-1\n",
+            "=disaggregatedset-2.yaml, DisaggregatedSet two-ranges-1, metadata.name",
+        ),
+        ("copies of a role*", "replicas: 1\n", "replicas: 2\n", "spec.roles.0.spec.replicas"),
+        (
+            "island of the other set*",
+            "planner/island: h200-0",
+            "planner/island: h200-4",
+            "spec.roles.0.metadata.labels.planner/island",
+        ),
+    ),
+    *_in(
+        "disaggregatedset, two sets",
+        "services.yaml",
+        "Service two-ranges-h200-0-leader",
+        (
+            "role of the other set*",
+            "x-k8s.io/name: two-ranges-2\n",
+            "x-k8s.io/name: two-ranges-1\n",
+            "spec.selector.disaggregatedset.x-k8s.io/role",
+        ),
     ),
     *_in(
         "dynamo",

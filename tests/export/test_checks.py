@@ -152,7 +152,7 @@ FAULTS = {
     ),
     "unrouted range": (
         replaced("routing.yaml", '"prefill", "range_start": 2048', '"prefill", "range_start": 2049'),
-        "data[routing.json] prefill 2048-4095: shares must sum to 1, got 0.0",
+        "data[routing.json] prefill 2048-6094: shares must sum to 1, got 0.0",
     ),
     "shares": (
         replaced("routing.yaml", '"share": 0.5', '"share": 0.4', 1),
@@ -210,7 +210,7 @@ def test_a_plan_with_an_unrouted_range_does_not_leave() -> None:
         route("H200-0", Phase.PREFILL, 2048, 1.0),
         route(DECODE.id, Phase.DECODE, 0, 1.0),
     )
-    with pytest.raises(InconsistentPlanError, match=r"decode 2048-4095: shares must sum to 1, got 0"):
+    with pytest.raises(InconsistentPlanError, match=r"decode 2048-6094: shares must sum to 1, got 0"):
         render(plan_of((prefill, DECODE), routing=rows))
 
 

@@ -176,7 +176,7 @@ def grid_of_pools(width: int, prefill: tuple[int, ...], decode: tuple[int, ...])
         phase: PoolGrid(phase=phase, width=width, pools=pools[phase], cells=cells, plan_rps=10.0, grid_rps=9.9)
         for phase, cells in ((Phase.PREFILL, prefill), (Phase.DECODE, decode))
     }
-    return RouterGrid(prefill=made[Phase.PREFILL], decode=made[Phase.DECODE])
+    return RouterGrid(planned_rps=9.0, prefill=made[Phase.PREFILL], decode=made[Phase.DECODE])
 
 
 def plan_on(grid: RouterGrid) -> Plan:
@@ -204,10 +204,11 @@ def test_the_readmes_rule_is_the_grid_at_every_edge(data: st.DataObject, width: 
 def test_what_the_grid_costs_is_told_in_comments_and_annotations() -> None:
     grid = grid_of_pools(2048, (0, 1), (1, 0))
     files = render(plan_on(grid), target="dynamo", grid=grid)
-    assert "# The grid costs 1.00%: 9.9 of the plan's 10 requests/s.\n" in files["00-frontend.yaml"]
+    told = "1.0% less, 9.9 of the 10 requests/s of the plan's own table at exact lengths; the plan tells 9"
+    assert f"# What the grid does to the rate: {told}.\n" in files["00-frontend.yaml"]
     for graph in objects(files, "DynamoGraphDeployment"):
-        told = {key: value for key, value in graph["metadata"]["annotations"].items() if "grid" in key}
-        assert told == {"planner/grid-cells": "2", "planner/grid-cost": repr(grid.cost)}
+        rows = {key: value for key, value in graph["metadata"]["annotations"].items() if "grid" in key}
+        assert rows == {"planner/grid-cells": "2", "planner/grid-cost": repr(grid.cost)}
 
 
 def test_a_grid_that_is_not_the_plans_table_never_leaves() -> None:
@@ -260,11 +261,11 @@ def test_a_table_that_is_no_grid_is_refused() -> None:
         render(plan_of((SHORT, LONG, DECODE), routing=(*widths, *decode)), target="dynamo")
 
 
-def test_cells_without_requests_go_with_their_neighbours() -> None:
+def test_cells_without_requests_go_with_the_range_above() -> None:
     rows = [route(SHORT.id, Phase.PREFILL, 4096, 1.0), route(LONG.id, Phase.PREFILL, 10240, 1.0)]
     rows += [route(DECODE.id, Phase.DECODE, start, 1.0) for start in (4096, 10240)]
     config = router_config(render(plan_of((SHORT, LONG, DECODE), routing=tuple(rows)), target="dynamo"))
-    assert config["prefill_pool_selection_strategy"]["prefill_pool_mapping"] == [[0], [0], [0], [0], [0], [1]]
+    assert config["prefill_pool_selection_strategy"]["prefill_pool_mapping"] == [[0], [0], [0], [1], [1], [1]]
 
 
 def test_options_that_no_graph_carries_are_refused() -> None:
@@ -339,8 +340,14 @@ def replaced(file: str, old: str, new: str) -> Callable[[dict[str, str]], None]:
             replaced(FRONT, '"isl_resolution": 2', '"isl_resolution": 3'),
             rf"{STRATEGY}\.prefill_pool_mapping: must have 3",
         ),
-        (replaced(FRONT, '"isl_max": 4096', '"isl_max": 4000'), rf"{MAP}{STRATEGY}\.isl_resolution: cells must be the"),
-        (replaced(FRONT, '"isl_max": 4096', '"isl_max": 8192'), rf"{MAP}{STRATEGY}\.isl_resolution: cells must be the"),
+        (
+            replaced(FRONT, '"isl_max": 4096', '"isl_max": 4000'),
+            rf"{MAP}{STRATEGY}\.isl_resolution: cells must not cut",
+        ),
+        (
+            replaced(FRONT, '"isl_max": 4096', '"isl_max": 8192'),
+            rf"{MAP}{STRATEGY}\.isl_resolution: cells must not cut",
+        ),
         (replaced(FRONT, '"ttft_max": 1000.0', '"ttft_max": 0.0'), rf"{MAP}{STRATEGY}\.ttft_max: must be above"),
         (replaced(FRONT, '"ttft_max"', '"ttft_maximum"'), rf"{MAP}{STRATEGY}: must follow the schema"),
         (replaced(FRONT, '"disagg"', '"agg"'), rf"{MAP}mode: must follow the schema"),

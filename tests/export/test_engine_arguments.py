@@ -34,7 +34,8 @@ GROUPINGS = {
 def group_of(other: PlannedIsland, engine: str, **changes: Any) -> dict[str, Any]:
     """The rendered group of `other`, beside an island of the other phase."""
     phase = Phase.DECODE if other.phase is Phase.PREFILL else Phase.PREFILL
-    partner = island("partner", "H200", phase, ParallelConfig(tp=8, dp=1))
+    stages = other.parallel.pp if other.parallel else 1  # SGLang hands caches over between as many
+    partner = island("partner", "H200", phase, ParallelConfig(tp=8, dp=1, pp=stages))
     types = (gpu("H200"), gpu("H20", gpus_per_host=changes.pop("gpus_per_host", 8)))
     files = render(plan_of((other, partner), gpus=types, **changes), engine=engine)
     workload = next(iter(yaml.safe_load_all(next(iter(files.values())))))

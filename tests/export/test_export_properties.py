@@ -1,6 +1,7 @@
 """Any plan exports to manifests that add up to it, for both engines, or is refused."""
 
 from collections import Counter
+from dataclasses import replace
 
 import yaml
 from export_plans import gpu, island, plan_of, route
@@ -25,11 +26,14 @@ PARALLEL = st.builds(
 def plans(draw: st.DrawFn) -> Plan:
     """Two to five serving islands of two types, one idle, random shares over three ranges."""
     islands: list[PlannedIsland] = []
+    stages = draw(st.sampled_from([None, 1, 2, 4]))  # the same everywhere, or of each island's own
     for phase in Phase:
         for index in range(draw(st.integers(1, 3))):
             kind = draw(st.sampled_from(["H20", "H200"]))
             batch = draw(st.integers(0, 3000))
-            islands.append(island(f"{phase}-{index}", kind, phase, draw(PARALLEL), batch_size=batch))
+            parallel = draw(PARALLEL)
+            parallel = replace(parallel, pp=stages or parallel.pp)
+            islands.append(island(f"{phase}-{index}", kind, phase, parallel, batch_size=batch))
     types = tuple(gpu(name, gpus_per_host=draw(HOSTS)) for name in ("H20", "H200"))
     idle = island("idle", "H20", None, None, size=draw(st.integers(1, 9)))
     return plan_of((*islands, idle), gpus=types, routing=draw(routings(islands)))
@@ -52,11 +56,12 @@ def routings(draw: st.DrawFn, islands: list[PlannedIsland]) -> tuple[Route, ...]
 
 
 def rendered(plan: Plan, engine: str) -> dict[str, str]:
-    """The manifests; vLLM may refuse ranks that pods cannot hold evenly."""
+    """The manifests; vLLM may refuse ranks that pods cannot hold evenly, SGLang stages that differ."""
     try:
         return render(plan, engine=engine)
     except ExportError as error:
-        assume(not (engine == "vllm" and "pods of whole ranks" in error.message))
+        refusal = {"vllm": "pods of whole ranks", "sglang": "parallel.pp: must be 1, or that of every prefill island"}
+        assume(refusal[engine] not in error.message)
         raise
 
 

@@ -323,8 +323,13 @@ FAULTS = {
         IN_ONE + "spec.labels.planner/phase: must be decode, which H20-0 serves",
     ),
     "price": (
-        replaced(ONE, "planner/price-usd-per-hour: '10.0'", "planner/price-usd-per-hour: '1.0'"),
-        IN_ONE + "spec.annotations.planner/price-usd-per-hour: must be '10.0' as in the plan",
+        replaced(ONE, '"planner/price-usd-per-hour": "10.0"', '"planner/price-usd-per-hour": "1.0"'),
+        IN_ONE
+        + "metadata.annotations.planner/island.prefill.planner/price-usd-per-hour: must be '10.0' as in the plan",
+    ),
+    "rows of no island": (
+        replaced(ONE, "planner/island.decode: '{", "planner/island.decode: '["),
+        IN_ONE + "metadata.annotations.planner/island.decode.planner/island-id: must be 'H20-0' as in the plan",
     ),
     "Service of the other role": (
         replaced("services.yaml", "llm-d.ai/role: prefill", "llm-d.ai/role: decode"),

@@ -204,7 +204,7 @@ WITHOUT_A_PLAN: dict[str, tuple[str, Callable[[str], str], str]] = {
     "unrouted": (
         "routing.yaml",
         lambda t: t.replace('"prefill", "range_start": 2048', '"prefill", "range_start": 2049'),
-        "prefill 2048-4095: shares must sum to 1",
+        "prefill 2048-6094: shares must sum to 1",
     ),
 }
 

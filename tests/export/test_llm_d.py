@@ -347,7 +347,7 @@ FAULTS = {
     ),
     "unrouted range": (
         replaced("routing.json", '"prefill", "range_start": 2048', '"prefill", "range_start": 2049'),
-        "prefill 2048-4095: shares must sum to 1",
+        "prefill 2048-6094: shares must sum to 1",
     ),
     "no YAML": (replaced(ONE, "multinode:", "multinode: ["), "01.values.yaml: must be YAML"),
 }

@@ -130,6 +130,7 @@ def test_the_routing_table_names_services_shares_and_leaders() -> None:
         "range_end": 2048,
         "service": "mixed-fleet-h200-0-leader",
         "share": 1.0,
+        "probability": 0.5,
     }
     assert {row["service"] for row in table["routes"]} == {s["metadata"]["name"] for s in objects(files, "Service")}
     prefill = next(row for row in table["services"] if row["phase"] == "prefill")

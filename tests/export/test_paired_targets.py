@@ -16,6 +16,7 @@ REFUSALS = (
     "must be one stage within a pod",
     "takes pipeline stages or data-parallel ranks",
     "pods of whole ranks or ranks of whole pods",
+    "must be 1, or that of every prefill island",
 )
 PARALLEL = st.builds(
     ParallelConfig,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 from contract_plans import placed_plan, single_node_plan
-from export_plans import example_plan
+from export_plans import DECODE, PREFILL, SMALL_DECODE, example_plan, gpu, plan_of
 
-from planner.domain import Qos
+from planner.domain import Plan, Qos
 from planner.errors import InputError
 from planner.export import ExportOptions, find_faults, render
 
@@ -122,6 +122,36 @@ def test_the_scenarios_priority_class_is_used_where_no_other_is_named() -> None:
         for template in templates(first(render(named, options=options), "01-h200-0.yaml")):
             assert template["spec"]["priorityClassName"] == name
     assert "priority" not in "".join(render(named, target="script"))
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [(placed_plan(), "as their placement took it"), (example_plan(), "placement.priority of its scenario")],
+)
+def test_a_priority_class_tells_where_its_value_comes_from(plan: Plan, told: str) -> None:
+    text = render(plan, options=ExportOptions(priority_class="serving"))["priority-class.yaml"]
+    assert text.startswith(f"# Priority of the plan's islands over other pods, {told}.\n")
+
+
+@pytest.mark.parametrize("pods_reach", [False, True])
+def test_nvlink_between_hosts_wants_a_compute_domain(pods_reach: bool) -> None:
+    """Copies over several hosts of one NVLink domain; within a host, or where hosts reach each other by network only,
+    there is nothing to claim."""
+    domain = 72 if pods_reach else 8
+    types = tuple(gpu(name, gpus_per_nvlink_domain=domain) for name in ("H20", "H200"))
+    files = render(plan_of((PREFILL, DECODE, SMALL_DECODE), gpus=types))
+    told = ["ComputeDomain" in text for name, text in files.items() if name[:2].isdigit()]
+    assert told == [pods_reach, pods_reach, False]
+
+
+@pytest.mark.parametrize(("qos", "warned"), [(Qos.GUARANTEED, True), (Qos.BEST_EFFORT, False)])
+def test_llm_d_tells_that_its_sidecar_makes_decode_pods_burstable(qos: Qos, warned: bool) -> None:
+    plan = placed_plan()
+    settings = replace(plan.scenario.placement, prefill_qos=qos, decode_qos=qos)
+    text = render(replace(plan, scenario=replace(plan.scenario, placement=settings)), target="llm-d")["01.values.yaml"]
+    comments = " ".join(line[2:] for line in text.splitlines() if line.startswith("# "))
+    assert comments.count("Burstable") == 1
+    assert ("WARNING: chart llm-d-modelservice" in comments) is warned
 
 
 @pytest.mark.parametrize(("preempt", "policy"), [(True, "PreemptLowerPriority"), (False, "Never")])

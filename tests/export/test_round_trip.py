@@ -110,7 +110,7 @@ def test_ranges_that_overlap_are_told() -> None:
     table = json.loads(files["routing.json"])
     for row in table["routes"]:
         row["range_end"] = row["range_end"] + (1 if row["range_start"] == 0 else 0)
-    with pytest.raises(InputError, match=r"routes prefill 2048-4095: must not overlap 0-2048"):
+    with pytest.raises(InputError, match=r"routes prefill 2048-6094: must not overlap 0-2048"):
         read_plan({**files, "routing.json": json.dumps(table)})
 
 

@@ -199,17 +199,18 @@ def test_a_placed_plan_says_which_host_and_pins_only_if_asked(tmp_path: Path) ->
     assert run(mine, *call, folder=tmp_path).returncode == 0
 
 
-def test_pins_need_a_placement_that_ranks_fill() -> None:
+def test_pins_need_a_placement_and_ranks_fill_its_shares() -> None:
     options = ExportOptions(pin_nodes=True)
     with pytest.raises(InputError, match="placement: must have nodes for island"):
         render(example_plan(), target="script", options=options)
     plan = placed_plan()
     assert plan.placement is not None
-    parts = tuple(replace(part, gpu_indices=part.gpu_indices[:6]) for part in plan.placement.parts)
-    uneven = replace(plan, placement=replace(plan.placement, parts=parts))
-    with pytest.raises(ExportError, match=r"Island H200-0, placement: .* multiple of 8 GPUs .* got 6 on h0"):
-        render(uneven, target="script", options=options)
-    assert "placed on" not in scripts(uneven)["01-h200-0.sh"]
+    first, second, *others = plan.placement.parts
+    halves = [replace(second, gpu_indices=second.gpu_indices[:4]), replace(second, gpu_indices=second.gpu_indices[4:])]
+    uneven = replace(plan, placement=replace(plan.placement, parts=(first, *halves, *others)))
+    text = scripts(uneven, options=options)["01-h200-0.sh"]
+    assert read_script(text)["pins"][:4] == [f"0:{rank}=h{host}.example" for rank, host in enumerate((0, 0, 1, 1))]
+    assert "# rank 3: placed on h1.example, GPUs 4,5,6,7\n" in text
 
 
 NASTY = st.text(

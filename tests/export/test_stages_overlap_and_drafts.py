@@ -24,7 +24,8 @@ def staged(tp: int, dp: int, pp: int, replicas: int = 1, phase: Phase = Phase.DE
 def comments_of(one: PlannedIsland, engine: str, **changes: object) -> str:
     """Comments of the first file, which is that of `one`."""
     phase = Phase.DECODE if one.phase is Phase.PREFILL else Phase.PREFILL
-    partner = island("partner", "H200", phase, ParallelConfig(tp=8, dp=1))
+    stages = one.parallel.pp if one.parallel else 1  # SGLang hands caches over between as many
+    partner = island("partner", "H200", phase, ParallelConfig(tp=8, dp=1, pp=stages))
     plan = plan_of((one, partner), gpus=(gpu("H200"), gpu("H20")), **changes)  # type: ignore[arg-type]
     text = next(iter(render(plan, engine=engine).values()))
     return "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))

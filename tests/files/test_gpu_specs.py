@@ -66,7 +66,7 @@ def test_every_figure_of_every_device_has_unit_and_source() -> None:
     specs = load_gpu_specs()
     assert len(specs) == 14
     for spec in specs.values():
-        assert len(spec.sources) == 14, spec.name
+        assert len(spec.sources) == (15 if spec.compute_capability else 14), spec.name
         assert all(source.unit and source.source for source in spec.sources), spec.name
         assert spec.node_selector, spec.name
 
@@ -133,3 +133,17 @@ def test_an_installed_package_finds_its_data_inside_itself(tmp_path: Path, monke
     shutil.copytree(SHIPPED, inside / "gpu_specs")
     assert len(load_gpu_specs()) == 14
     assert set(shipped_scenarios()) == {"a"}
+
+
+def test_compute_capabilities_are_cudas(tmp_path: Path) -> None:
+    """NVIDIA's table of CUDA GPUs; another vendor's have none, and of Rubin none is published."""
+    specs = load_gpu_specs()
+    told = {name: spec.compute_capability for name, spec in specs.items() if spec.compute_capability}
+    hopper = dict.fromkeys(("H100", "H200", "H800", "H20", "H20-3E"), 9.0)
+    blackwell = {"DGX-B200": 10.0, "GB200-NVL72": 10.0, "DGX-B300": 10.3, "GB300-NVL72": 10.3}
+    assert told == {"A100": 8.0, **hopper, **blackwell}
+    for name, expected in (("A100", 8.0), ("H20", 9.0), ("DGX-B200", 0.0), ("MI300X", 0.0)):
+        text = (SHIPPED / f"{name}.yaml").read_text()
+        own = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("compute_capability"))
+        (tmp_path / f"{name}.yaml").write_text(own)
+        assert load_gpu_spec(name, tmp_path).compute_capability == expected  # of the family, where it has one

@@ -71,6 +71,7 @@ def models(draw: st.DrawFn) -> ModelSpec:
         kv_bytes=draw(BYTES),
         mtp_layers=draw(st.integers(0, 4)),
         tied_embeddings=draw(st.booleans()),
+        own_code=draw(st.booleans()),
         source=draw(st.text(max_size=40)),
     )
 
@@ -162,7 +163,14 @@ def test_impossible_documents_are_refused(refused: Refused, change: dict[str, An
     refused(lambda: _read(document | change), "model.json", *words)
 
 
-@pytest.mark.parametrize("field", list(ModelSpec.__dataclass_fields__))
+def test_documents_of_before_models_could_bring_code_still_read() -> None:
+    document = model_document(load_model("kimi-k2"))
+    assert _read(document).own_code
+    del document["own_code"]
+    assert not _read(document).own_code
+
+
+@pytest.mark.parametrize("field", [name for name in ModelSpec.__dataclass_fields__ if name != "own_code"])
 def test_no_field_may_be_left_out(refused: Refused, field: str) -> None:
     document = model_document(load_model("deepseek-v3"))
     del document[field]

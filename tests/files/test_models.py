@@ -54,6 +54,19 @@ def test_unquantised_weights_take_two_bytes(tmp_path: Path, config: dict[str, An
     assert (model.weight_bytes, model.kv_bytes) == (2.0, 2.0)
 
 
+def test_a_model_brings_code_where_its_config_maps_classes_to_it(config: dict[str, Any]) -> None:
+    mapped = config | {"auto_map": {"AutoConfig": "configuration_own.OwnConfig"}}
+    forbidden = {**mapped, "_planner": {**config["_planner"], "own_code": False}}
+    told = {"plain": config, "null": config | {"auto_map": None}, "mapped": mapped, "forbidden": forbidden}
+    found = {
+        name: model_from_config(parse_json(json.dumps(one), file="config.json"), name="own").own_code
+        for name, one in told.items()
+    }
+    assert found == {"plain": False, "null": False, "mapped": True, "forbidden": False}
+    shipped = {name for name in shipped_models() if load_model(name).own_code}
+    assert shipped == {"kimi-k2"}  # its tokenizer is its own; of the others the engines have the classes
+
+
 def test_the_origin_in_the_config_serves_as_uri(tmp_path: Path, config: dict[str, Any]) -> None:
     del config["_planner"]
     path = tmp_path / "m.json"

@@ -13,6 +13,7 @@ from pipeline_scenarios import seconds_alone
 from planner.deployments import Rendered, render_plan, routed_as, routed_plan
 from planner.domain import CostMode, Phase, Plan
 from planner.errors import InputError
+from planner.exact_lengths import evaluate_exactly
 from planner.export import TARGETS, find_faults, render
 
 
@@ -28,7 +29,8 @@ def pools_of(files: dict[str, str], phase: Phase) -> dict[str, set[str]]:
         for component in graph["spec"]["components"]:
             arguments = component["podTemplate"]["spec"]["containers"][0]["args"]
             if component.get("type") == phase:
-                island = component["podTemplate"]["metadata"]["annotations"]["planner/island-id"]
+                told = graph["metadata"]["annotations"][f"planner/island.{component['name']}"]
+                island = json.loads(told)["planner/island-id"]
                 found[arguments[arguments.index("--namespace") + 1]].add(island)
     return found
 
@@ -76,9 +78,32 @@ def test_what_the_grid_costs_is_told(rendered: Rendered) -> None:
     assert rendered.grid is not None
     assert len(rendered.warnings) == 1
     assert f"routed by 32 cells of {rendered.grid.prefill.width} tokens" in rendered.warnings[0]
-    assert f"({rendered.grid.cost:.1%} less)" in rendered.warnings[0]
-    assert f"# The grid costs {rendered.grid.cost:.2%}: " in rendered.files["00-frontend.yaml"]
-    assert "take more cells" not in rendered.warnings[0]
+    assert f"{rendered.grid.cost:.1%} less, " in rendered.warnings[0]
+    assert f"# What the grid does to the rate: {rendered.grid.told}.\n" in rendered.files["00-frontend.yaml"]
+    assert "plan with ranges" not in rendered.warnings[0]
+
+
+def test_the_grid_is_held_against_the_plans_own_table_replayed_alike(example: Plan, rendered: Rendered) -> None:
+    """Both tables with the batches that they deploy, over the same lengths; and the plan's rate as the plan has it."""
+    assert rendered.grid is not None
+    own, its = evaluate_exactly(example).throughput_rps, evaluate_exactly(rendered.plan).throughput_rps
+    assert rendered.grid.cost == pytest.approx(1 - its / own, rel=1e-9)
+    rates = f"{its:.4g} of the {own:.4g} requests/s of the plan's own table at exact lengths"
+    assert f"{rates}; the plan tells {example.throughput_rps:.4g}" in rendered.warnings[0]
+
+
+def test_what_gives_up_less_is_told_only_where_it_does(example: Plan) -> None:
+    coarse = render_plan(example, target="dynamo", cells=1)
+    assert coarse.grid is not None
+    assert coarse.grid.cost > 0.03
+    finer = render_plan(example, target="dynamo", cells=4)
+    assert finer.grid is not None
+    assert f"4 cells give up {finer.grid.cost:.1%}, or plan with ranges on the grid" in coarse.warnings[0]
+    there = replace(example.scenario.ranges, width=finer.grid.prefill.width)
+    planned_so = replace(example, scenario=replace(example.scenario, ranges=there))
+    (told,) = render_plan(planned_so, target="dynamo", cells=1).warnings
+    assert "4 cells give up" in told
+    assert "plan with ranges" not in told
 
 
 def test_the_files_are_those_of_the_routed_plan(example: Plan, rendered: Rendered) -> None:
@@ -110,8 +135,6 @@ def test_without_a_grid_the_files_are_the_exports_own(example: Plan) -> None:
 def test_few_cells_cost_more_and_say_so(example: Plan) -> None:
     coarse = render_plan(example, target="dynamo", cells=1)
     assert coarse.grid is not None
-    told = coarse.warnings[0]
-    assert ("take more cells" in told) == (coarse.grid.cost > 0.03)
     assert list(coarse.files) == ["00-frontend.yaml", "routing.yaml"]  # one pool a phase: no GlobalRouter
     sglang = render_plan(example, target="dynamo", engine="sglang", cells=1)
     assert list(sglang.files) == list(coarse.files)

@@ -29,9 +29,13 @@ def island(name: str, gpu: str, phase: Phase, parallel: ParallelConfig, batch_si
     )
 
 
-def route(name: str, phase: Phase, start: int, end: int, share: float = 1.0) -> DeployedRoute:
+def route(
+    name: str, phase: Phase, start: int, end: int, share: float = 1.0, probability: float | None = None
+) -> DeployedRoute:
     """A cell of the routing table."""
-    return DeployedRoute(phase=phase, range_start=start, range_end=end, island=name, share=share)
+    return DeployedRoute(
+        phase=phase, range_start=start, range_end=end, island=name, share=share, probability=probability
+    )
 
 
 P, D1, D2 = (
@@ -218,6 +222,34 @@ def test_neighbours_that_change_alike_are_one_row_and_a_cut_range_is_no_change()
     assert [(r.range_start, r.range_end, r.moved) for r in found] == [(0, 1000, 1.0), (1000, 2000, 0.5)]
 
 
+def weighted(plan: DeployedPlan, probabilities: dict[int, float]) -> DeployedPlan:
+    """The plan whose ranges have these probabilities, by their starts."""
+    return replace(plan, routes=tuple(replace(r, probability=probabilities[r.range_start]) for r in plan.routes))
+
+
+def test_what_moves_is_weighted_by_the_requests_of_its_range() -> None:
+    """Nine requests in ten are short, and of the others three in four move: 7.5 % of all, not 75 %."""
+    old = weighted(BASE, {0: 0.9, 1000: 0.1})
+    new = replace(old, routes=(*old.routes[:2], route("d1", Phase.DECODE, 1000, 2000, 1.0, 0.1)))
+    diff = compare(old, new)
+    (only,) = diff.routes
+    assert (only.moved, only.probability) == (0.75, 0.1)
+    assert diff_document(diff)["moved_share_of_all_requests"] == {"prefill": 0.0, "decode": pytest.approx(0.075)}
+    assert "Of all requests, 0 % change island in prefill and 8 % change island in decode." in diff_page(diff)
+    turned = weighted(new, {0: 0.2, 1000: 0.8})
+    assert compare(old, turned).moved_of_all(Phase.DECODE) == pytest.approx(0.6)  # the requests that are to come
+
+
+def test_without_probabilities_no_share_of_all_is_told() -> None:
+    old = weighted(BASE, {0: 0.9, 1000: 0.1})
+    bare = replace(BASE, routes=(*BASE.routes[:2], route("d1", Phase.DECODE, 1000, 2000)))
+    assert compare(old, bare).moved_of_all(Phase.DECODE) == pytest.approx(0.075)  # the old one's
+    untold = compare(BASE, bare)
+    assert untold.moved_of_all(Phase.DECODE) is None
+    assert diff_document(untold)["moved_share_of_all_requests"] == {"prefill": 0.0, "decode": None}
+    assert "Of all requests, 0 % change island in prefill." in diff_page(untold)
+
+
 PARALLEL = st.builds(
     ParallelConfig, tp=st.sampled_from([1, 2, 4]), dp=st.integers(1, 2), replicas=st.integers(1, 3), pp=st.just(1)
 )
@@ -242,9 +274,9 @@ def deployed(draw: st.DrawFn) -> DeployedPlan:
         serving = [i.id for i in islands if i.phase is phase]
         bounds = sorted(draw(st.sets(st.integers(0, 20), max_size=4))) if serving else []
         for start, end in pairwise(bounds):
-            first = draw(st.sampled_from([0.0, 0.3, 1.0]))
-            routes.append(route(serving[0], phase, start, end, first if len(serving) > 1 else 1.0))
-            routes += [route(serving[-1], phase, start, end, 1.0 - first)] if len(serving) > 1 else []
+            first, probability = draw(st.sampled_from([0.0, 0.3, 1.0])), draw(st.floats(0.0, 0.2))
+            routes.append(route(serving[0], phase, start, end, first if len(serving) > 1 else 1.0, probability))
+            routes += [route(serving[-1], phase, start, end, 1.0 - first, probability)] if len(serving) > 1 else []
     return DeployedPlan(
         name=draw(st.sampled_from(["one", "two"])),
         model="m",
@@ -294,6 +326,7 @@ def test_moved_shares_against_counting_token_by_token(old: DeployedPlan, new: De
     diff = compare(old, new)
     names = {c.old.id: c.new.id for c in diff.islands if c.old and c.new}
     for phase in Phase:
+        moved_of_all = 0.0
         for tokens in range(21):
             was, will = Counter[str](), Counter[str]()
             for plan, shares in ((old, was), (new, will)):
@@ -305,6 +338,12 @@ def test_moved_shares_against_counting_token_by_token(old: DeployedPlan, new: De
             told = [r.moved for r in diff.routes if r.phase is phase and r.range_start <= tokens < r.range_end]
             assert sum(told) == pytest.approx(max(lost, gained), abs=1e-9)
             assert len(told) <= 1
+            weighing = [r for r in new.routes if r.phase is phase] or [r for r in old.routes if r.phase is phase]
+            here = {
+                (r.range_end - r.range_start, r.probability) for r in weighing if r.range_start <= tokens < r.range_end
+            }
+            moved_of_all += sum(max(lost, gained) * (q or 0.0) / width for width, q in here)
+        assert diff.moved_of_all(phase) == pytest.approx(moved_of_all, abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)

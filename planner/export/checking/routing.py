@@ -68,7 +68,8 @@ def _rows(table: Mapping[str, Any]) -> list[_Row]:
 
 
 def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
-    """Ranges of a phase are the same or apart: a prompt has one."""
+    """Ranges of a phase are the same or meet, from no tokens on, and both phases go as far: every prompt has one."""
+    ends: dict[Phase, int] = {}
     for phase in Phase:
         spans = sorted({row.span for row in rows if row.phase is phase})
         for start, end in spans:
@@ -78,6 +79,14 @@ def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
             if other[0] < end:
                 told = f"must not overlap {start}-{end - 1}"
                 yield table.fault(f"{phase} {other[0]}-{other[1] - 1}", told, f"{other[0]} < {end}")
+        for (_, end), (start, _) in pairwise([(0, 0), *spans]):
+            if end < start:
+                yield table.fault(str(phase), f"must route {end}-{start - 1}, from no tokens on without gaps", "no row")
+        if spans:
+            ends[phase] = spans[-1][1]
+    if len(set(ends.values())) > 1:
+        told = " and ".join(f"{phase} {end}" for phase, end in ends.items())
+        yield table.fault("", "must end at the same length in both phases", told)
 
 
 def _service_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[str, Answering]) -> Iterator[Fault]:

@@ -42,9 +42,10 @@ def service_faults(
 def _selection_fault(
     service: Manifest, selector: Mapping[str, str], workloads: Sequence[FoundWorkload], found: int
 ) -> Fault:
-    """Names the first key of the selector that no pod has; else all of it."""
+    """Names the first key of the selector at which no pod is left; else all of it."""
     labels = [pod.labels for workload in workloads for pod in workload.pods]
     for key, value in selector.items():
-        if not any(one.get(key) == value for one in labels):
+        labels = [one for one in labels if one.get(key) == value]
+        if not labels:
             return service.fault(f"spec.selector.{key}", "must select pods of these files", value)
     return service.fault("spec.selector", "must select the pods of one workload", f"{found} workloads")

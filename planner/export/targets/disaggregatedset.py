@@ -1,23 +1,27 @@
-"""Target `disaggregatedset`: one DisaggregatedSet whose roles are the islands, a Service for each, the routing table.
+"""Target `disaggregatedset`: DisaggregatedSets whose roles are the islands, a Service for each, the routing table.
 
-GPUs of a role = replicas (groups) x size (pods of a group) x the container's GPU limit. The set has one slice: a second
-one would be a second copy of the plan.
+One set takes ten roles; more islands come in several sets (`role_sets`). A set has one slice: a second one would be a
+second copy of its islands. GPUs of a role = replicas (groups) x size (pods of a group) x the container's GPU limit.
 Sources: disaggregatedset.x-k8s.io/v1 (kubernetes-sigs/lws): its schema, and its admission webhook, which limits the
-generated names and refuses a placement policy beside the exclusive-topology annotations. Its controller makes of each
-role a LeaderWorkerSet `<set>-<slice>-<revision>-<role>`, whose name nobody knows beforehand, and labels all pods with
-set and role.
+generated names and refuses a placement policy beside the exclusive-topology annotations. Neither knows phases: a role's
+name is anybody's. Its controller makes of each role a LeaderWorkerSet `<set>-<slice>-<revision>-<role>`, whose name
+nobody knows beforehand, labels all pods with set and role, and keeps the roles of a set in step during a rollout
+(KEP-766); sets know nothing of each other, and a placement policy shares its switch with other sets (KEP-848).
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
-from planner.domain import DeployedPlan, Phase
+from planner.domain import Phase
 from planner.errors import ExportError, InputError
 from planner.export.documents import yaml_text
 from planner.export.explanation import island_comments
-from planner.export.found import Fault, FoundWorkload, Kind, Manifest
+from planner.export.found import FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
-from planner.export.names import plan_slug
+from planner.export.names import DIGEST, plan_slug
 from planner.export.options import LEVELS
 from planner.export.packing import switch_domains
 from planner.export.pods import check_gpus_told_apart, workload_labels
@@ -26,8 +30,15 @@ from planner.export.seams import Deployment, Launch, Target
 from planner.export.services import island_service, launch_ports
 from planner.export.shared_files import shared_files
 from planner.export.summary import island_annotations
+from planner.export.targets.disaggregatedset_checks import (
+    KIND,
+    LONGEST_LABEL,
+    ROLE_LABEL,
+    SET_LABEL,
+    generated_length,
+    set_faults,
+)
 from planner.export.targets.lws import (
-    EXCLUSIVE,
     INDEX_LABEL,
     RENDEZVOUS,
     exclusive_annotation,
@@ -35,97 +46,166 @@ from planner.export.targets.lws import (
     leader_worker_template,
     packing_notes,
 )
+from planner.export.targets.role_sets import FEWEST_ROLES, RoleSet, role_sets
 
-SET_LABEL = "disaggregatedset.x-k8s.io/name"
-ROLE_LABEL = "disaggregatedset.x-k8s.io/role"
-_FEWEST_ROLES, _MOST_ROLES = 2, 10
-_SUBGROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
-_LONGEST_LABEL = 63
-# "-0-<8 of revision>-" between set and role, "-" before the group's number, "-<10 of hash>" of the revision label
-_GENERATED = 12 + 1 + 11
+_TOLD = 0.0005  # shares that are not 0.0 % in words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One of `count` sets: its name and file, its islands, and a deployment of these alone."""
+
+    number: int
+    count: int
+    name: str
+    file: str
+    roles: RoleSet
+    deployment: Deployment
 
 
 def _manifests(deployment: Deployment, /) -> dict[str, str]:
-    """`disaggregatedset.yaml`, `services.yaml`, and what all targets add.
+    """`disaggregatedset.yaml` (`disaggregatedset-1.yaml` and so on where there are several), `services.yaml`, and what
+    all targets add.
 
     Raises:
-        ExportError: fewer than 2 or more than 10 serving islands, a phase that no island serves, or what `lws` cannot
-            express either.
+        ExportError: fewer than 2 serving islands, a phase that no island serves, or what `lws` cannot express either.
         InputError: an island's id that leaves no room for the set's name.
     """
     _check_roles(deployment)
     check_gpus_told_apart(deployment)
-    name = _set_name(deployment)
+    parts = _parts(deployment)
+    names = {island.id: part.name for part in parts for island in part.roles.islands}
     launches = {island.id: deployment.engine.launch(island, RENDEZVOUS) for island in deployment.islands}
     endpoints = [
         Endpoint(island=i, service=_service_name(i), port=launches[i.id].ports[0].number, leaders=())
         for i in deployment.islands
     ]
     files = {
-        "disaggregatedset.yaml": yaml_text(
-            _comments(deployment, launches), [_disaggregated_set(name, deployment, launches)]
-        ),
-        "services.yaml": yaml_text(
-            ("One Service over the leaders of each role.",),
-            [_service(name, island, deployment, launches[island.id]) for island in deployment.islands],
-        ),
+        part.file: yaml_text(
+            (*(_split_notes(parts, deployment) if part is parts[0] else ()), *_comments(part, launches)),
+            [_disaggregated_set(part.name, part.deployment, launches)],
+        )
+        for part in parts
     }
+    files["services.yaml"] = yaml_text(
+        ("One Service over the leaders of each role.",),
+        [_service(names[island.id], island, deployment, launches[island.id]) for island in deployment.islands],
+    )
     return files | shared_files(deployment, endpoints)
 
 
 def _check_roles(deployment: Deployment) -> None:
     count = len(deployment.islands)
-    if not _FEWEST_ROLES <= count <= _MOST_ROLES:
+    if count < FEWEST_ROLES:
         raise ExportError(
-            f"Target disaggregatedset: one set has {_FEWEST_ROLES} to {_MOST_ROLES} roles, one for each serving "
-            f"island; got {count} serving islands.",
-            hint="Export for lws, or plan with fewer and larger islands.",
+            f"Target disaggregatedset: a set has at least {FEWEST_ROLES} roles, one for each serving island; got "
+            f"{count} serving island.",
+            hint="Export for lws.",
         )
     for phase in Phase:
         if not any(island.phase is phase for island in deployment.islands):
             raise ExportError(
-                f"Target disaggregatedset: a set joins prefill and decode, got no island that serves {phase}.",
+                f"Target disaggregatedset: sets join prefill and decode, got no island that serves {phase}.",
                 hint="Export for lws.",
             )
 
 
-def _set_name(deployment: Deployment) -> str:
-    """The plan's label, cut further than elsewhere: the controller puts more between it and the role."""
+def _parts(deployment: Deployment) -> tuple[_Part, ...]:
+    sets = role_sets(deployment.plan, deployment.islands)
+    digits = len(str(len(sets)))
+    endings = [f"-{number:0{digits}}" for number in range(1, len(sets) + 1)] if len(sets) > 1 else [""]
+    base = _base_name(deployment, endings[0])
+    return tuple(
+        _Part(
+            number=number,
+            count=len(sets),
+            name=f"{base}{ending}",
+            file=f"disaggregatedset{ending}.yaml",
+            roles=roles,
+            deployment=replace(deployment, islands=roles.islands),
+        )
+        for number, (ending, roles) in enumerate(zip(endings, sets, strict=True), start=1)
+    )
+
+
+def _base_name(deployment: Deployment, ending: str) -> str:
+    """The plan's label, cut further than elsewhere: the controller puts more between it and the role. `ending`: as long
+    as what tells sets apart."""
     islands = deployment.islands
     digits = max(len(str(island.grouping.groups - 1)) for island in islands)
     # plan_slug leaves room for "-<role>" within the 45 of a workload's name; here 63 have to hold more
-    more = "0" * (digits + 4)
-    name = plan_slug(
+    more = "0" * (digits + 4 + len(ending))
+    base = plan_slug(
         deployment.options.name or deployment.plan.scenario.name, (f"{island.slug}-{more}" for island in islands)
     )
     for island in islands:
-        length = _generated_length(name, island.slug, island.grouping.groups)
-        if length > _LONGEST_LABEL:
+        length = generated_length(f"{base}{ending}", island.slug, island.grouping.groups)
+        if length > LONGEST_LABEL:
             raise InputError(
-                f"Island {island.id}: the names that the controller makes of set {name!r} and role {island.slug!r} "
-                f"must have at most {_LONGEST_LABEL} characters, got {length}.",
+                f"Island {island.id}: the names that the controller makes of set {base + ending!r} and role "
+                f"{island.slug!r} must have at most {LONGEST_LABEL} characters, got {length}.",
                 hint="Give the island a shorter id, or set a shorter ExportOptions.name.",
             )
-    return name
-
-
-def _generated_length(name: str, role: str, replicas: int) -> int:
-    return len(name) + len(role) + _GENERATED + len(str(max(0, replicas - 1)))
+    return base
 
 
 def _service_name(island: ServingIsland) -> str:
     return f"{island.name}-leader"
 
 
-def _comments(deployment: Deployment, launches: Mapping[str, Launch]) -> tuple[str, ...]:
-    policy = _placement_policy(deployment)
-    told = [f"Plan {deployment.plan.scenario.name}: a role for each serving island, rolled out together."]
+def _split_notes(parts: Sequence[_Part], deployment: Deployment) -> Iterator[str]:
+    """What is lost where one set does not hold the plan."""
+    if len(parts) == 1:
+        return
+    across = sum(part.roles.handed - part.roles.kept for part in parts)
+    crossing = (
+        f"{across:.1%} of the KV cache goes from one set to another, whose ends may then be of two revisions"
+        if across >= _TOLD
+        else "no KV cache to speak of goes from one set to another"
+    )
+    yield (
+        f"WARNING: the plan's {len(deployment.islands)} islands take {len(parts)} sets, which roll out each by itself: "
+        f"prefill and decode keep their ratio within a set and not between sets, and {crossing}."
+    )
+    for part in parts:
+        if len(part.roles.phases) == 1:
+            yield (
+                f"WARNING: set {part.name} serves {part.roles.phases[0]} alone, as the plan has fewer islands of the "
+                f"other phase than sets."
+            )
+    if _placement_policy(deployment):
+        yield (
+            "WARNING: the placement has all islands under one switch; each set asks for one, and nothing says that it "
+            "is the same."
+        )
+
+
+def _comments(part: _Part, launches: Mapping[str, Launch]) -> tuple[str, ...]:
+    deployment, policy = part.deployment, _placement_policy(part.deployment)
+    plan = f"Plan {deployment.plan.scenario.name}"
+    if part.count == 1:
+        told = [f"{plan}: a role for each serving island, rolled out together."]
+    else:
+        told = [f"{plan}, set {part.number} of {part.count}: a role for each island, rolled out together.", _why(part)]
     if policy:
         told.append(f"The placement has all roles under one switch: {policy['topology']} is theirs in common.")
     for island in deployment.islands:
         packed = () if policy else packing_notes(island, deployment)
         told += island_comments(island, deployment, (*packed, *launches[island.id].notes))
     return tuple(told)
+
+
+def _why(part: _Part) -> str:
+    roles = part.roles
+    counts = " and ".join(f"{sum(i.phase is phase for i in roles.islands)} {phase}" for phase in roles.phases)
+    if len(roles.phases) == 1:
+        return f"Why these {counts} islands: no island of the other phase is left for their set."
+    if not roles.handed:
+        return f"Why these {counts} islands: no KV cache is handed over here that could keep others together."
+    kept = roles.kept / roles.handed
+    return (
+        f"Why these {counts} islands: {kept:.1%} of the KV cache that its prefill islands hand over stays in the set."
+    )
 
 
 def _disaggregated_set(name: str, deployment: Deployment, launches: Mapping[str, Launch]) -> dict[str, Any]:
@@ -137,7 +217,7 @@ def _disaggregated_set(name: str, deployment: Deployment, launches: Mapping[str,
     own = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
     return {
         "apiVersion": "disaggregatedset.x-k8s.io/v1",
-        "kind": "DisaggregatedSet",
+        "kind": KIND,
         "metadata": {"name": name, "labels": own},
         "spec": spec,
     }
@@ -147,13 +227,14 @@ def _placement_policy(deployment: Deployment) -> dict[str, str]:
     """The narrowest level with a label at which one switch is above all copies of all islands; empty where there is
     none, or where a Kueue queue does the packing."""
     options = dict(deployment.options.topology_labels)
+    ids = {island.id for island in deployment.islands}
     for level in LEVELS:
         if level not in options or deployment.options.queue:
             continue
         found = switch_domains(deployment, level)
-        placed = {island for island, _ in found}
-        switches = set().union(*found.values())
-        if len(switches) == 1 and "" not in switches and placed >= {island.id for island in deployment.islands}:
+        mine = {key: switches for key, switches in found.items() if key[0] in ids}
+        switches = set().union(*mine.values())
+        if len(switches) == 1 and "" not in switches and {island for island, _ in mine} == ids:
             return {"type": "ExclusiveSlice", "topology": options[level]}
     return {}
 
@@ -180,7 +261,8 @@ def _service(name: str, island: ServingIsland, deployment: Deployment, launch: L
 
 
 def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
-    for number, role in enumerate(manifest.body["spec"]["roles"]):
+    roles = manifest.body["spec"]["roles"]
+    for number, role in enumerate(roles):
         path = f"spec.roles.{number}"
         template = f"{path}.spec.leaderWorkerTemplate"
         yield FoundWorkload(
@@ -200,45 +282,21 @@ def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
             ),
             leader_address=RENDEZVOUS.leader_address,
             pod_index=RENDEZVOUS.pod_index,
+            template=_template(manifest, role["name"]),
         )
 
 
-def _faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iterator[Fault]:  # noqa: ARG001  # the seam's
-    """What the admission webhook refuses."""
-    for manifest in manifests:
-        if manifest.kind == "DisaggregatedSet":
-            yield from _role_faults(manifest)
-
-
-def _role_faults(manifest: Manifest) -> Iterator[Fault]:
+def _template(manifest: Manifest, own: str) -> dict[str, Any]:
+    """The revision that the pods are of hashes the templates of all roles, so that one that changes rolls out all."""
     spec = manifest.body["spec"]
-    seen: set[str] = set()
-    for number, role in enumerate(spec["roles"]):
-        where, name = f"spec.roles.{number}", role["name"]
-        if name in seen:
-            yield manifest.fault(f"{where}.name", "must be unique", name)
-        seen.add(name)
-        length = _generated_length(manifest.name, name, role["spec"]["replicas"])
-        if length > _LONGEST_LABEL:
-            yield manifest.fault(f"{where}.name", f"must give names of at most {_LONGEST_LABEL} characters", length)
-        if spec.get("placementPolicy", {}).get("type", "None") != "None":
-            yield from _exclusive_faults(manifest, role, where)
-
-
-def _exclusive_faults(manifest: Manifest, role: Mapping[str, Any], where: str) -> Iterator[Fault]:
-    templates = role["spec"]["leaderWorkerTemplate"]
-    held = {f"{where}.metadata": role["metadata"]}
-    for key in ("leaderTemplate", "workerTemplate"):
-        if key in templates:
-            held[f"{where}.spec.leaderWorkerTemplate.{key}.metadata"] = templates[key]["metadata"]
-    for path, metadata in held.items():
-        for key in (EXCLUSIVE, _SUBGROUP_EXCLUSIVE):
-            if key in metadata.get("annotations", {}):
-                yield manifest.fault(
-                    f"{path}.annotations.{key}",
-                    "must not stand beside spec.placementPolicy",
-                    metadata["annotations"][key],
-                )
+    found = {role["name"]: role["spec"]["leaderWorkerTemplate"] for role in spec["roles"]}
+    others = json.dumps({name: found[name] for name in sorted(found) if name != own}, sort_keys=True)
+    digest = sha256(others.encode()).hexdigest()[:DIGEST]
+    return {
+        "leaderWorkerTemplate": found[own],
+        "placementPolicy": spec.get("placementPolicy", {}),
+        "templates of the other roles": digest,
+    }
 
 
 DISAGGREGATED_SET = Target(
@@ -248,10 +306,10 @@ DISAGGREGATED_SET = Target(
     kinds=(
         Kind(
             api_version="disaggregatedset.x-k8s.io/v1",
-            kind="DisaggregatedSet",
+            kind=KIND,
             schema="disaggregatedset.json",
             workloads=_workloads,
         ),
     ),
-    checks=(_faults,),
+    checks=(set_faults,),
 )

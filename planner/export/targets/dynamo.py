@@ -24,6 +24,7 @@ from planner.export.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod
 from planner.export.routing import Endpoint
 from planner.export.seams import Deployment, Target
 from planner.export.shared_files import shared_files
+from planner.export.summary import part_path, read_part
 from planner.export.targets.dynamo_checks import graph_faults
 from planner.export.targets.dynamo_components import (
     API_VERSION,
@@ -153,7 +154,8 @@ def _graphs(
     for number, part in enumerate(parts):
         own = f"{name}-{number}" if number else name
         built = _built(deployment, own, namespace, part)
-        body = graph(deployment, own, built.components if number else (router, *built.components))
+        components = built.components if number else (router, *built.components)
+        body = graph(deployment, own, components, built.islands)
         head = comments if not number else (f"More workers of graph {name}, in its Dynamo namespace {namespace}.",)
         files[f"{file}-{number}.yaml" if number else f"{file}.yaml"] = yaml_text((*head, *built.comments), [body])
         endpoints += built.endpoints
@@ -162,9 +164,10 @@ def _graphs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Built:
-    """Islands as components of a graph, with the comments on them and where they answer."""
+    """Islands as components of a graph, by whose names they are known, the comments on them, where they answer."""
 
     components: tuple[dict[str, Any], ...]
+    islands: dict[str, ServingIsland]
     comments: tuple[str, ...]
     endpoints: tuple[Endpoint, ...]
 
@@ -173,6 +176,7 @@ def _built(deployment: Deployment, name: str, namespace: str, islands: Sequence[
     made = [(island, *worker(island, deployment, name, namespace)) for island in islands]
     return _Built(
         components=tuple(component for _, component, _ in made),
+        islands={component["name"]: island for island, component, _ in made},
         comments=tuple(
             f"{component['name']}: {line}"
             for island, component, notes in made
@@ -205,17 +209,17 @@ def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
 
 
 def _workload(manifest: Manifest, path: str, component: Mapping[str, Any]) -> FoundWorkload:
-    metadata = component["podTemplate"]["metadata"]
     return FoundWorkload(
         manifest=manifest,
-        labels=metadata["labels"],
-        annotations=metadata.get("annotations", {}),
+        labels=component["podTemplate"]["metadata"]["labels"],
+        annotations=read_part(manifest.annotations, component["name"]),
         labels_path=f"{path}.podTemplate.metadata.labels",
-        annotations_path=f"{path}.podTemplate.metadata.annotations",
+        annotations_path=part_path(component["name"]),
         replicas=component["replicas"],
         replicas_path=f"{path}.replicas",
         size_path=f"{path}.multinode.nodeCount",
         pods=(_pod(path, component),),
+        template=_template(manifest, component),
         endpoints=(_service(manifest.name, component["name"]),),
         endpoint_ports=(_system_port(component),),
     )
@@ -226,6 +230,12 @@ def _system_port(component: Mapping[str, Any]) -> int:
     variables = component["podTemplate"]["spec"]["containers"][0].get("env", ())
     named = [whole_number(row.get("value")) for row in variables if row["name"] == SYSTEM_PORT_VARIABLE]
     return named[-1] if named else _PORT
+
+
+def _template(manifest: Manifest, component: Mapping[str, Any]) -> dict[str, Any]:
+    """All of the component but its copies, and what the graph tells all of its pods."""
+    graph = {key: value for key, value in manifest.body["spec"].items() if key != "components"}
+    return {**graph, **{key: value for key, value in component.items() if key != "replicas"}}
 
 
 def _pod(path: str, component: Mapping[str, Any]) -> FoundPod:

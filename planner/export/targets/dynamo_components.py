@@ -23,9 +23,8 @@ from planner.export.islands import ServingIsland
 from planner.export.model_volume import model_environment, model_mounts, model_volumes
 from planner.export.names import DIGEST, one_line
 from planner.export.pods import GPU_RESOURCES, PART_OF_LABEL, labels, pod_template
-from planner.export.scheduling import node_annotations
 from planner.export.seams import Deployment
-from planner.export.summary import PREFIX, island_annotations
+from planner.export.summary import PREFIX, part_annotations
 from planner.export.targets.dynamo_engines import (
     DYNAMO_ENGINES,
     MP_ANNOTATION,
@@ -80,16 +79,26 @@ def component_name(deployment: Deployment, graph: str, island: ServingIsland) ->
     return f"i{deployment.islands.index(island) + 1:02}"
 
 
-def graph(deployment: Deployment, name: str, components: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One DynamoGraphDeployment."""
+def graph(
+    deployment: Deployment,
+    name: str,
+    components: Sequence[dict[str, Any]],
+    islands: Mapping[str, ServingIsland] | None = None,
+) -> dict[str, Any]:
+    """One DynamoGraphDeployment; `islands`: by the name of the component that runs them."""
     assert len(components) <= MOST_COMPONENTS
     spec: dict[str, Any] = {"backendFramework": deployment.engine.name, "components": list(components)}
     if deployment.options.priority_class:
         spec["priorityClassName"] = deployment.options.priority_class
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": _metadata(deployment, name), "spec": spec}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": _metadata(deployment, name, islands or {}),
+        "spec": spec,
+    }
 
 
-def _metadata(deployment: Deployment, name: str) -> dict[str, Any]:
+def _metadata(deployment: Deployment, name: str, islands: Mapping[str, ServingIsland]) -> dict[str, Any]:
     scenario = deployment.plan.scenario
     told = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
     annotations = {f"{PREFIX}{key}": value for key, value in told.items()}
@@ -99,7 +108,8 @@ def _metadata(deployment: Deployment, name: str) -> dict[str, Any]:
         "name": name,
         "namespace": deployment.options.namespace,
         "labels": plan_labels(deployment),
-        "annotations": annotations,
+        # not on the pod templates, whose every change replaces the workers of the graph
+        "annotations": annotations | part_annotations(islands, deployment),
     }
 
 
@@ -125,14 +135,9 @@ def worker(
     if island.grouping.pods > 1:
         component["multinode"] = {"nodeCount": island.grouping.pods}
     component["sharedMemorySize"] = f"{deployment.options.shared_memory_gib}Gi"
-    template["metadata"] = {
-        "labels": labels(island, deployment),
-        "annotations": {
-            **island_annotations(island, deployment),
-            **node_annotations(island, deployment),
-            **({MP_ANNOTATION: "mp"} if spans_ranks(island, deployment.engine) else {}),
-        },
-    }
+    template["metadata"] = {"labels": labels(island, deployment)}
+    if spans_ranks(island, deployment.engine):
+        template["metadata"]["annotations"] = {MP_ANNOTATION: "mp"}
     _as_main(template["spec"])
     return _versioned(component | {"podTemplate": template}), launch.notes
 

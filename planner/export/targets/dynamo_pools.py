@@ -108,12 +108,12 @@ def _same(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 
 def _cells(known: Mapping[int, int]) -> tuple[int, ...]:
-    """The pool of every cell; one without requests takes that of the next cell below, else of the first above."""
-    pool, cells = known[min(known)], []
-    for cell in range(max(known) + 1):
+    """The pool of every cell; one without requests takes that of the next above, as the routing table does."""
+    pool, cells = known[max(known)], []
+    for cell in range(max(known), -1, -1):
         pool = known.get(cell, pool)
         cells.append(pool)
-    return tuple(cells)
+    return tuple(cells[::-1])
 
 
 def _not_a_grid(phase: Phase, needed: str) -> ExportError:

@@ -89,10 +89,7 @@ def grid_comments(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> 
     ]
     told.append(f"Prompts of {prefill.width * len(prefill.cells)} tokens and more go with the last cell.")
     if deployment.grid is not None:
-        grid = deployment.grid
-        told.append(
-            f"The grid costs {grid.cost:.2%}: {grid.grid_rps:.4g} of the plan's {grid.plan_rps:.4g} requests/s."
-        )
+        told.append(f"What the grid does to the rate: {deployment.grid.told}.")
     return tuple(told)
 
 

@@ -192,15 +192,15 @@ def _route_faults(found: _Strategy, pools: _Pools, ranges: Mapping[tuple[int, in
     ]
     for (start, end), serving in ranges.items():
         first, last = found.row(start), found.row(end - 1)
-        where = f"{found.key}.{found.phase}_pool_mapping.{first}"
-        if first != last or (start > 0 and found.row(start - 1) == first):
-            expected = f"cells must be the plan's ranges, of which one is {start}-{end - 1}"
+        if start > 0 and found.row(start - 1) == first:
+            expected = f"cells must not cut the plan's ranges, of which one is {start}-{end - 1}"
             yield found.fault(f"{found.key}.{LENGTHS[found.phase]}_resolution", expected, f"cells {first} to {last}")
             return
-        for pool in found.mapping[first]:
+        for cell, pool in ((at, pool) for at in range(first, last + 1) for pool in found.mapping[at]):
             if islands[pool] != serving:
-                told = f"pool {pool} ({', '.join(sorted(islands[pool]))})"
-                yield found.fault(where, f"prompts of {start}-{end - 1} tokens must go to {_told(serving)}", told)
+                where, told = f"{found.key}.{found.phase}_pool_mapping.{cell}", ", ".join(sorted(islands[pool]))
+                expected = f"prompts of {start}-{end - 1} tokens must go to {_told(serving)}"
+                yield found.fault(where, expected, f"pool {pool} ({told})")
 
 
 def _told(islands: frozenset[str]) -> str:

@@ -9,6 +9,7 @@ from planner.export.arguments import flags, read_count, read_flags
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.names import MAX_WORKLOAD_NAME
 from planner.export.pods import ENGINE_LABEL
+from planner.export.summary import part_path, read_part
 from planner.export.targets.pairs import templates_in
 from planner.export.vllm_groups import GROUP_FLAGS
 
@@ -21,6 +22,7 @@ COMPONENT_LABELS = {"kserve.io/component": "workload"}  # on pods that answer re
 SERVICE_PORT = 8000
 ARGUMENTS_VARIABLE = "VLLM_ADDITIONAL_ARGS"
 SIDECAR = "llm-d-routing-sidecar"
+_TEMPLATE = ("labels", "annotations", "parallelism", "template", "worker")  # of a role: what its pods are made of
 # The preset's command without its check that the prefill pod is of the object's own pool; KServe expands the templates.
 SIDECAR_COMMAND = (
     "/app/pd-sidecar",
@@ -56,13 +58,14 @@ def inference_workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
         yield FoundWorkload(
             manifest=manifest,
             labels=role["labels"] | {ENGINE_LABEL: "vllm"},
-            annotations=role["annotations"],
+            annotations=read_part(manifest.annotations, phase.value),
             labels_path=f"{path}.labels",
-            annotations_path=f"{path}.annotations",
+            annotations_path=part_path(phase.value),
             replicas=role["replicas"],
             replicas_path=f"{path}.replicas",
             size_path=f"{path}.parallelism.data / dataLocal",
             pods=tuple(_pods(manifest, phase, role, path)),
+            template={"model": spec["model"], **{key: role[key] for key in _TEMPLATE if key in role}},
         )
 
 

@@ -43,7 +43,7 @@ from planner.export.scheduling import queue_labels
 from planner.export.seams import Deployment, Launch, Target
 from planner.export.services import http_port, island_service
 from planner.export.shared_files import shared_files
-from planner.export.summary import island_annotations
+from planner.export.summary import part_annotations
 from planner.export.targets.inference_services import (
     API_VERSION,
     ARGUMENTS_VARIABLE,
@@ -141,10 +141,12 @@ def _packing_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, 
 def _object(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
     model = deployment.plan.scenario.model
     own = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
+    told = part_annotations({island.phase.value: island for island in pair.islands}, deployment)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {"name": pair.name, "labels": own | queue_labels(deployment)},
+        # those of a role are its pods', whose every change replaces them
+        "metadata": {"name": pair.name, "labels": own | queue_labels(deployment), "annotations": told},
         "spec": {
             "model": {"uri": f"hf://{deployment.islands[0].weights}", "name": model.name},
             **_role(pair.decode, deployment, launches),
@@ -160,7 +162,7 @@ def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[s
     every, template = labels(island, deployment), pod_template(island, deployment, launch)
     role: dict[str, Any] = {
         "labels": {key: every[key] for key in _TOLD},
-        "annotations": island_annotations(island, deployment) | template["metadata"].get("annotations", {}),
+        **({"annotations": pods_own} if (pods_own := template["metadata"].get("annotations")) else {}),
         "replicas": island.grouping.groups,
         "parallelism": _parallelism(island, launch),
         "template": _pod(island, deployment, launch, template["spec"], leads=True),

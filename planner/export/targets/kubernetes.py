@@ -102,6 +102,7 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
             replicas_path="spec.replicas",
             size_path="spec.template",
             pods=(found_pod(spec["template"], "spec.template", 1),),
+            template={"template": spec["template"]},
         ),
     )
 

@@ -17,6 +17,7 @@ Sources: charts/llm-d-modelservice of llm-d-incubation/llm-d-modelservice: value
 
 from typing import Any
 
+from planner.domain import Phase
 from planner.errors import ExportError
 from planner.export.documents import yaml_text
 from planner.export.explanation import island_comments
@@ -103,13 +104,29 @@ def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Laun
     told = [f"Release {pair.name}, values of chart {CHART} {CHART_VERSION}.", pair.note]
     for island in pair.islands:
         notes = (*packing_notes(island, deployment), *launches[island.id].notes)
-        told += island_comments(island, deployment, notes)
+        told += island_comments(island, deployment, (*notes, *_class_notes(island, deployment)))
         if island.grouping.pods > 1:
             told.append(
                 f"{island.phase}: the chart makes leader and workers of a group from one template, so the pod's index "
                 "decides what it runs, and no probe is set: workers answer no HTTP."
             )
     return tuple(told)
+
+
+def _class_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    """The chart's template gives the sidecar no resources, and no value of this version changes that."""
+    if island.phase is not Phase.DECODE:
+        return ()
+    told = (
+        f"chart {CHART} {CHART_VERSION} gives the sidecar of decode pods no resources, so they are of class Burstable, "
+        "not Guaranteed"
+    )
+    if deployment.plan.placement is None or not deployment.plan.scenario.placement.qos(island.phase).binds:
+        return (f"The {told}.",)
+    return (
+        f"WARNING: {told}: the kubelet aligns their GPUs and pins them no CPUs, which the placement counts on. Charts "
+        "with pull request 259 take routing.proxy.resources.",
+    )
 
 
 def _values(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
@@ -247,7 +264,7 @@ def _container(
 
 def _engine_port(island: ServingIsland) -> int:
     """Decode engines stand behind the sidecar, which takes the Service's port."""
-    return SERVICE_PORT if island.phase.value == "prefill" else _TARGET_PORT
+    return SERVICE_PORT if island.phase is Phase.PREFILL else _TARGET_PORT
 
 
 def _command(island: ServingIsland, launch: Launch) -> tuple[list[str], list[str]]:

@@ -125,6 +125,7 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
             leader_address=RENDEZVOUS.leader_address,
             pod_index=RENDEZVOUS.pod_index,
             leader_host=f"{manifest.name}-{{}}.{manifest.name}",
+            template={"leaderWorkerTemplate": spec["leaderWorkerTemplate"]},
         ),
     )
 

@@ -52,7 +52,15 @@ def release_workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
                 pods=tuple(_pods(manifest.body, role, block)),
                 leader_address=RENDEZVOUS.leader_address,
                 pod_index=RENDEZVOUS.pod_index,
+                template=_template(manifest.body, block),
             )
+
+
+def _template(values: Mapping[str, Any], block: Mapping[str, Any]) -> dict[str, Any]:
+    """What the chart makes the role's pods of: the role but its copies and its object's annotations, and what both
+    roles share."""
+    shared = {key: value for key, value in values.items() if key not in _ROLES}
+    return {**shared, **{key: value for key, value in block.items() if key not in ("replicas", "annotations")}}
 
 
 def _pods(values: Mapping[str, Any], role: str, block: Mapping[str, Any]) -> Iterator[FoundPod]:

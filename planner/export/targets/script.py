@@ -14,7 +14,8 @@ offset     added to every port of a copy that may share its host            port
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from planner.domain import DeployedPlan
 from planner.errors import ExportError
@@ -42,6 +43,8 @@ _DEVICES = {GPU_RESOURCES["NVIDIA"]: "CUDA_VISIBLE_DEVICES", GPU_RESOURCES["AMD"
 _RESOURCES = {variable: resource for resource, variable in _DEVICES.items()}
 _PORT_STRIDE = 128
 _MOST_SHARING = 256
+_MOST_COPIES = 1024  # whose commands are held against another export's, should somebody have made up their number
+_EVERY_COPY = ("image", "ranks", "gpus", "devices", "whole_hosts", "hosts")
 _UNHEEDED = (
     "cpus_per_gpu",
     "memory_gib_per_gpu",
@@ -60,8 +63,7 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     """One script an island, `NN-<island>.sh`, and `routing.json`.
 
     Raises:
-        ExportError: a GPU vendor without a known variable or image, more
-            copies on shared hosts than there are ports, or pins that the ranks do not fit.
+        ExportError: a GPU vendor without a known variable or image, or more copies on shared hosts than ports.
         InputError: a name that cannot stand in a script.
     """
     for island in deployment.islands:
@@ -106,29 +108,20 @@ Hosts = dict[tuple[int, int], tuple[str, tuple[int, ...]]]
 
 
 def _placed_hosts(island: ServingIsland, deployment: Deployment) -> Hosts:
-    """(copy, rank) -> host and GPUs, from the placement; empty where there is none, or where the ranks of a copy do not
-    fill its shares of the nodes.
+    """(copy, rank) -> host and GPUs, from the placement, whose shares processes fill; empty where there is none.
 
     Raises:
         InputError: hosts are to be pinned, and there is no placement.
-        ExportError: they are to be pinned, and the ranks do not fill the shares.
     """
     if deployment.options.pin_nodes:
         pinned_nodes(island, deployment)
     placement, gpus = deployment.plan.placement, island.grouping.gpus_per_pod
     parts = [part for part in placement.parts if part.island == island.id] if placement else []
-    uneven = [part for part in parts if len(part.gpu_indices) % gpus]
-    if deployment.options.pin_nodes and uneven:
-        raise ExportError(
-            f"Island {island.id}, placement: must give it a multiple of {gpus} GPUs on each node, so that processes of "
-            f"{gpus} can be pinned, got {len(uneven[0].gpu_indices)} on {uneven[0].node}.",
-            hint="Export without --pin-nodes.",
-        )
     cluster = deployment.plan.scenario.cluster
     names = {node.name: dict(node.labels).get(HOSTNAME, node.name) for node in cluster.nodes} if cluster else {}
     found: Hosts = {}
     ranks: Counter[int] = Counter()
-    for part in [] if uneven else parts:
+    for part in parts:
         for at in range(0, len(part.gpu_indices), gpus):
             host = names.get(part.node, part.node)
             found[part.replica, ranks[part.replica]] = (host, part.gpu_indices[at : at + gpus])
@@ -215,8 +208,23 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
             leader_address='"$leader_address"',
             pod_index='"$rank"',
             leader_host="",
+            template=_template(body),
         ),
     )
+
+
+def _template(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a copy is started with; each copy's own under its number, so that it does not matter how many there are."""
+    copies: dict[str, dict[str, Any]] = {str(copy): {} for copy in range(min(body["copies"], _MOST_COPIES))}
+    for branch, words in body["commands"].items():
+        copy, _, role = branch.partition(":")
+        for number in copies if copy == "*" else (copy,):
+            copies.setdefault(number, {})[role] = words
+    for pin in body["pins"]:
+        place, _, node = pin.partition("=")
+        copy, _, rank = place.partition(":")
+        copies.setdefault(copy, {})[f"host of rank {rank}"] = node
+    return {"object": body["metadata"]["name"], **{key: body[key] for key in _EVERY_COPY}, "copies": copies}
 
 
 def _found_pods(manifest: Manifest, copy: str) -> Iterator[FoundPod]:

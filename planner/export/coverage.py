@@ -1,0 +1,44 @@
+"""The plan's routing table without holes: a plan has ranges where its trace has prompts, a router meets others too.
+
+symbol   meaning                                                            unit    source
+gap      lengths between two ranges, or below the first                     tokens
+context  prompt and answer that an engine takes, of the islands that serve  tokens  `islands.context_tokens`
+         the longest range in either phase, the least
+
+A gap goes with the range above it: who serves longer prompts has the context for these. What is longer than the longest
+range goes with it, up to the context.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from planner.domain import Phase, Plan, Route
+from planner.export.islands import context_tokens
+
+
+def covering_routes(plan: Plan) -> tuple[Route, ...]:
+    """The plan's routes, in its order, their ranges widened to cover 0 <= tokens < context in each phase."""
+    wider = dict(_covers(plan))
+    return tuple(
+        replace(route, range_start=start, range_end=end)
+        for route in plan.routing
+        for start, end in (wider[route.range_start, route.range_end],)
+    )
+
+
+def _covers(plan: Plan) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Each range of either phase, and what it covers: one that a phase leaves out, or that overlaps, stays for the
+    checks to tell."""
+    spans = sorted({(r.range_start, r.range_end) for r in plan.routing})
+    for (_, below), (start, end) in pairwise([(0, 0), *spans]):
+        last = (start, end) == spans[-1]
+        yield (start, end), (min(start, below), max(end, _context(plan)) if last else end)
+
+
+def _context(plan: Plan) -> int:
+    """Tokens that the islands of the longest range take, in both phases."""
+    islands = {island.id: island for island in plan.islands}
+    longest = {phase: max((r.range_start for r in plan.routing if r.phase is phase), default=0) for phase in Phase}
+    serving = {r.island for r in plan.routing if r.range_start == longest[r.phase] and r.share > 0}
+    return min((context_tokens(plan.scenario, islands[name]) for name in sorted(serving)), default=0)

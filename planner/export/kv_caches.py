@@ -1,0 +1,130 @@
+"""Whether islands understand the KV caches that they hand to each other, and what their engines are told for it.
+
+fact                                                            source
+vLLM's NixlConnector refuses a peer of another version,         vLLM pull request 29503, compute_nixl_compatibility_hash
+attention backend, cache format or cache manager
+Blackwell's default backend is another than Hopper's, and an    vLLM docs/design/attention_backends.md; FLASHMLA's dense
+A100's MLA another than both                                    kernels are Hopper's alone
+FLASH_ATTN takes 16-bit caches from 8.0, FLASHINFER FP8 too     same table
+(head sizes 64, 128, 256), TRITON_ATTN windows and sinks
+below 8.9 no MLA backend reads an FP8 cache: Triton has no      vLLM issue 52202, pull request 47060; SGLang issues
+fp8e4nv there                                                   33194 and 38291
+SGLang refuses a peer of another page size, whose default goes  SGLang pull request 14474 and
+by attention backend; 64 suits them                             docs/advanced_features/attention_backend.md
+"""
+
+from planner.domain import GpuSpec, GroupedAttention, MlaAttention, Phase
+from planner.errors import ExportError
+from planner.export.islands import ServingIsland
+from planner.export.seams import Deployment
+
+PAGE_SIZE = 64
+_FP8_READ_FROM = 8.9
+_FLASHINFER_HEADS = (64, 128, 256)
+
+
+def check_cache_format(island: ServingIsland) -> None:
+    """Refuse caches in a format that no engine reads on the island's GPUs.
+
+    Raises:
+        ExportError: an FP8 cache of latent attention, on GPUs without FP8.
+    """
+    capability, latent = island.gpu.compute_capability, isinstance(island.model.attention, MlaAttention)
+    if latent and island.model.kv_bytes == 1 and 0 < capability < _FP8_READ_FROM:
+        raise ExportError(
+            f"Island {island.id}, model.kv_bytes: must be 2 for latent attention on {island.gpu.name}, whose compute "
+            f"capability of {capability:.1f} has no kernels that read an FP8 cache, got {island.model.kv_bytes:g}.",
+            hint='Plan again with "_planner": {"kv_bytes": 2} in the model\'s config.json, or without these GPUs.',
+        )
+
+
+def spans_generations(island: ServingIsland) -> bool:
+    """Whether the island's caches come from, or go to, GPUs of several generations, whose engines default otherwise."""
+    return len({_generation(gpu) for gpu in island.exchange_gpus}) > 1
+
+
+def _generation(gpu: GpuSpec) -> tuple[str, int | str]:
+    return gpu.vendor.upper(), int(gpu.compute_capability) or gpu.name
+
+
+def vllm_backend(island: ServingIsland) -> str:
+    """The attention backend that runs on all GPUs that the island's caches are exchanged over; empty where there are
+    none of another generation, or none is known to run on all."""
+    gpus, attention = island.exchange_gpus, island.model.attention
+    told = all(gpu.vendor.upper() == "NVIDIA" and gpu.compute_capability >= 8 for gpu in gpus)
+    if not told or not spans_generations(island):
+        return ""
+    if not isinstance(attention, GroupedAttention):
+        return "" if island.model.kv_bytes == 1 else "TRITON_MLA"
+    if attention.windowed_layers:
+        return "" if island.model.kv_bytes == 1 else "TRITON_ATTN"
+    if island.model.kv_bytes == 1:
+        return "FLASHINFER" if attention.head_dim in _FLASHINFER_HEADS else ""
+    return "FLASH_ATTN"
+
+
+def vllm_notes(island: ServingIsland) -> tuple[str, ...]:
+    """What the reader must know of caches between generations."""
+    if not spans_generations(island):
+        return ()
+    between, backend = f"KV caches go between {_names(island)}", vllm_backend(island)
+    if not backend:
+        remedy = "plan with kv_bytes 2" if island.model.kv_bytes == 1 else "keep GPU types to ranges of their own"
+        return (
+            f"WARNING: {between}, for which vLLM chooses different attention backends, and none is known to suit all: "
+            "its NixlConnector refuses caches of another backend (pull request 29503); try kv_connector_extra_config "
+            f"enforce_handshake_compat false, or {remedy}.",
+        )
+    slower = backend.startswith("TRITON")
+    told = f"{between}: their islands all use {backend}, as vLLM's NixlConnector refuses another backend's"
+    return (f"WARNING: {told}; the plan's rates are of faster kernels.",) if slower else (f"{told}.",)
+
+
+def sglang_notes(island: ServingIsland) -> tuple[str, ...]:
+    """The same for SGLang, and tensor-parallel groups of different sizes where layers have windows."""
+    notes = []
+    if spans_generations(island):
+        notes.append(f"KV caches go between {_names(island)}: their islands all have pages of {PAGE_SIZE} tokens.")
+    if len({gpu.vendor.upper() for gpu in island.exchange_gpus}) > 1 and island.model.kv_bytes == 1:
+        notes.append("WARNING: FP8 caches of different vendors' GPUs may differ in format; plan with kv_bytes 2.")
+    attention = island.model.attention
+    degrees = sorted({other.tp for other in island.partners} - {island.parallel.tp})
+    if isinstance(attention, GroupedAttention) and attention.windowed_layers and degrees:
+        notes.append(
+            "WARNING: SGLang hands caches of layers with windows over between equal tensor-parallel degrees only "
+            f"(llm-d issue 2433), here are {island.parallel.tp} and {', '.join(map(str, degrees))}."
+        )
+    return tuple(notes)
+
+
+def stages_fit(island: ServingIsland) -> bool:
+    """Whether SGLang could hand the island's caches over: into as many stages as they come from, or into one (its pull
+    request 14265)."""
+    own, others = island.parallel.pp, {other.pp for other in island.partners}
+    return others <= {own, 1} if island.phase is Phase.PREFILL else own == 1 or others <= {own}
+
+
+def own_code_notes(island: ServingIsland) -> tuple[str, ...]:
+    """That a model's repository runs code."""
+    return (f"{island.model.name} brings code of its own, which the engine is told to run.",) * island.model.own_code
+
+
+def _names(island: ServingIsland) -> str:
+    gpus = sorted({gpu.name for gpu in island.exchange_gpus})
+    return f"{', '.join(gpus[:-1])} and {gpus[-1]}"
+
+
+def image_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    """That several images have to be of one version, which their names need not tell."""
+    images = _images(island, deployment)
+    if len(images) < 2:
+        return ()
+    told = " and ".join(f"{image} ({vendor})" for vendor, image in images)
+    return (f"WARNING: KV caches go between {told}: both must hold one version of {deployment.engine.name}.",)
+
+
+def _images(island: ServingIsland, deployment: Deployment) -> list[tuple[str, str]]:
+    """(vendor, image) of the GPUs that the island's caches are exchanged over."""
+    chosen = dict(deployment.engine.images) | {vendor.upper(): image for vendor, image in deployment.options.images}
+    vendors = sorted({gpu.vendor.upper() for gpu in island.exchange_gpus})
+    return [(vendor, chosen[vendor]) for vendor in vendors if vendor in chosen]
