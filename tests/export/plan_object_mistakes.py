@@ -114,7 +114,7 @@ MODELS = (
     PlanMistake(
         name="another model told in all files",
         cases=("lws", "kubernetes", "kserve", "llm-d", "script"),
-        edit=pattern("(planner/model[=: ]+)'?deepseek-v3'?", r"\g<1>llama", every=True),
+        edit=pattern("""(planner/model"?[=: ]+)(['"]?)deepseek-v3['"]?""", r"\g<1>\g<2>llama\g<2>", every=True),
         told="planner/model: must be 'deepseek-v3' as in the plan",
         folder=False,
     ),

@@ -39,7 +39,7 @@ SCHEDULING = (
     PlanMistake(
         name="another policy of the kubelet",
         cases=_PLACED,
-        edit=text("topology-manager-policy: restricted", "topology-manager-policy: none"),
+        edit=pattern('(topology-manager-policy"?: "?)restricted', r"\g<1>none"),
         told="planner/topology-manager-policy: must be restricted as in the plan's placement",
         folder=False,
     ),

@@ -123,13 +123,13 @@ def test_generations_that_exchange_caches_share_a_backend_or_the_reader_is_warne
     prefill: str, decode: str, model: ModelSpec, kv_bytes: int, backend: str | None
 ) -> None:
     plan = pair(prefill, decode, replace(model, kv_bytes=kv_bytes), shapes=(ParallelConfig(tp=4, dp=1),) * 2)
-    images = (("AMD", "rocm/vllm:v0.18.0"),)
-    for flags, _, comments in containers(plan, "vllm", images=images):
+    images = {one: (("AMD", f"rocm/{one}:v0.18.0"),) for one in ENGINES}
+    for flags, _, comments in containers(plan, "vllm", images=images["vllm"]):
         assert flags.get("attention-backend") == (backend or None)
         slow = bool(backend and backend.startswith("TRITON"))
         assert ("WARNING: KV caches go between" in comments) is (backend == "" or slow)
         assert ("refuses" in comments) is (backend is not None)
-    pages = {flags.get("page-size") for flags, _, _ in containers(plan, "sglang", images=images)}
+    pages = {flags.get("page-size") for flags, _, _ in containers(plan, "sglang", images=images["sglang"])}
     assert pages == ({None} if backend is None else {"64"})
 
 

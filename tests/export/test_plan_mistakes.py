@@ -80,7 +80,7 @@ def test_a_short_island_takes_no_long_range() -> None:
     """Without a plan an island's own longest prompt bounds what the table may send to it."""
     _, files = made("kubernetes")
     edited = text("planner/longest-prompt: '4095'", "planner/longest-prompt: '1000'")(dict(files))
-    assert "prefill 2048-4095: must go to an island that takes such prompts" in told(edited, None)
+    assert "prefill 2048-6094: must go to an island that takes such prompts" in told(edited, None)
 
 
 def test_a_row_may_reach_over_lengths_without_requests() -> None:
@@ -93,12 +93,12 @@ def test_a_row_may_reach_over_lengths_without_requests() -> None:
     islands = tuple(replace(one, longest_prompt=6143) for one in plan.islands)
     plan = replace(plan, routing=apart, islands=islands)
     files = render(plan, target="kubernetes")
-    assert '"range_start": 4096, "range_end": 6144' in files["routing.yaml"]
-    wide = files["routing.yaml"].replace('"range_start": 4096', '"range_start": 2048')
-    faults = told(files | {"routing.yaml": wide}, plan)
-    assert "as in the plan" not in faults
-    moved = re.sub(r'("decode", "range_start": 2048.*?h20-)0', r"\g<1>1", wide, count=1)
-    assert "prompts of 4096 tokens must go to" in told(files | {"routing.yaml": moved}, plan)
+    assert '"range_start": 2048, "range_end": 8143' in files["routing.yaml"]
+    wide = files["routing.yaml"].replace('"range_start": 2048', '"range_start": 3000')
+    wide = wide.replace('"range_end": 2048', '"range_end": 3000')
+    assert "as in the plan" not in told(files | {"routing.yaml": wide}, plan)
+    moved = re.sub(r'("decode", "range_start": 3000.*?h20-)0', r"\g<1>1", wide, count=1)
+    assert "prompts of 8142 tokens must go to" in told(files | {"routing.yaml": moved}, plan)
 
 
 @pytest.mark.parametrize(
