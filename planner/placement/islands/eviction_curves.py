@@ -8,7 +8,7 @@ takes too many steps, nodes come in by their price per group.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -51,8 +51,18 @@ Curve = Sequence[Step | None]
 NOTHING = Step(())
 
 
-def node_curve(node: int, shape: Shape, free: Left, held: Sequence[Held], ask: Ask, *, zero: Price) -> Curve:
-    """The curve of one node, as long as it has steps. `zero`: the price of nobody.
+def node_curve(
+    node: int,
+    shape: Shape,
+    free: Left,
+    held: Sequence[Held],
+    ask: Ask,
+    *,
+    zero: Price,
+    may_all_go: Callable[[Sequence[Pod]], bool] | None = None,
+) -> Curve:
+    """The curve of one node, as long as it has steps. `zero`: the price of nobody; `may_all_go`: whether a set of pods
+    keeps to the limits (None: there are none), of which nothing is known where sets are too many to look at.
 
     Prices have one more figure at their end, the number of nodes: of equal answers that of fewer nodes comes first.
     """
@@ -64,20 +74,25 @@ def node_curve(node: int, shape: Shape, free: Left, held: Sequence[Held], ask: A
     reach = everything.room(shape, ask)
     if reach <= idle:
         return curve
-    kinds = _kinds(held)
-    few = prod(len(kind) + 1 for kind in kinds) <= MOST_SETS
-    found = _of_all_sets(shape, free, kinds, ask) if few else _let_back_in(shape, free, held, ask, idle, reach)
+    kinds = _kinds(held, by_budget=may_all_go is not None)
+    if prod(len(kind) + 1 for kind in kinds) <= MOST_SETS:
+        found = _of_all_sets(shape, free, kinds, ask, may_all_go)
+    else:
+        found = _let_back_in(shape, free, held, ask, idle, reach)
     for groups in range(idle + 1, reach + 1):
-        best = min((one for room, one in found.items() if room >= groups), key=_price_of)
+        able = [one for room, one in found.items() if room >= groups]
+        if not able:
+            break
+        best = min(able, key=_price_of)
         curve.append(Step((*_price_of(best), 1), ((node, groups, tuple(one.pod for one in best)),)))
     return curve
 
 
-def _kinds(held: Sequence[Held]) -> list[list[Held]]:
+def _kinds(held: Sequence[Held], *, by_budget: bool) -> list[list[Held]]:
     """Pods that hold alike together, the cheapest first."""
-    kinds: dict[Left, list[Held]] = defaultdict(list)
+    kinds: dict[tuple[Left, str], list[Held]] = defaultdict(list)
     for one in sorted(held, key=lambda one: (one.price, one.pod.key)):
-        kinds[one.left].append(one)
+        kinds[one.left, one.pod.disruption_budget if by_budget else ""].append(one)
     return list(kinds.values())
 
 
@@ -88,12 +103,20 @@ def _price_of(going: Iterable[Held]) -> Price:
     return price
 
 
-def _of_all_sets(shape: Shape, free: Left, kinds: Sequence[Sequence[Held]], ask: Ask) -> dict[int, tuple[Held, ...]]:
+def _of_all_sets(
+    shape: Shape,
+    free: Left,
+    kinds: Sequence[Sequence[Held]],
+    ask: Ask,
+    may_all_go: Callable[[Sequence[Pod]], bool] | None,
+) -> dict[int, tuple[Held, ...]]:
     """The cheapest set for each number of groups that it makes room for; of equal ones that of the first names."""
     best: dict[int, tuple[Price, tuple[Held, ...]]] = {}
     last_first = list(reversed(kinds))
     for counts in product(*(range(len(kind) + 1) for kind in last_first)):
         going = tuple(one for kind, count in zip(last_first, counts, strict=True) for one in kind[:count])
+        if may_all_go is not None and not may_all_go([one.pod for one in going]):
+            continue
         left = free
         for one in going:
             left = left.plus(one.left)

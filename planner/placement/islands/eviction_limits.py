@@ -48,11 +48,18 @@ class Allowance:
 
     def may_go(self, pod: Pod) -> bool:
         """Whether the pod may be evicted next, alone."""
+        hours = self.settings.lost_gpu_hours(pod)
         return (
             may_go(pod, self.settings.priority)
+            and self.victims != 0
             and (not pod.disruption_budget or self.budgets.get(pod.disruption_budget, 0) > 0)
-            and not (self.settings.lost_work_counts and self.settings.lost_gpu_hours(pod) is None)
+            and not (self.settings.lost_work_counts and hours is None)
+            and (self.lost_gpu_hours is None or (hours or 0.0) <= self.lost_gpu_hours + ROUNDING_H)
         )
+
+    def allows(self, pods: Sequence[Pod]) -> bool:
+        """Whether evicting all of these breaks no limit."""
+        return not any(self.broken_by(pods))
 
     def take(self, pods: Iterable[Pod]) -> None:
         """Evict pods that break no limit."""

@@ -21,6 +21,7 @@ from planner.domain import (
 )
 from planner.errors import InputError
 from planner.placement.islands.eviction_order import Eviction, gains, in_order
+from planner.placement.islands.eviction_trials import Evictions, evicted_for
 from planner.placement.islands.exact import best_of_all
 from planner.placement.islands.filling import (
     Level,
@@ -36,7 +37,6 @@ from planner.placement.islands.fleet import Ask, Fleet, Occupancy
 from planner.placement.islands.joint_switches import allocate_jointly
 from planner.placement.islands.parts import parts_of, record_of
 from planner.placement.islands.power_cap import require_watts, within_cap
-from planner.placement.islands.preemption import Evictions, evicted_for
 from planner.placement.islands.refinement import refine
 from planner.placement.islands.scoring import score_of, terms_of
 from planner.placement.islands.shortfalls import shortfalls_of
@@ -149,11 +149,10 @@ def _sites(
     found = _in_rounds(demands, occupancy, settings.weights)
     _lift(demands, found, occupancy, settings.weights)
     found = {site.demand.island: site for site in refine(list(found.values()), occupancy, settings.weights)}
-    late = sorted((demand for demand in demands if demand.island not in found), key=largest_first)
     evictions = Evictions()
-    if settings.preempt and late:
-        evictions = evicted_for(late, demands, occupancy, settings)
-        found |= {one.island: one.site for one in evictions.done}
+    if settings.preempt and len(found) < len(demands):
+        evictions = evicted_for(demands, found, occupancy, settings)
+        found = dict(evictions.there)
     return [found[demand.island] for demand in demands if demand.island in found], evictions
 
 

@@ -1,11 +1,10 @@
-"""Room for islands where pods have to go.
+"""Room for islands where pods have to go: one try, from a state of the cluster and in an order of islands.
 
 For every closeness of an island (replicas inside nodes, under switches, anywhere; all of it under one switch or not)
 the cheapest evictions are looked for; of those within the limits the score decides, topology against evicted GPUs.
-Under limits the island comes next that gains most for what it takes of them, of the phase that has got least so far;
-where the cheapest evictions by the scenario's rule break a limit, fewer pods or less lost work are tried. All of it is
-done once more with the pods first that free most GPUs: several islands may fit where one pod was. What serves more
-is kept.
+Where the cheapest evictions by the scenario's rule break a limit, fewer pods or less lost work are tried. The islands
+come as the limits suggest (next is the one that gains most for what it takes of them) or in a given order; in both the
+phase that has got least so far comes first. `eviction_trials` makes several tries and keeps the best.
 """
 
 from collections import defaultdict
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from planner.domain import EvictionRule, PlacementDemand, PlacementSettings, Pod
 from planner.placement.islands.eviction_curves import Curve, Held, Step, joined, least, node_curve, whole_units
 from planner.placement.islands.eviction_limits import Allowance, Excess
-from planner.placement.islands.eviction_order import Eviction, gains, pods_in_order
+from planner.placement.islands.eviction_order import Eviction, pods_in_order
 from planner.placement.islands.eviction_prices import Price, may_go, prices_of
 from planner.placement.islands.filling import asks_of, hold_group, largest_first
 from planner.placement.islands.fleet import Ask, Left, Occupancy
@@ -29,6 +28,9 @@ MOST_TRIALS = 400
 """Islands still to be placed, times kinds of islands: above, the placer's own order has to do."""
 
 ROUNDING = 1e-9
+
+OWN, FREEING, FEWEST, LEAST_LOST = "the scenario's rule", "few pods that free much", "fewest pods", "least lost work"
+"""Orders in which pods go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,97 +48,139 @@ class Proposal:
         return [pod for _, _, pods in self.taken for pod in pods]
 
 
-@dataclass(slots=True)
-class Evictions:
-    """Islands that came late, in the order of placing, and the limits that keep others out.
+def kind_of(demand: PlacementDemand) -> PlacementDemand:
+    """What the island asks for and gains, its name and partners aside."""
+    return replace(demand, island="", feeds=())
 
-    `got`: the least that a phase has got of its islands, and what both have.
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """What pods that may go cost, by the name of the order in which they go, and what each holds; tries share it.
+
+    `curves`: of nodes with so much free and these pods, as far as they have been asked for.
     """
 
-    done: list[Eviction] = field(default_factory=list)
-    kept_out: dict[str, list[Excess]] = field(default_factory=dict)
-    got: tuple[float, float] = (0.0, 0.0)
+    prices: Mapping[str, Mapping[str, Price]]
+    holds: dict[str, Left] = field(default_factory=dict)
+    curves: dict[tuple[str, Ask, int, Left, tuple[str, ...]], Curve] = field(default_factory=dict)
 
-    @property
-    def pods(self) -> list[tuple[Pod, str]]:
-        """Who goes, and for which island."""
-        return [(pod, one.island) for one in self.done for pod in one.pods]
+    @classmethod
+    def of(cls, pods: Iterable[Pod], settings: PlacementSettings) -> "Tariff":
+        """Prices in every order: the scenario's, few pods that free many GPUs, fewest pods, least lost work."""
+        listed = list(pods)
+        own = prices_of(listed, settings, settings.victim_rule)
+        return cls(
+            {
+                OWN: own,
+                FREEING: {pod.key: (1, -pod.gpu_count, *own[pod.key]) for pod in listed},
+                FEWEST: {key: (1, *price) for key, price in own.items()},
+                LEAST_LOST: prices_of(listed, settings, EvictionRule.LOST_WORK),
+            }
+        )
 
 
-def evicted_for(
-    late: Sequence[PlacementDemand],
-    demands: Sequence[PlacementDemand],
-    occupancy: Occupancy,
-    settings: PlacementSettings,
-) -> Evictions:
-    """Place as many of the `late` islands as evictions within the limits allow, in `occupancy`; the other `demands`
-    have room already."""
-
-    def found_in(trial: Occupancy, *, freeing: bool) -> Evictions:
-        types = {demand.gpu for demand in late}
-        return Preemption.of(trial, types, settings, freeing=freeing).place(late, demands)
-
-    if not Allowance.of(occupancy.fleet.cluster, settings).binds:
-        return found_in(occupancy, freeing=False)
-    plain, other = (found_in(occupancy.copy(), freeing=freeing) for freeing in (False, True))
-    return found_in(occupancy, freeing=other.got > plain.got)
+def pods_that_may_go(occupancy: Occupancy, gpus: Iterable[str], settings: PlacementSettings) -> dict[int, list[Pod]]:
+    """Those of each node of these GPU types that may go by their priority."""
+    fleet, types = occupancy.fleet, set(gpus)
+    return {
+        node: [pod for pod in pods if may_go(pod, settings.priority)]
+        for node, pods in fleet.pods_of.items()
+        if fleet.open[node] and fleet.nodes[node].gpu in types
+    }
 
 
 @dataclass(slots=True)
 class Preemption:
     """A cluster whose pods may go, and what is left of the limits.
 
-    `pods`: those of each node that may go by their priority; `own`: their prices by the scenario's rule; `orders`:
-    prices that are tried one after the other; `holds`: what each holds; `curves`: of nodes where nothing has changed.
+    `pods`: those of each node that may go by their priority; `orders`: names of prices, tried one after the other;
+    `close`: of the cheapest ways for every closeness the score decides, else the price; `able`: pods that may go now,
+    by node, and `curves` of nodes where nothing has changed (both found when asked for); `looked_at`: nodes asked about
+    so far, which is the work done.
     """
 
     occupancy: Occupancy
     settings: PlacementSettings
     allowance: Allowance
-    pods: dict[int, tuple[Pod, ...]]
-    own: Mapping[str, Price]
-    orders: tuple[Mapping[str, Price], ...]
-    holds: dict[str, Left] = field(default_factory=dict)
-    curves: dict[tuple[int, Ask, int], Curve] = field(default_factory=dict)
+    tariff: Tariff
+    pods: dict[int, list[Pod]]
+    orders: tuple[str, ...]
+    close: bool = True
+    able: dict[int, list[Pod]] | None = None
+    curves: dict[tuple[str, Ask, int], Curve] = field(default_factory=dict)
+    looked_at: int = 0
 
     @classmethod
     def of(
-        cls, occupancy: Occupancy, gpus: Iterable[str], settings: PlacementSettings, *, freeing: bool = False
+        cls,
+        occupancy: Occupancy,
+        settings: PlacementSettings,
+        pods: Mapping[int, list[Pod]],
+        tariff: Tariff,
+        first: str = OWN,
+        *,
+        close: bool = True,
     ) -> "Preemption":
-        """Before any eviction, on nodes of these GPU types. `freeing`: few pods that free many GPUs go first."""
-        fleet, types = occupancy.fleet, set(gpus)
-        pods = {
-            node: tuple(pod for pod in pods if may_go(pod, settings.priority))
-            for node, pods in fleet.pods_of.items()
-            if fleet.open[node] and fleet.nodes[node].gpu in types
-        }
-        listed = [pod for those in pods.values() for pod in those]
-        own = prices_of(listed, settings, settings.victim_rule)
-        orders = [own]
-        if freeing:
-            orders.insert(0, {pod.key: (1, -pod.gpu_count, *own[pod.key]) for pod in listed})
+        """Before any eviction of `pods`, by node. `first`: the order that is tried before the others."""
+        orders = [first, OWN]
         if settings.most_victims is not None:
-            orders.append({key: (1, *price) for key, price in own.items()})
+            orders.append(FEWEST)
         if settings.most_lost_gpu_hours is not None and settings.victim_rule is not EvictionRule.LOST_WORK:
-            orders.append(prices_of(listed, settings, EvictionRule.LOST_WORK))
-        return cls(occupancy, settings, Allowance.of(fleet.cluster, settings), pods, own, tuple(orders))
+            orders.append(LEAST_LOST)
+        allowance = Allowance.of(occupancy.fleet.cluster, settings)
+        return cls(occupancy, settings, allowance, tariff, dict(pods), tuple(dict.fromkeys(orders)), close)
 
-    def place(self, late: Sequence[PlacementDemand], all_demands: Sequence[PlacementDemand]) -> Evictions:
-        """Place as many of the islands as the limits allow; `all_demands`: with those that have room already."""
-        evictions, gain = Evictions(), gains(all_demands)
+    def place(
+        self,
+        late: Sequence[PlacementDemand],
+        gain: Mapping[str, float],
+        got: dict[str, float],
+        order: Sequence[PlacementDemand] | None = None,
+    ) -> list[Eviction]:
+        """Place as many of the islands as the limits allow, in the order of placing.
+
+        `gain`: each island's share of its phase; `got`: what the phases have of their islands, which is kept up;
+        `order`: the islands in the order in which they come (None: as the limits suggest).
+        """
+        done = []
+        turns = self._as_limits_suggest(late, gain, got) if order is None else self._in_turn(order, got)
+        for proposal in turns:
+            got[proposal.demand.phase] += gain.get(proposal.demand.island, 0.0)
+            done.append(self._carry_out(proposal))
+        return done
+
+    def has_room(self, demand: PlacementDemand) -> bool:
+        """Whether evictions within the limits make room for an island now."""
+        return self._within(demand) is not None
+
+    def limits_of(self, demand: PlacementDemand) -> list[Excess]:
+        """The limits that keep an island out now."""
+        ways = list(self._ways(demand, OWN, self.pods))
+        return list(self.allowance.broken_by(self._best(ways).pods)) if ways else []
+
+    def _as_limits_suggest(
+        self, late: Sequence[PlacementDemand], gain: Mapping[str, float], got: Mapping[str, float]
+    ) -> Iterator[Proposal]:
         waiting = sorted(late, key=largest_first)
-        got: dict[str, float] = defaultdict(float)
-        for demand in all_demands:
-            got[demand.phase] += 0.0 if demand in waiting else gain.get(demand.island, 0.0)
         while (proposal := self._next(waiting, gain, got)) is not None:
             waiting.remove(proposal.demand)
-            got[proposal.demand.phase] += gain.get(proposal.demand.island, 0.0)
-            evictions.done.append(self._carry_out(proposal))
-        for demand in waiting:
-            ways = list(self._ways(demand, 0, lambda _: True))
-            evictions.kept_out[demand.island] = list(self.allowance.broken_by(self._best(ways).pods)) if ways else []
-        evictions.got = (round(min(got.values()), 9), round(sum(got.values()), 9))
-        return evictions
+            yield proposal
+
+    def _in_turn(self, order: Sequence[PlacementDemand], got: Mapping[str, float]) -> Iterator[Proposal]:
+        """The first of the phase that has got least; who finds no room asks again once the others have had theirs."""
+        waiting, aside, closed, moved = list(order), list[PlacementDemand](), set[PlacementDemand](), False
+        while waiting:
+            demand = min(waiting, key=lambda one: round(got[one.phase], 9))
+            waiting.remove(demand)
+            proposal = None if kind_of(demand) in closed else self._within(demand)
+            if proposal is None:
+                closed.add(kind_of(demand))
+                aside.append(demand)
+            else:
+                moved = True
+                yield proposal
+            if moved and not waiting:
+                waiting, aside, closed, moved = aside, [], set(), False
 
     def _next(
         self, waiting: Sequence[PlacementDemand], gain: Mapping[str, float], got: Mapping[str, float]
@@ -144,7 +188,7 @@ class Preemption:
         """The island that is placed next, and how; None where none can be."""
         kinds: dict[PlacementDemand, PlacementDemand] = {}
         for demand in waiting:
-            kinds.setdefault(replace(demand, island="", feeds=()), demand)
+            kinds.setdefault(kind_of(demand), demand)
         ranked = self.allowance.binds and len(waiting) * len(kinds) <= MOST_TRIALS
         found = []
         for place, demand in enumerate(kinds.values()):
@@ -158,28 +202,37 @@ class Preemption:
 
     def _within(self, demand: PlacementDemand) -> Proposal | None:
         """The best way to place an island within the limits, by the first order of prices that has one."""
-        for order in range(len(self.orders)):
-            for allowed in (self.allowance.may_go, self._spared(order)):
-                ways = list(self._ways(demand, order, allowed))
+        for order in self.orders:
+            for spared in (False, True):
+                ways = list(self._ways(demand, order, self._spared(order) if spared else self._able()))
                 able = [way for way in ways if not any(self.allowance.broken_by(way.pods))]
                 if able:
-                    return self._best(able)
+                    return self._best(able) if self.close else min(able, key=lambda way: way.price)
                 if not self.allowance.budgets:
                     break
         return None
 
-    def _spared(self, order: int) -> Callable[[Pod], bool]:
+    def _able(self) -> Mapping[int, Sequence[Pod]]:
+        """Pods of each node that may go now, each alone."""
+        if self.able is None:
+            self.able = {node: [pod for pod in pods if self.allowance.may_go(pod)] for node, pods in self.pods.items()}
+        return self.able
+
+    def _spared(self, order: str) -> Mapping[int, Sequence[Pod]]:
         """Of the pods of each disruption budget only the cheapest may go, as many as it allows."""
         of_budget: dict[str, list[str]] = defaultdict(list)
-        for pod in (pod for those in self.pods.values() for pod in those):
-            if pod.disruption_budget and self.allowance.may_go(pod):
+        for pod in (pod for those in self._able().values() for pod in those):
+            if pod.disruption_budget:
                 of_budget[pod.disruption_budget].append(pod.key)
         chosen = {
             key
             for budget, keys in of_budget.items()
-            for key in sorted(keys, key=lambda k: (self.orders[order][k], k))[: self.allowance.budgets[budget]]
+            for key in sorted(keys, key=lambda k: (self.tariff.prices[order][k], k))[: self.allowance.budgets[budget]]
         }
-        return lambda pod: self.allowance.may_go(pod) and (not pod.disruption_budget or pod.key in chosen)
+        return {
+            node: [pod for pod in pods if not pod.disruption_budget or pod.key in chosen]
+            for node, pods in self._able().items()
+        }
 
     def _best(self, ways: Sequence[Proposal]) -> Proposal:
         """The way of the best score; of equal ones the cheapest, then the closest."""
@@ -196,24 +249,24 @@ class Preemption:
         weights = self.settings.weights
         return round(weights.topology * topology - weights.preemption * evicted, 9)
 
-    def _ways(self, demand: PlacementDemand, order: int, allowed: Callable[[Pod], bool]) -> Iterator[Proposal]:
-        """The cheapest ways, for every closeness, each once; `allowed`: pods that may go."""
+    def _ways(self, demand: PlacementDemand, order: str, pods: Mapping[int, Sequence[Pod]]) -> Iterator[Proposal]:
+        """The cheapest ways, for every closeness, each once; `pods`: those of each node that may go."""
         seen = set()
         for ask in asks_of(demand):
-            for step in self._cheapest(demand, ask, order, allowed):
+            for step in self._cheapest(demand, ask, order, pods):
                 key = (ask, tuple(sorted((node, groups) for node, groups, _ in step.taken)))
                 if key not in seen:
                     seen.add(key)
                     yield Proposal(demand, ask, step.taken, step.price)
 
     def _cheapest(
-        self, demand: PlacementDemand, ask: Ask, order: int, allowed: Callable[[Pod], bool]
+        self, demand: PlacementDemand, ask: Ask, order: str, pods: Mapping[int, Sequence[Pod]]
     ) -> Iterator[Step]:
         """Inside nodes, under switches, anywhere: all of it under one switch, then spread."""
         replicas, unit = demand.replicas, demand.groups
         by_switch: dict[int, list[Curve]] = defaultdict(list)
-        for node in self._nodes(ask, order, allowed):
-            curve = self._curve(node, ask, order, allowed, replicas * unit)
+        for node in self._nodes(ask, order, pods):
+            curve = self._curve(node, ask, order, pods, replicas * unit)
             by_switch[self.occupancy.fleet.switch_of[node]].append(curve)
         inside = {s: joined((whole_units(c, unit) for c in curves), replicas) for s, curves in by_switch.items()}
         found = [least(inside, replicas), least({0: joined(inside.values(), replicas)}, replicas)]
@@ -228,32 +281,52 @@ class Preemption:
             ]
         yield from (step for step in found if step is not None)
 
-    def _nodes(self, ask: Ask, order: int, allowed: Callable[[Pod], bool]) -> list[int]:
+    def _nodes(self, ask: Ask, order: str, pods: Mapping[int, Sequence[Pod]]) -> list[int]:
         """Nodes with room, and those whose pods are the cheapest to make room."""
-        prices, suited, full = self.orders[order], [], []
+        prices, suited, full = self.tariff.prices[order], [], []
         for node, groups in self.occupancy.groups(ask).items():
             if groups:
                 suited.append(node)
             else:
-                there = sorted(prices[pod.key] for pod in self.pods.get(node, ()) if allowed(pod))
+                there = sorted(prices[pod.key] for pod in pods.get(node, ()))
                 if there:
                     full.append((there[: ask.kind.tp], node))
         return sorted([*suited, *(node for _, node in sorted(full)[:MOST_NODES])])
 
-    def _curve(self, node: int, ask: Ask, order: int, allowed: Callable[[Pod], bool], most: int) -> Curve:
-        if allowed == self.allowance.may_go and (order, ask, node) in self.curves:
-            return self.curves[order, ask, node][: most + 1]
-        fleet, prices = self.occupancy.fleet, self.orders[order]
-        for pod in self.pods.get(node, ()):
-            if pod.key not in self.holds:
-                self.holds[pod.key] = fleet.held_by(node, [pod])
-        held = [Held(pod, self.holds[pod.key], prices[pod.key]) for pod in self.pods.get(node, ()) if allowed(pod)]
-        zero = (0,) * len(next(iter(prices.values()), ()))
-        shape = fleet.shapes[node]
-        curve = node_curve(node, shape, self.occupancy.left(node), held, ask, zero=zero)
-        if allowed == self.allowance.may_go:
+    def _curve(self, node: int, ask: Ask, order: str, pods: Mapping[int, Sequence[Pod]], most: int) -> Curve:
+        self.looked_at += 1
+        going = pods.get(node, ())
+        if pods is not self.able:
+            return self._curve_of(node, ask, order, going)[: most + 1]
+        if (order, ask, node) not in self.curves:
+            curve = self._curve_of(node, ask, order, going)
+            if not all(self.allowance.allows(gone) for step in curve if step for _, _, gone in step.taken):
+                curve = self._counted(node, ask, order, going, self.allowance.allows)
             self.curves[order, ask, node] = curve
-        return curve[: most + 1]
+        return self.curves[order, ask, node][: most + 1]
+
+    def _curve_of(self, node: int, ask: Ask, order: str, going: Sequence[Pod]) -> Curve:
+        """The curve of a node on which these pods may go, limits aside, as another try knows it or found now."""
+        key = (order, ask, node, self.occupancy.left(node), tuple(pod.key for pod in going))
+        if key not in self.tariff.curves:
+            self.tariff.curves[key] = self._counted(node, ask, order, going)
+        return self.tariff.curves[key]
+
+    def _counted(
+        self,
+        node: int,
+        ask: Ask,
+        order: str,
+        going: Sequence[Pod],
+        may_all_go: Callable[[Sequence[Pod]], bool] | None = None,
+    ) -> Curve:
+        fleet, prices, holds = self.occupancy.fleet, self.tariff.prices[order], self.tariff.holds
+        for pod in going:
+            if pod.key not in holds:
+                holds[pod.key] = fleet.held_by(node, [pod])
+        held = [Held(pod, holds[pod.key], prices[pod.key]) for pod in going]
+        zero, left = (0,) * len(next(iter(prices.values()), ())), self.occupancy.left(node)
+        return node_curve(node, fleet.shapes[node], left, held, ask, zero=zero, may_all_go=may_all_go)
 
     def _carry_out(self, proposal: Proposal) -> Eviction:
         """Place an island for good."""
@@ -262,12 +335,15 @@ class Preemption:
         gone = {pod.key for pod in proposal.pods}
         for node, _, pods in proposal.taken:
             if pods:
-                self.pods[node] = tuple(pod for pod in self.pods[node] if pod.key not in gone)
+                self.pods[node] = [pod for pod in self.pods[node] if pod.key not in gone]
         touched = {node for node, _, _ in proposal.taken}
-        anywhere = any(pod.disruption_budget for pod in proposal.pods)
-        self.curves = {key: curve for key, curve in self.curves.items() if not anywhere and key[2] not in touched}
+        if proposal.pods:
+            self.able = None
+            if self.allowance.binds:
+                self.curves.clear()
+        self.curves = {key: curve for key, curve in self.curves.items() if key[2] not in touched}
         numbers = self.occupancy.fleet.number
-        return Eviction(site, tuple(pods_in_order(site, proposal.pods, self.own, numbers)))
+        return Eviction(site, tuple(pods_in_order(site, proposal.pods, self.tariff.prices[OWN], numbers)))
 
     def _laid(self, way: Proposal) -> Site:
         """Evict and hold. Whole replicas of a switch first, nodes with the most groups first; then what is left."""

@@ -1,0 +1,267 @@
+"""Which islands get the evictions that limits allow: several tries, of which the one that serves most is kept.
+
+Islands that have room without evictions stay where they are in the first tries: the pods of the scenario's rule first,
+then those that free most GPUs, as several islands may fit where one pod was. Where islands are still left out, all are
+placed anew, in one order after the other: an island on an idle GPU may stand where a larger one would need one eviction
+less. Larger islands come first, then those that were left out, then those that gain most for their GPUs; of a handful
+every order is tried, as long as the work allows. No phase ever gets less than it has without evictions.
+
+| symbol | meaning | unit | source |
+|---|---|---|---|
+| g_p | share that phase p gets of the rate of its islands (of their GPUs where rates are not known) | 1 | |
+| R | rate of the phase whose islands serve least, all placed | requests/s | demands |
+| w | what a lost GPU-hour counts as | requests/s per GPU-hour | scenario |
+| L | work that the evictions lose | GPU-hours | cluster |
+
+A try is worth (min_p g_p - w L / R, sum_p g_p), compared from left to right; of equal ones the earlier is kept.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, permutations
+
+from planner.domain import PlacementDemand, PlacementSettings, Pod
+from planner.placement.islands.eviction_limits import Allowance, Excess
+from planner.placement.islands.eviction_order import Eviction, gains
+from planner.placement.islands.filling import largest_first
+from planner.placement.islands.fleet import Occupancy
+from planner.placement.islands.preemption import (
+    FEWEST,
+    FREEING,
+    LEAST_LOST,
+    OWN,
+    Preemption,
+    Tariff,
+    kind_of,
+    pods_that_may_go,
+)
+from planner.placement.islands.sites import Site
+
+MOST_LOOKED_AT = 600
+"""Nodes asked about in the tries of a small placement."""
+
+MORE_WORK = 4
+"""Nodes asked about in further tries, over those of the first ones, where the placement is large."""
+
+MOST_TRIES = 60
+"""Tries in which all are placed anew."""
+
+MOST_IN_EVERY_ORDER = 6
+"""Islands of which every order is tried."""
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Evictions:
+    """Islands that came late, in the order of placing; all that are there in the end; limits that keep others out."""
+
+    done: Sequence[Eviction] = ()
+    there: Mapping[str, Site] = field(default_factory=dict)
+    kept_out: Mapping[str, Sequence[Excess]] = field(default_factory=dict)
+
+    @property
+    def pods(self) -> list[tuple[Pod, str]]:
+        """Who goes, and for which island."""
+        return [(pod, one.island) for one in self.done for pod in one.pods]
+
+
+def evicted_for(
+    demands: Sequence[PlacementDemand],
+    there: Mapping[str, Site],
+    occupancy: Occupancy,
+    settings: PlacementSettings,
+) -> Evictions:
+    """Place as many of the islands that are not `there` as evictions within the limits allow, in `occupancy`.
+
+    Where that serves more, those that are there move, or stand back for others.
+    """
+    trials = Trials.of(demands, there, occupancy, settings)
+    best = trials.best()
+    moved = {demand.island for demand in trials.moving} & there.keys() if best.anew else set()
+    for island in sorted(moved):
+        there[island].leave(occupancy)
+    for one in best.done:
+        for pod in one.pods:
+            occupancy.evict(occupancy.fleet.number[pod.node], [pod])
+        one.site.enter(occupancy)
+    limits: dict[PlacementDemand, list[Excess]] = {}
+    kept_out = {}
+    for demand in trials.left_out(best):
+        if kind_of(demand) not in limits:
+            limits[kind_of(demand)] = best.state.limits_of(demand)
+        kept_out[demand.island] = limits[kind_of(demand)]
+    stayed = {island: site for island, site in there.items() if island not in moved}
+    return Evictions(best.done, stayed | {one.island: one.site for one in best.done}, kept_out)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Which pods go first, and whether islands lie as the score says or as cheaply as they can."""
+
+    first: str
+    close: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One try: the state at its end, what was done, and what it is worth. `got`: what each phase has."""
+
+    state: Preemption
+    done: list[Eviction]
+    got: Mapping[str, float]
+    worth: tuple[float, float]
+    anew: bool
+
+
+@dataclass(slots=True)
+class Trials:
+    """What every try begins from: islands of the GPU types of which some find no room, and where the others are.
+
+    `ways`: those that are tried; `kinds`: numbers of what islands ask for, by name; `seen`: tries that were made, by
+    their way and the kinds of islands in order.
+    """
+
+    demands: Sequence[PlacementDemand]
+    there: Mapping[str, Site]
+    occupancy: Occupancy
+    settings: PlacementSettings
+    gain: Mapping[str, float]
+    pods: dict[int, list[Pod]]
+    tariff: Tariff
+    ways: tuple[Way, ...]
+    kinds: Mapping[str, int]
+    rate_rps: float
+    looked_at: int = 0
+    seen: set[tuple[Way, tuple[int, ...]]] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls,
+        demands: Sequence[PlacementDemand],
+        there: Mapping[str, Site],
+        occupancy: Occupancy,
+        settings: PlacementSettings,
+    ) -> "Trials":
+        """Tries to place `demands`, of which some are `there`."""
+        types = {demand.gpu for demand in demands if demand.island not in there}
+        pods = pods_that_may_go(occupancy, types, settings)
+        tariff = Tariff.of((pod for those in pods.values() for pod in those), settings)
+        ways = [Way(OWN, True), Way(FREEING, True), Way(FREEING, False), Way(OWN, False)]
+        if settings.most_victims is not None:
+            ways.append(Way(FEWEST, False))
+        if settings.most_lost_gpu_hours is not None:
+            ways.append(Way(LEAST_LOST, False))
+        rates: dict[str, float] = defaultdict(float)
+        for demand in demands:
+            rates[demand.phase] += demand.rate_rps
+        rate_rps = min(rates.values()) if all(demand.rate_rps > 0 for demand in demands) else 0.0
+        numbers: dict[PlacementDemand, int] = {}
+        kinds = {demand.island: numbers.setdefault(kind_of(demand), len(numbers)) for demand in demands}
+        return cls(demands, there, occupancy, settings, gains(demands), pods, tariff, tuple(ways), kinds, rate_rps)
+
+    @property
+    def moving(self) -> list[PlacementDemand]:
+        """Islands that are placed once more where all are, the largest first."""
+        types = {demand.gpu for demand in self.demands if demand.island not in self.there}
+        return sorted((demand for demand in self.demands if demand.gpu in types), key=largest_first)
+
+    def left_out(self, trial: Trial) -> list[PlacementDemand]:
+        """Islands without a place."""
+        placed = {one.island for one in trial.done}
+        if not trial.anew:
+            placed |= set(self.there)
+        return [demand for demand in self.moving if demand.island not in placed]
+
+    def best(self) -> Trial:
+        """The try that is worth most."""
+        found = self._made(Way(OWN, True))
+        if self.left_out(found) and Allowance.of(self.occupancy.fleet.cluster, self.settings).binds:
+            found = max(found, self._made(Way(FREEING, True)), key=_worth_of)
+        most = max(MOST_LOOKED_AT, self.looked_at * (1 + MORE_WORK))
+        able = self._able(found)
+        if not any(demand in able for demand in self.left_out(found)):
+            return found
+        for trial in islice(chain(self._left_out_first(able), self._in_every_order(able)), MOST_TRIES):
+            if self._keeps_what_was(trial):
+                found = max(found, trial, key=_worth_of)
+            if self.looked_at >= most or not any(demand in able for demand in self.left_out(found)):
+                break
+        return found
+
+    def _able(self, found: Trial) -> list[PlacementDemand]:
+        """Those that are placed anew: who has a place, and who would have one, were nobody else there."""
+        out = set(self.left_out(found))
+        bare = self._begin(Way(OWN, True), self.moving)
+        alone = {kind: bare.has_room(kind) for kind in {kind_of(demand) for demand in out}}
+        self.looked_at += bare.looked_at
+        return [demand for demand in self.moving if demand not in out or alone[kind_of(demand)]]
+
+    def _left_out_first(self, able: Sequence[PlacementDemand]) -> Iterator[Trial]:
+        """The largest first, then those first that were left out, for every way."""
+        orders = dict.fromkeys(self.ways, able)
+        while orders:
+            for way, order in list(orders.items()):
+                if not self._is_new(way, order):
+                    del orders[way]
+                    continue
+                trial = self._made(way, order)
+                yield trial
+                out = [demand for demand in self.left_out(trial) if demand in able]
+                orders[way] = [*out, *(demand for demand in order if demand not in out)]
+
+    def _in_every_order(self, able: Sequence[PlacementDemand]) -> Iterator[Trial]:
+        """Those that gain most for their GPUs; of a handful every order."""
+        dense = sorted(able, key=lambda demand: -self.gain.get(demand.island, 0.0) / demand.size)
+        few = len(dense) <= MOST_IN_EVERY_ORDER
+        for order in (dense, *(permutations(able) if few else ())):
+            for way in self.ways:
+                if self._is_new(way, order):
+                    yield self._made(way, order)
+
+    def _is_new(self, way: Way, order: Sequence[PlacementDemand]) -> bool:
+        key = way, tuple(self.kinds[demand.island] for demand in order)
+        new = key not in self.seen
+        self.seen.add(key)
+        return new
+
+    def _begin(self, way: Way, moving: Iterable[PlacementDemand]) -> Preemption:
+        """The state in which a try begins that places these islands anew."""
+        trial = self.occupancy.copy()
+        for demand in moving:
+            if demand.island in self.there:
+                self.there[demand.island].leave(trial)
+        return Preemption.of(trial, self.settings, self.pods, self.tariff, way.first, close=way.close)
+
+    def _made(self, way: Way, order: Sequence[PlacementDemand] | None = None) -> Trial:
+        """One try; with an `order`, of all anew."""
+        moved = set() if order is None else {demand.island for demand in self.moving}
+        got: dict[str, float] = {demand.phase: 0.0 for demand in self.demands}
+        for demand in self.demands:
+            if demand.island in self.there and demand.island not in moved:
+                got[demand.phase] += self.gain.get(demand.island, 0.0)
+        state = self._begin(way, () if order is None else self.moving)
+        late = [demand for demand in self.demands if demand.island not in self.there]
+        done = state.place(late, self.gain, got, order)
+        self.looked_at += state.looked_at
+        return Trial(state, done, got, self._worth(done, got), order is not None)
+
+    def _worth(self, done: Iterable[Eviction], got: Mapping[str, float]) -> tuple[float, float]:
+        lost = 0.0
+        if self.settings.lost_gpu_hour_rps and self.rate_rps:
+            hours = (self.settings.lost_gpu_hours(pod) or 0.0 for one in done for pod in one.pods)
+            lost = self.settings.lost_gpu_hour_rps * sum(hours) / self.rate_rps
+        return round(min(got.values()) - lost, 9), round(sum(got.values()), 9)
+
+    def _keeps_what_was(self, trial: Trial) -> bool:
+        """Whether no phase has less than without evictions."""
+        had: dict[str, float] = defaultdict(float)
+        for demand in self.demands:
+            if demand.island in self.there:
+                had[demand.phase] += self.gain.get(demand.island, 0.0)
+        return all(trial.got[phase] >= had[phase] - ROUNDING for phase in had)
+
+
+def _worth_of(trial: Trial) -> tuple[float, float]:
+    return trial.worth
