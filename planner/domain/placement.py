@@ -173,6 +173,8 @@ class IslandSite:
 
     `aligned`: every group within the fewest sockets and NUMA nodes that an empty node of the kind could give it.
     `worst`: the alignment of its worst group. `crossing_replicas`: replicas that lie under several switches.
+    `waits_for`: orders of the victims that have to be gone before it comes up, those for others among them (None: there
+    are no victims, or it is not told).
     """
 
     island: str
@@ -183,6 +185,7 @@ class IslandSite:
     aligned: bool
     worst: Alignment
     crossing_replicas: int
+    waits_for: tuple[int, ...] | None = None
 
     @property
     def asws(self) -> int:
@@ -245,9 +248,8 @@ class ScorePart:
 class Victim:
     """A pod that has to go before an island can come. `order`: its number, from 1, among all victims (0: not told).
 
-    Whole islands come free early: pods go island by island, node by node. An island for which nobody goes may lie where
-    others made room; it comes once the victims on its nodes are gone. `lost_gpu_hours` since its last checkpoint
-    (None: not known).
+    Whole islands come free early: pods go island by island, node by node. An island may lie where others made room;
+    `waits_for` of its site says so. `lost_gpu_hours` since its last checkpoint (None: not known).
     """
 
     pod: str

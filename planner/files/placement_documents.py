@@ -82,6 +82,7 @@ def _site_row(site: IslandSite) -> Document:
         "aligned": site.aligned,
         "worst": site.worst.value,
         "crossing_replicas": site.crossing_replicas,
+        **({} if site.waits_for is None else {"waits_for": list(site.waits_for)}),
     }
 
 
@@ -125,7 +126,8 @@ def _read_part(row: Document) -> PlacedPart:
 
 def _read_site(row: Document) -> IslandSite:
     switches = tuple((asw, gpus) for asw, gpus in row["switches"])
-    return IslandSite(**{**row, "switches": switches, "worst": Alignment(row["worst"])})
+    waits_for = None if row.get("waits_for") is None else tuple(row["waits_for"])
+    return IslandSite(**{**row, "switches": switches, "worst": Alignment(row["worst"]), "waits_for": waits_for})
 
 
 def _read_state(section: Document) -> ClusterState:
@@ -162,6 +164,7 @@ def _wrong_islands(plan: Document, section: Document) -> Iterator[str]:
         if gpus != sizes[island]:
             yield f"placement: must hold all {sizes[island]} GPUs of {island}, came {gpus}"
     yield from _wrong_evictions(section)
+    yield from _wrong_waits(plan["placement"], section)
     short = [row["island"] for row in section["shortfalls"] if row["island"] in placed]
     if short:
         yield f"placement_report.shortfalls: must not name an island that is placed, came {short[0]!r}"
@@ -188,6 +191,26 @@ def _wrong_evictions(section: Document) -> Iterator[str]:
     if not isclose(told["lost_gpu_hours"], lost, rel_tol=1e-9, abs_tol=1e-9):
         came = told["lost_gpu_hours"]
         yield f"placement_report.evictions.lost_gpu_hours: must be {lost:g}, the victims' sum, came {came:g}"
+
+
+def _wrong_waits(parts: list[Document], section: Document) -> Iterator[str]:
+    """Islands that wait for others than victims on their nodes, or not for their own."""
+    nodes = {(part["island"], part["node"]) for part in parts}
+    orders = {row.get("order", 0): row for row in section["victims"]}
+    for index, site in enumerate(section["sites"]):
+        told, island = site.get("waits_for"), site["island"]
+        if told is None:
+            continue
+        where = f"placement_report.sites.{index}.waits_for"
+        if told != sorted(set(told)):
+            yield f"{where}: must ascend, each order once, came {told[:20]}"
+        for order in told:
+            if order not in orders or (island, orders[order]["node"]) not in nodes:
+                yield f"{where}: must be orders of victims on nodes of {island}, came {order}"
+                break
+        missing = [order for order, row in orders.items() if row["island"] == island and order not in told]
+        if missing:
+            yield f"{where}: must have the victims that go for {island}, {missing[0]} is not among them"
 
 
 def _wrong_parts(parts: list[Document]) -> Iterator[str]:

@@ -238,7 +238,24 @@ def _victims(placed: Placement) -> str:
 
 
 def _beside(placed: Placement) -> str:
-    """Said of islands without pods of their own in the list that lie on its nodes: they may use what others freed."""
+    """Said of islands that wait for pods of other islands."""
+    if any(site.waits_for is None for site in placed.sites):
+        return _on_the_same_nodes(placed)
+    own = {(one.island, one.order) for one in placed.victims}
+    waiting = [
+        f"{escaped(site.island)} after {', '.join(whole(order) for order in site.waits_for)}"
+        for site in placed.sites
+        if site.waits_for and any((site.island, order) not in own for order in site.waits_for)
+    ]
+    if not waiting:
+        return ""
+    left = len(waiting) - MOST_ROWS
+    named = "; ".join(waiting[:MOST_ROWS]) + (f"; {_more(left, 'island')} in `plan.json`" if left > 0 else "")
+    return f"; where others make room: {named}"
+
+
+def _on_the_same_nodes(placed: Placement) -> str:
+    """Said where a plan does not tell who waits for whom: islands without pods of their own on the list's nodes."""
     nodes, own = {one.node for one in placed.victims}, {one.island for one in placed.victims}
     others = sorted({part.island for part in placed.parts if part.node in nodes} - own)
     if not others:

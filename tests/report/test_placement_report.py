@@ -228,7 +228,7 @@ class TestSection:
         parts = (*PARTS, part("i05", "m3", "s1", (6, 7)))
         sites = (*PLACED.sites, site("i05", 2, 1, ("s1", 2)))
         text = section(placed(plan, victims=victims, parts=parts, sites=sites))
-        assert "can come up; i05, without pods of its own here, once those of the same nodes are." in text
+        assert "can come up; i05, without pods of its own here, once those of the same nodes are." in text  # an older plan
 
     def test_terms_of_the_score(self, plan):
         text = section(placed(plan)).split("### Score")[1]

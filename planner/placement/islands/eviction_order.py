@@ -2,7 +2,7 @@
 
 An island needs what was freed for those that were placed before it on the same nodes, so it comes after them: whatever
 is carried out from the beginning of the list, the islands whose pods are all gone can come up. An island for which
-nobody goes may lie where others made room: it comes up once the pods of its nodes are gone.
+nobody goes may lie where others made room: `waits` says for whom it waits.
 """
 
 from collections.abc import Mapping, Sequence

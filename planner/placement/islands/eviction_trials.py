@@ -41,7 +41,7 @@ from planner.placement.islands.sites import Site
 MOST_LOOKED_AT = 600
 """Nodes asked about in the tries of a small placement."""
 
-MORE_WORK = 4
+MORE_WORK = 3
 """Nodes asked about in further tries, over those of the first ones, where the placement is large."""
 
 MOST_TRIES = 60

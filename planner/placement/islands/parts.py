@@ -97,8 +97,8 @@ def _nics(node: ClusterNode, gpus: Sequence[int]) -> Iterator[str]:
     return iter(sorted(used))
 
 
-def record_of(site: Site, fleet: Fleet) -> IslandSite:
-    """How well an island lies."""
+def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None) -> IslandSite:
+    """How well an island lies, and which evictions it waits for."""
     nodes = site.nodes
     under = under_switches(nodes.items(), fleet.switch_of)
     lies = {alignment_of(fleet.shapes[held.node], held.gpus) for held in site.groups}
@@ -113,6 +113,7 @@ def record_of(site: Site, fleet: Fleet) -> IslandSite:
         aligned=all(_aligned(site, fleet, held) for held in site.groups),
         worst=min(lies, key=lambda one: T_OF[Alignment(one)]),
         crossing_replicas=sum(len({fleet.switch_of[held.node] for held in replica}) > 1 for replica in site.replicas),
+        waits_for=waits_for,
     )
 
 

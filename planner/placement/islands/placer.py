@@ -43,6 +43,7 @@ from planner.placement.islands.shortfalls import shortfalls_of
 from planner.placement.islands.sites import Site, under_switches
 from planner.placement.islands.states import Watts, state_of
 from planner.placement.islands.switches import entropy
+from planner.placement.islands.waits import waits_of
 
 ROUNDS = 3
 MOST_EXCHANGED = 10_000
@@ -74,13 +75,16 @@ def place(
     late = {one.island: place for place, one in enumerate(evictions.done, start=1)}
     rising = sorted(sites, key=lambda site: late.get(site.demand.island, 0))
     freed = {one.island: one.pods for one in evictions.done}
+    victims = _victims(in_order(evictions.done, gains(demands)))
+    parts = parts_of(rising, fleet, freed)
+    waits = waits_of(rising, parts, victims, fleet) if victims else {}
     numbers = {demand.island: number for number, demand in enumerate(demands)}
     terms = terms_of(sites, occupancy, settings.weights, sum(pod.gpu_count for pod, _ in evictions.pods))
     told = {site.demand.island for site in sites} | {shortfall.island for shortfall in over_cap}
     return Placement(
         cluster=fleet.cluster.name,
-        parts=tuple(sorted(parts_of(rising, fleet, freed), key=lambda part: numbers[part.island])),
-        sites=tuple(record_of(site, fleet) for site in sites),
+        parts=tuple(sorted(parts, key=lambda part: numbers[part.island])),
+        sites=tuple(record_of(site, fleet, waits.get(site.demand.island)) for site in sites),
         shortfalls=(
             *over_cap,
             *shortfalls_of(
@@ -91,7 +95,7 @@ def place(
         after=state_of(occupancy, types, watts or {}, settings.cpus_per_gpu),
         score=score_of(terms),
         terms=terms,
-        victims=_victims(in_order(evictions.done, gains(demands))),
+        victims=victims,
     )
 
 

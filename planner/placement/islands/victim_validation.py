@@ -65,6 +65,7 @@ def victim_faults(
     if any(victim.order for victim in placement.victims):
         yield from _order(placement)
         yield from _prefixes(cluster, demands, placement)
+    yield from _waits(cluster, demands, placement)
 
 
 def _mistold(victim: Victim, pod: Pod, terms: EvictionTerms) -> Iterator[str]:
@@ -138,6 +139,42 @@ def _prefixes(cluster: Cluster, demands: Mapping[str, PlacementDemand], placemen
             up = [part for part in parts[node] if complete[part.island] <= complete[island]]
             for fault in _crowded(there, up, demands, had.get(node, (0.0, 0.0))):
                 yield f"victims up to {complete[island]}, the last for island {island}: on node {node} {fault}."
+
+
+def _waits(cluster: Cluster, demands: Mapping[str, PlacementDemand], placement: Placement) -> Iterator[str]:
+    """Islands wait for the first victims of their nodes, their own among them; whoever is up then finds room."""
+    told = {site.island: set(site.waits_for) for site in placement.sites if site.waits_for is not None}
+    for island, orders in sorted(told.items()):
+        nodes = {part.node for part in placement.parts if part.island == island}
+        there = {victim.order: victim for victim in placement.victims if victim.node in nodes}
+        if wrong := sorted(orders - there.keys()):
+            yield f"island {island}: waits_for {wrong} are no victims on its nodes."
+        if own := sorted(k for k, victim in there.items() if victim.island == island and k not in orders):
+            yield f"island {island}: waits_for must have {own}, victims that go for it."
+        last = {there[k].node: k for k in sorted(orders & there.keys())}
+        if passed := sorted(k for k, one in there.items() if k < last.get(one.node, 0) and k not in orders):
+            yield f"island {island}: waits_for must have {passed}, which go before others on the same nodes."
+    if told:
+        yield from _up_in_time(cluster, demands, placement, told)
+
+
+def _up_in_time(
+    cluster: Cluster, demands: Mapping[str, PlacementDemand], placement: Placement, told: Mapping[str, set[int]]
+) -> Iterator[str]:
+    """Each node after each of its evictions: the pods still there, and the islands that wait for no later one."""
+    going: dict[str, dict[str, int]] = defaultdict(dict)
+    for victim in placement.victims:
+        going[victim.node][victim.pod] = victim.order
+    had = {node.name: (node.cpus, node.memory_gb) for node in cluster.nodes}
+    for node in sorted(going.keys() & had.keys()):
+        pods = [pod for pod in cluster.pods if pod.node == node]
+        parts = [part for part in placement.parts if part.node == node and part.island in demands]
+        orders = set(going[node].values())
+        for done in sorted({0, *orders}):
+            there = [pod for pod in pods if going[node].get(pod.key, done + 1) > done]
+            up = [part for part in parts if max(told.get(part.island, orders) & orders, default=0) <= done]
+            for fault in _crowded(there, up, demands, had[node]):
+                yield f"victims up to {done}, whoever waits for no later ones: on node {node} {fault}."
 
 
 def _crowded(

@@ -1,0 +1,96 @@
+"""Which evictions an island waits for: its own pods, and those whose GPUs, cores, CPUs or memory it needs.
+
+On a node it waits for all pods up to the last that it needs, in the order of going: whoever is up then has room, beside
+the pods that are still there. Islands that had room without evictions wait for nobody.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from planner.domain import PlacedPart, Pod, Victim
+from planner.placement.islands.fleet import ROUNDING, Fleet
+from planner.placement.islands.sites import Site
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """CPUs and memory of an island on a node, and the last eviction there that it waits for (0: none)."""
+
+    cpus: float
+    memory_gb: float
+    last: int
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node that pods leave: who goes, in order, what is free before anybody does, and who has come up."""
+
+    going: list[tuple[int, str, Pod]]
+    cpus: float
+    memory_gb: float
+    up: list[_Use] = field(default_factory=list)
+
+    def last_for(self, site: Site, parts: Sequence[PlacedPart]) -> int:
+        """The last eviction that an island waits for, which then counts as up from there on."""
+        gpus = {index for part in parts for index in part.gpu_indices}
+        cores = {core for part in parts for core in part.cores}
+        cpus, memory_gb = len(gpus) * site.demand.cpus_per_gpu, len(gpus) * site.demand.memory_gb_per_gpu
+        last = max(
+            (
+                order
+                for order, island, pod in self.going
+                if island == site.demand.island or gpus & set(pod.gpus) or cores & set(pod.cores)
+            ),
+            default=0,
+        )
+        for before, (order, _, _) in zip([0, *(order for order, _, _ in self.going)], self.going, strict=False):
+            if before >= last and not self._has(cpus, memory_gb, before):
+                last = order
+        self.up.append(_Use(cpus, memory_gb, last))
+        return last
+
+    def _has(self, cpus: float, memory_gb: float, done: int) -> bool:
+        """Whether so much is left once these evictions are done and whoever waits for no more is up."""
+        gone = [pod for order, _, pod in self.going if order <= done]
+        up = [use for use in self.up if use.last <= done]
+        free_cpus = self.cpus + sum(_cpus_of(pod) for pod in gone) - sum(use.cpus for use in up)
+        free_gb = self.memory_gb + sum(pod.memory_gb for pod in gone) - sum(use.memory_gb for use in up)
+        return (not cpus or cpus <= free_cpus + ROUNDING) and (not memory_gb or memory_gb <= free_gb + ROUNDING)
+
+
+def waits_of(
+    sites: Sequence[Site], parts: Sequence[PlacedPart], victims: Sequence[Victim], fleet: Fleet
+) -> dict[str, tuple[int, ...]]:
+    """The orders of the victims that each island waits for. `sites` come in the order in which they were placed."""
+    nodes = _nodes(victims, fleet)
+    held: dict[tuple[str, str], list[PlacedPart]] = defaultdict(list)
+    for part in parts:
+        if part.node in nodes:
+            held[part.island, part.node].append(part)
+    found: dict[str, tuple[int, ...]] = {}
+    for site in sites:
+        orders: list[int] = []
+        for number in site.nodes:
+            name = fleet.nodes[number].name
+            if (node := nodes.get(name)) is not None:
+                last = node.last_for(site, held[site.demand.island, name])
+                orders += [order for order, _, _ in node.going if order <= last]
+        found[site.demand.island] = tuple(sorted(orders))
+    return found
+
+
+def _nodes(victims: Sequence[Victim], fleet: Fleet) -> Mapping[str, _Node]:
+    going: dict[str, list[tuple[int, str, Pod]]] = defaultdict(list)
+    pods = {pod.key: pod for name in {v.node for v in victims} for pod in fleet.pods_of[fleet.number[name]]}
+    for victim in sorted(victims, key=lambda victim: victim.order):
+        going[victim.node].append((victim.order, victim.island, pods[victim.pod]))
+    return {
+        name: _Node(listed, fleet.free_cpus[fleet.number[name]], fleet.free_memory_gb[fleet.number[name]])
+        for name, listed in going.items()
+    }
+
+
+def _cpus_of(pod: Pod) -> float:
+    """Pinned cores are gone in any case."""
+    return max(pod.cpus, len(pod.cores))
