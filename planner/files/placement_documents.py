@@ -146,6 +146,7 @@ def placement_contradictions(plan: Document, cluster: Cluster | None) -> Iterato
     yield from _wrong_parts(plan["placement"])
     if cluster is not None:
         yield from _wrong_hardware(plan, section, cluster)
+    yield from _wrong_waits(plan["placement"], section)
 
 
 def _wrong_islands(plan: Document, section: Document) -> Iterator[str]:
@@ -164,7 +165,6 @@ def _wrong_islands(plan: Document, section: Document) -> Iterator[str]:
         if gpus != sizes[island]:
             yield f"placement: must hold all {sizes[island]} GPUs of {island}, came {gpus}"
     yield from _wrong_evictions(section)
-    yield from _wrong_waits(plan["placement"], section)
     short = [row["island"] for row in section["shortfalls"] if row["island"] in placed]
     if short:
         yield f"placement_report.shortfalls: must not name an island that is placed, came {short[0]!r}"

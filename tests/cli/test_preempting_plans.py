@@ -72,6 +72,36 @@ def test_plan_json_lists_victims_their_lost_work_and_their_order(planner: Comman
     assert loaded.scenario.cluster.disruption_budgets[0].allowed == 4
 
 
+def test_plan_json_tells_which_evictions_an_island_waits_for(planner: Command, cluster: dict[str, Any]) -> None:
+    """Every node is one pod's, islands have four GPUs: two come up on one pod's GPUs, and both wait for it."""
+    held = [dict(cluster["pods"][0], name=f"q-{one['name']}", node=one["name"]) for one in cluster["nodes"]]
+    budgets = [{"name": "batch", "allowed": 6}]
+    Path("c.yaml").write_text(yaml.safe_dump(cluster | {"pods": held, "disruption_budgets": budgets}))
+    asked = scenario()
+    asked.write_text(asked.read_text().replace("min_island_size: 8", "min_island_size: 4"))
+    answer = planner("plan", asked, "--out", "run")
+    assert answer.status == EXIT_DONE, answer.err
+    report = report_of("run")
+    orders = {row["order"]: row for row in report["victims"]}
+    parts: Any = json.loads(Path("run/plan.json").read_text())["placement"]
+    for site in report["sites"]:
+        nodes = {part["node"] for part in parts if part["island"] == site["island"]}
+        assert nodes == {orders[order]["node"] for order in site["waits_for"]}  # a pod a node
+    own = {(row["island"], order) for order, row in orders.items()}
+    others = [one for one in report["sites"] if any((one["island"], order) not in own for order in one["waits_for"])]
+    assert others
+    text = Path("run/summary.md").read_text()
+    assert all(f"{one['island']} after {', '.join(map(str, one['waits_for']))}" in text for one in others[:3])
+    planner("place", "run", "--cluster", "c.yaml", "--preempt", "--force")
+    assert report_of("run")["sites"] == report["sites"]
+    document = json.loads(Path("run/plan.json").read_text())
+    document["placement_report"]["sites"][0]["waits_for"] = []
+    Path("run/plan.json").write_text(json.dumps(document))
+    answer = planner("report", "run")
+    assert answer.status == EXIT_BAD_INPUT
+    assert "waits_for" in answer.err
+
+
 def test_limits_are_constraints_and_what_is_kept_out_says_so(planner: Command, cluster: dict[str, Any]) -> None:
     """24 GPU-hours may be lost, those of three victims; the limit on victims alone would let all four go."""
     answer = planner("plan", scenario(most_victims=4, most_lost_gpu_hours=24.5), "--out", "run")

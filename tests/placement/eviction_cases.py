@@ -7,6 +7,7 @@ from itertools import chain, combinations
 
 import numpy as np
 from brute_force import feasible
+from hypothesis import strategies as st
 from placed_records import cluster_of, node
 
 from planner.domain import (
@@ -168,3 +169,34 @@ def _packed(free: tuple[int, ...], sizes: tuple[int, ...]) -> int:
             left = tuple(sorted((*free[:k], count - size, *free[k + 1 :])))
             best = max(best, size + _packed(left, rest))
     return best
+
+
+def one_island(rng: np.random.Generator) -> PlacementDemand:
+    """One island of one to four GPUs a replica."""
+    tp = int(rng.choice([1, 2, 4]))
+    groups = 1 if tp == 4 else int(rng.integers(1, 3))
+    return demand("i", tp, groups, int(rng.integers(1, 3)) if groups == 1 else 1)
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> tuple[Cluster, list[PlacementDemand], PlacementSettings]:
+    """Clusters of up to five nodes, up to five islands of both phases, limits of all kinds or none."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    cluster = full_cluster(rng, nodes=draw(st.integers(1, 5)), protected=0.3, budgets=draw(st.booleans()))
+    if draw(st.booleans()):
+        cluster = replace(
+            cluster, pods=tuple(p if k % 3 else replace(p, checkpoint_age_s=None) for k, p in enumerate(cluster.pods))
+        )
+    demands = []
+    for k in range(draw(st.integers(1, 5))):
+        island = one_island(rng)
+        phase, rate = draw(st.sampled_from(list(Phase))), draw(st.sampled_from([0.0, 1.0, 5.0]))
+        demands.append(replace(island, island=f"i{k}", phase=phase, rate_rps=rate))
+    asked = settings(
+        victim_rule=draw(st.sampled_from(list(EvictionRule))),
+        most_victims=draw(st.none() | st.integers(0, 5)),
+        most_lost_gpu_hours=draw(st.none() | st.floats(0, 20)),
+        lost_gpu_hour_rps=draw(st.sampled_from([0.0, 0.5])),
+        assumed_checkpoint_age_s=draw(st.none() | st.just(3600.0)),
+    )
+    return cluster, demands, asked

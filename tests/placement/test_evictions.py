@@ -12,8 +12,10 @@ from eviction_cases import (
     evictable,
     full_cluster,
     gone_of,
+    instances,
     makes_room,
     most_gpus,
+    one_island,
     price,
     settings,
     spot,
@@ -23,7 +25,6 @@ from eviction_cases import (
 )
 from hypothesis import given
 from hypothesis import settings as tried
-from hypothesis import strategies as st
 from placed_records import cluster_of, node
 
 from planner.domain import (
@@ -47,12 +48,6 @@ NO_TOPOLOGY = PlacementWeights(topology=0.0, preemption=0.0)
 
 def faults(cluster: Cluster, demands: list[PlacementDemand], found: Placement, asked: PlacementSettings) -> list[str]:
     return list(violations(cluster, demands, found, evictions=EvictionTerms.of(asked)))
-
-
-def one_island(rng: np.random.Generator) -> PlacementDemand:
-    tp = int(rng.choice([1, 2, 4]))
-    groups = 1 if tp == 4 else int(rng.integers(1, 3))
-    return demand("i", tp, groups, int(rng.integers(1, 3)) if groups == 1 else 1)
 
 
 @pytest.mark.parametrize("rule", list(EvictionRule))
@@ -117,29 +112,6 @@ def test_under_limits_as_many_gpus_are_placed_as_nearly_any_evictions_could() ->
     assert max(shares) <= 1.0
     assert mean(shares) >= 0.99
     assert min(shares) >= 0.75
-
-
-@st.composite
-def instances(draw: st.DrawFn) -> tuple[Cluster, list[PlacementDemand], PlacementSettings]:
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    cluster = full_cluster(rng, nodes=draw(st.integers(1, 5)), protected=0.3, budgets=draw(st.booleans()))
-    if draw(st.booleans()):
-        cluster = replace(
-            cluster, pods=tuple(p if k % 3 else replace(p, checkpoint_age_s=None) for k, p in enumerate(cluster.pods))
-        )
-    demands = []
-    for k in range(draw(st.integers(1, 5))):
-        island = one_island(rng)
-        phase, rate = draw(st.sampled_from(list(Phase))), draw(st.sampled_from([0.0, 1.0, 5.0]))
-        demands.append(replace(island, island=f"i{k}", phase=phase, rate_rps=rate))
-    asked = settings(
-        victim_rule=draw(st.sampled_from(list(EvictionRule))),
-        most_victims=draw(st.none() | st.integers(0, 5)),
-        most_lost_gpu_hours=draw(st.none() | st.floats(0, 20)),
-        lost_gpu_hour_rps=draw(st.sampled_from([0.0, 0.5])),
-        assumed_checkpoint_age_s=draw(st.none() | st.just(3600.0)),
-    )
-    return cluster, demands, asked
 
 
 @tried(deadline=None)  # tries are bounded by what they look at, not by the clock

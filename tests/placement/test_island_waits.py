@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from eviction_cases import demand, settings, spot
+from eviction_cases import demand, instances, settings, spot
 from hypothesis import given
 from hypothesis import settings as tried
 from placed_records import cluster_of, node
-from test_evictions import instances
 
 from planner.domain import Cluster, Placement, PlacementDemand, PlacementSettings, Pod
 from planner.placement import EvictionTerms, place, violations

@@ -228,7 +228,15 @@ class TestSection:
         parts = (*PARTS, part("i05", "m3", "s1", (6, 7)))
         sites = (*PLACED.sites, site("i05", 2, 1, ("s1", 2)))
         text = section(placed(plan, victims=victims, parts=parts, sites=sites))
-        assert "can come up; i05, without pods of its own here, once those of the same nodes are." in text  # an older plan
+        assert (
+            "can come up; i05, without pods of its own here, once those of the same nodes are." in text
+        )  # an older plan
+        told = {"i05": (1,)}  # older plans do not tell
+        sites = tuple(replace(one, waits_for=told.get(one.island, ())) for one in sites)
+        text = section(placed(plan, victims=victims, parts=parts, sites=sites))
+        assert "can come up; where others make room: i05 after 1." in text
+        own = tuple(replace(one, waits_for=()) for one in sites)
+        assert "can come up." in section(placed(plan, victims=victims, parts=parts, sites=own))
 
     def test_terms_of_the_score(self, plan):
         text = section(placed(plan)).split("### Score")[1]

@@ -97,6 +97,7 @@ def placed_by_hand(plan: Plan) -> Plan:
                 aligned=True,
                 worst=Alignment.SOCKET,
                 crossing_replicas=0,
+                waits_for=(1, 2),
             ),
         ),
         shortfalls=(

@@ -44,6 +44,15 @@ def test_without_its_cluster_a_placement_is_read_all_the_same(placed: Plan, tmp_
     assert load_run(tmp_path / "plan.json") == bare
 
 
+def test_plans_of_before_do_not_tell_who_waits(placed: Plan, tmp_path: Path) -> None:
+    document = json.loads(encode_plan(placed))
+    assert document["placement_report"]["sites"][0].pop("waits_for") == [1, 2]
+    loaded = _load(tmp_path, document)
+    assert loaded.placement is not None
+    assert loaded.placement.sites[0].waits_for is None
+    assert json.loads(encode_plan(loaded)) == document
+
+
 def test_rows_and_lines(placed: Plan) -> None:
     """One line a part, and one a node of a long cluster."""
     text = encode_plan(placed).decode()
@@ -82,6 +91,11 @@ BROKEN = [
     (_set("evictions", "unknown_lost_work", value=0), ("placement_report.evictions.unknown_lost_work", "must be 1")),
     (_set("evictions", "lost_gpu_hours", value=2.0), ("placement_report.evictions.lost_gpu_hours", "must be 0.25")),
     (_set("victims", 0, "pod", value="default/x"), ("placement_report.victims.0.pod", "'default/x'")),
+    (_set("sites", 0, "waits_for", value=[1]), ("placement_report.sites.0.waits_for", "2 is not among them")),
+    (_set("sites", 0, "waits_for", value=[2, 1]), ("placement_report.sites.0.waits_for", "must ascend", "[2, 1]")),
+    (_set("sites", 0, "waits_for", value=[1, 2, 3]), ("placement_report.sites.0.waits_for", "victims on nodes", "3")),
+    (_set("sites", 0, "waits_for", value=[0]), ("placement_report.sites.0.waits_for",)),
+    (_set("victims", 0, "node", value="h200-5"), ("placement_report.sites.0.waits_for", "victims on nodes", "1")),
     (lambda d: d["placement"].pop(0), ("placement: must hold all",)),
     (_twice, ("placement: must hold all",)),
     (
