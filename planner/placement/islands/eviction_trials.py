@@ -38,13 +38,13 @@ from planner.placement.islands.preemption import (
 )
 from planner.placement.islands.sites import Site
 
-MOST_LOOKED_AT = 600
+MOST_LOOKED_AT = 1_000
 """Nodes asked about in the tries of a small placement."""
 
 MORE_WORK = 3
 """Nodes asked about in further tries, over those of the first ones, where the placement is large."""
 
-MOST_TRIES = 60
+MOST_TRIES = 150
 """Tries in which all are placed anew."""
 
 MOST_IN_EVERY_ORDER = 6
@@ -147,7 +147,7 @@ class Trials:
         """Tries to place `demands`, of which some are `there`."""
         types = {demand.gpu for demand in demands if demand.island not in there}
         pods = pods_that_may_go(occupancy, types, settings)
-        tariff = Tariff.of((pod for those in pods.values() for pod in those), settings)
+        tariff = Tariff.of(pods, settings, occupancy.fleet)
         ways = [Way(OWN, True), Way(FREEING, True), Way(FREEING, False), Way(OWN, False)]
         if settings.most_victims is not None:
             ways.append(Way(FEWEST, False))
@@ -212,10 +212,11 @@ class Trials:
                 orders[way] = [*out, *(demand for demand in order if demand not in out)]
 
     def _in_every_order(self, able: Sequence[PlacementDemand]) -> Iterator[Trial]:
-        """Those that gain most for their GPUs; of a handful every order."""
+        """Those that gain most for their GPUs; of a handful each one first, then every order."""
         dense = sorted(able, key=lambda demand: -self.gain.get(demand.island, 0.0) / demand.size)
         few = len(dense) <= MOST_IN_EVERY_ORDER
-        for order in (dense, *(permutations(able) if few else ())):
+        one_first = ([demand, *(other for other in able if other is not demand)] for demand in able) if few else ()
+        for order in chain([dense], one_first, permutations(able) if few else ()):
             for way in self.ways:
                 if self._is_new(way, order):
                     yield self._made(way, order)

@@ -17,7 +17,7 @@ from planner.placement.islands.eviction_limits import Allowance, Excess
 from planner.placement.islands.eviction_order import Eviction, pods_in_order
 from planner.placement.islands.eviction_prices import Price, may_go, prices_of
 from planner.placement.islands.filling import asks_of, hold_group, largest_first
-from planner.placement.islands.fleet import Ask, Left, Occupancy
+from planner.placement.islands.fleet import Ask, Fleet, Left, Occupancy
 from planner.placement.islands.scoring import island_topology
 from planner.placement.islands.sites import Site
 
@@ -29,7 +29,8 @@ MOST_TRIALS = 400
 
 ROUNDING = 1e-9
 
-OWN, FREEING, FEWEST, LEAST_LOST = "the scenario's rule", "few pods that free much", "fewest pods", "least lost work"
+OWN, FREEING, FEWEST = "the scenario's rule", "few pods that free much", "fewest pods"
+LEAST_LOST, BUDGETS_LAST = "least lost work", "pods of disruption budgets last"
 """Orders in which pods go."""
 
 
@@ -65,16 +66,20 @@ class Tariff:
     curves: dict[tuple[str, Ask, int, Left, tuple[str, ...]], Curve] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pods: Iterable[Pod], settings: PlacementSettings) -> "Tariff":
-        """Prices in every order: the scenario's, few pods that free many GPUs, fewest pods, least lost work."""
-        listed = list(pods)
+    def of(cls, pods: Mapping[int, Sequence[Pod]], settings: PlacementSettings, fleet: Fleet) -> "Tariff":
+        """Prices of the pods of each node in every order; of pods that free alike, first where more is idle beside."""
+        listed = [pod for those in pods.values() for pod in those]
+        idle = {pod.key: -sum(fleet.free_gpus[node]) for node, those in pods.items() for pod in those}
         own = prices_of(listed, settings, settings.victim_rule)
+        least_lost = prices_of(listed, settings, EvictionRule.LOST_WORK)
+        last = own if settings.most_lost_gpu_hours is None else least_lost
         return cls(
             {
                 OWN: own,
-                FREEING: {pod.key: (1, -pod.gpu_count, *own[pod.key]) for pod in listed},
+                FREEING: {pod.key: (1, -pod.gpu_count, idle[pod.key], *own[pod.key]) for pod in listed},
                 FEWEST: {key: (1, *price) for key, price in own.items()},
-                LEAST_LOST: prices_of(listed, settings, EvictionRule.LOST_WORK),
+                LEAST_LOST: least_lost,
+                BUDGETS_LAST: {pod.key: (int(bool(pod.disruption_budget)), 1, *last[pod.key]) for pod in listed},
             }
         )
 
@@ -127,6 +132,8 @@ class Preemption:
             orders.append(FEWEST)
         if settings.most_lost_gpu_hours is not None and settings.victim_rule is not EvictionRule.LOST_WORK:
             orders.append(LEAST_LOST)
+        if occupancy.fleet.cluster.disruption_budgets:
+            orders.append(BUDGETS_LAST)
         allowance = Allowance.of(occupancy.fleet.cluster, settings)
         return cls(occupancy, settings, allowance, tariff, dict(pods), tuple(dict.fromkeys(orders)), close)
 
