@@ -11,6 +11,7 @@ from planner.cli import simulate_spot_results as results
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate_inputs import baseline_of, policies_of, seeds_of
 from planner.cli.simulate_spot_inputs import curve_of, hours_of, jobs_of, nodes_of, spot_policy
+from planner.domain.spot_capacity import LEAST_DONE_PERCENT
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ DRAWN = (
 )
 """Options that say how jobs are drawn."""
 
-LIMITS = ("most_evictions_per_job", "most_lost_percent", "most_slowdown")
+LIMITS = ("most_evictions_per_job", "most_lost_percent", "most_slowdown", "least_done_percent")
 """Options that the curve's answer keeps to."""
 
 
@@ -82,14 +83,22 @@ def command(
         str | None, typer.Option(help="Spot loads to try, as 0.05,0.1,0.2: how much is carried?", show_default=False)
     ] = None,
     most_evictions_per_job: Annotated[
-        float | None, typer.Option(min=0, help="Limit for the curve's answer. [default: 0.5, if no other is given]")
+        float | None,
+        typer.Option(
+            min=0,
+            help="Limit for the curve's answer: evictions a job that started. [default: 0.5, if no --most is given]",
+        ),
     ] = None,
     most_lost_percent: Annotated[
         float | None, typer.Option(min=0, help="Limit: percent of the spot GPU-hours lost.", show_default=False)
     ] = None,
     most_slowdown: Annotated[
-        float | None, typer.Option(min=1, help="Limit: completion over work.", show_default=False)
+        float | None,
+        typer.Option(min=1, help="Limit: completion over work of due jobs, at least.", show_default=False),
     ] = None,
+    least_done_percent: Annotated[
+        float, typer.Option(min=0, max=100, help="A load is carried if so many of the jobs due by the end are done.")
+    ] = LEAST_DONE_PERCENT,
     sample_minutes: Annotated[float, typer.Option(help="Stretch of time of a row of series.csv.")] = 60.0,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Look at every event: no guaranteed job evicted, nothing twice.")
@@ -144,6 +153,7 @@ def command(
         most_evictions_per_job=_default_limit(most_evictions_per_job, most_lost_percent, most_slowdown),
         most_lost_percent=most_lost_percent,
         most_slowdown=most_slowdown,
+        least_done_percent=least_done_percent,
     )
     if out is not None:  # told before the work, not after it
         files.claim_folder(out, results.file_names(curve=bool(loads), figures=figures), force=force)

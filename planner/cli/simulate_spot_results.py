@@ -113,7 +113,7 @@ def document(done: SpotResults) -> dict[str, object]:
             }
             for policy, runs in found.items()
         ],
-        "limits": done.limits.named(),
+        "limits": {**done.limits.named(), "least_done_percent": done.limits.least_done_percent},
         "curve": [_point(point) for point in done.points],
         "answers": [answer_words(answer, done.limits) for answer in done.answers],
     }
@@ -129,7 +129,6 @@ def _point(point: "CurvePoint") -> dict[str, object]:
         "spot_load": point.spot_load,
         "asked_gpus": point.asked_gpus,
         "useful_gpus": _interval(point.useful_gpus),
-        "done_percent": _interval(point.done_percent),
         **{name: _interval(found) for name, found in point.figures.items()},
     }
 

@@ -180,8 +180,10 @@ class SpotFigures:
     `hp_percent` and `all_percent`: allocation by the standby accounting, mean over nodes: guaranteed jobs at work plus
     what they lend out and nobody takes; the second with spot jobs. `hp_claimed_percent` and `claimed_percent`: GPUs
     that jobs hold a claim on, of all GPUs, lent ones counted for both who lends and who uses them. `harvested_percent`
-    of the lent GPU-hours. Spot GPU-hours held = goodput + lost + ending. Completion and slowdown (completion over work)
-    of spot jobs that are done. None: there was none of it.
+    of the lent GPU-hours. Spot GPU-hours held = goodput + lost + ending. Completion of spot jobs that are done.
+    `spot_due`: spot jobs that would be done by the end if nothing held them up; `due_done_percent` of them are.
+    `spot_slowdown`: completion over work, mean over due jobs, those not done counted up to the end.
+    `evictions_per_job`: over spot jobs first started since then. None: there was none of it.
     """
 
     hp_percent: float
@@ -192,6 +194,9 @@ class SpotFigures:
     harvested_percent: float | None
     spot_jobs: int
     spot_done: int
+    spot_due: int
+    due_done_percent: float | None
+    spot_started: int
     spot_completion_mean_h: float | None
     spot_completion_p50_h: float | None
     spot_completion_p95_h: float | None

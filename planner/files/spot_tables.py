@@ -36,13 +36,13 @@ def series_csv(runs: Iterable[SpotSeedRun]) -> bytes:
 
 def curve_csv(points: Iterable[CurvePoint]) -> bytes:
     """A row a policy and load: means over the seeds, and half of their 95 % intervals (empty for one seed)."""
-    names = ("useful_gpus", "done_percent", *CURVE_FIGURES)
+    names = ("useful_gpus", *CURVE_FIGURES)
     header = [*_POINT, *(column for name in names for column in (name, f"{name}_half"))]
     return _table(header, map(_point, points))
 
 
 def _point(point: CurvePoint) -> Sequence[object]:
-    found: list[Interval | None] = [point.useful_gpus, point.done_percent]
+    found: list[Interval | None] = [point.useful_gpus]
     found.extend(point.figures[name] for name in CURVE_FIGURES)
     count = max(one.count if one else 0 for one in found)
     pairs = [value for one in found for value in ((one.mean, one.half) if one else (None, None))]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from planner.domain.spot_capacity import CurvePoint, SpotCapacity, SpotLimits
+from planner.domain.spot_capacity import DONE, CurvePoint, SpotCapacity, SpotLimits
 from planner.domain.spot_means import Interval, SpotSeedRun, change_of, difference_of, mean_of
 from planner.report.markdown import bullets, escaped, table
 from planner.report.quantities import NONE, counted, significant, whole
@@ -18,10 +18,11 @@ ROWS = (
     ("spot_completion_mean_h", "Completion of spot jobs, mean, h"),
     ("spot_completion_p50_h", "median, h"),
     ("spot_completion_p95_h", "P95, h"),
-    ("spot_slowdown", "Completion over work"),
+    ("spot_slowdown", "Completion over work, due jobs"),
     ("spot_done", "Spot jobs done"),
+    ("due_done_percent", "of those due by the end, %"),
     ("evictions", "Evictions"),
-    ("evictions_per_job", "a spot job"),
+    ("evictions_per_job", "a spot job that started"),
     ("lost_gpu_h", "Lost GPU-hours"),
     ("lost_percent", "of those held, %"),
     ("goodput_gpu_h", "Goodput, GPU-hours"),
@@ -159,9 +160,10 @@ def answer_words(answer: SpotCapacity, limits: SpotLimits) -> str:
     """What a policy carries, in a sentence of plain text."""
     asked = limits.named()
     under = " and ".join(f"at most {most:g} {LIMIT_WORDS[name]}" for name, most in asked.items()) or "no limit"
+    if answer.carried is None and answer.broken is None:
+        return f"{answer.policy}: no job of the spot loads tried could be done in these days; nothing is known."
     if answer.carried is None:
-        least = "" if answer.broken is None else f" (the smallest was {100 * answer.broken.spot_load:g} % of the GPUs)"
-        return f"{answer.policy}: with {under}, none of the spot loads tried is carried{least}."
+        return f"{answer.policy}: with {under}, none of the spot loads tried is carried{_breach(answer, limits)}."
     point = answer.carried
     useful = f", {whole(point.useful_gpus.mean)} GPUs of it as kept work" if point.useful_gpus else ""
     words = (
@@ -170,20 +172,39 @@ def answer_words(answer: SpotCapacity, limits: SpotLimits) -> str:
     )
     if answer.broken is None:
         return f"{words}, the most that was tried."
-    found = " and ".join(f"{_broken(answer.broken, name)} {LIMIT_WORDS[name]}" for name in answer.broke)
     about = "" if answer.about_gpus is None else f" (on a straight line the limit is met at {whole(answer.about_gpus)})"
-    return f"{words}; at {whole(answer.broken.asked_gpus)} GPUs there are {found}{about}."
+    return f"{words}{_breach(answer, limits)}{about}."
 
 
-def _broken(point: CurvePoint, name: str) -> str:
+def _breach(answer: SpotCapacity, limits: SpotLimits) -> str:
+    """What is wrong with the first load that is not carried."""
+    if answer.broken is None:
+        return ""
+    found = " and ".join(_broken(answer.broken, name, limits) for name in answer.broke)
+    verb = "is" if answer.broke[0] == DONE else "are"
+    return f"; at {whole(answer.broken.asked_gpus)} GPUs there {verb} {found}"
+
+
+def _broken(point: CurvePoint, name: str, limits: SpotLimits) -> str:
     found = point.figures[name]
-    return NONE if found is None else significant(found.mean, 3)
+    if name == DONE:
+        done = NONE if found is None else f"{found.mean:.1f}"
+        return f"a backlog ({done} % of the due jobs done, at least {limits.least_done_percent:g} % asked)"
+    return f"{'unknown' if found is None else significant(found.mean, 3)} {LIMIT_WORDS[name]}"
 
 
 def _curve_part(page: SpotPage) -> list[str]:
     if not page.points:
         return []
-    header = ["Policy", "Asked, % of GPUs", "GPUs", "Kept work, GPUs", "Done, %", "Evictions a job", "a 1000 GPU-hours"]
+    header = [
+        "Policy",
+        "Asked, % of GPUs",
+        "GPUs",
+        "Kept work, GPUs",
+        "Due jobs done, %",
+        "Evictions a job",
+        "a 1000 GPU-hours",
+    ]
     header += ["Lost, %", "Completion, h", "over work", "HP + spot, %"]
     rows = [_curve_row(point) for point in page.points]
     words = bullets([escaped(answer_words(answer, page.limits)) for answer in page.answers])
@@ -198,7 +219,7 @@ def _curve_row(point: CurvePoint) -> list[str]:
         f"{100 * point.spot_load:g}",
         whole(point.asked_gpus),
         with_half(point.useful_gpus, whole),
-        with_half(point.done_percent, lambda value: f"{value:.1f}"),
+        with_half(point.figures[DONE], lambda value: f"{value:.1f}"),
         with_half(point.figures["evictions_per_job"], _number),
         with_half(thousand, _number),
         with_half(point.figures["lost_percent"], _number),

@@ -85,9 +85,37 @@ def test_json_holds_means_changes_and_answers(planner: Command) -> None:
     assert means["seeds"] == 2
     assert means["half"] > 0
     assert found["policies"][1]["change_percent"]["lost_gpu_h"]["mean"] == 0
-    assert found["limits"] == {"lost_percent": 90}
+    assert found["limits"] == {"lost_percent": 90, "least_done_percent": 90}
+    assert found["curve"][0]["due_done_percent"]["seeds"] == 2
     assert "carries up to 29 GPUs of spot load (30 % of its GPUs" in found["answers"][0]
     assert "the most that was tried" in found["answers"][0]
+
+
+OVERLOADS = {
+    "four times what fits": ("--machines", 20, "--days", 4, "--curve", "0.1,1,2"),
+    "no evictions": ("--machines", 20, "--days", 3, "--hp-diurnal", 0, "--standby-share", 0, "--curve", "0.2,0.8,1.6"),
+    "few are done": (
+        *("--machines", 20, "--days", 3, "--warm-up-days", 2, "--spot-hours", 40),
+        *("--most-slowdown", 3, "--curve", "0.2,0.8,1.6"),
+    ),
+}
+
+
+@pytest.mark.parametrize("options", OVERLOADS.values(), ids=OVERLOADS)
+def test_hopeless_overload_is_never_carried(planner: Command, options: tuple[object, ...]) -> None:
+    """Guaranteed jobs hold more than half of the GPUs: 80 % of them in spot jobs, and more, cannot be done."""
+    answer = planner(
+        *("simulate", "spot", "--seeds", "1-2", "--policy", "spotgpu", "--processes", 1),
+        *("--quiet", "--json", "--no-check", *options),
+    )
+    assert answer.status == EXIT_DONE, answer.err
+    words = answer.json["answers"][0]
+    assert "a backlog (" in words
+    assert "most that was tried" not in words
+    for point in answer.json["curve"]:
+        if point["spot_load"] >= 0.8:
+            assert point["due_done_percent"]["mean"] < 70
+            assert f"carries up to {point['asked_gpus']:.0f} GPUs" not in words
 
 
 def test_given_jobs_and_nodes(planner: Command) -> None:
@@ -175,6 +203,7 @@ def test_bad_nodes_are_refused_by_row(planner: Command, change: dict[str, object
         (("--days", 1e9, "--hp-diurnal", 0, "--spot-load", 1e-6), "stretches; 1e+09 days"),
         (("--most-lost-percent", 5), "--most-lost-percent: limits the answer of --curve, which did not come"),
         (("--most-slowdown", 2), "--most-slowdown: limits"),
+        (("--least-done-percent", 95), "--least-done-percent: limits"),
         (("--nodes", "none.csv"), "--machines: goes without --nodes"),
     ],
 )

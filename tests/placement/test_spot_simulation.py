@@ -39,6 +39,25 @@ def simulated(
     return run, events
 
 
+def test_jobs_that_are_due_and_not_done_count() -> None:
+    """One after the other: a done at 100 s, b at 200 s, c still running at 500 s, d not due before 550 s."""
+    jobs = [spot(name, 0, 4, work_s) for name, work_s in (("a", 100), ("b", 100), ("c", 400))]
+    found = simulated([machine()], [*jobs, spot("d", 450, 4, 100)], 500)[0].figures
+    assert (found.spot_jobs, found.spot_due, found.spot_done, found.spot_started) == (4, 3, 2, 3)
+    assert found.due_done_percent == pytest.approx(200 / 3)
+    assert found.spot_slowdown == pytest.approx((1 + 2 + 500 / 400) / 3)
+
+
+def test_evictions_are_those_a_job_that_started() -> None:
+    """The guaranteed job evicts a at 50 s and holds the node: b and c never start, and are never evicted either."""
+    jobs = [spot("a", 0, 4, 100), hp("h", 50, 4, 1000), spot("b", 60, 4, 100), spot("c", 70, 4, 100)]
+    found = simulated([machine()], jobs, 500)[0].figures
+    assert (found.evictions, found.spot_jobs, found.spot_started) == (1, 3, 1)
+    assert found.evictions_per_job == 1
+    late = simulated([machine()], jobs, 500, warm_up_days=40 / S_PER_DAY)[0].figures
+    assert (late.evictions, late.spot_started, late.evictions_per_job) == (1, 0, None)
+
+
 def test_the_job_that_loses_least_gives_way_and_goes_on_from_its_checkpoint() -> None:
     jobs = [
         spot("a", 0, 2, 1000, checkpoint_s=100),
@@ -73,6 +92,8 @@ def test_the_job_that_loses_least_gives_way_and_goes_on_from_its_checkpoint() ->
     assert found.spot_gpu_h * 3600 == pytest.approx(2 * 1000 + 2 * (260 + 50 + 800))
     assert found.spot_completion_mean_h * 3600 == pytest.approx((1410 + 1000) / 2)
     assert found.spot_slowdown == pytest.approx((1.41 + 1.0) / 2)
+    assert (found.spot_due, found.due_done_percent, found.spot_started) == (2, 100, 2)
+    assert found.evictions_per_job == 1
     assert (found.hp_wait_mean_s, found.hp_wait_max_s) == (10, 10)
     assert found.hp_completion_mean_h * 3600 == pytest.approx((210 + 110) / 2)
     assert found.evictions_per_gpu_h == pytest.approx(2 / found.spot_gpu_h)

@@ -181,7 +181,13 @@ def test_the_largest_load_that_keeps_to_the_limits() -> None:
     rates = {0.1: 0.2, 0.2: 0.4, 0.3: 0.8, 0.4: 0.3}
     runs = [
         run(
-            "spotgpu", seed, load, evictions_per_job=rate, lost_percent=100 * load, goodput_gpu_h=40.0 * 10, spot_jobs=9
+            "spotgpu",
+            seed,
+            load,
+            evictions_per_job=rate,
+            lost_percent=100 * load,
+            goodput_gpu_h=40.0 * 10,
+            due_done_percent=99.0,
         )
         for load, rate in rates.items()
         for seed in (1, 2)
@@ -199,3 +205,34 @@ def test_the_largest_load_that_keeps_to_the_limits() -> None:
     assert none.carried is None
     assert none.broken.spot_load == 0.1
     assert capacity_of(points, "spotgpu", SpotLimits()).carried.spot_load == 0.4
+
+
+@pytest.mark.parametrize("limits", [SpotLimits(), SpotLimits(most_evictions_per_job=0.5), SpotLimits(most_slowdown=3)])
+def test_a_load_whose_work_is_not_done_is_not_carried(limits: SpotLimits) -> None:
+    """Few evictions a job, and none that is slow: none of them gets to run."""
+    calm = {"evictions_per_job": 0.1, "spot_slowdown": 1.2}
+    shares = {0.1: 98.0, 0.2: 94.0, 0.4: 86.0, 0.8: 95.0}
+    points = curve_of(
+        [run("spotgpu", 1, load, due_done_percent=done, **calm) for load, done in shares.items()], measured_h=10
+    )
+    found = capacity_of(points, "spotgpu", limits)
+    assert (found.carried.spot_load, found.broken.spot_load, found.broke) == (0.2, 0.4, ("due_done_percent",))
+    assert found.about_gpus == pytest.approx(120)  # 90 % half-way from 94 at 80 GPUs to 86 at 160
+    strict = capacity_of(points, "spotgpu", replace(limits, least_done_percent=97))
+    assert (strict.carried.spot_load, strict.broken.spot_load) == (0.1, 0.2)
+
+
+def test_a_figure_that_nobody_knows_keeps_to_no_limit() -> None:
+    points = curve_of([run("spotgpu", 1, 0.2, due_done_percent=95.0, evictions_per_job=None)], measured_h=10)
+    limits = SpotLimits(most_evictions_per_job=0.5)
+    assert capacity_of(points, "spotgpu", limits).broke == ("evictions_per_job",)
+    assert capacity_of(points, "spotgpu", SpotLimits()).carried == points[0]
+
+
+def test_loads_of_which_no_job_is_due_say_nothing() -> None:
+    done = {0.1: None, 0.2: 95.0, 0.3: 20.0}
+    points = curve_of([run("spotgpu", 1, load, due_done_percent=share) for load, share in done.items()], measured_h=10)
+    found = capacity_of(points, "spotgpu", SpotLimits())
+    assert (found.carried.spot_load, found.broken.spot_load, found.unjudged) == (0.2, 0.3, (0.1,))
+    nothing = capacity_of(points[:1], "spotgpu", SpotLimits())
+    assert (nothing.carried, nothing.broken, nothing.unjudged) == (None, None, (0.1,))

@@ -13,6 +13,7 @@ from planner.report.spot import SpotPage, answer_words, spot_page
 from planner.report.spot_figures import SPOT_FIGURES, kinds_of_spot, spot_figure, spot_figures
 
 BASE = SpotFigures(**dict.fromkeys(SpotFigures.__slots__, 1.0))
+KNOWN = {"evictions_per_job": 0.1, "due_done_percent": 97.0}
 LIMITS = SpotLimits(most_evictions_per_job=0.5)
 
 
@@ -41,7 +42,11 @@ RUNS = [
     run("spotgpu", 2, lost_gpu_h=60.0, spot_completion_mean_h=4.5, harvested_percent=None),
 ]
 CURVE = curve_of(
-    [run("spotgpu", 1, load, evictions_per_job=4 * load, goodput_gpu_h=100 * load) for load in (0.1, 0.2)], 1.0
+    [
+        run("spotgpu", 1, load, evictions_per_job=4 * load, goodput_gpu_h=100 * load, due_done_percent=97.0)
+        for load in (0.1, 0.2)
+    ],
+    1.0,
 )
 
 
@@ -77,8 +82,8 @@ def test_the_answer_in_words() -> None:
         "limit is met at 12)."
     )
     none = SpotLimits(most_evictions_per_job=0.1)
-    assert "none of the spot loads tried is carried (the smallest was 10 % of the GPUs)" in answer_words(
-        capacity_of(CURVE, "spotgpu", none), none
+    assert answer_words(capacity_of(CURVE, "spotgpu", none), none).endswith(
+        "none of the spot loads tried is carried; at 10 GPUs there are 0.400 evictions a spot job."
     )
     open_end = answer_words(capacity_of(CURVE, "spotgpu", SpotLimits()), SpotLimits())
     assert open_end.startswith("spotgpu: with no limit, the cluster carries up to 20 GPUs")
@@ -86,6 +91,19 @@ def test_the_answer_in_words() -> None:
     text = page(points=CURVE, answers=[answer], limits=LIMITS)
     assert "## Spot load that the cluster carries" in text
     assert "| spotgpu | 20 | 20 | 20 |" in text
+
+
+def test_a_backlog_in_words() -> None:
+    points = curve_of([run("spotgpu", 1, 0.1, **KNOWN), run("spotgpu", 1, 0.2, **KNOWN | {"due_done_percent": 7})], 1.0)
+    assert answer_words(capacity_of(points, "spotgpu", LIMITS), LIMITS).endswith(
+        "; at 20 GPUs there is a backlog (7.0 % of the due jobs done, at least 90 % asked) (on a straight line the "
+        "limit is met at 11)."
+    )
+    unknown = curve_of([run("spotgpu", 1, 0.1, **KNOWN | {"due_done_percent": None})], 1.0)
+    assert answer_words(capacity_of(unknown, "spotgpu", LIMITS), LIMITS) == (
+        "spotgpu: no job of the spot loads tried could be done in these days; nothing is known."
+    )
+    assert "| 20 | 20 | 1 | 7.0 |" in page(points=points)
 
 
 def test_every_figure_is_drawn_and_again_the_same() -> None:

@@ -1,4 +1,16 @@
-"""Figures of merit of a run that has ended."""
+"""Figures of merit of a run that has ended.
+
+| symbol | meaning | unit | source |
+|---|---|---|---|
+| t, d | a spot job's submission and its work | s | - |
+| E | end of the run | s | - |
+| due | t + d <= E: done by the end on a cluster of its own | - | ours |
+| done | share of due jobs that ended: near 1 where the cluster keeps pace, falling with a backlog | - | ours |
+| slowdown | mean over due jobs of (completion - t) / d, with E - t for those not done: a lower bound | - | ours |
+
+Figures of finished jobs alone flatter an overloaded cluster, which finishes only what got through; so do evictions a
+job submitted, as jobs that never start are never evicted. Evictions are those a job first started in the same time.
+"""
 
 from collections.abc import Sequence
 
@@ -31,7 +43,8 @@ def figures_of(fates: Sequence[JobFate], meters: Meters, accounts: Accounts, lon
     spot = [fate for fate in measured if fate.job.kind is JobClass.SPOT]
     hp = [fate for fate in measured if fate.job.kind is JobClass.HP]
     times = np.array([fate.completion_s for fate in spot if fate.completion_s is not None]) / S_PER_H
-    work = np.array([fate.job.duration_s for fate in spot if fate.completion_s is not None]) / S_PER_H
+    due = [fate for fate in spot if fate.job.submit_s + fate.job.duration_s <= accounts.to_s]
+    started = _first_started(fates, accounts)
     waits = np.array([fate.wait_s for fate in hp])
     ended = [fate.completion_s for fate in hp if fate.completion_s is not None]
     sums = meters.integrals()
@@ -47,12 +60,15 @@ def figures_of(fates: Sequence[JobFate], meters: Meters, accounts: Accounts, lon
         harvested_percent=_percent(sums[HARVESTED], sums[STANDBY]),
         spot_jobs=len(spot),
         spot_done=len(times),
+        spot_due=len(due),
+        due_done_percent=_percent(sum(fate.finished_s is not None for fate in due), len(due)),
+        spot_started=started,
         spot_completion_mean_h=_mean(times),
         spot_completion_p50_h=_quantile(times, 50),
         spot_completion_p95_h=_quantile(times, 95),
-        spot_slowdown=_mean(times / work) if len(times) else None,
+        spot_slowdown=_mean(np.array([_slowdown(fate, accounts.to_s) for fate in due])),
         evictions=len(evictions),
-        evictions_per_job=len(evictions) / len(spot) if spot else None,
+        evictions_per_job=len(evictions) / started if started else None,
         evictions_per_gpu_h=len(evictions) * S_PER_H / held_s if held_s > 0 else None,
         spot_gpu_h=held_s / S_PER_H,
         goodput_gpu_h=accounts.kept / S_PER_H,
@@ -71,6 +87,18 @@ def figures_of(fates: Sequence[JobFate], meters: Meters, accounts: Accounts, lon
         eviction_p95_s=_quantile(evictions, 95),
         killed_percent=100 * float(np.mean(evictions >= longest_s)) if len(evictions) else None,
     )
+
+
+def _first_started(fates: Sequence[JobFate], accounts: Accounts) -> int:
+    """Spot jobs, whenever submitted, that ran for the first time in the time that counts."""
+    firsts = [fate.started_s for fate in fates if fate.job.kind is JobClass.SPOT]
+    return sum(first is not None and first >= accounts.from_s for first in firsts)
+
+
+def _slowdown(fate: JobFate, end_s: float) -> float:
+    """Time in the system over work; of a job that is not done, so far."""
+    ended_s = end_s if fate.finished_s is None else fate.finished_s
+    return (ended_s - fate.job.submit_s) / fate.job.duration_s
 
 
 def _mean(values: np.ndarray) -> float | None:
