@@ -211,6 +211,17 @@ def test_many_small_pods_of_a_budget_go_as_far_as_it_allows() -> None:
     assert going == (*range(3), *range(20, 37))
 
 
+def test_many_small_pods_of_a_budget_of_which_the_least_important_free_too_little() -> None:
+    """Three of the budget may go: the three most important ones, as they alone free enough beside the others."""
+    machines = Machines.uniform(1, cpus=32, sockets=1, numa_nodes=1, gpus=1, budgets=(("web", 3),))
+    for number in range(57):
+        machines.add(0, f"pod-{number:02}", (), priority=number, cpus=0.25, budget="web" if number < 40 else "")
+    for number in range(57, 60):
+        machines.add(0, f"pod-{number:02}", (), priority=number, cpus=5, budget="web")
+    (going,) = victims_of(machines, asks(1, cpus=21), SCORED)[0]
+    assert set(going) >= {57, 58, 59}
+
+
 def test_sixteen_gpus_and_kinds_side_by_side() -> None:
     """Nodes of two kinds and types; of 16 GPUs, masks need two bytes."""
     nodes = tuple(

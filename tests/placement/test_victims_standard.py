@@ -1,5 +1,6 @@
 """Gödel's standard preemption and SpotGPU's cheapest victims, against their rules spelled out on records."""
 
+from dataclasses import replace
 from itertools import combinations, permutations
 
 import numpy as np
@@ -229,6 +230,39 @@ def test_free_gpus_count_and_redundant_victims_stay() -> None:
     one = lost_work_victims(machines, asks(2))
     assert one is not None
     assert one.pods == ("small",)
+
+
+@pytest.mark.parametrize("prune", [True, False])
+def test_pods_that_free_nothing_short_are_passed_over(prune: bool) -> None:
+    """The one pod without GPUs costs nothing, but would use up the budget of the one that has to go."""
+    machines = Machines.uniform(1, sockets=1, numa_nodes=1, gpus=1, budgets=[("b", 1)])
+    machines.add(0, "log", (), priority=1, cpus=1, budget="b")
+    machines.add(0, "train", (0,), priority=1, budget="b", checkpoint_age_s=100)
+    found = lost_work_victims(machines, asks(1), prune=prune)
+    assert found is not None
+    assert found.pods == ("train",)
+
+
+def test_a_prefix_that_wastes_a_budget_is_not_the_last_word() -> None:
+    """The cheap single GPU would use up the budget; the pair, which is of it too, has to go instead."""
+    machines = Machines.uniform(1, sockets=1, numa_nodes=1, gpus=3, budgets=[("b", 1)])
+    machines.add(0, "one", (0,), priority=1, budget="b", checkpoint_age_s=1)
+    machines.add(0, "two", (1, 2), priority=1, budget="b", checkpoint_age_s=100)
+    found = lost_work_victims(machines, asks(2))
+    assert found is not None
+    assert found.pods == ("two",)
+
+
+@given(clusters(tight=True), preemptors(tight=True), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_lost_work_finds_room_wherever_there_is_some(cluster: Cluster, preemptor: Preemptor, prune: bool) -> None:
+    """Every subset of every node tried; CPUs, memory and budgets bind."""
+    bare = replace(preemptor, qos=Qos.NONE)
+    try:
+        found = lost_work_victims(Machines.of(cluster), bare, prune=prune)
+    except InputError:
+        return
+    assert (found is None) == (not ways(cluster, bare, PLAIN))
 
 
 def test_every_order_of_ranks_gives_a_minimal_set() -> None:

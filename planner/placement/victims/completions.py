@@ -17,7 +17,8 @@ from planner.placement.victims.subsets import Sets
 
 MOST_TRIES = 50_000
 """Sets tried on one node. Beyond (dozens of small pods without GPUs), the node offers one set, of which no pod can be
-spared: what is left when pods are let back in, the most important first, of each budget the least important."""
+spared: what is left when pods are let back in, the most important first, of each budget the least important, or where
+that makes no room those that free most."""
 
 
 def completed_sets(question: Question, node: int) -> Sets:
@@ -85,10 +86,13 @@ def _reprieved(question: Question, node: int, pods: Sequence[int]) -> Sets:
         held: Held = machines.pod(pod)
         return held.priority, held.lost, held.rank, held.key
 
-    going: list[int] = []
-    for pod in sorted(pods, key=importance):  # of a budget that allows fewer, the least important ones
-        if question.within_budgets([*going, pod]):
-            going.append(pod)
+    def most(pod: int) -> tuple[int, int, int, tuple[int, int, int, str]]:
+        held: Held = machines.pod(pod)
+        return -held.gpus, -held.cpus, -held.memory, importance(pod)
+
+    going = _within_budgets(question, sorted(pods, key=importance))  # of each budget the least important ones
+    if not question.fits(node, going):
+        going = _within_budgets(question, sorted(pods, key=most))  # of each budget those that free most
     if not question.fits(node, going):
         return ()
     for pod in tuple(reversed(going)):
@@ -96,3 +100,12 @@ def _reprieved(question: Question, node: int, pods: Sequence[int]) -> Sets:
         if question.fits(node, spared):
             going = spared
     return (tuple(sorted(going)),)
+
+
+def _within_budgets(question: Question, order: Iterable[int]) -> list[int]:
+    """Pods in this order, as far as budgets allow."""
+    going: list[int] = []
+    for pod in order:
+        if question.within_budgets([*going, pod]):
+            going.append(pod)
+    return going

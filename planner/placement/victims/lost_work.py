@@ -6,12 +6,19 @@
 | F | free GPUs of the node | 1 | |
 | prefix | the fewest tasks, ascending in C, with F + Σ G ≥ the preemptor's GPUs, and its CPUs and memory | | same |
 
-As printed, F is not counted; without it too many are evicted. A prefix need not be minimal: `prune` drops what turns
-out redundant, the most expensive first. Ties: fewer victims, then node order. Topology is not looked at.
+As printed, F is not counted; without it too many are evicted. Tasks that free nothing of what is still short are
+passed over, so that pods without GPUs are not evicted for nothing and use up no budget. Where budgets let no prefix
+make room, the cheapest of the sets of least size goes (`completions`, which also says when it looks at one set only).
+A prefix need not be minimal: `prune` drops what turns out redundant, the most expensive first. Ties: fewer victims,
+then node order. Topology is not looked at.
 """
 
-from planner.domain import VictimSet
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.domain import Qos, VictimSet
 from planner.placement.victims.candidates import Question
+from planner.placement.victims.completions import completed_sets
 from planner.placement.victims.ranking import victim_set
 
 
@@ -23,22 +30,45 @@ def lost_work_of(question: Question, node: int, *, prune: bool) -> tuple[int, ..
         held = machines.pod(pod)
         return held.lost, held.rank, held.key
 
-    going: list[int] = []
-    if not question.has_room(node, going):
-        for pod in sorted(question.candidates(node), key=cost):
-            if not question.within_budgets([*going, pod]):
-                continue
-            going.append(pod)
-            if question.has_room(node, going):
-                break
-        else:
-            return None
+    order = sorted(question.candidates(node), key=cost)
+    going = _prefix(question, node, order)
+    if going is None and len(machines.allowed):
+        going = _least(question, node, order)
+    if going is None:
+        return None
     if prune:
         for pod in reversed(tuple(going)):
             spared = [other for other in going if other != pod]
             if question.has_room(node, spared):
                 going = spared
     return tuple(going)
+
+
+def _prefix(question: Question, node: int, order: Sequence[int]) -> list[int] | None:
+    """Pods in this order, as far as they help and budgets allow, until there is room; None: there never is."""
+    case, going = question.case(node), list[int]()
+    short = [question.preemptor.gpus - case.free.bit_count(), case.cpus, case.memory]
+    for pod in order:
+        if max(short) <= 0:
+            break
+        held = question.machines.pod(pod)
+        frees = held.gpus, held.cpus, held.memory
+        helps = any(missing > 0 and freed > 0 for missing, freed in zip(short, frees, strict=True))
+        if helps and question.within_budgets([*going, pod]):
+            going.append(pod)
+            short = [missing - freed for missing, freed in zip(short, frees, strict=True)]
+    return going if max(short) <= 0 else None
+
+
+def _least(question: Question, node: int, order: Sequence[int]) -> list[int] | None:
+    """The set of least size that loses least, cheapest first: exact where a prefix wastes what a budget allows."""
+    anywhere = replace(question, preemptor=replace(question.preemptor, qos=Qos.NONE))
+
+    def cost(going: Sequence[int]) -> tuple[int, Sequence[int]]:
+        return sum(question.machines.pod(pod).lost for pod in going), going
+
+    sets = completed_sets(anywhere, node)
+    return [pod for pod in order if pod in min(sets, key=cost)] if sets else None
 
 
 def cheapest_victims(question: Question, *, prune: bool) -> VictimSet | None:
