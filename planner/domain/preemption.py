@@ -23,8 +23,9 @@ class VictimMethod(StrEnum):
 class VictimRule(StrEnum):
     """What the best set of victims is.
 
-    `score`: S = α/Σpriority + (1-α)·T (FlexTopo paper, equation 1). `lost_work`: least GPU-seconds since the last
-    checkpoints (SpotGPU, 4.2). `combined`: priority, lost work and topology, weighted.
+    `score`: S = α/Σpriority + (1-α)·T (FlexTopo paper, equation 1), of the sets of least size. Of all sets, whatever
+    their size: `lost_work`, least GPU-seconds since the last checkpoints (SpotGPU, 4.2); `combined`, priority, lost
+    work and topology, weighted.
     """
 
     SCORE = "score"

@@ -64,6 +64,8 @@ def check(cluster: Cluster, preemptor: Preemptor, rules: VictimSettings, exclude
         return
     best = answers[0]
     assert best is not None
+    if rules.rule is not VictimRule.SCORE:
+        truth = ways(cluster, preemptor, rules, exclude, every=True)
     places = {way: place(cluster, way, preemptor, rules) for found in truth.values() for way in found}
     least = min(places.values())
     at = [node.name for node in cluster.nodes].index(best.node)

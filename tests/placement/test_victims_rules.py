@@ -124,6 +124,24 @@ def test_equal_lost_work_takes_fewer_victims(method: VictimMethod) -> None:
 
 
 @pytest.mark.parametrize("method", EXACT)
+@pytest.mark.parametrize("rule", [VictimRule.LOST_WORK, VictimRule.COMBINED])
+@pytest.mark.parametrize("cpus", [0.0, 8.0])
+def test_four_pods_that_lose_nothing_go_before_one_that_loses_much(
+    method: VictimMethod, rule: VictimRule, cpus: float
+) -> None:
+    """With CPUs the four have to be joined by one that holds them: still nothing is lost."""
+    machines = Machines.uniform(1, sockets=2, numa_nodes=2, gpus=8, cpus=8)
+    machines.add(0, "train", range(4), priority=5, checkpoint_age_s=360_000, cpus=4)
+    for gpu in range(4, 8):
+        machines.add(0, f"idle-{gpu}", (gpu,), priority=5, checkpoint_age_s=0, cpus=0.5)
+    machines.add(0, "log", (), priority=5, cpus=2)
+    best = best_victims(machines, asks(4, cpus=cpus and 4.0), VictimSettings(rule=rule), method)
+    assert best is not None
+    assert set(best.pods) == {f"idle-{gpu}" for gpu in range(4, 8)} | ({"log"} if cpus else set())
+    assert best.lost_gpu_s == 0
+
+
+@pytest.mark.parametrize("method", EXACT)
 def test_nodes_where_cpus_bind_compete_with_the_others(method: VictimMethod) -> None:
     machines = Machines.uniform(2, cpus=8, sockets=1, numa_nodes=1, gpus=1)
     for name, gpus in (("cheap", (0,)), ("floating", ())):
@@ -198,6 +216,9 @@ def test_many_small_pods_leave_one_set_of_which_none_can_be_spared() -> None:
     (going,) = victims_of(machines, asks(1, cpus=12), SCORED)[0]
     assert going == tuple(range(20))  # 2 cores are free, the least important 20 give 10
     best = best_victims(machines, asks(1, cpus=12), SCORED)
+    assert best is not None
+    assert best.pods == tuple(f"pod-{number:02}" for number in range(20))
+    best = best_victims(machines, asks(1, cpus=12), VictimSettings(rule=VictimRule.LOST_WORK))
     assert best is not None
     assert best.pods == tuple(f"pod-{number:02}" for number in range(20))
 

@@ -20,10 +20,15 @@ class Way:
 
 
 def ways(
-    cluster: Cluster, preemptor: Preemptor, settings: VictimSettings, exclude: frozenset[str] = frozenset()
+    cluster: Cluster,
+    preemptor: Preemptor,
+    settings: VictimSettings,
+    exclude: frozenset[str] = frozenset(),
+    *,
+    every: bool = False,
 ) -> dict[int, list[Way]]:
-    """Node -> all ways with as few victims as can be."""
-    found = {}
+    """Node -> all ways with as few victims as can be; `every`: all ways."""
+    found: dict[int, list[Way]] = {}
     for number, node in enumerate(cluster.nodes):
         pods = [pod for pod in cluster.pods if pod.node == node.name]
         if preemptor.gpu not in ("", node.gpu) or any(pod.gpu_request > len(pod.gpus) for pod in pods):
@@ -35,10 +40,10 @@ def ways(
                 for going in combinations(those, size)
                 for gpus in places(cluster, node, [pod for pod in pods if pod not in going], going, preemptor)
             ]
-            if here:
-                found[number] = here
+            found.setdefault(number, []).extend(here)
+            if here and not every:
                 break
-    return found
+    return {number: here for number, here in found.items() if here}
 
 
 def may_go(cluster: Cluster, pod: Pod, preemptor: Preemptor, settings: VictimSettings) -> bool:

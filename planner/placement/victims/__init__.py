@@ -17,7 +17,7 @@ from planner.placement.victims.machines import Machines
 from planner.placement.victims.mask_search import mask_best, mask_sets
 from planner.placement.victims.ranking import best_of, victim_set
 from planner.placement.victims.standard import reprieved, standard_victims
-from planner.placement.victims.subsets import Sets, imp_sets, naive_sets
+from planner.placement.victims.subsets import Sets, fitting_sets, imp_sets, naive_sets
 
 __all__ = ["Machines", "best_victims", "lost_work_victims", "standard_preemption", "victims_of"]
 
@@ -53,15 +53,19 @@ def best_victims(
 ) -> VictimSet | None:
     """The best set over all nodes (`settings.rule`), with nobody in it where the preemptor fits; None: no room at all.
 
-    `standard` looks at all nodes, pods by start. Raises InputError as `victims_of` does.
+    By `score` the best of the sets of least size, as the paper has it; by `lost_work` and `combined` the best of all
+    sets, as many pods may lose less than one: then `imp` stops at no size, and does what `naive` does. `standard` knows
+    no rule; it looks at all nodes, pods by start. Raises InputError as `victims_of` does.
     """
     question = Question.of(machines, preemptor, settings, exclude)
     if method is VictimMethod.STANDARD:
         return standard_victims(question, everywhere=True, by_start=True, rng=None)
     if method is VictimMethod.MASKS:
         best = mask_best(question)
-    else:
+    elif question.settings.rule is VictimRule.SCORE:
         best = best_of(question, {node: _sets_of(question, node, method) for node in question.nodes})
+    else:
+        best = best_of(question, {node: fitting_sets(question, node) for node in question.nodes})
     return None if best is None else victim_set(question, *best)
 
 

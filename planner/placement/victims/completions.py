@@ -1,4 +1,4 @@
-"""Sets of least size on a node where CPUs, memory or budgets bind: owners of a target set, and others beside them.
+"""Sets of victims of a node where CPUs, memory or budgets bind: owners of a target set, and others beside them.
 
 | symbol | meaning |
 |---|---|
@@ -6,6 +6,7 @@
 | k | size of a set: at least the smallest base, and as many pods as free the missing CPUs and memory, largest first |
 
 Every set that makes room contains a base, so base ∪ extra over all extras of size k − |base| are all sets of size k.
+A set that is better than every smaller one within it is a base and an extra of which no pod can be spared.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,6 +45,79 @@ def completed_sets(question: Question, node: int) -> Sets:
         if found:
             return tuple(sorted(found))
     return ()
+
+
+def minimal_sets(question: Question, node: int) -> Sets:
+    """Of every base within the budgets, the base with every extra of which no pod can be spared, numbers ascending.
+
+    Beyond MOST_TRIES a base has one extra: the pods that lose least, as far as they are needed.
+    """
+    pods = sorted(question.candidates(node))
+    found: dict[tuple[int, ...], None] = {}
+    tries = 0
+    for base in _bases(question, node):
+        if question.within_budgets(base):
+            extras, tried = _extras(question, node, base, pods, MOST_TRIES - tries)
+            tries += tried
+            found.update(dict.fromkeys(tuple(sorted((*base, *extra))) for extra in extras))
+    return tuple(sorted(found))
+
+
+def _extras(
+    question: Question, node: int, base: frozenset[int], pods: Sequence[int], most: int
+) -> tuple[list[tuple[int, ...]], int]:
+    """Extras of a base by size, and how many were tried; those that hold a smaller one are left out."""
+    if question.enough(node, map(question.machines.pod, base)):
+        return [()], 1
+    rest = [pod for pod in pods if pod not in base and _frees(question, pod)]
+    found: list[tuple[int, ...]] = []
+    tries = 0
+    for size in range(max(1, _least_extra(question, node, base, rest)), len(rest) + 1):
+        smaller = [set(extra) for extra in found]
+        for extra in combinations(rest, size):
+            tries += 1 + len(smaller)
+            if tries > most:
+                return _cheapest_extra(question, node, base, rest), tries
+            if any(held <= set(extra) for held in smaller):
+                continue
+            if _allowed(question, node, (*base, *extra)):
+                found.append(extra)
+    return found, tries
+
+
+def _least_extra(question: Question, node: int, base: Iterable[int], rest: Sequence[int]) -> int:
+    """As many pods as free what the base leaves missing, the largest first."""
+    machines = question.machines
+    gone, held = [machines.pod(pod) for pod in base], [machines.pod(pod) for pod in rest]
+    cpus = int(machines.free_cpus[node]) + sum(pod.cpus for pod in gone)
+    memory = int(machines.free_memory[node]) + sum(pod.memory for pod in gone)
+    return max(
+        _count(question.cpus, cpus, [pod.cpus for pod in held]),
+        _count(question.memory, memory, [pod.memory for pod in held]),
+    )
+
+
+def _frees(question: Question, pod: int) -> bool:
+    """Whether it holds any of what is asked for beside GPUs."""
+    held = question.machines.pod(pod)
+    return bool((question.cpus and held.cpus) or (question.memory and held.memory))
+
+
+def _cheapest_extra(question: Question, node: int, base: frozenset[int], rest: Sequence[int]) -> list[tuple[int, ...]]:
+    pod_of = question.machines.pod
+    going = list(base)
+    for pod in sorted(
+        rest, key=lambda pod: (pod_of(pod).lost, pod_of(pod).priority, pod_of(pod).rank, pod_of(pod).key)
+    ):
+        if question.within_budgets([*going, pod]):
+            going.append(pod)
+    if not _allowed(question, node, going):
+        return []
+    for pod in reversed(going[len(base) :]):
+        spared = [other for other in going if other != pod]
+        if _allowed(question, node, spared):
+            going = spared
+    return [tuple(going[len(base) :])]
 
 
 def _bases(question: Question, node: int) -> list[frozenset[int]]:

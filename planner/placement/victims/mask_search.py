@@ -5,12 +5,16 @@
 | G | a target set of g GPUs (`target_masks`); it is out where a GPU of it belongs to a pod that may not go | facts, 3 |
 | owners(G) | the pods that hold GPUs of G, as the set of their leads | same |
 | k | min over G of \\|owners(G)\\| on a node | same |
-| pair | a node and a G with \\|owners(G)\\| = k | |
+| pair | a node and a G with \\|owners(G)\\| = k; for the best by lost work, a node and any G | |
 
 A set s makes room if and only if some G has owners(G) ⊆ s, and CPUs, memory and budgets allow s. So no set is smaller
 than k, and one of size k that makes room is owners(G) of its G: where some pair's owners free enough CPUs and memory
 within the budgets, those of all such pairs are the sets of least size, and k* = k. Where k > 0 of them free too little,
 or break a budget, k* may be larger: such nodes are completed one by one (`completions`).
+
+The best set of the rules in which lost work counts need not be one of least size. Whatever the rule, a set only gets
+worse by a pod that nothing needs, so that the best one is owners(G) of some G, least or not: all pairs are compared.
+Nodes where owners of some G free too little CPUs or memory are then completed as well.
 """
 
 from collections import defaultdict
@@ -21,7 +25,7 @@ import numpy as np
 
 from planner.domain import VictimRule
 from planner.placement.victims.candidates import Question
-from planner.placement.victims.completions import completed_sets
+from planner.placement.victims.completions import completed_sets, minimal_sets
 from planner.placement.victims.machines import NOBODY, Array
 from planner.placement.victims.ranking import Standing, level_values, names_of, score, standing
 from planner.placement.victims.subsets import Sets
@@ -62,7 +66,7 @@ class Pairs:
 def mask_sets(question: Question) -> dict[int, Sets]:
     """Node -> its sets of least size, as numbers of pods; nodes ascending."""
     found: dict[int, Sets] = {}
-    for pairs in _all_pairs(question):
+    for pairs in _all_pairs(question, every=False):
         of_node: dict[int, set[tuple[int, ...]]] = defaultdict(set)
         for node, bits in zip(pairs.node.tolist(), pairs.bits.tolist(), strict=True):
             of_node[node].add(_pods(question, node, bits))
@@ -75,7 +79,7 @@ def mask_best(question: Question) -> tuple[int, tuple[int, ...]] | None:
     """The best set over all nodes: (node, pods)."""
     best: Ranked | None = None
     hard: list[int] = []
-    for pairs in _all_pairs(question):
+    for pairs in _all_pairs(question, every=question.settings.rule is not VictimRule.SCORE):
         ranked = _best_pair(question, pairs)
         hard += pairs.hard.tolist()
         if ranked is not None and (best is None or ranked < best):
@@ -85,7 +89,8 @@ def mask_best(question: Question) -> tuple[int, tuple[int, ...]] | None:
     return None if best is None else best[1:]
 
 
-def _all_pairs(question: Question) -> Iterator[Pairs]:
+def _all_pairs(question: Question, *, every: bool) -> Iterator[Pairs]:
+    """Chunks of nodes; `every`: pairs of any number of owners."""
     preemptor = question.preemptor
     for layout, nodes in question.machines.groups(preemptor.gpu):
         targets = targets_of(layout, preemptor.gpus, preemptor.qos)
@@ -93,10 +98,10 @@ def _all_pairs(question: Question) -> Iterator[Pairs]:
             continue
         step = max(256, CELLS // len(targets))
         for start in range(0, len(nodes), step):
-            yield _pairs(question, targets, nodes[start : start + step])
+            yield _pairs(question, targets, nodes[start : start + step], every=every)
 
 
-def _pairs(question: Question, targets: Targets, nodes: Array) -> Pairs:
+def _pairs(question: Question, targets: Targets, nodes: Array, *, every: bool) -> Pairs:
     machines = question.machines
     first, last = int(nodes[0]), int(nodes[-1]) + 1
     if last - first == len(nodes):  # neighbours, as a rule: no copies
@@ -111,18 +116,21 @@ def _pairs(question: Question, targets: Targets, nodes: Array) -> Pairs:
     masks = targets.masks.astype(lead_bit.dtype)
     counts[(masks[:, None] & barred) != 0] = NEVER
     least = counts.min(axis=0)
-    target, at = np.nonzero((counts == least) & (least != NEVER))
+    target, at = np.nonzero((counts == least) & (least != NEVER) if not every else counts != NEVER)
     bits = owners[target, at]
     members = (bits >> np.arange(machines.width, dtype=bits.dtype)[:, None]) & bits.dtype.type(1)
     pairs = Pairs(targets, nodes[at], target, bits, members, nodes[:0])
-    allowed = _allowed(question, pairs)
-    if allowed is None:
+    if not (question.cpus or question.memory or len(question.machines.allowed)):  # nothing binds
         return pairs
-    answered = np.zeros(len(nodes), dtype=bool)
-    answered[at[allowed]] = True
-    hard = nodes[(least != NEVER) & ~answered]
-    kept = pairs.keep(allowed)
-    return Pairs(targets, kept.node, kept.target, kept.bits, kept.members, hard)
+    enough, within = _enough(question, pairs), _within_budgets(question, pairs)
+    kept = pairs.keep(enough & within)
+    hard = np.zeros(len(nodes), dtype=bool)
+    if every:
+        hard[at[within & ~enough]] = True
+    else:
+        hard[at] = True
+        hard[at[enough & within]] = False
+    return Pairs(targets, kept.node, kept.target, kept.bits, kept.members, nodes[hard])
 
 
 def _packed(flags: Array, kind: np.dtype[np.generic]) -> Array:
@@ -134,24 +142,24 @@ def _packed(flags: Array, kind: np.dtype[np.generic]) -> Array:
     return found
 
 
-def _allowed(question: Question, pairs: Pairs) -> Array | None:
-    """(P,) Whether a pair's owners free enough and break no budget; None: nothing binds."""
-    machines, allowed = question.machines, None
+def _enough(question: Question, pairs: Pairs) -> Array:
+    """(P,) Whether a pair's owners free the missing CPUs and memory."""
+    machines = question.machines
+    enough: Array = np.ones(len(pairs.node), dtype=bool)
     for wanted, free, at in (
         (question.cpus, machines.free_cpus, machines.cpus_at),
         (question.memory, machines.free_memory, machines.memory_at),
     ):
         if wanted:
-            enough = pairs.total(at) >= wanted - free[pairs.node]
-            allowed = enough if allowed is None else allowed & enough
-    if len(machines.allowed):
-        kept = _within_budgets(question, pairs)
-        allowed = kept if allowed is None else allowed & kept
-    return allowed
+            enough &= pairs.total(at) >= wanted - free[pairs.node]
+    return enough
 
 
 def _within_budgets(question: Question, pairs: Pairs) -> Array:
+    """(P,) Whether no disruption budget allows fewer than a pair's owners."""
     machines = question.machines
+    if not len(machines.allowed):
+        return np.ones(len(pairs.node), dtype=bool)
     budgets = np.where(pairs.members != 0, machines.budget_at.take(pairs.node, axis=1), NOBODY)
     limits = np.append(machines.allowed, machines.width)  # the last: of pods without a budget
     within: Array = np.ones(len(pairs.node), dtype=bool)
@@ -204,8 +212,9 @@ def _over_freed(question: Question, pairs: Pairs) -> Array:
 
 def _best_hard(question: Question, nodes: Sequence[int]) -> Ranked | None:
     best: Ranked | None = None
+    sets_of = completed_sets if question.settings.rule is VictimRule.SCORE else minimal_sets
     for node in nodes:
-        for going in completed_sets(question, node):
+        for going in sets_of(question, node):
             place: Standing | None = standing(question, node, going)
             assert place is not None  # every completed set frees a target
             ranked: Ranked = (bool(going), *place, names_of(question, going)), node, going

@@ -6,7 +6,8 @@
 | S(P, N∖s) | the preemptor fits once s is gone | same |
 | k* | least number of pods whose going suffices | |
 
-IMP tries at most Σ_{i≤k*} C(m, i) subsets, the naive form 2^m − 1.
+IMP tries at most Σ_{i≤k*} C(m, i) subsets, the naive form 2^m − 1. Where lost work counts, more pods may lose less, so
+that least size says nothing: then every subset that fits is looked at.
 """
 
 from itertools import combinations
@@ -39,18 +40,23 @@ def imp_sets(question: Question, node: int) -> Sets:
 
 def naive_sets(question: Question, node: int) -> Sets:
     """All sets of least size, out of every subset that fits."""
+    found = fitting_sets(question, node)
+    least = min(map(len, found), default=0)
+    return tuple(going for going in found if len(going) == least)
+
+
+def fitting_sets(question: Question, node: int) -> Sets:
+    """Every subset that fits and that budgets allow, the smaller ones first; only (()) where nobody has to go."""
     case, pods = question.case(node), _candidates(question, node)
     if case.fits(()):
         return ((),)
-    found = [
+    found = (
         tuple(number for number, _ in chosen)
         for size in range(1, len(pods) + 1)
         for chosen in combinations(pods.items(), size)
         if case.fits([pod for _, pod in chosen])
-    ]
-    found = [going for going in found if question.within_budgets(going)]
-    least = min(map(len, found), default=0)
-    return tuple(going for going in found if len(going) == least)
+    )
+    return tuple(going for going in found if question.within_budgets(going))
 
 
 def _candidates(question: Question, node: int) -> dict[int, Held]:
