@@ -2,9 +2,42 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import index
+from typing import SupportsIndex, TypeVar
 
 from planner.domain.placement import Alignment, Qos
 from planner.errors import InputError
+
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -(2**31), 2**31 - 1
+"""Kubernetes keeps a pod's priority in 32 bits."""
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def one_of(kind: type[Word], value: str, where: str) -> Word:
+    """The member of that value, as a member or as plain text. InputError: no such value."""
+    if value not in tuple(kind):
+        raise InputError(f"{where}: must be one of {', '.join(kind)}; came {value!r}.", hint="Choose one of them.")
+    return kind(value)
+
+
+def whole(value: SupportsIndex, where: str) -> int:
+    """A whole number of any kind as `int`. InputError: anything else."""
+    try:
+        return index(value)
+    except TypeError:
+        raise InputError(f"{where}: must be a whole number, came {value!r}.", hint="Give a whole number.") from None
+
+
+def pod_priority(value: SupportsIndex, where: str) -> int:
+    """A pod's priority. InputError: no whole number, or beyond 32 bits."""
+    found = whole(value, f"{where}: priority")
+    if not LOWEST_PRIORITY <= found <= HIGHEST_PRIORITY:
+        raise InputError(
+            f"{where}: priority: must be from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, came {found}.",
+            hint="Kubernetes knows no others.",
+        )
+    return found
 
 
 class VictimMethod(StrEnum):
@@ -45,6 +78,12 @@ class Preemptor:
     cpus: float = 0.0
     memory_gb: float = 0.0
 
+    def __post_init__(self) -> None:
+        where = f"preemptor {self.name}"
+        object.__setattr__(self, "gpus", whole(self.gpus, f"{where}: gpus"))
+        object.__setattr__(self, "priority", pod_priority(self.priority, where))
+        object.__setattr__(self, "qos", one_of(Qos, self.qos, f"{where}: qos"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VictimSettings:
@@ -66,6 +105,7 @@ class VictimSettings:
     protected_s: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", one_of(VictimRule, self.rule, "preemption.rule"))
         if not 0.0 <= self.alpha <= 1.0:
             raise InputError(
                 f"preemption.alpha: must be within 0..1, came {self.alpha:g}.",

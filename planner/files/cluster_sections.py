@@ -16,6 +16,7 @@ from planner.domain import (
     Taint,
     require_sound,
 )
+from planner.domain.preemption import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from planner.files.cluster_documents import default_uuid
 from planner.files.id_ranges import read_ranges
 from planner.files.sections import Section, nearest_hint
@@ -26,7 +27,7 @@ _HIGHEST_NUMA = 1_023
 _MOST_CPUS = 1e6
 _MOST_GB = 1e9
 _LONGEST_S = 1e12
-_PRIORITIES = 2**31
+_MOST_EVICTIONS = 2**31
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
@@ -86,7 +87,7 @@ def _budgets(section: Section) -> tuple[DisruptionBudget, ...]:
 
 def _budget(row: Section) -> DisruptionBudget:
     row.allow_only("name", "allowed")
-    return DisruptionBudget(name=_word(row, "name"), allowed=row.integer("allowed", low=0, high=_PRIORITIES))
+    return DisruptionBudget(name=_word(row, "name"), allowed=row.integer("allowed", low=0, high=_MOST_EVICTIONS))
 
 
 class _Ids:
@@ -255,7 +256,7 @@ def _pod(row: Section, ids: _Ids) -> Pod:
         gpus=ids.read(row, "gpus", HIGHEST_GPU),
         gpu_request=row.integer("gpu_request", default=0, low=0, high=HIGHEST_GPU + 1),
         cores=ids.read(row, "cores", HIGHEST_CORE),
-        priority=row.integer("priority", default=0, low=-_PRIORITIES, high=_PRIORITIES),
+        priority=row.integer("priority", default=0, low=LOWEST_PRIORITY, high=HIGHEST_PRIORITY),
         preemptible=row.flag("preemptible", False),
         kind=row.choice("kind", PodClass, default=PodClass.ONLINE),
         checkpoint_age_s=_age_s(row, "checkpoint_age_s"),

@@ -6,6 +6,7 @@ Kubernetes does not say which GPUs a pod holds.
 """
 
 from planner.domain import Pod, PodClass
+from planner.domain.preemption import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from planner.files.kubernetes_objects import KubernetesObject, below, items_below, quantity, string_map
 from planner.files.node_resource_topologies import GPU_RESOURCES
 from planner.files.sections import Section
@@ -95,7 +96,7 @@ def _larger(one: Amounts, other: Amounts) -> Amounts:
 
 
 def _priority(spec: Section) -> int:
-    return 0 if spec.is_empty("priority") else spec.integer("priority")
+    return 0 if spec.is_empty("priority") else spec.integer("priority", low=LOWEST_PRIORITY, high=HIGHEST_PRIORITY)
 
 
 def _preemptible(spec: Section, annotations: Section) -> bool:

@@ -12,6 +12,7 @@ from planner.domain import (
     Qos,
     Scenario,
 )
+from planner.domain.preemption import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from planner.errors import InputError
 from planner.files.cluster_documents import taint_rows
 from planner.files.cluster_sections import read_taints
@@ -30,7 +31,6 @@ _EVICTION_KEYS = (
 _WEIGHTS = ("topology", "proximity", "fragmentation", "packing", "power", "preemption")
 _MOST_CPUS_PER_GPU = 1_024
 _MOST_GB_PER_GPU = 1e6
-_HIGHEST_PRIORITY = 2**31
 _MOST_W = 1e12
 _MOST_VICTIMS = 10**9
 _MOST_LOST = 1e12
@@ -52,7 +52,7 @@ def read_placement(section: Section) -> PlacementSettings:
         tolerations=read_taints(section, "tolerations"),
         weights=_weights(section.section("weights", optional=True)),
         preempt=section.flag("preempt", default.preempt),
-        priority=section.integer("priority", default=default.priority, low=-_HIGHEST_PRIORITY, high=_HIGHEST_PRIORITY),
+        priority=section.integer("priority", default=default.priority, low=LOWEST_PRIORITY, high=HIGHEST_PRIORITY),
         priority_class=_priority_class(section),
         victim_rule=section.choice("victim_rule", EvictionRule, default=default.victim_rule),
         most_victims=section.integer("most_victims", low=0, high=_MOST_VICTIMS) if "most_victims" in section else None,
@@ -130,7 +130,14 @@ def _eviction_settings(settings: PlacementSettings) -> dict[str, object]:
 
 
 def require_placeable(file: str, scenario: Scenario) -> None:
-    """InputError where islands are to lie on nodes, and something that this takes is missing."""
+    """InputError where islands are to lie on nodes, and something that this takes is missing, or where lost work is to
+    count in a search that does not look at nodes."""
+    if scenario.placement.lost_gpu_hour_rps and scenario.objective.kind is not ObjectiveKind.PLACED:
+        raise InputError(
+            f"{file}: placement.lost_gpu_hour_rps goes with objective.kind placed: only there a search judges what "
+            f"evictions lose; objective.kind is {scenario.objective.kind.value}.",
+            hint="Set objective: placed, or limit placement.most_lost_gpu_hours instead.",
+        )
     if scenario.cluster is None:
         if scenario.objective.kind is ObjectiveKind.PLACED:
             raise InputError(

@@ -170,8 +170,8 @@ FULL = {
 }
 
 
-def test_every_setting_is_read_and_written_back(read: Read, document: dict[str, Any]) -> None:
-    first = read(document | {"placement": FULL})
+def test_every_setting_is_read_and_written_back(read: Read, placed: dict[str, Any]) -> None:
+    first = read(placed | {"objective": "placed", "placement": FULL})
     expected = PlacementSettings(
         prefill_qos=Qos.NONE,
         decode_qos=Qos.SINGLE_NUMA,
@@ -214,6 +214,7 @@ def test_every_setting_is_read_and_written_back(read: Read, document: dict[str, 
         ({"power_cap_w": -1}, ("placement.power_cap_w", "at least 0")),
         ({"preempt": "yes"}, ("placement.preempt", "true or false")),
         ({"priority": "high"}, ("placement.priority", "a whole number")),
+        ({"priority": 2**31}, ("placement.priority", "at most 2147483647")),
         ({"priority_class": "High_Priority"}, ("placement.priority_class", "a DNS label", "'High_Priority'")),
         ({"priority_class": "x" * 64}, ("placement.priority_class", "at most 63")),
         ({"priority_class": "-x"}, ("placement.priority_class", "a DNS label")),
@@ -255,6 +256,10 @@ def test_other_words_are_objectives_too(read: Read, document: dict[str, Any], re
     ("change", "words"),
     [
         ({"cluster": None}, ("cluster must be given where objective.kind is placed",)),
+        (
+            {"objective": "rate", "placement": {"preempt": True, "lost_gpu_hour_rps": 0.5}},
+            ("placement.lost_gpu_hour_rps goes with objective.kind placed", "objective.kind is rate"),
+        ),
         ({"cost": {"mode": "reference"}}, ("cost.mode must be default", "came reference")),
         ({"search": {"method": "exact"}}, ("search.method", "exact sees no nodes", "came exact")),
         ({"objective": {"kind": "placed", "target_rps": 3}}, ("objective.target_rps", "objective.kind is placed")),

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from planner.domain import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
+from planner.domain.preemption import one_of
 from planner.errors import InputError
 from planner.placement.victims.candidates import Question
 from planner.placement.victims.lost_work import cheapest_victims
@@ -34,8 +35,9 @@ def victims_of(
 
     A node on which the preemptor fits as things are has the empty set. `standard` gives one set a node, which is
     inclusion-minimal and knows no topology. `exclude`: keys of pods that are somebody's victims already.
-    Raises InputError for a preemptor without GPUs or larger than every node.
+    Raises InputError for a preemptor without GPUs or larger than every node, and for methods that there are not.
     """
+    method = one_of(VictimMethod, method, "victims_of: method")
     question = Question.of(machines, preemptor, settings, exclude)
     if method is VictimMethod.MASKS:
         return mask_sets(question)
@@ -57,6 +59,7 @@ def best_victims(
     sets, as many pods may lose less than one: then `imp` stops at no size, and does what `naive` does. `standard` knows
     no rule; it looks at all nodes, pods by start. Raises InputError as `victims_of` does.
     """
+    method = one_of(VictimMethod, method, "best_victims: method")
     question = Question.of(machines, preemptor, settings, exclude)
     if method is VictimMethod.STANDARD:
         return standard_victims(question, everywhere=True, by_start=True, rng=None)
@@ -84,8 +87,13 @@ def standard_preemption(
     `random` stops at the first node of a random order that can, `best` looks at all. `tie="key"`: as if all pods had
     started at once, so that rank and key order pods of equal priority. Of `settings`, the protection window counts.
     `rng` draws the order of nodes (without it, `best` keeps their own). Raises InputError as `victims_of` does, and
-    for `random` without `rng`.
+    for `random` without `rng`, other policies and ties.
     """
+    for key, value, known in (("policy", policy, ("random", "best")), ("tie", tie, ("key", "start"))):
+        if value not in known:
+            raise InputError(
+                f"standard_preemption: {key}: must be {' or '.join(known)}; came {value!r}.", hint="Choose one of them."
+            )
     if policy == "random" and rng is None:
         raise InputError(
             "standard_preemption: rng: must be given for the random candidate policy.",

@@ -18,12 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import Cluster, Pod
+from planner.domain.preemption import pod_priority, whole
 from planner.errors import InputError
 from planner.placement.victims.target_masks import GpuLayout
 
 THOUSAND = 1000
 MOST = 1e12
 """Beyond every figure of a pod; thousandths of it, times GPUs, still fit into 64 bits."""
+MOST_GPUS = 16
+"""Of a node: as many as the masks have bits."""
 NOBODY = -1
 NO_PRIORITY = np.iinfo(np.int64).max
 """Priority of a number that no pod has: never the lowest."""
@@ -78,6 +81,11 @@ class Machines:
         kinds = {layout: k for k, layout in enumerate(self.layouts)}
         self.kind: Array = np.array([kinds[layout] for layout in layouts], dtype=np.int32)
         self.width = max((len(layout.indices) for layout in self.layouts), default=0)
+        if self.width > MOST_GPUS:
+            raise InputError(
+                f"machines: gpus: must be at most {MOST_GPUS} a node, came {self.width}.",
+                hint="Victims are looked for inside one node; leave such nodes out.",
+            )
         self.bits = np.uint8 if self.width <= 8 else np.uint16
         count = len(self.names)
         self.known: Array = np.ones(count, dtype=bool)
@@ -130,7 +138,13 @@ class Machines:
         memory_gb: float = 512.0,
         budgets: Sequence[tuple[str, int]] = (),
     ) -> "Machines":
-        """Equal empty nodes node-0, node-1, …: GPUs in equal blocks on NUMA nodes, and those on sockets."""
+        """Equal empty nodes node-0, node-1, …: GPUs in equal blocks on NUMA nodes, and those on sockets.
+
+        Raises InputError for fewer than one socket or NUMA node, and more GPUs than a node can have here.
+        """
+        for key, value, least in (("sockets", sockets, 1), ("numa_nodes", numa_nodes, 1), ("gpus", gpus, 0)):
+            if whole(value, f"machines: {key}") < least:
+                raise InputError(f"machines: {key}: must be at least {least}, came {value}.", hint="Give 2, 8 and 8.")
         layout = GpuLayout.even(sockets, numa_nodes, gpus)
         names = [f"node-{k}" for k in range(nodes)]
         return cls(
@@ -163,9 +177,10 @@ class Machines:
     ) -> int:
         """Put a pod on a node, on GPUs given by their indices, all free; gives its number until it is removed.
 
-        Raises InputError for a key that is taken, GPUs that are not the node's or not free, unknown budgets,
-        and figures that are negative or none.
+        Raises InputError for a node that is not there, a key that is taken, GPUs that are not the node's or not free,
+        unknown budgets, priorities beyond 32 bits, and figures that are negative or none.
         """
+        self._require_node(node, pod_key)
         _require_numbers(pod_key, cpus=cpus, memory_gb=memory_gb, checkpoint_age_s=checkpoint_age_s, age_s=age_s)
         mask = self._mask(node, pod_key, tuple(gpus))
         count = mask.bit_count()
@@ -174,7 +189,7 @@ class Machines:
             node=node,
             mask=mask,
             gpus=count,
-            priority=priority,
+            priority=pod_priority(priority, f"pod {pod_key}"),
             cpus=_whole(cpus),
             memory=_whole(memory_gb),
             lost=_whole(checkpoint_age_s or 0.0) * count,
@@ -187,6 +202,7 @@ class Machines:
 
     def add_record(self, node: int, pod: Pod) -> int:
         """Put a pod of a cluster on a node, as `add` does; one that does not say which GPUs closes it."""
+        self._require_node(node, pod.key)
         self.known[node] &= pod.gpus_known
         self._groups.clear()
         return self.add(
@@ -281,6 +297,13 @@ class Machines:
             found = ((layout, np.flatnonzero(suited & (self.kind == k))) for k, layout in enumerate(self.layouts))
             self._groups[gpu] = tuple((layout, nodes) for layout, nodes in found if len(nodes) and layout.indices)
         return self._groups[gpu]
+
+    def _require_node(self, node: int, pod_key: str) -> None:
+        if not 0 <= whole(node, f"pod {pod_key}: node") < len(self.names):
+            raise InputError(
+                f"pod {pod_key}: node: must be the number of one of the {len(self.names)} nodes, from 0, came {node}.",
+                hint="Nodes are numbered as they were given.",
+            )
 
     def _mask(self, node: int, pod_key: str, gpus: tuple[int, ...]) -> int:
         indices = self.layout_of(node).indices
