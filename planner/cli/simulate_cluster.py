@@ -105,7 +105,7 @@ def command(
         done = results.collected(study, run_study(study, processes=processes or _cores(study), listen=listen))
     if out is not None:
         rendered = results.rendered(study, done, against, name=pods.stem, figures=figures)
-        files.write_folder(out, rendered, force=force)
+        files.write_folder(out, rendered, force=force, kinds=results.file_names(study))
     if json:
         screen.show_json(results.document(study, done.runs, against))
     else:

@@ -93,7 +93,7 @@ def command(
     with _progress("sizes timed", len(study.sizes) if latency else 0, quiet=quiet) as listen:
         times = list(latencies(study, listen=listen))
     if out is not None:
-        files.write_folder(out, _rendered(study, hits, times, figures=figures), force=force)
+        files.write_folder(out, _rendered(study, hits, times, figures=figures), force=force, kinds=_names())
     if json:
         screen.show_json(_document(study, hits, times))
     else:
@@ -131,6 +131,7 @@ def _seeds(seed: int | None, seeds: str | None) -> tuple[int, ...]:
 
 
 def _names() -> list[str]:
+    """What a result may hold, figures as their folder."""
     from planner.files.preemption_tables import HIT_RATES_FILE, LATENCY_FILE
 
     return [HIT_RATES_FILE, LATENCY_FILE, SUMMARY_FILE, f"{FIGURES_FOLDER}/latency.png"]

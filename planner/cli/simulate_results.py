@@ -40,7 +40,7 @@ def collected(study: "PolicyStudy", found: "Iterable[SeedRun]") -> Results:
 
 
 def file_names(study: "PolicyStudy") -> list[str]:
-    """What `rendered` will write, figures as their folder."""
+    """What `rendered` may write, figures as their folder."""
     from planner.files.online_tables import METRICS_FILE, decisions_file
 
     decisions = [decisions_file(mix.name, seed) for mix in study.policies for seed in study.seeds if study.decisions]

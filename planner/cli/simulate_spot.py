@@ -156,13 +156,15 @@ def command(
         least_done_percent=least_done_percent,
     )
     if out is not None:  # told before the work, not after it
-        files.claim_folder(out, results.file_names(curve=bool(loads), figures=figures), force=force)
+        files.claim_folder(out, results.file_names(), force=force)
     with runs_progress("spot", _line, quiet=quiet) as listen:
         runs = list(run_spot_study(found, processes=processes or _cores(found), listen=listen))
     done = results.SpotResults.of(found, runs, against, load, loads, limits)
     if out is not None:
         name = jobs.stem if jobs else nodes.stem if nodes else ""
-        files.write_folder(out, results.rendered(done, name=name, figures=figures), force=force)
+        files.write_folder(
+            out, results.rendered(done, name=name, figures=figures), force=force, kinds=results.file_names()
+        )
     if json:
         screen.show_json(results.document(done))
     else:

@@ -51,12 +51,11 @@ class SpotResults:
         )
 
 
-def file_names(*, curve: bool, figures: bool) -> list[str]:
-    """What `rendered` will write, figures as their folder."""
+def file_names() -> list[str]:
+    """What `rendered` may write, figures as their folder."""
     from planner.files.spot_tables import CURVE_FILE, SERIES_FILE, SPOT_FILE
 
-    drawn = [f"{FIGURES_FOLDER}/allocation.png"] if figures else []
-    return [SPOT_FILE, SERIES_FILE, SUMMARY_FILE, *([CURVE_FILE] if curve else []), *drawn]
+    return [SPOT_FILE, SERIES_FILE, SUMMARY_FILE, CURVE_FILE, f"{FIGURES_FOLDER}/allocation.png"]
 
 
 def rendered(done: SpotResults, *, name: str, figures: bool) -> dict[str, bytes]:

@@ -55,7 +55,7 @@ def chapter5(
     """The paper's evaluation (chapter 5): its table and figures, beside its own numbers and the exact optimum."""
     from planner import files
     from planner.report.study_pages import file_names, render_study
-    from planner.studies import Request, run
+    from planner.studies import FIGURES, Request, run
 
     request = Request(
         figures=tuple(figure or ()),
@@ -66,13 +66,14 @@ def chapter5(
         mode=mode,
         small=small,
     )
-    files.claim_folder(out, file_names(request.chosen()), force=force)  # told before the work, not after it
+    request.chosen()
+    files.claim_folder(out, file_names(FIGURES), force=force)  # told before the work, not after it
     scenario_of = _scenarios(mode)
     if not quiet:
         _tell_time(request, scenario_of, processes)
     with _progress(quiet=quiet) as listen:
         study = run(request, scenario_of, processes=processes, listen=listen)
-    files.write_folder(out, render_study(study), force=force)
+    files.write_folder(out, render_study(study), force=force, kinds=file_names(FIGURES))
     _show(study, out)
 
 

@@ -52,8 +52,11 @@ def claim_run_folder(folder: Path, *, force: bool = False) -> None:
 
 
 def claim_folder(folder: Path, names: Iterable[str], *, force: bool = False) -> None:
-    """Check that `write_folder` can write files of these names, before the work begins; leaves nothing behind."""
-    kinds = dict.fromkeys(names, b"")
+    """Check that `write_folder` can write files of these names, before the work begins; leaves nothing behind.
+
+    `names`: all that such a result may hold, `write_folder`'s `kinds` among them.
+    """
+    kinds = list(names)
     with errors_told(folder):
         place = place_of(folder)
         nearest = next(path for path in place.parents if path.exists())
@@ -79,9 +82,13 @@ def write_run(folder: Path, files: Mapping[str, bytes], *, force: bool = False, 
     _write(folder, files, refuse, durable=searched)
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> None:
-    """Write any other folder whole; `force` replaces one that holds nothing but files of the same kinds."""
-    _write(folder, files, lambda place: _refuse(folder, place, _other_kinds(place, files), force=force))
+def write_folder(folder: Path, files: Mapping[str, bytes], *, force: bool = False, kinds: Iterable[str] = ()) -> None:
+    """Write any other folder whole; `force` replaces one that holds nothing but files of the same kinds.
+
+    `kinds`: names of files that an earlier result of this sort may hold and this one need not, such as figures.
+    """
+    known = [*files, *kinds]
+    _write(folder, files, lambda place: _refuse(folder, place, _other_kinds(place, known), force=force))
 
 
 def _write(folder: Path, files: Mapping[str, bytes], refuse: Callable[[Path], None], *, durable: bool = False) -> None:
@@ -225,9 +232,9 @@ def _strangers_to_a_search(search: Path) -> list[str]:
     return [f"{SEARCH_FOLDER}/{name}" for name in strange]
 
 
-def _other_kinds(place: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Entries unlike those of `files`: files of another suffix, folders of another name."""
-    paths = [PurePosixPath(name) for name in files]
+def _other_kinds(place: Path, names: Iterable[str]) -> list[str]:
+    """Entries unlike those of these names: files of another suffix, folders of another name."""
+    paths = [PurePosixPath(name) for name in names]
     suffixes = {path.suffix for path in paths if len(path.parts) == 1}
     folders = {path.parts[0] for path in paths if len(path.parts) > 1}
     return sorted(

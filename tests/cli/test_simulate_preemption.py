@@ -98,6 +98,14 @@ def test_nothing_is_overwritten_unasked(planner: Command) -> None:
     assert Path("p/hit_rates.csv").read_bytes() != before
 
 
+def test_a_result_with_figures_and_times_gives_way_to_one_without(planner: Command) -> None:
+    assert planner(*SMALL, "--repetitions", 1, "--out", "p").status == EXIT_DONE
+    assert Path("p/figures").is_dir()
+    answer = planner(*UNTIMED, "--out", "p", "--force")
+    assert answer.status == EXIT_DONE, answer.err
+    assert sorted(path.name for path in Path("p").iterdir()) == ["hit_rates.csv", "summary.md"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

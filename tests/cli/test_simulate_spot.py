@@ -74,6 +74,8 @@ def test_the_same_seeds_give_the_same_bytes_and_nothing_is_replaced_unasked(plan
     assert run_of(planner, "--no-figures", "--force") == first
     assert run_of(planner, "--no-figures", "--no-check", "--force") == first
     assert run_of(planner, "--no-figures", "--seeds", "3-4", "--force") != first
+    assert "figures/allocation.png" in run_of(planner, "--force", "--curve", "0.1")
+    assert run_of(planner, "--no-figures", "--force") == first
 
 
 def test_json_holds_means_changes_and_answers(planner: Command) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
-from planner.files import claim_run_folder, write_folder, write_run
+from planner.files import claim_folder, claim_run_folder, write_folder, write_run
 from planner.files.folders import RUN_ENTRIES
 
 RUN = {"plan.json": b"{}", "summary.md": b"new", "figures/a.png": b"png"}
@@ -138,6 +138,19 @@ def test_permissions_are_ordinary(tmp_path: Path) -> None:
         os.umask(before)
     assert (tmp_path / "one").stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "one" / "plan.json").stat().st_mode & 0o777 == 0o644
+
+
+def test_what_a_result_may_hold_is_replaced_by_one_that_does_not_hold_it(tmp_path: Path) -> None:
+    full, bare = {"summary.md": b"s", "figures/x.png": b"x"}, {"summary.md": b"t"}
+    write_folder(tmp_path / "one", full)
+    with pytest.raises(InputError, match="holds figures"):
+        write_folder(tmp_path / "one", bare, force=True)
+    claim_folder(tmp_path / "one", full, force=True)
+    write_folder(tmp_path / "one", bare, force=True, kinds=full)
+    assert _tree(tmp_path / "one") == bare
+    (tmp_path / "one" / "own").mkdir()
+    with pytest.raises(InputError, match="holds own"):
+        write_folder(tmp_path / "one", bare, force=True, kinds=full)
 
 
 def test_other_folders_are_replaced_by_their_kind_only(tmp_path: Path) -> None:
