@@ -175,10 +175,13 @@ def command(
 
 def _tell_late(study: "SpotStudy") -> None:
     """Jobs that come when the days are over: nothing else would say that they are not simulated."""
+    from planner.report.quantities import measured
+
     late = sum(job.submit_s > 86_400 * study.days for job in study.jobs or ())
     if late:
         total = len(study.jobs or ())
-        screen.show_warning(f"{late:,} of {total:,} jobs come after the {study.days:g} days and are left out (--days).")
+        span = measured(study.days, "day")
+        screen.show_warning(f"{late:,} of {total:,} jobs come after the {span} and are left out (--days).")
 
 
 def _default_limit(evictions: float | None, lost: float | None, slowdown: float | None) -> float | None:

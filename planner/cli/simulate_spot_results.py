@@ -135,14 +135,14 @@ def _point(point: "CurvePoint") -> dict[str, object]:
 def show(done: SpotResults) -> None:
     """A table of means, a column a policy; changes against the baseline; what is carried."""
     from planner.domain.spot_means import mean_of
-    from planner.report.quantities import counted, significant
-    from planner.report.spot import ROWS, answer_words, by_policies, change_words, with_half
+    from planner.report.quantities import counted
+    from planner.report.spot import ROWS, answer_words, by_policies, change_words, figure_words
 
     found = by_policies(done.compared)
     others = [policy for policy in found if policy != done.baseline]
     rows = []
     for name, words in ROWS:
-        cells = [with_half(mean_of(runs, name), lambda value: significant(value, 4)) for runs in found.values()]
+        cells = [figure_words(mean_of(runs, name), name, digits=4) for runs in found.values()]
         rows.append((words, *cells, *(change_words(found[policy], found[done.baseline], name) for policy in others)))
     columns = ("", *found, *(f"{policy} against {done.baseline}" for policy in others))
     screen.show_table(f"Spot capacity; mean of {counted(len(done.study.seeds), 'seed')}", columns, rows)

@@ -41,6 +41,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def measured(amount: float, noun: str) -> str:
+    """`1 day`, `2.5 days`."""
+    return f"{amount:g} {noun}" if amount == 1 else f"{amount:g} {noun}s"
+
+
 def percent(share: float) -> str:
     """A share of 1 in whole percent; what would round to nothing or to everything is told as such."""
     if 0 < share < 0.005:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from planner.domain.spot_capacity import DONE, CurvePoint, SpotCapacity, SpotLimits
 from planner.domain.spot_means import Interval, SpotSeedRun, change_of, difference_of, mean_of
 from planner.report.markdown import bullets, escaped, table
-from planner.report.quantities import NONE, counted, significant, whole
+from planner.report.quantities import NONE, counted, measured, significant, whole
 
 ROWS = (
     ("all_percent", "Allocated, guaranteed and spot, % of nodes"),
@@ -37,6 +37,12 @@ ROWS = (
 
 ABSOLUTE = frozenset({"hp_wait_mean_s", "hp_wait_max_s", "resume_mean_s", "eviction_mean_s"})
 """Figures that differ by so much, not by so many percent: near 0, percents say nothing; so do percents of percents."""
+
+COUNTS = frozenset({"spot_done", "evictions"})
+"""Figures that are whole numbers in every run."""
+
+NOISE = 1e-9
+"""Half of an interval that is so small beside its mean comes of rounding: the seeds' values are the same."""
 
 LIMIT_WORDS = {
     "evictions_per_job": "evictions a spot job",
@@ -92,8 +98,8 @@ def _setting(page: SpotPage, by_policy: Mapping[str, Sequence[SpotSeedRun]]) -> 
     asked = "given jobs" if load is None else f"spot jobs that ask for {100 * load:g} % of the GPUs"
     intervals = "; ± halves of 95 % confidence intervals (Student's t)" if len(first) > 1 else ""
     return (
-        f"{counted(page.nodes, 'node')}, {counted(first[0].run.gpus, 'GPU')}, {asked}; {page.days:g} days, the first "
-        f"{page.warm_up_days:g} not counted; means over {counted(len(first), 'seed')}{intervals}."
+        f"{counted(page.nodes, 'node')}, {counted(first[0].run.gpus, 'GPU')}, {asked}; {measured(page.days, 'day')}, "
+        f"the first {page.warm_up_days:g} not counted; means over {counted(len(first), 'seed')}{intervals}."
     )
 
 
@@ -115,7 +121,21 @@ def with_half(found: Interval | None, shown: Callable[[float], str]) -> str:
     """A mean with half of its interval, as `12.3 ± 0.4`."""
     if found is None:
         return NONE
-    return shown(found.mean) if found.half is None else f"{shown(found.mean)} ± {shown(found.half)}"
+    if found.half is None:
+        return shown(found.mean)
+    half = 0.0 if found.half <= NOISE * abs(found.mean) else found.half
+    return f"{shown(found.mean)} ± {shown(half)}"
+
+
+def figure_words(found: Interval | None, name: str, digits: int = 3) -> str:
+    """A figure of the page with half of its interval, to so many digits; counts that are whole without a point."""
+
+    def shown(value: float) -> str:
+        if abs(value) >= 1000 or (name in COUNTS and value == round(value)):
+            return whole(value)
+        return significant(value, digits)
+
+    return with_half(found, shown)
 
 
 def signed(found: Interval, digits: int = 1) -> str:
@@ -133,14 +153,15 @@ def _comparison(by_policy: Mapping[str, Sequence[SpotSeedRun]], baseline: str) -
     header = ["", *map(escaped, by_policy), *(f"{escaped(policy)} against {escaped(baseline)}" for policy in others)]
     rows = []
     for name, words in ROWS:
-        cells = [with_half(mean_of(runs, name), _number) for runs in by_policy.values()]
+        cells = [figure_words(mean_of(runs, name), name) for runs in by_policy.values()]
         changes = [change_words(by_policy[policy], by_policy[baseline], name) for policy in others]
         if any(cell != NONE for cell in cells):
             rows.append([words, *cells, *changes])
+    words = "\n\nCompletion of spot jobs is that of each policy's own finished jobs."
     return table(header, rows, "l" + "r" * (len(header) - 1)) + (
-        "\n\nDifferences are those of single seeds, on the same jobs: percent, points of percents, or seconds."
+        f"{words} Differences are those of single seeds, on the same jobs: percent, points of percents, or seconds."
         if others
-        else ""
+        else words
     )
 
 

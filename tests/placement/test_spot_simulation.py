@@ -48,6 +48,17 @@ def test_jobs_that_are_due_and_not_done_count() -> None:
     assert found.spot_slowdown == pytest.approx((1 + 2 + 500 / 400) / 3)
 
 
+def test_what_is_left_of_the_time_is_a_sample_of_its_own() -> None:
+    """500 s in stretches of 200 s, or in one of which they are a part: GPU-seconds add up to those held."""
+    jobs = [spot("a", 0, 4, 100), spot("b", 350, 2, 1000)]
+    for sample_s, ends in ((200, [200, 400, 500]), (3600, [500]), (250, [250, 500])):
+        run = simulated([machine()], jobs, 500, sample_s=sample_s)[0]
+        assert [sample.time_s for sample in run.series] == pytest.approx(ends)
+        lasts = np.diff([0, *ends])
+        held = sum(sample.spot_gpus * lasted for sample, lasted in zip(run.series, lasts, strict=True))
+        assert held == pytest.approx(400 + 300)
+
+
 def test_evictions_are_those_a_job_that_started() -> None:
     """The guaranteed job evicts a at 50 s and holds the node: b and c never start, and are never evicted either."""
     jobs = [spot("a", 0, 4, 100), hp("h", 50, 4, 1000), spot("b", 60, 4, 100), spot("c", 70, 4, 100)]

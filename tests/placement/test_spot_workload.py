@@ -1,5 +1,6 @@
 """The law of eviction times, drawn jobs, Student's t, and what the curve answers."""
 
+import time
 from dataclasses import replace
 from statistics import fmean, stdev
 
@@ -205,6 +206,25 @@ def test_the_largest_load_that_keeps_to_the_limits() -> None:
     assert none.carried is None
     assert none.broken.spot_load == 0.1
     assert capacity_of(points, "spotgpu", SpotLimits()).carried.spot_load == 0.4
+
+
+def test_too_much_is_told_before_it_is_drawn() -> None:
+    """100 000 machines for 3 000 days: millions of windows and billions of jobs, none of which is made."""
+    many = [machine(f"n{k}", gpus=8, cpus=192) for k in range(20_000)]
+    start_s = time.process_time()
+    with pytest.raises(InputError, match="must be at most 5,000,000 jobs; these nodes, loads, hours and days would"):
+        draw_jobs(many, SpotWorkload(), 3000, 1)
+    with pytest.raises(InputError, match="must be at most 5,000,000 standby windows"):
+        draw_jobs(many, SpotWorkload(diurnal_load=0.0, spot_load=1e-3, spot_hours=1e4), 3000, 1)
+    assert time.process_time() - start_s < 2  # drawing the first of them takes a minute
+
+
+def test_as_many_jobs_come_as_were_to_be_expected() -> None:
+    """The bound's estimate, against what is drawn: an upper bound, and less than twice as much."""
+    jobs = draw_jobs(NODES, SpotWorkload(), 30, 1)
+    pods = 480 / sum(size * weight for size, weight in SpotWorkload().sizes)
+    expected = pods * (0.55 + (0.14 * 1.8 / 1.1 + 0.25 / 5) * 30 * 24 / 1.05)
+    assert len(jobs) < expected < 2 * len(jobs)
 
 
 @pytest.mark.parametrize("limits", [SpotLimits(), SpotLimits(most_evictions_per_job=0.5), SpotLimits(most_slowdown=3)])

@@ -93,6 +93,16 @@ def test_the_answer_in_words() -> None:
     assert "| spotgpu | 20 | 20 | 20 |" in text
 
 
+def test_rounding_is_no_interval_and_counts_have_no_point() -> None:
+    same = [run("spotgpu", seed, spot_slowdown=1 + seed * 2e-16, spot_done=7 + seed, evictions=3) for seed in (1, 2, 3)]
+    text = spot_page(SpotPage(runs=same, baseline="spotgpu", nodes=1, days=1.0, warm_up_days=0.0))
+    assert "| Completion over work, due jobs | 1.00 ± 0 |" in text
+    assert "| Evictions | 3 ± 0 |" in text
+    assert "| Spot jobs done | 9 ± 2.48 |" in text
+    assert "; 1 day, the first 0 not counted" in text
+    assert "each policy's own finished jobs" in text
+
+
 def test_a_backlog_in_words() -> None:
     points = curve_of([run("spotgpu", 1, 0.1, **KNOWN), run("spotgpu", 1, 0.2, **KNOWN | {"due_done_percent": 7})], 1.0)
     assert answer_words(capacity_of(points, "spotgpu", LIMITS), LIMITS).endswith(

@@ -75,6 +75,13 @@ class Meters:
             self._sample()
         self._pass(to_s)
 
+    def finish(self) -> None:
+        """The last stretch, where it is shorter than the others: a sample of its own."""
+        lasted_s = self.now_s - (self._edge.next_s - self._edge.every_s)
+        if lasted_s > 1e-6 * self._edge.every_s:
+            self._edge.every_s, self._edge.next_s = lasted_s, self.now_s
+            self._sample()
+
     def _pass(self, to_s: float) -> None:
         if self._at_warm is None and to_s >= self._warm_s:
             self._add(self._warm_s - self.now_s)

@@ -84,6 +84,7 @@ class SpotSimulation:
             if progress is not None and rounds % 512 == 0:
                 progress(time_s)
         self.meters.advance(end_s)
+        self.meters.finish()
         self.now_s = end_s
         for guest in self.guests:
             if isinstance(guest, SpotGuest) and guest.runs:

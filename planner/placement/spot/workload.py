@@ -27,6 +27,7 @@ from planner.errors import InputError
 S_PER_H, S_PER_DAY = 3600.0, 86_400.0
 LENDS_AT_H, LENDS_FOR_H, LENDS_SPREAD_H = 22.0, 10.0, 2.0
 MOST_JOBS = 5_000_000
+MOST_WINDOWS = 5_000_000
 MOST_DAYS = 36_500
 LAYER = 0.05
 
@@ -52,13 +53,15 @@ def draw_jobs(
 ) -> tuple[SpotJob, ...]:
     """Jobs of so many days, by submission. `spot_load` instead of the workload's; guaranteed jobs do not depend on it.
 
-    InputError: loads, shares or hours out of range, sizes that no node has.
+    InputError: loads, shares or hours out of range, sizes that no node has, more jobs than `MOST_JOBS` or more standby
+    windows than `MOST_WINDOWS` to be expected.
     """
     _require_workload(workload, days, spot_load)
     classes = _classes(nodes, workload)
     end_s = days * S_PER_DAY
-    jobs = _Draw(workload, classes, end_s, np.random.default_rng([seed, 0])).guaranteed()
     load = workload.spot_load if spot_load is None else spot_load
+    _require_few(workload, classes, end_s, load)
+    jobs = _Draw(workload, classes, end_s, np.random.default_rng([seed, 0])).guaranteed()
     for layer in range(ceil(round(load / LAYER, 9))):
         draw = _Draw(workload, classes, end_s, np.random.default_rng([seed, 1, layer]), prefix=f"spot-{layer}")
         jobs.extend(draw.spot(min(1.0, load / LAYER - layer)))
@@ -90,6 +93,30 @@ def _classes(nodes: Sequence[SpotNode], workload: SpotWorkload) -> list[NodeClas
     return found
 
 
+def _mean_pods(workload: SpotWorkload) -> float:
+    return sum(pods * weight for pods, weight in workload.gangs) / sum(weight for _, weight in workload.gangs)
+
+
+def _require_few(workload: SpotWorkload, classes: Sequence[NodeClass], end_s: float, load: float) -> None:
+    """What is to be expected of jobs and windows, before any is drawn."""
+    pods = sum(one.total / one.mean for one in classes)
+    gangs_s = pods / _mean_pods(workload) * end_s / S_PER_H
+    layers = ceil(round(load / LAYER, 9)) * LAYER
+    come_and_go = workload.diurnal_load * (1 + workload.amplitude) / workload.hp_hours + layers / workload.spot_hours
+    permanent = workload.permanent_load * pods
+    windows = workload.standby_share * permanent * (end_s / S_PER_DAY + 1)
+    for what, expected, most in (
+        ("jobs", permanent + come_and_go * gangs_s, MOST_JOBS),
+        ("standby windows", windows, MOST_WINDOWS),
+    ):
+        if expected > most:
+            raise InputError(
+                f"workload: must be at most {most:,} {what}; these nodes, loads, hours and days would make about "
+                f"{expected:,.0f}.",
+                hint="Give longer jobs, fewer days or fewer nodes.",
+            )
+
+
 class _Draw:
     """Jobs of one class of jobs from one generator."""
 
@@ -104,7 +131,7 @@ class _Draw:
         self.workload, self.classes, self.end_s = workload, classes, end_s
         self.generator, self.prefix = generator, prefix
         self.gpus = sum(one.total for one in classes)
-        self.pods = sum(pods * weight for pods, weight in workload.gangs) / sum(w for _, w in workload.gangs)
+        self.pods = _mean_pods(workload)
         self.count = 0
 
     def guaranteed(self) -> list[SpotJob]:
@@ -176,12 +203,6 @@ class _Draw:
         """Times of a Poisson process, thinned where its rate is not at its highest."""
         rate = load * one.total / (self.pods * one.mean * hours * S_PER_H)
         top = rate * (1 + self.workload.amplitude) if diurnal else rate
-        if top * self.end_s > MOST_JOBS:
-            raise InputError(
-                f"workload: must be at most {MOST_JOBS:,} jobs; these loads and hours would make about "
-                f"{top * self.end_s:,.0f}.",
-                hint="Give longer jobs or fewer days.",
-            )
         times = np.sort(self.generator.uniform(0, self.end_s, self.generator.poisson(top * self.end_s)))
         if not diurnal:
             return [float(t) for t in times]
