@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from planner.errors import InputError
 
 Answer = TypeVar("Answer")
 
@@ -49,8 +52,12 @@ class Workers:
     """
 
     def __init__(self, count: int) -> None:
+        """Of `count` processes, each started when it is first needed. InputError: fewer than one."""
+        if count < 1:
+            raise InputError(f"processes: must be at least 1, came {count}.", hint="Give 1, or the number of cores.")
         self._idle = [_opened() for _ in range(count)]
         self._busy: dict[Future[Any], ProcessPoolExecutor] = {}
+        self._started: set[BaseProcess] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -58,6 +65,10 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Wait for tasks under way; where the block is left by an error or interrupt, nobody wants their answers."""
+        if kind is not None:
+            for process in self._started & set(multiprocessing.active_children()):
+                process.terminate()
         for executor in (*self._idle, *self._busy.values()):
             executor.shutdown(cancel_futures=True)
 
@@ -91,11 +102,13 @@ class Workers:
     def _submit(self, function: Callable[..., Answer], task: tuple[Any, ...]) -> Future[Answer]:
         with deaf_to_interrupts():  # the executor starts its process when it is first asked
             executor = self._idle.pop()
+            before = set(multiprocessing.active_children())
             try:
                 future = executor.submit(function, *task)
             except BrokenProcessPool as error:  # its process died with nothing to do
                 future = Future()
                 future.set_exception(error)
+            self._started |= set(multiprocessing.active_children()) - before
             self._busy[future] = executor
         return future
 

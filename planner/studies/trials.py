@@ -1,9 +1,7 @@
 """One search after another: seeds in, what became of them out."""
 
-import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import replace
 
 from planner.certificate import solve_layout
@@ -47,23 +45,11 @@ def run_trials(
         for scenario in scenarios:
             yield run_trial(scenario, progress)
         return
-    with Workers(processes) as workers, _ended_at_once():
+    with Workers(processes) as workers:
         for found in workers.run(run_trial, [(scenario,) for scenario in scenarios]):
             if isinstance(found, BrokenProcessPool):
                 raise SolverError("study: the process of a trial died twice.", hint="Give it more memory.") from found
             yield found
-
-
-@contextmanager
-def _ended_at_once() -> Iterator[None]:
-    """Who interrupts a study does not wait for the searches under way."""
-    before = set(multiprocessing.active_children())
-    try:
-        yield
-    except BaseException:
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-        raise
 
 
 def optimum_of(scenario: Scenario) -> Optimum | None:

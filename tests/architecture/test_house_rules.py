@@ -22,7 +22,7 @@ EVERYTHING = frozenset({source.part for source in sources()})
 MAY_IMPORT = {
     "units": frozenset(),
     "errors": frozenset(),
-    "processes": frozenset(),
+    "processes": frozenset({"errors"}),
     "domain": frozenset({"domain", "units", "errors"}),
     **{stage: LEAVES | {stage} for stage in STAGES},
     "cost": LEAVES | {"cost", "catalog"},

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from pipeline_scenarios import small
-from worker_tasks import answer, answer_the_second_time
+from worker_tasks import answer, answer_late, answer_the_second_time
 
 from planner import judging
 from planner.domain import Evaluation, IslandClass, Layout, PerformanceTable
+from planner.errors import InputError
 from planner.evaluation import Evaluator
 from planner.processes import Workers
 from planner.workload import divide
@@ -120,3 +121,17 @@ def test_deaths_while_tasks_are_handed_over_stop_nothing(workers: Workers) -> No
     hows = ["kill", "well", "exit", "well", "well", "kill"] * 4
     found = list(workers.run(answer, list(enumerate(hows))))
     assert [isinstance(one, BrokenProcessPool) for one in found] == [how != "well" for how in hows]
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_fewer_than_one_process_is_refused(count: int) -> None:
+    with pytest.raises(InputError, match=f"processes: must be at least 1, came {count}"):
+        Workers(count)
+
+
+def test_an_error_does_not_wait_for_what_others_are_at(tmp_path: Path) -> None:
+    mark, before = tmp_path / "late", set(multiprocessing.active_children())
+    with pytest.raises(ValueError, match="made up"), Workers(2) as workers:
+        list(workers.run(answer_late, [(0, ""), (1, str(mark))]))
+    assert not mark.exists()
+    assert not set(multiprocessing.active_children()) - before

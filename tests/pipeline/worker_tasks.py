@@ -26,3 +26,12 @@ def answer_the_second_time(number: int, mark: str) -> int:
         Path(mark).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return answer(number, "well")
+
+
+def answer_late(number: int, mark: str) -> int:
+    """A long task that leaves a mark at its end; without a mark, an error at once."""
+    if not mark:
+        raise ValueError("made up")
+    time.sleep(20)
+    Path(mark).touch()
+    return number
