@@ -43,7 +43,8 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
 
     The scenario's own objective is not heeded, and the inner problem is that of the whole mix (`max_rate`). A point
     gets a thirtieth of search.time_limit_s and a gap of at least 1 %. Raises InputError for a number of points outside
-    2..200, without any price, or in reference mode beyond 1,024 GPUs of a type; InfeasibleError where nothing serves.
+    2..200, without any price, or in reference mode beyond 1,024 GPUs of a type; InfeasibleError where nothing serves,
+    SolverError where no fleet that does is found in time.
     """
     _require(scenario, points)
     judged = replace(scenario, assignment=replace(scenario.assignment, formulation=Formulation.MAX_RATE))
@@ -100,17 +101,30 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
     """Price of the cheapest fleet found that serves anything (USD/hour).
 
     A small rate drowns in the solver's tolerance on whole numbers, a large one takes more than the least: the cheapest
-    of several is taken, and the largest are asked only where the small ones find nothing.
+    of several is taken, and the largest are asked only where the small ones find nothing. Raises InfeasibleError where
+    nothing serves, SolverError where that is not known in the time given.
     """
     most = relax(offer, RATE, settings).rate
     prices: list[float] = []
+    late = False
     for share in LEAST_SHARES:
         if prices and share > LEAST_SHARES[2]:
             break
         target = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=share * most)
-        answer = _asked(offer, target, settings) if most > 0 else None
+        try:
+            answer = best_layout(offer, target, settings) if most > 0 else None
+        except InfeasibleError:
+            continue
+        except SolverError:
+            late = True
+            continue
         if answer and evaluator.evaluate(answer.layout).throughput_rps > 0:
             prices.append(_price(answer.layout, offer))
+    if late and not prices:
+        raise SolverError(
+            "frontier: no fleet that serves every range was found in the time given, nor that there is none.",
+            hint="Raise search.time_limit_s, of which a point gets a thirtieth.",
+        )
     if not prices:
         raise InfeasibleError(
             "frontier: no islands of the offered GPUs serve every range in both phases.",

@@ -19,7 +19,7 @@ from planner.domain import (
     ObjectiveSettings,
     Scenario,
 )
-from planner.errors import InfeasibleError, InputError
+from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation import Evaluator
 from planner.frontier import frontier, undominated
 from planner.workload import divide
@@ -154,3 +154,14 @@ def test_large_fleets_in_reference_mode_are_refused():
 def test_a_fleet_that_serves_nothing_has_no_frontier():
     with pytest.raises(InfeasibleError):
         frontier(small({"H20": 11}), 2)
+
+
+def test_nothing_found_in_time_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That nothing serves is said only where the solver has ended its search."""
+
+    def late(*_: object) -> None:
+        raise SolverError("found nothing in time", hint="")
+
+    monkeypatch.setattr("planner.frontier.best_layout", late)
+    with pytest.raises(SolverError, match=r"nor that there is none\. Raise search\.time_limit_s"):
+        frontier(priced(), 2)
