@@ -11,6 +11,7 @@ A set that is better than every smaller one within it is a base and an extra of 
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
+from math import comb
 
 from planner.placement.victims.candidates import Question
 from planner.placement.victims.machines import Held
@@ -32,13 +33,13 @@ def completed_sets(question: Question, node: int) -> Sets:
     bases = _bases(question, node)
     tries = 0
     for size in range(max(1, _least_size(question, node, pods, bases)), len(pods) + 1):
+        tries += sum(comb(len(pods) - len(base), size - len(base)) for base in bases if size >= len(base))
+        if tries > MOST_TRIES:
+            return _reprieved(question, node, pods)
         found = set()
         for base in bases:
             rest = [pod for pod in pods if pod not in base]
             for extra in combinations(rest, size - len(base)) if size >= len(base) else ():
-                tries += 1
-                if tries > MOST_TRIES:
-                    return _reprieved(question, node, pods)
                 going = tuple(sorted((*base, *extra)))
                 if going not in found and _allowed(question, node, going):
                     found.add(going)
@@ -50,17 +51,24 @@ def completed_sets(question: Question, node: int) -> Sets:
 def minimal_sets(question: Question, node: int) -> Sets:
     """Of every base within the budgets, the base with every extra of which no pod can be spared, numbers ascending.
 
-    Beyond MOST_TRIES a base has one extra: the pods that lose least, as far as they are needed.
+    A base that takes more than is left of MOST_TRIES has one extra: the pods that lose least, as far as they are
+    needed. Bases that lose least come first; where that is past twice MOST_TRIES, the others are left out.
     """
     pods = sorted(question.candidates(node))
     found: dict[tuple[int, ...], None] = {}
     tries = 0
-    for base in _bases(question, node):
+    for base in sorted(_bases(question, node), key=lambda base: (_lost(question, base), sorted(base))):
+        if found and tries > 2 * MOST_TRIES:
+            break
         if question.within_budgets(base):
             extras, tried = _extras(question, node, base, pods, MOST_TRIES - tries)
             tries += tried
             found.update(dict.fromkeys(tuple(sorted((*base, *extra))) for extra in extras))
-    return tuple(sorted(found))
+    return tuple(sorted(found)) or _reprieved(question, node, pods)
+
+
+def _lost(question: Question, pods: Iterable[int]) -> int:
+    return sum(question.machines.pod(pod).lost for pod in pods)
 
 
 def _extras(
@@ -74,10 +82,11 @@ def _extras(
     tries = 0
     for size in range(max(1, _least_extra(question, node, base, rest)), len(rest) + 1):
         smaller = [set(extra) for extra in found]
+        tried = tries + comb(len(rest), size) * (1 + len(smaller))
+        if tried > most:
+            return _cheapest_extra(question, node, base, rest), tries + len(rest) ** 2
+        tries = tried
         for extra in combinations(rest, size):
-            tries += 1 + len(smaller)
-            if tries > most:
-                return _cheapest_extra(question, node, base, rest), tries
             if any(held <= set(extra) for held in smaller):
                 continue
             if _allowed(question, node, (*base, *extra)):
@@ -104,20 +113,28 @@ def _frees(question: Question, pod: int) -> bool:
 
 
 def _cheapest_extra(question: Question, node: int, base: frozenset[int], rest: Sequence[int]) -> list[tuple[int, ...]]:
+    """One extra: pods that lose least, or where budgets let these free too little, those that free most of what is
+    asked for; of them the dearest that can be spared stay."""
     pod_of = question.machines.pod
-    going = list(base)
-    for pod in sorted(
-        rest, key=lambda pod: (pod_of(pod).lost, pod_of(pod).priority, pod_of(pod).rank, pod_of(pod).key)
-    ):
-        if question.within_budgets([*going, pod]):
-            going.append(pod)
-    if not _allowed(question, node, going):
-        return []
-    for pod in reversed(going[len(base) :]):
-        spared = [other for other in going if other != pod]
-        if _allowed(question, node, spared):
-            going = spared
-    return [tuple(going[len(base) :])]
+
+    def loses(pod: int) -> tuple[int, int, int, str]:
+        held = pod_of(pod)
+        return held.lost, held.priority, held.rank, held.key
+
+    def frees(pod: int) -> tuple[float, tuple[int, int, int, str]]:
+        held = pod_of(pod)
+        shares = ((held.cpus, question.cpus), (held.memory, question.memory))
+        return -sum(freed / asked for freed, asked in shares if asked), loses(pod)
+
+    for order in (sorted(rest, key=loses), sorted(rest, key=frees)):
+        going = _within_budgets(question, order, base)
+        if _allowed(question, node, going):
+            for pod in sorted(going[len(base) :], key=loses, reverse=True):
+                spared = [other for other in going if other != pod]
+                if _allowed(question, node, spared):
+                    going = spared
+            return [tuple(going[len(base) :])]
+    return []
 
 
 def _bases(question: Question, node: int) -> list[frozenset[int]]:
@@ -176,9 +193,9 @@ def _reprieved(question: Question, node: int, pods: Sequence[int]) -> Sets:
     return (tuple(sorted(going)),)
 
 
-def _within_budgets(question: Question, order: Iterable[int]) -> list[int]:
-    """Pods in this order, as far as budgets allow."""
-    going: list[int] = []
+def _within_budgets(question: Question, order: Iterable[int], base: Iterable[int] = ()) -> list[int]:
+    """Pods of a base, then others in this order, as far as budgets allow."""
+    going = list(base)
     for pod in order:
         if question.within_budgets([*going, pod]):
             going.append(pod)

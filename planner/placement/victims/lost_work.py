@@ -68,7 +68,10 @@ def _least(question: Question, node: int, order: Sequence[int]) -> list[int] | N
         return sum(question.machines.pod(pod).lost for pod in going), going
 
     sets = completed_sets(anywhere, node)
-    return [pod for pod in order if pod in min(sets, key=cost)] if sets else None
+    if not sets:
+        return None
+    best = min(sets, key=cost)
+    return [pod for pod in order if pod in best]
 
 
 def cheapest_victims(question: Question, *, prune: bool) -> VictimSet | None:
