@@ -132,14 +132,18 @@ def _let_back_in(
     """For each number of groups a set of which nobody can be spared; dearest pods stay first."""
     found: dict[int, tuple[Held, ...]] = {}
     dearest_first = sorted(held, key=lambda one: (one.price, one.pod.key), reverse=True)
+    without = [free]  # what is free once everybody from the k-th on is gone
+    for one in reversed(dearest_first):
+        without.append(without[-1].plus(one.left))
+    without.reverse()
     for groups in range(idle + 1, reach + 1):
-        going = list(dearest_first)
-        for one in dearest_first:
-            left = free
-            for other in going:
-                left = left if other is one else left.plus(other.left)
-            if left.room(shape, ask) >= groups:
-                going.remove(one)
+        going: list[Held] = []
+        gone: Left | None = None
+        for one, later in zip(dearest_first, without[1:], strict=True):
+            left = later if gone is None else later.plus(gone)
+            if left.room(shape, ask) < groups:
+                going.append(one)
+                gone = one.left if gone is None else gone.plus(one.left)
         found[groups] = tuple(reversed(going))
     return found
 
