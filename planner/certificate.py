@@ -104,12 +104,20 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
     except InfeasibleError:
         if objective.kind is not ObjectiveKind.BUDGET:
             raise
-        cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=least), settings)
         raise InfeasibleError(
             f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
-            f"rents no fleet that serves the workload; the cheapest costs {cheapest.value:.2f}.",
+            f"rents no fleet that serves the workload; {_cheapest_words(offer, objective, least, settings)}.",
             hint="Raise the budget, or offer cheaper GPUs.",
         ) from None
+
+
+def _cheapest_words(offer: Offer, objective: ObjectiveSettings, least: float, settings: AssignmentSettings) -> str:
+    """What the cheapest fleet costs; that a budget is too small is known without it."""
+    try:
+        cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=least), settings)
+    except SolverError:
+        return "what the cheapest costs was not found in the time given"
+    return f"the cheapest costs {cheapest.value:.2f}"
 
 
 def _single(objective: ObjectiveSettings) -> ObjectiveSettings:

@@ -6,9 +6,20 @@ from typing import Any
 
 import pytest
 
-from planner.assignment import LayoutAnswer
+from planner.assignment import LayoutAnswer, Offer, best_layout
 from planner.certificate import certify, offer_of, solve_layout
-from planner.domain import Bound, CostMode, Layout, ObjectiveKind, Plan, Scenario, SearchMethod, SizeSet
+from planner.domain import (
+    AssignmentSettings,
+    Bound,
+    CostMode,
+    Layout,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Plan,
+    Scenario,
+    SearchMethod,
+    SizeSet,
+)
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation import Evaluator
 from planner.files import scenario_from_document
@@ -219,6 +230,21 @@ def test_a_solver_out_of_time_is_never_called_infeasible(monkeypatch: pytest.Mon
     with pytest.raises(SolverError, match="in the time given") as caught:
         solve_layout(problem, evaluator)
     assert "time_limit_s" in caught.value.hint
+
+
+def test_a_budget_too_small_is_told_though_the_cheapest_fleet_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the programme has proven stands; that the price was not found in time does not make it unknown."""
+    problem = scenario(objective={"kind": "budget", "budget_usd_per_hour": 3}, search={"method": "exact"})
+    evaluator = Evaluator(problem, divide(problem.workload, problem.ranges.width))
+
+    def late(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> LayoutAnswer:
+        if objective.kind is ObjectiveKind.TARGET:
+            raise SolverError("found nothing in time", hint="")
+        return best_layout(offer, objective, settings)
+
+    monkeypatch.setattr("planner.certificate.best_layout", late)
+    with pytest.raises(InfeasibleError, match=r"3 USD/hour rents no fleet .*; what the cheapest costs was not found"):
+        solve_layout(problem, evaluator)
 
 
 def test_what_a_search_misses_is_solved_for() -> None:
