@@ -116,7 +116,7 @@ def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
         raise ExportError(f"Plan {plan.scenario.name}: no island serves a phase, so there is nothing to export.")
     _check_routes(plan)
     slugs = island_slugs(island.id for island in serving)
-    pairs = partners(plan)
+    pairs = partners({one.id: one.phase for one in plan.islands if one.phase is not None}, plan.routing)
     together = clusters(pairs)
     return tuple(
         _serving_island(

@@ -22,7 +22,6 @@ LEADER_ADDRESS, OWN_ADDRESS, RANK = "\0leader_address\0", "\0own_address\0", "\0
 SETTINGS = ("name", "image", "copies", "ranks", "gpus", "devices", "whole_hosts")
 LISTS = ("labels", "annotations", "hosts", "pins")
 _NUMBERS = ("copies", "ranks", "gpus")
-_VARIABLES = ("leader_address", "own_address", "rank")
 _HEAD = ("#!/usr/bin/env bash",)
 _STRICT = "set -euo pipefail"
 # What shlex.quote writes, and our expansions. Nothing else is a word of a list. Character by character: a repeat within

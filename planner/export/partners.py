@@ -5,19 +5,20 @@ together by pairs: one island has one configuration for all its partners.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from planner.domain import Phase, Plan
+from planner.domain import DeployedRoute, Phase, Route
 
 Span = tuple[int, int]  # prompt lengths from the first to before the second (tokens)
 
 
-def partners(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Island -> islands of the other phase that it shares a length with, each in the plan's order."""
-    spans = _spans(plan)
-    found: dict[str, list[str]] = {island.id: [] for island in plan.islands if island.phase is not None}
-    for prefill in (i.id for i in plan.islands if i.phase is Phase.PREFILL):
-        for decode in (i.id for i in plan.islands if i.phase is Phase.DECODE):
+def partners(phases: Mapping[str, Phase], routes: Iterable[Route | DeployedRoute]) -> dict[str, tuple[str, ...]]:
+    """Island -> islands of the other phase that it shares a length with, each in the order of `phases`, which tells
+    what the islands serve."""
+    spans = _spans(routes)
+    found: dict[str, list[str]] = {island: [] for island in phases}
+    for prefill in (island for island, phase in phases.items() if phase is Phase.PREFILL):
+        for decode in (island for island, phase in phases.items() if phase is Phase.DECODE):
             if _meet(spans[prefill], spans[decode]):
                 found[prefill].append(decode)
                 found[decode].append(prefill)
@@ -39,11 +40,11 @@ def clusters(pairs: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _spans(plan: Plan) -> defaultdict[str, list[Span]]:
+def _spans(routes: Iterable[Route | DeployedRoute]) -> defaultdict[str, list[Span]]:
     """Island -> the lengths that it takes, as rising spans with gaps between."""
     found: defaultdict[str, list[Span]] = defaultdict(list)
-    routes = (route for route in plan.routing if route.share > 0)
-    for route in sorted(routes, key=lambda route: route.range_start):
+    taken = (route for route in routes if route.share > 0)
+    for route in sorted(taken, key=lambda route: route.range_start):
         own = found[route.island]
         if own and own[-1][1] >= route.range_start:
             own[-1] = (own[-1][0], max(own[-1][1], route.range_end))

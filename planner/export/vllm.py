@@ -28,7 +28,14 @@ from planner.export.islands import ServingIsland, nests
 from planner.export.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
-from planner.export.vllm_groups import GROUP_FLAGS, HEADLESS, START_RANK_SCRIPT, check_group, read_program
+from planner.export.vllm_groups import (
+    GROUP_FLAGS,
+    HEADLESS,
+    HYBRID_CACHE,
+    START_RANK_SCRIPT,
+    check_group,
+    read_program,
+)
 
 _HTTP_PORT = 8000
 _RPC_PORT = 13345
@@ -143,7 +150,7 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8")]
     if _windowed(island):
-        rows += [("no-disable-hybrid-kv-cache-manager", None)]
+        rows += [(HYBRID_CACHE, None)]
     if backend := vllm_backend(island):
         rows += [("attention-backend", backend)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])

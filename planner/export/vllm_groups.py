@@ -29,6 +29,7 @@ from planner.export.groups import (
 # $1: the pod's index, $2: data-parallel ranks of a pod, then the command. Nothing is written into the script.
 START_RANK_SCRIPT = 'start=$(($1 * $2)); shift 2; exec "$@" --data-parallel-start-rank="$start"'
 HEADLESS = "headless"
+HYBRID_CACHE = "no-disable-hybrid-kv-cache-manager"
 _SERVE = ("vllm", "serve")
 _PROGRAMS = (_SERVE, ("python3", "-m", "vllm.entrypoints.openai.api_server"))
 _SCRIPT_WORDS = 6  # sh -c SCRIPT NAME INDEX RANKS
@@ -47,7 +48,7 @@ GROUP_FLAGS = _OF_NODES | _OF_RANKS | _OTHER_BALANCING | {HEADLESS}
 # what all ranks of an engine have to agree in, of what the planner writes
 _ALIKE = frozenset(
     {"all2all-backend", "enable-dbo", "enable-eplb", "eplb-config", "kv-cache-dtype", "max-num-batched-tokens"}
-    | {"speculative-config"}
+    | {"attention-backend", HYBRID_CACHE, "speculative-config", "trust-remote-code"}
 )
 
 

@@ -175,7 +175,7 @@ def test_partners_are_who_shares_a_length_told_one_by_one(drawn: Drawn) -> None:
         one.id: {n for row in rows if row.island == one.id for n in range(row.range_start, row.range_end)}
         for one in islands
     }
-    pairs = partners(plan_of(islands, gpus=(gpu("H20"),), routing=tuple(rows)))
+    pairs = partners({one.id: one.phase for one in islands if one.phase is not None}, rows)
     for one in islands:
         expected = [o.id for o in islands if o.phase is not one.phase and lengths[o.id] & lengths[one.id]]
         assert list(pairs[one.id]) == expected

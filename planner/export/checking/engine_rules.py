@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from planner.export.vllm_groups import HYBRID_CACHE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRules:
@@ -16,19 +18,23 @@ class EngineRules:
 
     `model`: flags that name the weights; `positional`: words behind which the weights stand without a flag.
     `memory`: the share of a GPU's memory that the engine takes. `planned`: the plan's rates rest on these, so that they
-    are what the planner writes, or left out where it leaves them out. `at_least`: budgets that the plan's steps need.
-    `alike`: what both sides of a KV transfer agree on. `switches`: flags without a value. `choices`: values that the
-    engine knows. `refused`: flags that take a limit out of sight, with the reason. `local_by_default`: without `--host`
-    nobody but the pod itself reaches the engine. `addresses`: variables that hold the pod's own address while `nixl`
-    carries the KV cache.
+    are what the planner writes, or left out where it leaves them out. `needed`: without these an engine does not start,
+    or its KV cache is refused, so that they are there, with whatever value, where the planner writes them. `at_least`:
+    budgets that the plan's steps need. `alike`: what both sides of a KV transfer agree on, in all of a plan;
+    `exchanged`: what islands agree on that hand caches to each other. `switches`: flags without a value. `choices`:
+    values that the engine knows. `refused`: flags that take a limit out of sight, with the reason. `local_by_default`:
+    without `--host` nobody but the pod itself reaches the engine. `addresses`: variables that hold the pod's own
+    address while `nixl` carries the KV cache.
     """
 
     model: tuple[str, ...]
     positional: tuple[str, ...] = ()
     memory: str
     planned: frozenset[str]
+    needed: frozenset[str]
     at_least: frozenset[str]
     alike: tuple[str, ...]
+    exchanged: tuple[str, ...]
     switches: frozenset[str]
     choices: Mapping[str, frozenset[str]]
     refused: Mapping[str, str]
@@ -40,7 +46,8 @@ class EngineRules:
     @property
     def once(self) -> frozenset[str]:
         """Flags that are read here and must be given once."""
-        return self.planned | self.at_least | self.switches | {self.memory, "host", *self.alike, *self.model}
+        known = self.planned | self.needed | self.at_least | self.switches
+        return known | {self.memory, "host", *self.alike, *self.exchanged, *self.model}
 
 
 _CONFIG = "what a file holds beside the command line cannot be looked at"
@@ -54,9 +61,11 @@ _VLLM = EngineRules(
         {"enable-expert-parallel", "all2all-backend", "enable-eplb", "eplb-config", "enable-dbo", "speculative-config"}
         | {"kv-cache-dtype"}
     ),
+    needed=frozenset({"attention-backend", HYBRID_CACHE, "trust-remote-code"}),
     at_least=frozenset({"max-num-batched-tokens"}),
-    alike=("kv-transfer-config", "kv-cache-dtype"),
-    switches=frozenset({"enable-expert-parallel", "enable-eplb", "enable-dbo", "headless"}),
+    alike=("kv-transfer-config", "kv-cache-dtype", HYBRID_CACHE),
+    exchanged=("attention-backend",),
+    switches=frozenset({"enable-expert-parallel", "enable-eplb", "enable-dbo", "headless", "trust-remote-code"}),
     choices=MappingProxyType(
         {
             "all2all-backend": frozenset(
@@ -80,9 +89,13 @@ _SGLANG = EngineRules(
         | {"ep-num-redundant-experts", "enable-eplb", "enable-two-batch-overlap", "kv-cache-dtype"}
         | {f"speculative-{name}" for name in ("algorithm", "num-steps", "eagle-topk", "num-draft-tokens")}
     ),
+    needed=frozenset({"page-size", "trust-remote-code"}),
     at_least=frozenset({"chunked-prefill-size", "max-prefill-tokens"}),
     alike=("disaggregation-transfer-backend", "kv-cache-dtype"),
-    switches=frozenset({"enable-dp-attention", "enable-dp-lm-head", "enable-eplb", "enable-two-batch-overlap"}),
+    exchanged=("page-size",),
+    switches=frozenset(
+        {"enable-dp-attention", "enable-dp-lm-head", "enable-eplb", "enable-two-batch-overlap", "trust-remote-code"}
+    ),
     choices=MappingProxyType(
         {
             "moe-a2a-backend": frozenset(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from planner.errors import ExportError
-from planner.export.arguments import disguised, flag_pairs, read_count, read_flags
+from planner.export.arguments import disguised, doubled, flag_pairs, read_count, read_flags
 from planner.export.checking.engine_rules import RULES, EngineRules
 from planner.export.checking.expectation import Expectation, Owned
 from planner.export.engines import ENGINES
@@ -73,7 +73,7 @@ class _Line:
     def _disguises(self) -> _Told:
         """Engines take the last of two flags, the negation of a switch, and what a file says."""
         yield from disguised(self.arguments, self.rules.once, ())
-        seen: set[str] = set()
+        yield from doubled(self.arguments, self.rules.once)
         for name, value in flag_pairs(self.arguments):
             if name in self.rules.refused:
                 yield f"--{name} must be left out: {self.rules.refused[name]}", value or "no value"
@@ -82,9 +82,6 @@ class _Line:
                 yield f"--{name} must be left out: it takes --{positive} back", f"--{name}"
             if name in self.rules.switches and value:
                 yield f"--{name} must be given without a value", value
-            if name in self.rules.once and name in seen:
-                yield f"--{name} must be given once", f"{value or 'it'} again"
-            seen.add(name)
 
     def _memory_range(self) -> _Told:
         came = self.values.get(self.rules.memory)
@@ -107,6 +104,9 @@ class _Line:
         for flag in sorted(self.rules.planned):
             if not _same_value(planned.get(flag), self.values.get(flag)):
                 yield f"--{flag} must be {_said(planned.get(flag))} as the plan needs", _said(self.values.get(flag))
+        for flag in sorted(self.rules.needed & planned.keys() - self.values.keys()):
+            example = f", such as {planned[flag]}" * bool(planned[flag])
+            yield f"--{flag} must be there as the plan needs{example}", "none"
         for flag in sorted(self.rules.at_least & planned.keys()):
             if read_count(self.values, flag, 0) < int(planned[flag]):
                 yield f"--{flag} must be at least {planned[flag]}, a step of the plan", _said(self.values.get(flag))

@@ -36,7 +36,7 @@ def together_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expec
     yield from head_faults(manifests, owned, expected)
     yield from model_faults(manifests, owned, expected)
     yield from image_faults(owned)
-    yield from transfer_faults(owned)
+    yield from transfer_faults(manifests, owned, expected)
     yield from namespace_faults(manifests, [one.workload for one in owned])
     yield from unused_faults(manifests, owned, expected)
     yield from surge_faults(manifests, owned, expected)

@@ -7,8 +7,10 @@ from typing import Any
 from planner.export.arguments import read_flags
 from planner.export.checking.command_words import is_dynamo, variables
 from planner.export.checking.engine_rules import RULES
-from planner.export.checking.expectation import Owned
-from planner.export.found import Fault, FoundPod, FoundWorkload
+from planner.export.checking.expectation import Expectation, Owned
+from planner.export.checking.routes import told_routes
+from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
+from planner.export.partners import clusters, partners
 from planner.export.pods import ENGINE_LABEL
 
 _POD_ADDRESS = {"fieldRef": {"fieldPath": "status.podIP"}}
@@ -17,18 +19,22 @@ _CONNECTOR = "kv_connector"
 _NIXL = "nixl"
 
 
-def transfer_faults(owned: Sequence[Owned]) -> Iterator[Fault]:
-    """Connector, backend and form of the KV cache are the same in all pods."""
-    first: dict[str, tuple[str, str]] = {}
+def transfer_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
+    """Connector, backend and form of the KV cache are the same in all pods; what engines read caches with is the same
+    in islands that hand them to each other."""
+    first: dict[tuple[str, frozenset[str]], tuple[str, str]] = {}
+    routes = expected.plan.routes if expected.plan else told_routes(manifests)
+    together = clusters(partners({one.island.id: one.island.phase for one in owned}, routes))
     for one in owned:
         rules = RULES.get(one.workload.labels.get(ENGINE_LABEL, ""))
         for pod in (pod for copy in one.workload.copies for pod in copy) if rules else ():
             if pod.arguments is None or rules is None:
                 continue
             values = read_flags(pod.arguments)
-            for flag in rules.alike:
+            for flag in (*rules.alike, *rules.exchanged):
                 came = _carried(values.get(flag, "left out"))
-                wanted, file = first.setdefault(flag, (came, one.workload.manifest.file))
+                sides = together[one.island.id] if flag in rules.exchanged else frozenset()
+                wanted, file = first.setdefault((flag, sides), (came, one.workload.manifest.file))
                 if came != wanted:
                     told = f"--{flag} must be the same on both sides of a KV transfer, {wanted} as in {file}"
                     yield one.workload.manifest.fault(pod.arguments_path, told, came)
@@ -39,7 +45,7 @@ def _carried(value: str) -> str:
     try:
         config = json.loads(value)
     except (ValueError, RecursionError):
-        return value
+        return value or "there"
     return str(config.get(_CONNECTOR, "no connector")) if isinstance(config, dict) else value
 
 
