@@ -76,6 +76,25 @@ def test_what_was_not_looked_at_is_known() -> None:
     assert sorted(one.kind for one in foreign) == ["Namespace", "NetworkPolicy", "PodMonitor"]
 
 
+@pytest.mark.parametrize("file", ["01-h200-0.yaml", "02-h20-0.yaml"])
+def test_a_pod_that_lost_its_priority_is_told_alone(file: str) -> None:
+    """Whichever it is: nobody is told to take the class from the pods that have it."""
+    plan, files = made("placed")
+    edited = files | {file: re.sub(r" *priorityClassName: prod\n", "", files[file], count=1)}
+    faults = find_faults(edited, plan)
+    assert [(fault.expected, fault.got) for fault in faults] == [("must be prod, as in the other pods", "none")]
+    assert faults[0].where.startswith(f"{file}, ")
+
+
+def test_of_one_flag_nothing_is_told_twice() -> None:
+    for mistake in FLAGS:
+        for case in mistake.cases:
+            plan, files = made(case)
+            faults = find_faults(mistake.edit(dict(files)), plan)
+            found = [(one.where, one.expected.split()[0]) for one in faults if "of the workers" not in one.expected]
+            assert len(found) == len(set(found)), f"{mistake.name}, {case}"
+
+
 def test_a_short_island_takes_no_long_range() -> None:
     """Without a plan an island's own longest prompt bounds what the table may send to it."""
     _, files = made("kubernetes")

@@ -63,7 +63,7 @@ def find_faults(
     owned, ownership = owned_workloads(workloads, expected, all_there=not found.faults)
     alone = [*found.faults, *name_faults(found.sound), *_single_faults(owned, workloads, expected), *ownership]
     if not alone:
-        return tuple(_joint_faults(found.sound, owned, workloads, expected))
+        return tuple(dict.fromkeys(_joint_faults(found.sound, owned, workloads, expected)))
     # a target knows why a workload is not there or not the island's, where all objects can be read
     more = () if found.faults else _target_faults(found.sound, expected)
     return tuple(dict.fromkeys((*alone, *more)))  # what two checks tell alike is told once

@@ -10,7 +10,8 @@ from planner.export.targets.script import KIND as SCRIPT
 
 
 def unused_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
-    """Pods without the priority that the placement reckoned with."""
+    """Classes that no pod names, and pods of which none has the priority that the placement reckoned with; where some
+    have it, `scheduling.priority_faults` tells the others."""
     pods = [
         (one.workload.manifest, pod)
         for one in owned
@@ -24,7 +25,7 @@ def unused_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expecte
                 "metadata.name", "must be the priorityClassName of the pods, or left out", manifest.name
             )
     settings = expected.settings
-    if settings is not None and settings.priority_class:
+    if settings is not None and settings.priority_class and named == {""}:
         for manifest, pod in pods:
             if not pod.spec.get("priorityClassName"):
                 told = f"must name a priority class, as the placement's {settings.priority_class}"

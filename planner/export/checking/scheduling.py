@@ -1,6 +1,7 @@
 """What the scheduler is told, against the plan: the priority class of the islands, and the hosts that they are pinned
 to."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,13 +18,21 @@ def priority_faults(
     """Pods of one plan have one priority class, which gives them what the placement reckoned with."""
     pods = [(w.manifest, pod) for w in workloads for pod in w.pods if pod.arguments is not None]
     named = [str(pod.spec.get("priorityClassName", "")) for _, pod in pods]
+    wanted = _common_class(named, expected)
     for (manifest, pod), name in zip(pods, named, strict=True):
-        if name != named[0]:
-            told = f"must be {named[0] or 'left out'}, as in the other pods"
+        if name != wanted:
+            told = f"must be {wanted or 'left out'}, as in the other pods"
             yield manifest.fault(f"{pod.path}.priorityClassName", told, name or "none")
     for manifest in manifests:
         if manifest.kind == PRIORITY_CLASS and manifest.name in named:
             yield from _class_faults(manifest, expected)
+
+
+def _common_class(named: Sequence[str], expected: Expectation) -> str:
+    """What most pods name, the first of equals; not none where some name a class and the placement has one."""
+    placed = expected.settings is not None and expected.settings.priority_class
+    counts = Counter(name for name in named if name or not placed)
+    return max(counts, key=lambda name: counts[name], default="")
 
 
 def _class_faults(manifest: Manifest, expected: Expectation) -> Iterator[Fault]:
