@@ -160,10 +160,9 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
 
     manifests = files.load_manifests(folder)
     plan = deployments.routed_as(_plan(run), manifests) if run else None
-    faults = export.find_faults(manifests, plan, _schemas(schemas))
-    foreign = [
-        f"{one.file}, {one.kind} {one.name}" for one in export.read_manifests(manifests, _schemas(schemas)).foreign
-    ]
+    given = _schemas(schemas)
+    faults = export.find_faults(manifests, plan, given)
+    foreign = [f"{one.file}, {one.kind} {one.name}" for one in export.read_manifests(manifests, given).foreign]
     if as_json:
         screen.show_json(
             {"files": list(manifests), "faults": [str(fault) for fault in faults], "not_looked_at": foreign}

@@ -68,6 +68,12 @@ def vllm_notes(island: ServingIsland) -> tuple[str, ...]:
     if not spans_generations(island):
         return ()
     between, backend = f"KV caches go between {_names(island)}", vllm_backend(island)
+    if unknown := [g.name for g in island.exchange_gpus if g.vendor.upper() == "NVIDIA" and not g.compute_capability]:
+        return (
+            f"WARNING: {between}: vLLM may choose different attention backends, and its NixlConnector refuses caches "
+            f"of another backend (pull request 29503). Give compute_capability in the spec of {', '.join(unknown)}, so "
+            "that one is chosen that suits all.",
+        )
     if not backend:
         remedy = "plan with kv_bytes 2" if island.model.kv_bytes == 1 else "keep GPU types to ranges of their own"
         return (

@@ -133,6 +133,15 @@ def test_generations_that_exchange_caches_share_a_backend_or_the_reader_is_warne
     assert pages == ({None} if backend is None else {"64"})
 
 
+def test_a_spec_that_does_not_tell_its_generation_is_asked_for_it() -> None:
+    """Whether the backends differ is not known then, and no other cache format would help."""
+    plan = pair("H200", "Mine", gpus=(gpu("H200"), gpu("Mine", compute_capability=0.0)))
+    for flags, _, comments in containers(plan, "vllm"):
+        assert "attention-backend" not in flags
+        assert "Give compute_capability in the spec of Mine" in comments
+        assert "kv_bytes" not in comments
+
+
 def test_only_what_hangs_together_by_shared_lengths_shares_a_backend() -> None:
     """A100s take short prompts among themselves, Hopper the long ones: nobody exchanges anything."""
     islands = tuple(
