@@ -6,9 +6,9 @@ an edit is. The tables are in `rendezvous_mistakes`, `program_mistakes`, `port_m
 from dataclasses import dataclass
 
 from contract_plans import placed_plan, single_node_plan
+from dynamo_plans import two_pool_plan
 from export_plans import example_plan, island, plan_of
 from seeded_mistakes import Case
-from test_dynamo import two_pool_plan
 
 from planner.domain import ParallelConfig, Phase, Plan
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from contract_plans import placed_plan, single_node_plan, two_range_plan
+from dynamo_plans import two_pool_plan
 from export_plans import example_plan
-from test_dynamo import two_pool_plan
 
 from planner.domain import Plan
 from planner.export import ExportOptions, render

@@ -1,67 +1,26 @@
 """The `dynamo` target: upstream's CRD, the operator's own rules, and the GlobalRouter's configuration read back by the
 rule of its README."""
 
-import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
 from contract_plans import single_node_plan, wide_fleet_plan
 from crd_schema import SHARED
+from dynamo_plans import FIRST, LONG, SHORT, graphs, objects, router_config, two_pool_plan, words
 from export_plans import DECODE, SMALL_DECODE, example_plan, gpu, island, plan_of, route
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.domain import ParallelConfig, Phase, Plan, PoolGrid, RouterGrid
 from planner.errors import ExportError, InconsistentPlanError, InputError
-from planner.export import ExportOptions, find_faults, read_crds, render
+from planner.export import ExportOptions, read_crds, render
 from planner.export.checking import read_manifests
 from planner.export.targets.dynamo_engines import started
 
 DGD_CRD = SHARED / "crds" / "dgd_v1beta1_derived.yaml"
 KUBERNETES = kubernetes_validate.latest_version()
-CONFIG = "global-router.json"
-FRONT, FIRST, DECODES = "00-frontend.yaml", "01-prefill-0.yaml", "03-decode-0.yaml"
-SHORT = island("H200-0", "H200", Phase.PREFILL, ParallelConfig(tp=4, dp=4, replicas=2), batch_size=2)
-LONG = island("H200-1", "H200", Phase.PREFILL, ParallelConfig(tp=8, dp=1), batch_size=2)
-
-
-def two_pool_plan(**changes: Any) -> Plan:
-    """Prompts below 2048 tokens go to one prefill island, longer ones to another; two islands share all decodes."""
-    rows = [route(SHORT.id, Phase.PREFILL, 0, 1.0), route(LONG.id, Phase.PREFILL, 2048, 1.0)]
-    for start in (0, 2048):
-        rows += [route(DECODE.id, Phase.DECODE, start, 0.75), route(SMALL_DECODE.id, Phase.DECODE, start, 0.25)]
-    return plan_of((SHORT, LONG, DECODE, SMALL_DECODE), **{"routing": tuple(rows), **changes})
-
-
-def objects(files: dict[str, str], kind: str) -> list[dict[str, Any]]:
-    """Every object of one kind, in the files' order."""
-    return [d for text in files.values() for d in yaml.safe_load_all(text) if d["kind"] == kind]
-
-
-def graphs(files: dict[str, str]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Graph name -> component name -> component."""
-    return {
-        g["metadata"]["name"]: {c["name"]: c for c in g["spec"]["components"]}
-        for g in objects(files, "DynamoGraphDeployment")
-    }
-
-
-def router_config(files: dict[str, str]) -> dict[str, Any]:
-    """The GlobalRouter's configuration."""
-    maps = [m["data"][CONFIG] for m in objects(files, "ConfigMap") if CONFIG in m["data"]]
-    assert len(maps) == 1
-    config: dict[str, Any] = json.loads(maps[0])
-    return config
-
-
-def words(component: dict[str, Any]) -> list[str]:
-    """The arguments of a component's container."""
-    found: list[str] = component["podTemplate"]["spec"]["containers"][0]["args"]
-    return found
 
 
 def chosen_pool(config: dict[str, Any], phase: Phase, tokens: int) -> int:
@@ -308,133 +267,6 @@ def test_long_names_keep_to_the_operators_budget() -> None:
         for name, component in components.items():
             nodes = component.get("multinode", {}).get("nodeCount", 1)
             assert len(graph) + len(name) + (len(name) + 4 if nodes > 1 else 0) <= 45
-
-
-GRAPH = r"DynamoGraphDeployment mixed-fleet-"
-MAP = rf"{FRONT}, ConfigMap mixed-fleet-ctrl-routes, data\[global-router.json\] "
-STRATEGY = "prefill_pool_selection_strategy"
-
-
-def replaced(file: str, old: str, new: str) -> Callable[[dict[str, str]], None]:
-    """A mistake: `old` becomes `new` once in one file."""
-
-    def damage(files: dict[str, str]) -> None:
-        assert old in files[file]
-        files[file] = files[file].replace(old, new, 1)
-
-    return damage
-
-
-@pytest.mark.parametrize(
-    ("damage", "told"),
-    [
-        (replaced(FRONT, "[[0], [1]]", "[[1], [0]]"), rf"{MAP}{STRATEGY}\.prefill_pool_mapping\.0: prompts of 0-2047"),
-        (replaced(FRONT, "[[0], [1]]", "[[0], [2]]"), rf"{MAP}{STRATEGY}\.prefill_pool_mapping\.1: must name a pool"),
-        (replaced(FRONT, "[[0], [1]]", "[[0], [-1]]"), rf"{MAP}{STRATEGY}\.prefill_pool_mapping\.1: must name a pool"),
-        (replaced(FRONT, "[[0], [1]]", "[[0]]"), rf"{MAP}{STRATEGY}\.prefill_pool_mapping: must have 2 rows"),
-        (
-            replaced(FRONT, "[[0], [1]]", "[[0], [1, 1]]"),
-            rf"{MAP}{STRATEGY}\.prefill_pool_mapping\.1: must have 1 entr",
-        ),
-        (
-            replaced(FRONT, '"isl_resolution": 2', '"isl_resolution": 3'),
-            rf"{STRATEGY}\.prefill_pool_mapping: must have 3",
-        ),
-        (
-            replaced(FRONT, '"isl_max": 4096', '"isl_max": 4000'),
-            rf"{MAP}{STRATEGY}\.isl_resolution: cells must not cut",
-        ),
-        (
-            replaced(FRONT, '"isl_max": 4096', '"isl_max": 8192'),
-            rf"{MAP}{STRATEGY}\.isl_resolution: cells must not cut",
-        ),
-        (replaced(FRONT, '"ttft_max": 1000.0', '"ttft_max": 0.0'), rf"{MAP}{STRATEGY}\.ttft_max: must be above"),
-        (replaced(FRONT, '"ttft_max"', '"ttft_maximum"'), rf"{MAP}{STRATEGY}: must follow the schema"),
-        (replaced(FRONT, '"disagg"', '"agg"'), rf"{MAP}mode: must follow the schema"),
-        (replaced(FRONT, '"num_decode_pools": 1', '"num_decode_pools": 2'), rf"{MAP}num_decode_pools: must be the 1"),
-        (
-            replaced(FRONT, '"default-mixed-fleet-p1"', '"default-mixed-fleet-p0"'),
-            rf"{MAP}prefill_pool_dynamo_namespaces\.1",
-        ),
-        (replaced(FRONT, '"default-mixed-fleet-d0"', '"mixed-fleet-d0"'), rf"{MAP}decode_pool_dynamo_namespaces\.0"),
-        (replaced(FRONT, '{"mode"', "{mode"), r"data\[global-router.json\]: must be JSON"),
-        (
-            replaced(FRONT, "            name: mixed-fleet-ctrl-routes", "            name: elsewhere"),
-            r"components\.1\.podTemplate\.spec\.volumes: must hold the ConfigMap mixed-fleet-ctrl-routes",
-        ),
-        (lambda files: files.pop(FRONT), "must hold one GlobalRouter and its configuration, got 0 and 0"),
-        (replaced(FRONT, "default-mixed-fleet-ctrl", "default-other"), rf"{GRAPH}ctrl, .*args: --namespace must be"),
-        (
-            replaced(FRONT, "- --model-name\n          - deepseek-ai", "- --model-name\n          - other"),
-            r"args: --model-name must be deepseek-ai",
-        ),
-        (
-            replaced(FIRST, "default-mixed-fleet-p0.prefill", "default-mixed-fleet-p0.backend"),
-            r"--endpoint must be .*prefill",
-        ),
-        (
-            replaced(FIRST, "- default-mixed-fleet-p0\n", "- default-mixed-fleet\n"),
-            r"components\.1\..*args: --namespace must be",
-        ),
-        (
-            replaced(FIRST, "DYN_NAMESPACE_WORKER_SUFFIX", "SUFFIX"),
-            r"components\.1\..*env: must hold DYN_NAMESPACE_WORKER",
-        ),
-        (replaced(FIRST, "dynamo.vllm", "dynamo.mocker"), r"components\.1\..*command: must start an engine"),
-        (
-            replaced(FIRST, "nodeCount: 2", "nodeCount: 1"),
-            r"components\.1\.multinode\.nodeCount: must follow the schema",
-        ),
-        (
-            replaced(FIRST, "nodeCount: 2", "nodeCount: 3"),
-            r"components\.1\.multinode\.nodeCount x limits: must be the 16",
-        ),
-        (replaced(FIRST, "replicas: 2", "replicas: 3"), r"components\.1\.replicas: must be the 2 replicas of H200-0"),
-        (
-            replaced(FIRST, "- --tensor-parallel-size\n          - '4'", "- --tensor-parallel-size=4"),
-            r"args: the parallel degrees",
-        ),
-        (
-            replaced(FIRST, "- --data-parallel-size\n          - '4'", "- --data-parallel-size\n          - '2'"),
-            r"args: the parallel",
-        ),
-        (replaced(FIRST, "type: prefill", "type: decode"), r"components\.1\.type: must be prefill"),
-        (replaced(FIRST, "type: prefill", "type: preffil"), r"components\.1\.type: must follow the schema"),
-        (
-            replaced(FIRST, "- name: main", "- name: engine"),
-            r"components\.0\.podTemplate.*name: must follow the schema",
-        ),
-        (replaced(FIRST, "name: router", "name: H200-0"), r"components\.\d\.name: must be unique in the graph"),
-        (
-            replaced(FIRST, "- name: h200-0\n", f"- name: h200-{'0' * 30}\n"),
-            r"components\.1\.name: must count at most 45",
-        ),
-        (
-            replaced(FIRST, "vllm-runtime:1.3.1", "vllm-runtime:latest"),
-            r"components\.0\..*image: must name a fixed version",
-        ),
-        (
-            replaced(FIRST, "vllm-runtime:1.3.1", "vllm-runtime:release"),
-            r"components\.0\.runtimeVersionOverride: must tell",
-        ),
-        (
-            replaced(DECODES, "sharedMemorySize: 16Gi", "sharedMemorySize: 16GB"),
-            r"sharedMemorySize: must follow the schema",
-        ),
-    ],
-)
-def test_a_mistake_is_caught_in_its_field(damage: Callable[[dict[str, str]], None], told: str) -> None:
-    files = render(two_pool_plan(), target="dynamo")
-    damage(files)
-    faults = [str(fault) for fault in find_faults(files, two_pool_plan())]
-    assert any(re.search(told, fault) for fault in faults), faults
-
-
-def test_the_table_in_the_files_is_enough_to_catch_a_wrong_pool() -> None:
-    files = render(two_pool_plan(), target="dynamo")
-    assert find_faults(files) == ()
-    replaced(FRONT, "[[0], [1]]", "[[1], [0]]")(files)
-    assert any("prompts of 0-2047 tokens must go to h200-0" in str(fault) for fault in find_faults(files))
 
 
 def test_amd_gpus_need_an_image_of_their_own() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 from contract_plans import single_node_plan
+from dynamo_plans import two_pool_plan
 from export_plans import example_plan
-from test_dynamo import two_pool_plan
 
 from planner.errors import ExportError, InputError
 from planner.export import TARGETS, ExportOptions, find_faults, read_crds, render

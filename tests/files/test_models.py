@@ -6,8 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_configs import (
+    GROUPED,
+    WINDOWS,
+    Config,
+    attention_of,
+    read_small,
+)
 
-from planner.domain import GroupedAttention, MlaAttention, ModelSpec
+from planner.domain import GroupedAttention, MlaAttention
 from planner.files import load_model, shipped_models
 from planner.files.documents import parse_json
 from planner.files.models import model_from_config
@@ -138,67 +145,9 @@ def test_unknown_name_lists_the_shipped_and_says_how_to_bring_ones_own(refused: 
     refused(lambda: load_model("deepseek-v4"), hint="path of its config.json")
 
 
-Config = dict[str, Any]
-DENSE: Config = {
-    "_planner": {"name": "m", "uri": "hf://a/b"},
-    "hidden_size": 1024,
-    "num_hidden_layers": 8,
-    "intermediate_size": 4096,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 4,
-    "head_dim": 128,
-    "vocab_size": 32000,
-    "max_position_embeddings": 8192,
-    "torch_dtype": "bfloat16",
-}
-QWEN_MOE = {"num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 512}
-LOCAL_EXPERTS = {"num_local_experts": 16, "num_experts_per_tok": 4}
-WINDOWS = ["sliding_attention", "full_attention"] * 4
-GROUPED = (
-    "Glm4MoeForCausalLM",
-    "GptOssForCausalLM",
-    "LlamaForCausalLM",
-    "MistralForCausalLM",
-    "MixtralForCausalLM",
-    "Qwen2ForCausalLM",
-    "Qwen2MoeForCausalLM",
-    "Qwen3ForCausalLM",
-    "Qwen3MoeForCausalLM",
-)
-
-
-def _config(architecture: str, **changes: object) -> Config:
-    """A small config of the architecture; a change to `...` takes the key away."""
-    extra: Config = {
-        "Glm4MoeForCausalLM": {
-            "first_k_dense_replace": 1,
-            "n_routed_experts": 16,
-            "n_shared_experts": 1,
-            "num_experts_per_tok": 4,
-            "moe_intermediate_size": 512,
-        },
-        "GptOssForCausalLM": {**LOCAL_EXPERTS, "layer_types": WINDOWS, "sliding_window": 128},
-        "MixtralForCausalLM": LOCAL_EXPERTS,
-        "Qwen2MoeForCausalLM": {**QWEN_MOE, "shared_expert_intermediate_size": 2048},
-        "Qwen3MoeForCausalLM": QWEN_MOE,
-    }.get(architecture, {})
-    config = DENSE | {"architectures": [architecture]} | extra | changes
-    return {key: value for key, value in config.items() if value is not ...}
-
-
-def _read(architecture: str, **changes: object) -> ModelSpec:
-    return model_from_config(parse_json(json.dumps(_config(architecture, **changes)), file="config.json"))
-
-
-def _attention(architecture: str, **changes: object) -> GroupedAttention:
-    attention = _read(architecture, **changes).attention
-    assert isinstance(attention, GroupedAttention)
-    return attention
-
-
 @pytest.mark.parametrize("architecture", GROUPED)
 def test_grouped_architectures_read_alike(architecture: str) -> None:
-    model = _read(architecture)
+    model = read_small(architecture)
     attention = model.attention
     assert isinstance(attention, GroupedAttention)
     assert (attention.heads, attention.kv_heads, attention.head_dim) == (16, 4, 128)
@@ -209,24 +158,26 @@ def test_grouped_architectures_read_alike(architecture: str) -> None:
 
 @pytest.mark.parametrize("architecture", GROUPED)
 def test_heads_must_be_a_multiple_of_kv_heads(refused: Refused, architecture: str) -> None:
-    refused(lambda: _read(architecture, num_key_value_heads=5), "num_key_value_heads", "a divisor of", "16", "5")
+    refused(lambda: read_small(architecture, num_key_value_heads=5), "num_key_value_heads", "a divisor of", "16", "5")
 
 
 def test_a_missing_head_dim_is_the_width_over_the_heads_or_refused(refused: Refused) -> None:
     for architecture in ("LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "Qwen2ForCausalLM"):
-        assert _attention(architecture, head_dim=...).head_dim == 64
-        assert _attention(architecture, head_dim=None).head_dim == 64
+        assert attention_of(architecture, head_dim=...).head_dim == 64
+        assert attention_of(architecture, head_dim=None).head_dim == 64
     for architecture in ("Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Glm4MoeForCausalLM", "GptOssForCausalLM"):
-        refused(lambda architecture=architecture: _read(architecture, head_dim=...), "head_dim", "it is missing")
+        refused(lambda architecture=architecture: read_small(architecture, head_dim=...), "head_dim", "it is missing")
     refused(
-        lambda: _read("LlamaForCausalLM", head_dim=..., hidden_size=1000), "num_attention_heads", "hidden_size, 1000"
+        lambda: read_small("LlamaForCausalLM", head_dim=..., hidden_size=1000),
+        "num_attention_heads",
+        "hidden_size, 1000",
     )
 
 
 def test_missing_kv_heads_are_as_many_as_heads_or_refused(refused: Refused) -> None:
-    assert _attention("LlamaForCausalLM", num_key_value_heads=...).kv_heads == 16
-    assert _attention("Qwen3ForCausalLM", num_key_value_heads=None).kv_heads == 16
-    refused(lambda: _read("MistralForCausalLM", num_key_value_heads=...), "num_key_value_heads", "it is missing")
+    assert attention_of("LlamaForCausalLM", num_key_value_heads=...).kv_heads == 16
+    assert attention_of("Qwen3ForCausalLM", num_key_value_heads=None).kv_heads == 16
+    refused(lambda: read_small("MistralForCausalLM", num_key_value_heads=...), "num_key_value_heads", "it is missing")
 
 
 @pytest.mark.parametrize(
@@ -246,7 +197,7 @@ def test_missing_kv_heads_are_as_many_as_heads_or_refused(refused: Refused) -> N
     ],
 )
 def test_windowed_layers_are_counted(architecture: str, changes: Config, windows: tuple[int, int]) -> None:
-    attention = _attention(architecture, **changes)
+    attention = attention_of(architecture, **changes)
     assert (attention.window, attention.windowed_layers) == windows
 
 
@@ -267,7 +218,7 @@ def test_windowed_layers_are_counted(architecture: str, changes: Config, windows
     ],
 )
 def test_odd_configs_are_refused(refused: Refused, architecture: str, changes: Config, words: tuple[str, ...]) -> None:
-    refused(lambda: _read(architecture, **changes), "config.json", *words)
+    refused(lambda: read_small(architecture, **changes), "config.json", *words)
 
 
 def test_layers_with_experts_interleave_as_the_architecture_says(config: Config) -> None:
@@ -278,10 +229,10 @@ def test_layers_with_experts_interleave_as_the_architecture_says(config: Config)
     assert deepseek() == tuple(range(3, 61))
     assert deepseek(moe_layer_freq=4, num_hidden_layers=13) == (4, 8, 12)
     assert deepseek(moe_layer_freq=4, num_hidden_layers=13, first_k_dense_replace=0) == (0, 4, 8, 12)
-    assert _read("Glm4MoeForCausalLM").moe_layer_indices == (1, 2, 3, 4, 5, 6, 7)
-    assert _read("Qwen3MoeForCausalLM", decoder_sparse_step=2).moe_layer_indices == (1, 3, 5, 7)
-    assert _read("Qwen3MoeForCausalLM", mlp_only_layers=[6, 0]).moe_layer_indices == (1, 2, 3, 4, 5, 7)
-    assert _read("Qwen3MoeForCausalLM", decoder_sparse_step=9).experts is None
+    assert read_small("Glm4MoeForCausalLM").moe_layer_indices == (1, 2, 3, 4, 5, 6, 7)
+    assert read_small("Qwen3MoeForCausalLM", decoder_sparse_step=2).moe_layer_indices == (1, 3, 5, 7)
+    assert read_small("Qwen3MoeForCausalLM", mlp_only_layers=[6, 0]).moe_layer_indices == (1, 2, 3, 4, 5, 7)
+    assert read_small("Qwen3MoeForCausalLM", decoder_sparse_step=9).experts is None
 
 
 def test_queries_without_compression_have_rank_0(config: Config) -> None:
@@ -311,97 +262,12 @@ def test_the_groups_that_a_token_reaches(config: Config, changes: Config, limit:
 
 
 def test_a_shared_expert_of_several_widths_counts_as_several() -> None:
-    experts = _read("Qwen2MoeForCausalLM").experts
+    experts = read_small("Qwen2MoeForCausalLM").experts
     assert experts is not None
     assert (experts.shared, experts.ffn_size) == (4, 512)
 
 
 def test_tied_embeddings_are_stored_once() -> None:
-    untied, tied = _read("LlamaForCausalLM"), _read("LlamaForCausalLM", tie_word_embeddings=True)
+    untied, tied = read_small("LlamaForCausalLM"), read_small("LlamaForCausalLM", tie_word_embeddings=True)
     assert untied.parameters - tied.parameters == 32000 * 1024
     assert untied.active_parameters == tied.active_parameters
-
-
-def _group(bits: int, kind: str = "float", **more: object) -> Config:
-    return {"config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": bits, "type": kind, **more}}}}
-
-
-KEPT = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]
-NVFP4 = _group(4, group_size=16)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "changes", "sizes"),
-    [
-        ("LlamaForCausalLM", {}, (2.0, 2.0, 2.0)),
-        ("LlamaForCausalLM", {"torch_dtype": ..., "dtype": "float16"}, (2.0, 2.0, 2.0)),
-        ("Qwen3MoeForCausalLM", {"quantization_config": {"quant_method": "fp8"}}, (1.0, 1.0, 1.0)),
-        (
-            "Glm4MoeForCausalLM",
-            {
-                "quantization_config": {
-                    "quant_method": "compressed-tensors",
-                    "ignore": ["lm_head", "re:.*mlp.gate$", "model.layers.8.self_attn.q_proj"],
-                    **_group(8),
-                }
-            },
-            (1.0, 1.0, 1.0),
-        ),
-        (
-            "Qwen3MoeForCausalLM",
-            {
-                "quantization_config": {
-                    "quant_method": "modelopt",
-                    "quant_algo": "NVFP4",
-                    "ignore": ["model.layers.*.mlp.gate"],
-                    **NVFP4,
-                }
-            },
-            (0.5625, 0.5625, 1.0),
-        ),
-        (
-            "GptOssForCausalLM",
-            {"torch_dtype": ..., "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": KEPT}},
-            (2.0, 0.53125, 2.0),
-        ),
-    ],
-)
-def test_bytes_per_element_follow_the_quantisation(
-    architecture: str, changes: Config, sizes: tuple[float, float, float]
-) -> None:
-    model = _read(architecture, **changes)
-    assert (model.weight_bytes, model.expert_bytes, model.kv_bytes) == sizes
-
-
-@pytest.mark.parametrize(
-    ("quantization", "words"),
-    [
-        ({"quant_method": "gptq"}, ("quant_method", "fp8", "'gptq'")),
-        ({"quant_method": "mxfp4", "modules_to_not_convert": KEPT}, ("modules_to_not_convert", "gpt-oss")),
-        (
-            {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.self_attn"]},
-            ("model.layers.0.self_attn",),
-        ),
-        ({"quant_method": "fp8", "ignored_layers": ["model.layers.0.mlp.gate_proj"]}, ("ignored_layers", "gate_proj")),
-        ({"quant_method": "modelopt", "quant_algo": "FP8", **NVFP4}, ("config_groups", "the format FP8")),
-        ({"quant_method": "modelopt", "quant_algo": "W4A8"}, ("quant_algo", "FP8, NVFP4", "'W4A8'")),
-        ({"quant_method": "compressed-tensors", **_group(8, "int")}, ("weights.type", "float", "'int'")),
-        ({"quant_method": "compressed-tensors", **_group(4, group_size=32)}, ("num_bits", "NVFP4", "4 (int)")),
-        ({"quant_method": "compressed-tensors", "config_groups": {}}, ("config_groups", "one format")),
-        ({"quant_method": "compressed-tensors"}, ("config_groups", "missing")),
-    ],
-)
-def test_ambiguous_quantisation_is_refused(refused: Refused, quantization: Config, words: tuple[str, ...]) -> None:
-    refused(lambda: _read("Qwen3MoeForCausalLM", quantization_config=quantization), "config.json", *words)
-
-
-def test_bytes_of_our_own_go_first() -> None:
-    def sizes(own: Config, **changes: object) -> tuple[float, float, float]:
-        model = _read("GptOssForCausalLM", _planner=DENSE["_planner"] | own, **changes)
-        return model.weight_bytes, model.expert_bytes, model.kv_bytes
-
-    mxfp4 = {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": KEPT}}
-    assert sizes({"weight_bytes": 1}) == (1.0, 1.0, 1.0)
-    assert sizes({"weight_bytes": 1}, **mxfp4) == (1.0, 0.53125, 1.0)
-    assert sizes({"expert_bytes": 0.5625, "kv_bytes": 1}) == (2.0, 0.5625, 1.0)
-    assert sizes({"weight_bytes": 1}, quantization_config={"quant_method": "awq"}) == (1.0, 1.0, 1.0)
