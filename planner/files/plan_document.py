@@ -15,13 +15,12 @@ from planner.domain import Plan, PlannedIsland, Provenance, Route
 from planner.files.digests import sealed
 from planner.files.flow_documents import flows_document
 from planner.files.placement_documents import placement_document
+from planner.files.plan_versions import SCHEMA_VERSION
 from planner.files.scenario_documents import scenario_document
 from planner.files.search_documents import search_document
 from planner.files.sensitivity_documents import sensitivity_document
 from planner.files.service_documents import service_document
 
-SCHEMA_VERSION = 2
-UNSEALED_VERSION = 1
 _LONG_TABLE = 20
 Document = dict[str, Any]
 

@@ -33,7 +33,8 @@ from planner.files.digests import KEY as DIGESTS
 from planner.files.digests import REMEDY, require_unedited
 from planner.files.flow_documents import flow_contradictions, read_flows
 from planner.files.placement_documents import placement_contradictions, read_placement
-from planner.files.plan_document import SCHEMA_VERSION, UNSEALED_VERSION, Document, plan_content, plan_schema
+from planner.files.plan_document import Document, plan_content, plan_schema
+from planner.files.plan_versions import SCHEMA_VERSION, UNSEALED_VERSION
 from planner.files.scenarios import scenario_from_document
 from planner.files.search_documents import read_search
 from planner.files.sensitivity_documents import read_sensitivity

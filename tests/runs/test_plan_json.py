@@ -242,7 +242,9 @@ def test_an_uneventful_search_has_no_keys_for_events(document: Document) -> None
 
 def test_plans_of_before_rounds_are_read(document: Document, plan: Plan, tmp_path: Path) -> None:
     del document["search"]["rounds"]
-    assert _load(tmp_path, of_before_digests(document)) == unverified(replace(plan, search=replace(plan.search, rounds=())))
+    assert _load(tmp_path, of_before_digests(document)) == unverified(
+        replace(plan, search=replace(plan.search, rounds=()))
+    )
 
 
 def test_untold_times_are_not_there(plan: Plan, tmp_path: Path) -> None:
