@@ -59,14 +59,16 @@ def decode_plan(text: bytes, origin: Path) -> Plan:
 
 def _unlike(document: Document, written: Document) -> Iterator[str]:
     """What the plan that was read would say otherwise: keys that follow from others. Earlier plans lack some keys."""
-    for key in document.keys() & written.keys() - {"schema_version", "scenario"}:
-        yield from _differences(key, document[key], written[key])
+    for key, due in written.items():
+        if key in document and key not in ("schema_version", "scenario"):
+            yield from _differences(key, document[key], due)
 
 
 def _differences(path: str, came: Any, due: Any) -> Iterator[str]:
     if isinstance(came, dict) and isinstance(due, dict):
-        for key in came.keys() & due.keys():
-            yield from _differences(f"{path}.{key}", came[key], due[key])
+        for key, below in due.items():
+            if key in came:
+                yield from _differences(f"{path}.{key}", came[key], below)
     elif isinstance(came, list) and isinstance(due, list | tuple) and len(came) == len(due):
         for row, (one, other) in enumerate(zip(came, due, strict=True)):
             yield from _differences(f"{path}.{row}", one, other)
@@ -243,7 +245,7 @@ def _read_provenance(document: Document, scenario: Scenario) -> Provenance:
         python_version=row["python"],
         libraries=tuple(row["libraries"].items()),
         solver=row["solver"],
-        seed=row["seed"],
+        seed=scenario.search.seed,
         cost_mode=scenario.cost.mode.value,
         input_hashes=tuple((name, digest) for name, digest in row["inputs_sha256"]),
         calibration=row.get("calibration", ""),
