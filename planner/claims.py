@@ -65,10 +65,10 @@ def _certified(plan: Plan, certificate: Certificate) -> Iterator[str]:
         if bound is not gap:
             yield "objective.bound and objective.gap must both be given, or neither"
         return
-    yield from _due("objective.gap", gap, abs(value - bound) / max(abs(bound), 1e-12))
     least, most = (bound, value) if plan.scenario.objective.minimises else (value, bound)
     if not least <= most + TOLERANCE * max(1.0, abs(most)):
         yield f"objective.bound must be no worse than the plan's own value, {value:.6g}, got {bound:.6g}"
+    yield from _due("objective.gap", gap, abs(value - bound) / max(abs(bound), 1e-12))
 
 
 def _bounded_rate(plan: Plan, certificate: Certificate) -> Iterator[str]:

@@ -88,8 +88,9 @@ def _parts(content: Document) -> Iterator[tuple[str, str]]:
 
 
 def _words(value: object) -> str:
-    rows = value if isinstance(value, list) else [value]
-    return " ".join(_digest(row)[:_WORD] for row in rows)
+    """A list's are of rows of one, so that a list of one thing is not the thing."""
+    parts = [[row] for row in value] if isinstance(value, list) else [value]
+    return " ".join(_digest(part)[:_WORD] for part in parts)
 
 
 def _whole(content: Document, parts: dict[str, str]) -> str:
