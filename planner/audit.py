@@ -6,6 +6,8 @@ Raises InconsistentPlanError; a plan that breaks an invariant never leaves the p
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from planner.claims import TOLERANCE, false_claims
+from planner.claims import close as _close
 from planner.domain import (
     Goal,
     KvFlow,
@@ -21,8 +23,6 @@ from planner.domain import (
     kv_gb,
 )
 from planner.errors import InconsistentPlanError
-
-TOLERANCE = 1e-6  # comparisons below are written as "not within", so that a NaN fails them
 
 
 def audit(plan: Plan, workload: Workload) -> None:
@@ -40,6 +40,7 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
         yield from _coverage(plan, workload, phase)
     yield from _time(plan)
     yield from _totals(plan)
+    yield from false_claims(plan)
     yield from _several_goals(plan)
     if plan.scenario.network is not None:
         yield from _handed_over(plan, workload)
@@ -237,10 +238,6 @@ def _network(plan: Plan, network: NetworkSettings) -> Iterator[str]:
 
 def _crosses(flow: KvFlow, islands: dict[str, PlannedIsland]) -> bool:
     return islands[flow.prefill].gpu != islands[flow.decode].gpu
-
-
-def _close(found: float, due: float) -> bool:
-    return abs(found - due) <= TOLERANCE * max(1.0, abs(due))
 
 
 def _serves(island: PlannedIsland | None, route: Route) -> bool:

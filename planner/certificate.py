@@ -160,14 +160,14 @@ def certify(
 ) -> Certificate:
     """Bounds for a plan of `layout`; `answer` is the exact method's, where it made the layout."""
     if scenario.cost.mode is CostMode.REFERENCE and _beyond_reference(scenario):
-        return _unknown(throughput_rps, UNBOUNDED)
+        return _unknown(objective_value(scenario, layout, throughput_rps), UNBOUNDED)
     try:
         if answer is None:
             found = _of_search(scenario, evaluator, layout, throughput_rps)
         else:
             found = _of_answer(scenario, evaluator, layout, throughput_rps, answer)
     except SolverError as error:
-        return _unknown(throughput_rps, error.message)
+        return _unknown(objective_value(scenario, layout, throughput_rps), error.message)
     unseen = [what for what, there in _unseen(scenario) if there]
     if unseen:
         blind = f"the bound does not see the {' and '.join(unseen)}, so the plan may be closer to the best than this"
@@ -216,7 +216,7 @@ def _of_search(scenario: Scenario, evaluator: Evaluator, layout: Layout, through
     bound = relax(offer, RATE, settings).value
     if search.bound is Bound.TIGHT or seeded:
         with suppress(SolverError):  # the relaxation's bound holds, too
-            bound = best_layout(offer, RATE, settings).bound
+            bound = min(bound, best_layout(offer, RATE, settings).bound)
     bound = max(bound, throughput_rps)  # equal but for the solver's last digits
     gap = 1 - throughput_rps / bound
     return Certificate(
@@ -238,7 +238,7 @@ def _of_answer(
     if objective.kind is ObjectiveKind.PER_DOLLAR and not answer.proven:
         note = "bounded by the relaxation alone"
     if scenario.search.sizes is not SizeSet.ALL:
-        note = "; ".join(filter(None, (note, "the objective's bound is of islands of the sizes chosen")))
+        note = "; ".join(filter(None, (note, "the bound is of islands of the sizes chosen")))
     if objective.kind is ObjectiveKind.RATE and scenario.search.sizes is SizeSet.ALL:
         bound_rps = answer.bound
     elif objective.kind is ObjectiveKind.RATE:
@@ -294,11 +294,11 @@ def _beyond_reference(scenario: Scenario) -> bool:
     return any(item.count > MOST_REFERENCE_SIZES for item in scenario.inventory.items)
 
 
-def _unknown(throughput_rps: float, note: str) -> Certificate:
+def _unknown(value: float, note: str) -> Certificate:
     return Certificate(
         bound_rps=None,
         gap=None,
-        objective_value=throughput_rps,
+        objective_value=value,
         objective_bound=None,
         objective_gap=None,
         note=note,

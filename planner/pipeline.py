@@ -67,7 +67,8 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
         layout = Layout.of(IslandClass(gpu=island.gpu, size=island.size) for island in saved.islands)
         found = judge(evaluator.table(layout), layout, evaluator.terms)
         _require_same(saved, found)
-        return _finished(scenario, workload, evaluator, found, saved.search, None, saved=saved.certificate)
+        placed = _finished(scenario, workload, evaluator, found, saved.search, None, saved=saved.certificate)
+        return replace(placed, provenance=replace(placed.provenance, unverified=saved.provenance.unverified))
 
 
 def _require_same(saved: Plan, found: Evaluation) -> None:

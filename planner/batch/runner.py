@@ -86,7 +86,7 @@ def resume_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     """
     files.recover(job.folder)
     if files.holds_run(job.folder) and not files.holds_search(job.folder):
-        plan = files.load_run(job.folder)
+        plan = pipeline.recheck(files.load_run(job.folder), str(job.folder))
         _require_same(job, plan.scenario)
         return replace(_outcome(job.folder, plan, ()), message="is finished, nothing is left to do")
     with closing(files.Journal.reopen(job.folder, versions())) as journal:

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli import screen
+from planner.cli import saved_runs, screen
 from planner.cli.export_options import export_options
 from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.deployments import Rendered
-    from planner.domain import Plan
     from planner.export import CrdSchemas, ExportOptions
 
 TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, kueue or script"
@@ -119,7 +118,7 @@ def _rendered(
             hint="Leave it out, or plan with `ranges: {cells: N}`.",
         )
     return deployments.render_plan(
-        _plan(run),
+        saved_runs.read_run(run),
         target=target,
         engine=engine,
         options=options,
@@ -127,12 +126,6 @@ def _rendered(
         schemas=_schemas(schemas),
         topology_objects=topology_objects,
     )
-
-
-def _plan(run: Path) -> "Plan":
-    from planner import files, pipeline
-
-    return pipeline.recheck(files.load_run(run), str(run))
 
 
 def _schemas(folder: Path | None) -> "CrdSchemas | None":
@@ -159,7 +152,7 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
     from planner import deployments, export, files
 
     manifests = files.load_manifests(folder)
-    plan = deployments.routed_as(_plan(run), manifests) if run else None
+    plan = deployments.routed_as(saved_runs.read_run(run), manifests) if run else None
     given = _schemas(schemas)
     faults = export.find_faults(manifests, plan, given)
     foreign = [f"{one.file}, {one.kind} {one.name}" for one in export.read_manifests(manifests, given).foreign]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli import screen
+from planner.cli import saved_runs, screen
 
 if TYPE_CHECKING:
     from planner.domain import DeployedPlan
@@ -39,10 +39,10 @@ def deployed(source: Path) -> "DeployedPlan":
     Raises:
         InputError: it is neither, or what is in it is not sound; the error names file, object and field.
     """
-    from planner import export, files, pipeline
+    from planner import export, files
 
     if "\0" not in str(source) and (source.is_file() or files.holds_run(source)):
-        plan = pipeline.recheck(files.load_run(source), str(source))
+        plan = saved_runs.read_run(source)
         folder = source if source.is_dir() else source.parent
         told = any((folder / "manifests").glob("*.yaml"))  # without manifests nobody has chosen an engine
         return export.summarize_plan(plan, engine=files.engine_of(folder) if told else "")

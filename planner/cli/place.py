@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli import screen
+from planner.cli import saved_runs, screen
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def command(
     from planner import files, pipeline, publication
     from planner.placed_runs import scenario_on
 
-    saved = pipeline.recheck(files.load_run(run), str(run))
+    saved = saved_runs.read_run(run)
     folder = out or run
     _claim(run, saved, out, force=force)
     settings = _changed(saved.scenario.placement, _qos(qos), cpus_per_gpu, priority, preempt=preempt)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import screen
+from planner.cli import saved_runs, screen
 
 
 def command(
@@ -15,9 +15,9 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print the plan itself as JSON.")] = False,
 ) -> None:
     """Print the summary of a run; with --out, write it and the figures anew."""
-    from planner import files, pipeline, report
+    from planner import files, report
 
-    plan = pipeline.recheck(files.load_run(run), str(run))
+    plan = saved_runs.read_run(run)
     if out is not None:
         files.write_folder(out, report.render(plan), force=force)
     if json:

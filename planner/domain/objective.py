@@ -99,9 +99,10 @@ class ObjectiveSettings:
 class Certificate:
     """How far a plan is from the best possible, under the cost model.
 
-    `bound_rps`: no layout of the GPUs that the plan has serves the mix faster; `gap` = 1 - throughput / bound.
-    `objective_bound`: no layout of the offered GPUs has a better objective (in its own unit), `objective_gap` how far
-    the plan is from it, relative. Each is None where no bound is known; `note` then says why.
+    `objective_bound`: no layout of the offered GPUs (of the sizes chosen) has a better objective, in its own unit;
+    `objective_gap`: how far the plan is from it, relative. Pages say these alone, but of several goals, where only the
+    rate has a bound: `bound_rps`, no layout of the GPUs that the plan has serves the mix faster, and `gap` = 1 -
+    throughput / bound. Each is None where no bound is known; `note` then says why.
     """
 
     bound_rps: float | None

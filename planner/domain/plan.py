@@ -82,7 +82,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What made the plan: versions, mode, seed, inputs; `calibration` and `estimates`: where its rates come from."""
+    """What made the plan: versions, mode, seed, inputs; `calibration` and `estimates`: where its rates come from.
+
+    `unverified`: the plan, or the one that was placed, was read from a file without digests.
+    """
 
     planner_version: str
     python_version: str
@@ -93,6 +96,7 @@ class Provenance:
     input_hashes: tuple[tuple[str, str], ...]
     calibration: str = ""
     estimates: tuple[Estimate, ...] = ()
+    unverified: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,10 @@ from planner.domain import (
     SearchSettings,
 )
 from planner.errors import InputError
-from planner.files.documents import input_hash, read_json
+from planner.files.documents import input_hash
 from planner.files.folders import PLAN_FILE
 from planner.files.references import resolve
+from planner.files.saved_plans import read_saved_plan
 from planner.files.sections import Section, nearest_hint, referred_from
 
 _NEEDS = {
@@ -131,7 +132,7 @@ def _island(row: Section) -> CurrentIsland:
 def _running(path: Path) -> tuple[CurrentIsland, ...]:
     """The islands of a plan.json that serve something, alike ones together."""
     counts: dict[tuple[str, int, Phase], int] = {}
-    for row in read_json(path).sections("islands"):
+    for row in read_saved_plan(path).sections("islands"):
         kind = (row.text("gpu"), row.integer("size", low=1), row.choice("phase", Phase))
         counts[kind] = counts.get(kind, 0) + 1
     return tuple(

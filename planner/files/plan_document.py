@@ -1,6 +1,7 @@
 """plan.json: a plan as a document of the schema in `plan_schema.json`. `plan_reader` is the way back.
 
-The document stands alone: models and workloads that the planner does not ship are in it in full.
+The document stands alone: models and workloads that the planner does not ship are in it in full. Its digests show
+whether it has been edited; documents of the first schema have none.
 """
 
 import json
@@ -11,20 +12,26 @@ from importlib import resources
 from typing import Any, TypeGuard
 
 from planner.domain import Plan, PlannedIsland, Provenance, Route
+from planner.files.digests import sealed
 from planner.files.flow_documents import flows_document
 from planner.files.placement_documents import placement_document
+from planner.files.plan_versions import SCHEMA_VERSION
 from planner.files.scenario_documents import scenario_document
 from planner.files.search_documents import search_document
 from planner.files.sensitivity_documents import sensitivity_document
 from planner.files.service_documents import service_document
 
-SCHEMA_VERSION = 1
 _LONG_TABLE = 20
 Document = dict[str, Any]
 
 
 def plan_document(plan: Plan) -> Document:
-    """The plan as plain values, in the order a reader wants them."""
+    """The plan as plain values, in the order a reader wants them, and their digests."""
+    return sealed(plan_content(plan))
+
+
+def plan_content(plan: Plan) -> Document:
+    """The document without its digests."""
     return {
         "schema_version": SCHEMA_VERSION,
         "name": plan.scenario.name,
@@ -134,6 +141,7 @@ def _provenance(provenance: Provenance) -> Document:
             {"gpu": one.gpu, "phase": one.phase.value, "origin": one.origin.value, "source": one.source}
             for one in provenance.estimates
         ],
+        **({"unverified": True} if provenance.unverified else {}),
     }
 
 

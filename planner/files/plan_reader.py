@@ -1,4 +1,7 @@
-"""Reading plan.json: strictly by its schema, and by what a schema cannot say."""
+"""Reading plan.json: strictly by its schema, by its digests, and by what neither can say.
+
+A plan of before digests (schema_version 1) is read, and said to be unverified wherever it is shown.
+"""
 
 import json
 import math
@@ -26,19 +29,22 @@ from planner.domain import (
     Scenario,
 )
 from planner.errors import InputError
+from planner.files.digests import KEY as DIGESTS
+from planner.files.digests import REMEDY, require_unedited
 from planner.files.flow_documents import flow_contradictions, read_flows
 from planner.files.placement_documents import placement_contradictions, read_placement
-from planner.files.plan_document import SCHEMA_VERSION, Document, plan_schema
+from planner.files.plan_document import Document, plan_content, plan_schema
+from planner.files.plan_versions import SCHEMA_VERSION, UNSEALED_VERSION
 from planner.files.scenarios import scenario_from_document
 from planner.files.search_documents import read_search
 from planner.files.sensitivity_documents import read_sensitivity
 from planner.files.service_documents import read_service
 
-REMEDY = "Plan again, or restore the file."
+_DERIVED = 1e-9
 
 
 def decode_plan(text: bytes, origin: Path) -> Plan:
-    """The plan of a plan.json. Raises InputError naming the file and the key that breaks the schema."""
+    """The plan of a plan.json. Raises InputError naming the file and the key that breaks the schema, or was edited."""
     document = _checked(text, origin)
     scenario = scenario_from_document(
         document["scenario"], origin=f"{origin}: scenario", base=origin.parent, summarize=_no_trace
@@ -46,17 +52,42 @@ def decode_plan(text: bytes, origin: Path) -> Plan:
     for contradiction in _contradictions(document, scenario):
         raise InputError(f"{origin}: {contradiction}.", hint=REMEDY)
     plan = _read_plan(document, scenario)
-    for key in ("price_usd_per_hour", "tokens_per_s", "output_tokens_per_s", "price_usd_per_million_tokens"):
-        if not math.isclose(document[key], getattr(plan, key), rel_tol=1e-9):
-            raise InputError(
-                f"{origin}: {key}: must follow from the plan, {getattr(plan, key):.6g}; came {document[key]}.",
-                hint=REMEDY,
-            )
+    for unlike in _unlike(document, plan_content(plan)):
+        raise InputError(f"{origin}: {unlike}.", hint=REMEDY)
     return plan
 
 
+def _unlike(document: Document, written: Document) -> Iterator[str]:
+    """What the plan that was read would say otherwise: keys that follow from others. Earlier plans lack some keys."""
+    for key, due in written.items():
+        if key in document and key not in ("schema_version", "scenario"):
+            yield from _differences(key, document[key], due)
+
+
+def _differences(path: str, came: Any, due: Any) -> Iterator[str]:
+    if isinstance(came, dict) and isinstance(due, dict):
+        for key, below in due.items():
+            if key in came:
+                yield from _differences(f"{path}.{key}", came[key], below)
+    elif isinstance(came, list) and isinstance(due, list | tuple) and len(came) == len(due):
+        for row, (one, other) in enumerate(zip(came, due, strict=True)):
+            yield from _differences(f"{path}.{row}", one, other)
+    elif not _alike(came, due):
+        yield f"{path}: must follow from the plan, {_figure(due)}, got {_figure(came)}"
+
+
+def _alike(came: Any, due: Any) -> bool:
+    if isinstance(came, int | float) and isinstance(due, int | float):
+        return math.isclose(came, due, rel_tol=_DERIVED)
+    return bool(came == due)
+
+
+def _figure(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else f"{value!r}"
+
+
 def _read_plan(document: Document, scenario: Scenario) -> Plan:
-    provenance = _read_provenance(document["provenance"], scenario)
+    provenance = _read_provenance(document, scenario)
     inputs = tuple(InputHash(name=name, sha256=digest) for name, digest in provenance.input_hashes)
     return Plan(
         scenario=replace(scenario, inputs=inputs),
@@ -99,15 +130,18 @@ def _read_certificate(document: Document) -> Certificate | None:
 
 def _checked(text: bytes, origin: Path) -> Document:
     document = _parsed(text, origin)
-    found = document.get("schema_version") if isinstance(document, dict) else None
-    if found != SCHEMA_VERSION:
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if version not in (SCHEMA_VERSION, UNSEALED_VERSION):
         raise InputError(
-            f"{origin}: schema_version: must be {SCHEMA_VERSION}, came {found!r}.",
+            f"{origin}: schema_version: must be {SCHEMA_VERSION} (or {UNSEALED_VERSION}, of before digests), got "
+            f"{version!r}.",
             hint="Open it with the planner version that wrote it, or plan again.",
         )
     for broken in sorted(jsonschema.Draft202012Validator(plan_schema()).iter_errors(document), key=lambda e: e.path):
         where = ".".join(str(part) for part in broken.absolute_path) or "top level"
         raise InputError(f"{origin}: {where}: {_shortened(broken.message)}.", hint=REMEDY)
+    if DIGESTS in document:
+        require_unedited(document, str(origin))
     return dict(document)
 
 
@@ -204,17 +238,19 @@ def _read_route(row: Document) -> Route:
     return Route(**{**row, "phase": Phase(row["phase"])})
 
 
-def _read_provenance(row: Document, scenario: Scenario) -> Provenance:
+def _read_provenance(document: Document, scenario: Scenario) -> Provenance:
+    row = document["provenance"]
     return Provenance(
         planner_version=row["planner"],
         python_version=row["python"],
         libraries=tuple(row["libraries"].items()),
         solver=row["solver"],
-        seed=row["seed"],
+        seed=scenario.search.seed,
         cost_mode=scenario.cost.mode.value,
         input_hashes=tuple((name, digest) for name, digest in row["inputs_sha256"]),
         calibration=row.get("calibration", ""),
         estimates=tuple(_read_estimate(one) for one in row.get("estimates", ())),
+        unverified=document["schema_version"] == UNSEALED_VERSION or row.get("unverified", False),
     )
 
 

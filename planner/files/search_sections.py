@@ -18,8 +18,9 @@ from planner.domain import (
     WarmStart,
 )
 from planner.errors import InputError
-from planner.files.documents import input_hash, read_json
+from planner.files.documents import input_hash
 from planner.files.folders import PLAN_FILE
+from planner.files.saved_plans import read_saved_plan
 from planner.files.sections import Section, referred_from
 
 STEEPEST = 20.0
@@ -208,9 +209,9 @@ def _fits(layout: Layout, settings: SearchSettings, inventory: Inventory) -> boo
 def _earlier(path: Path, settings: SearchSettings, inventory: Inventory) -> list[Layout]:
     """The best layouts of an earlier run that this inventory can form, at most a round of them.
 
-    Only the trials are read, so that a run of any scenario and any version will do.
+    Only the trials are read, so that a run of any scenario and any version will do; an edited one will not.
     """
-    trials = read_json(path).section("search").sections("trials")
+    trials = read_saved_plan(path).section("search").sections("trials")
     rated: dict[Layout, float] = {}
     for trial in trials:
         rate, layout = trial.number("throughput_rps", low=0), _layout_of(trial, "layout")

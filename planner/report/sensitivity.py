@@ -21,8 +21,8 @@ def sensitivity_text(plan: Plan) -> list[str]:
         *(_headroom(found, phase) for phase in Phase),
     ]
     return [
-        f"Requests/s by which the most that these GPUs can serve in any layout (at most {rate(found.bound_rps)}) would "
-        "change; islands may be formed anew.",
+        "Requests/s by which the most that these GPUs can serve would change; islands may be formed anew, and cut as "
+        "finely as the relaxation allows.",
         _table(found),
         " ".join(word for word in words if word),
     ]
@@ -79,7 +79,7 @@ def _worth(found: Sensitivity) -> str:
     """Shares of the fleet's worth, and what a faster phase would do."""
     first, second = sorted(found.phases, key=lambda one: -one.worth_share)
     return (
-        f"At that bound {first.phase} takes {percent(first.worth_share)} of the fleet's worth: {first.phase} "
+        f"By the shadow prices {first.phase} takes {percent(first.worth_share)} of the fleet's worth: {first.phase} "
         f"faster by 10 % would add {rate(first.faster_rps)} requests/s, {second.phase} {rate(second.faster_rps)}. With "
         f"{found.binding or first.phase} so much faster, {escaped(found.next_gpu)} is the type that counts most."
     )

@@ -11,6 +11,11 @@ from planner.report.sections import fleet_table, islands_table, provenance_list,
 from planner.report.sensitivity import sensitivity_text
 from planner.report.service import service_text
 
+UNVERIFIED = (
+    "The plan was saved by a version whose plan.json has no digests: rates, degrees and prices agree with each other, "
+    "but whether its bounds, sensitivity and trials are as they were written cannot be told. Plan again for a "
+    "certificate that can."
+)
 BALANCED = 0.01
 """Phases whose rates differ by less than this share count as balanced."""
 
@@ -20,6 +25,7 @@ def summary(plan: Plan) -> str:
     parts = [
         f"# Plan: {escaped(plan.scenario.name)}",
         headline(plan),
+        *_unverified(plan),
         *_network(plan),
         *certificate_text(plan),
         *_warning(plan),
@@ -85,6 +91,10 @@ def _network(plan: Plan) -> list[str]:
     if not plan.network_bottleneck:
         return []
     return [f"network: {escaped(plan.network_bottleneck)} is the bottleneck."]
+
+
+def _unverified(plan: Plan) -> list[str]:
+    return [f"> **Unverified.** {UNVERIFIED}"] if plan.provenance.unverified else []
 
 
 def _warning(plan: Plan) -> list[str]:

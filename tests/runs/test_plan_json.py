@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from edited_documents import of_before_digests, resealed, unverified
 from placed_plans import placed_by_hand
 
 from planner.domain import LengthProfile, Plan
@@ -101,7 +102,7 @@ def eventful(plan: Plan) -> Plan:
     record = replace(
         plan.search, trials=(trial, *others), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
     )
-    return placed_by_hand(replace(plan, search=record))
+    return placed_by_hand(unverified(replace(plan, search=record)))
 
 
 def test_the_schema_is_a_schema_and_its_keys_are_all_there(eventful: Plan) -> None:
@@ -175,8 +176,9 @@ def _repeat(key: str, index: int) -> Change:
         (_set("islands", 0, "tp", to=None), ("islands.0.tp", "integer")),
         (_set("islands", 0, "pp", to=0), ("islands.0.pp", "minimum")),
         (_set("islands", 0, "pp", to=2), ("islands.0", "tp, dp, pp and replicas must multiply to size")),
-        (_set("schema_version", to=2), ("schema_version", "must be 1", "2")),
-        (_set("schema_version", to="1"), ("schema_version", "must be 1", "'1'")),
+        (_set("schema_version", to=3), ("schema_version", "must be 2", "3")),
+        (_set("schema_version", to="2"), ("schema_version", "must be 2", "'2'")),
+        (_drop("digests"), ("'digests'", "required")),
         (_drop("schema_version"), ("schema_version", "None")),
         (_set("colour", to="red"), ("'colour'", "unexpected")),
         (_set("islands", 0, "color", to="red"), ("islands.0", "'color'", "unexpected")),
@@ -199,7 +201,7 @@ def test_what_breaks_the_schema_is_named(
 ) -> None:
     change(document)
     with pytest.raises(InputError) as caught:
-        _load(tmp_path, document)
+        _load(tmp_path, resealed(document))
     assert str(tmp_path / "plan.json") in caught.value.message
     assert [word for word in words if word not in caught.value.message] == [], caught.value.message
     assert caught.value.hint
@@ -213,7 +215,7 @@ def test_the_unchanged_document_is_read(document: Document, plan: Plan, tmp_path
 
 def test_plans_of_before_pipeline_stages_are_read(document: Document, plan: Plan, tmp_path: Path) -> None:
     assert all(island.pop("pp") == 1 for island in document["islands"])
-    assert _load(tmp_path, document) == plan
+    assert _load(tmp_path, of_before_digests(document)) == unverified(plan)
 
 
 def test_pipeline_stages_are_kept(plan: Plan, tmp_path: Path) -> None:
@@ -240,7 +242,9 @@ def test_an_uneventful_search_has_no_keys_for_events(document: Document) -> None
 
 def test_plans_of_before_rounds_are_read(document: Document, plan: Plan, tmp_path: Path) -> None:
     del document["search"]["rounds"]
-    assert _load(tmp_path, document) == replace(plan, search=replace(plan.search, rounds=()))
+    assert _load(tmp_path, of_before_digests(document)) == unverified(
+        replace(plan, search=replace(plan.search, rounds=()))
+    )
 
 
 def test_untold_times_are_not_there(plan: Plan, tmp_path: Path) -> None:
@@ -255,7 +259,7 @@ def test_a_plan_that_refers_to_a_trace_is_refused(document: Document, tmp_path: 
     (tmp_path / "own.csv").write_text("time,input_tokens,output_tokens\n0,5,5\n")
     document["scenario"]["workload"] = "own.csv"
     with pytest.raises(InputError, match="own: a plan must hold its workload in full"):
-        _load(tmp_path, document)
+        _load(tmp_path, resealed(document))
 
 
 @pytest.mark.parametrize(

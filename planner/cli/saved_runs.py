@@ -1,0 +1,25 @@
+"""A saved run, read as every command reads one: strictly, audited, with a word where nothing vouches for it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.cli import screen
+
+if TYPE_CHECKING:
+    from planner.domain import Plan
+
+
+def read_run(run: Path) -> "Plan":
+    """The plan of a run folder or of its plan.json.
+
+    Raises InputError where there is none, where it was edited, or where it contradicts itself.
+    """
+    from planner import files, pipeline
+
+    plan = pipeline.recheck(files.load_run(run), str(run))
+    if plan.provenance.unverified:
+        screen.show_warning(
+            f"{run}: unverified: it was saved without digests, so its bounds, sensitivity and trials may have been "
+            "edited. Plan again for a certificate that can be checked."
+        )
+    return plan
