@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from command_line import Command
 from openb_files import read_rows, write_rows
+from reference_data import reference_path
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
 
@@ -21,7 +22,6 @@ JOB = {
     "standby": "",
 }
 NODE = {"gpu_model": "A10", "gpu_capacity_num": 4, "cpu_num": 64, "node_name": "0"}
-DATA = Path(__file__).parents[3] / "shared" / "data" / "spot_gpu_2026" / "node_info.csv"
 
 
 def run_of(planner: Command, *options: object) -> dict[str, bytes]:
@@ -237,9 +237,9 @@ def test_jobs_after_the_end_are_told(planner: Command) -> None:
     assert "left out" not in planner("simulate", "spot", *options, "--days", 3).err
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data/spot_gpu_2026")
 def test_alibabas_nodes_are_read(planner: Command) -> None:
     options = ("--days", 0.2, "--warm-up-days", 0.05, "--seeds", 1, "--policy", "spotgpu", "--json", "--quiet")
-    answer = planner("simulate", "spot", "--nodes", DATA, *options)
+    nodes = reference_path("spot_gpu_2026/node_info.csv")
+    answer = planner("simulate", "spot", "--nodes", nodes, *options)
     assert answer.status == EXIT_DONE, answer.err
     assert (answer.json["nodes"], answer.json["gpus"]) == (4278, 10412)

@@ -1,27 +1,17 @@
 """Reference mode against Shallowsim's own outputs: every column, in one vectorised call a GPU and row by row."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from cost_goldens import DECODE_COLUMNS, KEPT, PREFILL_COLUMNS, SHARED, TABLES, read
+from cost_goldens import DECODE_COLUMNS, PREFILL_COLUMNS, read
 
 from planner.cost import decode_time, max_batch_size, prefill_time
 
 RELATIVE = 1e-9
-FULL_ROWS = {"prefill": 1152, "decode": 3954, "max_batch": 1800}
-
-FOLDERS = [
-    pytest.param(KEPT, id="kept"),
-    pytest.param(
-        SHARED,
-        id="full",
-        marks=pytest.mark.skipif(not SHARED.is_dir(), reason="the full outputs are in ../shared/goldens, not here"),
-    ),
-]
+ROWS = {"prefill": 1152, "decode": 3954, "max_batch": 1800}
 
 
 def prefill(gpu: str, rows: Any) -> dict[str, Any]:
@@ -72,53 +62,40 @@ def agree(ours: dict[str, Any], theirs: Any, where: object) -> None:
         np.testing.assert_allclose(values, theirs[column], rtol=RELATIVE, atol=0, err_msg=f"{where}: {column}")
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_prefill_vectorised(folder: Path) -> None:
-    for gpu, rows in by_gpu(read(folder, "prefill")):
+def test_prefill_vectorised() -> None:
+    for gpu, rows in by_gpu(read("prefill")):
         agree(prefill(gpu, rows), rows, gpu)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_decode_vectorised(folder: Path) -> None:
-    for gpu, all_rows in by_gpu(read(folder, "decode")):
+def test_decode_vectorised() -> None:
+    for gpu, all_rows in by_gpu(read("decode")):
         for fp8_combine, rows in all_rows.groupby("fp8_combine"):
             agree(decode(gpu, rows, bool(fp8_combine)), rows, gpu)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_max_batch_vectorised(folder: Path) -> None:
-    for gpu, rows in by_gpu(read(folder, "max_batch")):
+def test_max_batch_vectorised() -> None:
+    for gpu, rows in by_gpu(read("max_batch")):
         agree(max_batch(gpu, rows), rows, gpu)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_prefill_row_by_row(folder: Path) -> None:
-    for row in read(folder, "prefill").to_dict("records"):
+def test_prefill_row_by_row() -> None:
+    for row in read("prefill").to_dict("records"):
         agree(prefill(row["gpu"], row), row, row)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_decode_row_by_row(folder: Path) -> None:
-    for row in read(folder, "decode").to_dict("records"):
+def test_decode_row_by_row() -> None:
+    for row in read("decode").to_dict("records"):
         agree(decode(row["gpu"], row, row["fp8_combine"]), row, row)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_max_batch_row_by_row(folder: Path) -> None:
-    for row in read(folder, "max_batch").to_dict("records"):
+def test_max_batch_row_by_row() -> None:
+    for row in read("max_batch").to_dict("records"):
         agree(max_batch(row["gpu"], row), row, row)
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_kept_rows_cover_every_gpu(table: str) -> None:
-    kept = read(KEPT, table)
-    assert kept.gpu.nunique() == 12
-    assert kept.tp.nunique() >= 3
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the full outputs are in ../shared/goldens, not here")
-@pytest.mark.parametrize("table", TABLES)
-def test_full_tables_are_whole_and_hold_the_kept_rows(table: str) -> None:
-    full, kept = read(SHARED, table), read(KEPT, table)
-    assert len(full) == FULL_ROWS[table]
-    assert len(kept.merge(full, on=list(full.columns))) == len(kept)
+@pytest.mark.parametrize("table", ROWS)
+def test_the_tables_are_whole_and_cover_every_gpu(table: str) -> None:
+    rows = read(table)
+    assert len(rows) == ROWS[table]
+    assert rows.gpu.nunique() == 12
+    assert rows.tp.nunique() >= 3

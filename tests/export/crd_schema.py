@@ -1,19 +1,18 @@
 """Upstream's own CRD files as the judge of what targets emit."""
 
-from pathlib import Path
 from typing import Any
 
-import pytest
+from reference_data import reference_names, reference_text
 
-from planner.export import read_crds
-
-SHARED = Path(__file__).parents[3] / "shared"
-LWS_CRD = SHARED / "crds" / "lws_leaderworkersets.yaml"
-
-needs_lws_crd = pytest.mark.skipif(not LWS_CRD.exists(), reason="needs ../shared/crds/lws_leaderworkersets.yaml")
+from planner.export import CrdSchemas, read_crds
 
 
-def crd_schema(path: Path) -> dict[str, Any]:
+def upstream_crds(pattern: str = "*") -> CrdSchemas:
+    """The schemas of the CRD files whose name matches."""
+    return read_crds({name: reference_text(name) for name in reference_names(f"crds/{pattern}")})
+
+
+def crd_schema(pattern: str) -> dict[str, Any]:
     """The schema of a file's only version, closed: an object with listed properties takes no others."""
-    (schema,) = read_crds({path.name: path.read_text(encoding="utf-8")}).schemas.values()
+    (schema,) = upstream_crds(pattern).schemas.values()
     return dict(schema)

@@ -7,7 +7,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 from contract_plans import single_node_plan, wide_fleet_plan
-from crd_schema import SHARED
+from crd_schema import upstream_crds
 from dynamo_plans import FIRST, LONG, SHORT, graphs, objects, router_config, two_pool_plan, words
 from export_plans import DECODE, SMALL_DECODE, example_plan, gpu, island, plan_of, route
 from hypothesis import given, settings
@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from planner.domain import ParallelConfig, Phase, Plan, PoolGrid, RouterGrid
 from planner.errors import ExportError, InconsistentPlanError, InputError
-from planner.export import ExportOptions, read_crds, render
+from planner.export import ExportOptions, render
 from planner.export.checking import read_manifests
 from planner.export.targets.dynamo_engines import started
 
-DGD_CRD = SHARED / "crds" / "dgd_v1beta1_derived.yaml"
 KUBERNETES = kubernetes_validate.latest_version()
 
 
@@ -34,9 +33,8 @@ def chosen_pool(config: dict[str, Any], phase: Phase, tokens: int) -> int:
     return pools[0]
 
 
-@pytest.mark.skipif(not DGD_CRD.exists(), reason="needs ../shared/crds/dgd_v1beta1_derived.yaml")
 def test_graphs_behind_a_global_router_follow_the_upstream_crd() -> None:
-    upstream = read_crds({DGD_CRD.name: DGD_CRD.read_text(encoding="utf-8")})
+    upstream = upstream_crds("dgd_*")
     files = render(two_pool_plan(), target="dynamo")
     assert [*graphs(files)] == [f"mixed-fleet-{part}" for part in ("ctrl", "p0", "p1", "d0")]
     assert read_manifests(files, upstream).faults == ()

@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 import yaml
 from contract_plans import placed_plan, single_node_plan
-from crd_schema import SHARED
+from crd_schema import upstream_crds
 from export_plans import DECODE, DENSE, MODEL, PREFILL, example_plan, gpu, island, plan_of
 
 from planner.domain import ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InconsistentPlanError, InputError
-from planner.export import ExportOptions, check_manifests, find_faults, read_crds, render
+from planner.export import ExportOptions, check_manifests, find_faults, render
 from planner.export.targets.inference_services import ARGUMENTS_VARIABLE, PRESET_FLAGS
-
-CRD = SHARED / "crds" / "kserve_llminferenceservices.yaml"
 
 
 def kserve(plan: Plan, options: ExportOptions | None = None) -> dict[str, str]:
@@ -64,9 +62,8 @@ def test_gpus_by_the_controllers_arithmetic_are_the_plans(plan: Callable[[], Pla
     assert found == Counter(f"NVIDIA-{i.gpu}" for i in made.islands if i.phase is not None for _ in range(i.size))
 
 
-@pytest.mark.skipif(not CRD.exists(), reason="needs ../shared/crds/kserve_llminferenceservices.yaml")
 def test_objects_follow_the_upstream_schema_unpaired_ones_too() -> None:
-    crds = read_crds({CRD.name: CRD.read_text(encoding="utf-8")})
+    crds = upstream_crds("kserve_*")
     islands = (PREFILL, replace(PREFILL, id="H200-1"), DECODE)
     plans = (example_plan(), plan_of(islands), plan_of((DECODE, PREFILL), model=MODEL))
     for plan in plans:

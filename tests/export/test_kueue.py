@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 from contract_plans import placed_plan, wide_fleet_plan
-from crd_schema import SHARED
+from crd_schema import upstream_crds
 from export_plans import example_plan, gpu, island, plan_of
 
 from planner.domain import Cluster, ParallelConfig, Phase, Plan, Taint
 from planner.errors import ExportError, InconsistentPlanError, InputError
-from planner.export import ExportOptions, check_manifests, find_faults, read_crds, render
+from planner.export import ExportOptions, check_manifests, find_faults, render
 
 RACKS = ExportOptions(topology_labels=(("asw", "example.com/rack"), ("aggregation", "example.com/block")))
 
@@ -110,10 +110,9 @@ def test_taints_are_those_that_all_nodes_of_a_type_have() -> None:
         ]
 
 
-@pytest.mark.skipif(not (SHARED / "crds").is_dir(), reason="needs ../shared/crds")
 @pytest.mark.parametrize("plan", [example_plan, wide_fleet_plan, placed_plan])
 def test_objects_follow_the_upstream_schemas(plan: Callable[[], Plan]) -> None:
-    crds = read_crds({p.name: p.read_text() for p in (SHARED / "crds").glob("kueue_*.yaml")})
+    crds = upstream_crds("kueue_*")
     files = kueue(plan(), RACKS)
     assert find_faults(files, plan(), crds) == ()
     damaged = files["flavors.yaml"].replace("effect: NoSchedule", "effct: NoSchedule", 1)

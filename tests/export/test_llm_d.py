@@ -11,20 +11,17 @@ from typing import Any
 import pytest
 import yaml
 from contract_plans import PLANS, placed_plan
-from crd_schema import SHARED
 from export_plans import DECODE, MODEL, PREFILL, example_plan, gpu, island, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
+from reference_data import reference_text
 
 from planner.domain import ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InconsistentPlanError, InputError
 from planner.export import ExportOptions, check_manifests, render
 from planner.export.targets.release_values import GROUP_SCRIPT
 
-CHART = SHARED / "crds" / "llm-d-modelservice_values.schema.json"
-DEFAULTS = SHARED / "crds" / "llm-d-modelservice_values.yaml"
-needs_chart = pytest.mark.skipif(not CHART.exists(), reason="needs ../shared/crds/llm-d-modelservice_values*")
 ENGINES = ("vllm", "sglang")
 SMALL = ParallelConfig(tp=8, dp=1)
 
@@ -44,12 +41,11 @@ def merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     return defaults | own | {key: merged(defaults[key], own[key]) for key in both}
 
 
-@needs_chart
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_values_follow_the_charts_schema_alone_and_over_its_defaults(engine: str, plan: str) -> None:
-    schema = json.loads(CHART.read_text(encoding="utf-8"))
-    defaults = yaml.safe_load(DEFAULTS.read_text(encoding="utf-8"))
+    schema = json.loads(reference_text("crds/llm-d-modelservice_values.schema.json"))
+    defaults = yaml.safe_load(reference_text("crds/llm-d-modelservice_values.yaml"))
     bodies = list(values(llm_d(PLANS[plan](), engine)).values())[:3]
     for body in bodies:
         for held in (body, merged(defaults, body)):

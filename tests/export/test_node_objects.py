@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from contract_plans import placed_plan, single_node_plan
-from crd_schema import SHARED
+from crd_schema import upstream_crds
 from export_plans import gpu
 
 from planner.deployments import render_plan, topology_files
@@ -27,12 +27,11 @@ from planner.domain import (
     Qos,
 )
 from planner.errors import ExportError, InputError
-from planner.export import TARGETS, find_faults, read_crds, read_plan, tells_fleet
+from planner.export import TARGETS, find_faults, read_plan, tells_fleet
 from planner.files.flextopo_files import read_flextopos
 from planner.files.node_resource_topologies import read_node_resource_topologies
 
 NRT, FLEX = "noderesourcetopologies.yaml", "flextopo.yaml"
-NRT_CRD = SHARED / "crds" / "noderesourcetopology_crd.yaml"
 
 
 def two_numa_node(node: ClusterNode) -> ClusterNode:
@@ -96,9 +95,8 @@ def test_amounts_are_those_counted_by_hand() -> None:
     assert set(rows(found["h1"]).values()) == {(4, 4, 4), (8, "7750m", "7750m")}
 
 
-@pytest.mark.skipif(not NRT_CRD.exists(), reason="needs ../shared/crds/noderesourcetopology_crd.yaml")
 def test_objects_follow_the_upstream_schema() -> None:
-    crds = read_crds({NRT_CRD.name: NRT_CRD.read_text(encoding="utf-8")})
+    crds = upstream_crds("noderesourcetopology_*")
     plan = plan_with((POD,))
     files = topology_files(plan, crds)
     assert find_faults(files, plan, crds) == find_faults(files, None, crds) == ()

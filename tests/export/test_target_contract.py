@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -11,12 +10,12 @@ import kubernetes_validate.utils
 import pytest
 import yaml
 from contract_plans import PLANS, single_node_plan
-from crd_schema import SHARED
+from crd_schema import upstream_crds
 from export_plans import plan_of
 
 from planner.domain import GpuSpec, Plan
 from planner.errors import ExportError, InputError
-from planner.export import ENGINES, TARGETS, CrdSchemas, ExportOptions, find_faults, read_crds, render
+from planner.export import ENGINES, TARGETS, CrdSchemas, ExportOptions, find_faults, render
 from planner.export.checking import read_manifests
 from planner.export.checking.structure import FoundManifests
 from planner.export.found import FoundWorkload, Kind
@@ -163,17 +162,7 @@ def test_the_objects_that_options_ask_for_pass_the_kubernetes_schemas() -> None:
 
 @pytest.fixture(scope="module")
 def upstream() -> CrdSchemas:
-    folder = SHARED / "crds"
-    if not folder.is_dir():
-        pytest.skip("needs ../shared/crds")
-    return read_crds({p.name: p.read_text(encoding="utf-8") for p in _needed(folder)})
-
-
-def _needed(folder: Path) -> list[Path]:
-    """The files that define a kind of some target: large ones of other projects would only cost time."""
-    kinds = {kind.kind for target in TARGETS.values() for kind in target.kinds}
-    paths = [p for p in sorted(folder.iterdir()) if p.suffix in (".yaml", ".json")]
-    return [p for p in paths if p.suffix == ".json" or any(f"kind: {kind}\n" in p.read_text() for kind in kinds)]
+    return upstream_crds()
 
 
 @each_plan

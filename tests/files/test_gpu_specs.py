@@ -1,24 +1,21 @@
 """GPU types against Shallowsim's device table, and against nonsense."""
 
-import csv
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from reference_data import reference_rows
 
 from planner.errors import PlannerError
 from planner.files import load_gpu_spec, load_gpu_specs, shipped, shipped_scenarios
 
-GOLDEN = Path(__file__).parents[3] / "shared" / "goldens" / "shallowsim_gpu_info.csv"
 SHIPPED = Path(__file__).parents[2] / "gpu_specs"
 
 
-@pytest.mark.skipif(not GOLDEN.exists(), reason="../shared is absent")
 def test_twelve_devices_match_shallowsims_table() -> None:
     specs = load_gpu_specs()
-    with GOLDEN.open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = reference_rows("shallowsim/shallowsim_gpu_info.csv")
     assert len(rows) == 12
     for row in rows:
         spec = specs[row["gpu_type"]]

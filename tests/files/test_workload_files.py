@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reference_data import reference_path
 
 from planner.domain import LengthProfile, RequestTrace
 from planner.files import load_workload, read_trace, shipped_workloads, write_workload
@@ -17,7 +18,6 @@ from planner.workload import summarize
 Refused = Callable[..., None]
 Write = Callable[[str, str], Path]
 
-TRACES = Path(__file__).parents[3] / "shared" / "data" / "azure_llm_2023"
 NORMAL = "name: n\nkind: normal\nmean: 500\nstandard_deviation: 2000\nlow: 0\nhigh: 8000\n"
 ANSWERS = "mean_output_tokens: 100\nmax_output_tokens: 1000\n"
 
@@ -28,11 +28,10 @@ def _profile(name_or_path: str) -> LengthProfile:
     return found
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason="../shared is absent")
 @pytest.mark.parametrize(("name", "stem"), [("azure-code-2023", "code"), ("azure-conv-2023", "conv")])
 def test_shipped_azure_files_are_the_summarised_traces(name: str, stem: str) -> None:
     shipped = _profile(name)
-    made = summarize(read_trace(TRACES / f"{stem}.csv"))
+    made = summarize(read_trace(reference_path(f"azure_llm_2023/{stem}.csv")))
     assert replace(made, name=name, licence=shipped.licence, citation=shipped.citation) == shipped
 
 

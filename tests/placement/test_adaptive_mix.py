@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from openb_sources import arrivals, needs_openb, nodes, tie_order, workload
+from openb_sources import arrivals, nodes, tie_order, workload
 from test_online import nodes_of, pods_of
 
 from planner.domain import OnlineMetrics, Semantics
@@ -44,7 +44,6 @@ def means(policy: str) -> tuple[np.ndarray, float]:
 
 
 @pytest.mark.slow
-@needs_openb
 def test_against_fixed_weights() -> None:
     """With the published orders no fixed weight above 0 saves more below 80 %, and none has a higher GRAR at 100 %.
 

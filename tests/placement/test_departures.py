@@ -8,7 +8,7 @@ import online_oracle as oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openb_sources import needs_openb, nodes, pods, workload
+from openb_sources import nodes, pods, workload
 from test_online import nodes_of, pods_of
 
 from planner.domain import DepartureRun, Outcome, QueueSettings, Semantics, TraceNode, TracePod
@@ -242,7 +242,6 @@ def test_what_has_no_times() -> None:
         on_one_node(1, [pod], QueueSettings(most_wait_s=-1.0))
 
 
-@needs_openb
 def test_openb_at_its_own_times() -> None:
     """The trace fills a hundredth of its cluster at its times; on a 64th of the nodes some pods wait."""
     fleet, come = nodes()[::64], lengthened(pods(), 2.0)

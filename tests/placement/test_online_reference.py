@@ -7,7 +7,8 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from openb_sources import GOLDENS, POINTS, arrivals, golden, needs_openb, nodes, pods, tie_order, workload
+from openb_sources import POINTS, arrivals, golden, nodes, pods, tie_order, workload
+from reference_data import reference_text
 
 from planner.domain import OnlineMetrics, OnlineRun, PowerFormula, Semantics, TraceNode, TracePod, TypicalPod
 from planner.placement.fragmentation import TargetWorkload, node_fragments
@@ -17,8 +18,6 @@ from planner.placement.online.packing_policies import BestFit, DotProd, GpuClust
 from planner.placement.online.policies import parse_policy
 from planner.placement.online.simulation import simulate
 from planner.placement.power_model import OPENB_POWER, NodePower
-
-pytestmark = needs_openb
 
 PUBLISHED = {
     "dotprod": "02-DotProd",
@@ -118,7 +117,7 @@ def score_case(row: dict[str, str]) -> tuple[NodeState, TracePod]:
     return NodeState(node, int(row["node_cpu_left"]), 10**6, left), pod
 
 
-@pytest.mark.parametrize("row", golden("score_cases.csv") if GOLDENS.exists() else [], ids=lambda row: row["i"])
+@pytest.mark.parametrize("row", golden("score_cases.csv"), ids=lambda row: row["i"])
 def test_raw_scores(row: dict[str, str]) -> None:
     state, pod = score_case(row)
     kinds, target = PodClasses.of([pod]), TargetWorkload.of(workload())
@@ -148,7 +147,7 @@ def test_raw_scores(row: dict[str, str]) -> None:
     assert clustering in found
 
 
-CASES = json.loads((GOLDENS / "frag_cases.json").read_text(encoding="utf-8")) if GOLDENS.exists() else {}
+CASES = json.loads(reference_text("openb_reference/frag_cases.json"))
 
 
 def frag_state(name: str) -> NodeState:
@@ -158,7 +157,7 @@ def frag_state(name: str) -> NodeState:
     return NodeState(record, node["cpu_left"], 1, list(left))
 
 
-@pytest.mark.parametrize("case", CASES.get("frag_amount_cases", []), ids=lambda c: f"{c['node']}-{c['workload']}")
+@pytest.mark.parametrize("case", CASES["frag_amount_cases"], ids=lambda c: f"{c['node']}-{c['workload']}")
 def test_fragment_amounts(case: dict[str, object]) -> None:
     classes = [
         TypicalPod(

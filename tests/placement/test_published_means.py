@@ -11,14 +11,12 @@ import math
 from collections import defaultdict
 
 import pytest
-from openb_sources import golden, needs_openb, nodes, pods
+from openb_sources import golden, nodes, pods
 
 from planner.domain import OnlineRun
 from planner.domain.policy_means import MeanMetrics, mean_metrics
 from planner.placement.online.policies import parse_policy
 from planner.policy_study import PolicyStudy, run_study
-
-pytestmark = needs_openb
 
 SEEDS = tuple(range(42, 52))
 POINTS = (80, 90, 100, 110, 120, 130)

@@ -1,15 +1,14 @@
 """The scale-up study: closed forms and the paper's table 4, then what holds for every cluster and cycle."""
 
-import csv
 from collections import Counter
 from itertools import combinations
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_data import reference_rows
 
 from planner.domain import Alignment, Qos, VictimMethod, VictimSettings
 from planner.domain.scale_up import (
@@ -27,8 +26,6 @@ from planner.placement.scale_up.workloads import GPUS, TABLE_3, instances, workl
 from planner.placement.victims import Machines, best_victims
 from planner.preemption_study import PreemptionStudy, counted_methods, hit_counts, latencies, left_out, timed_methods
 
-GOLDENS = Path(__file__).parents[3] / "shared" / "goldens" / "placement"
-needs_goldens = pytest.mark.skipif(not GOLDENS.exists(), reason="needs ../shared/goldens/placement")
 INDEPENDENT, SEQUENTIAL = (ScaleUpMode.INDEPENDENT,), (ScaleUpMode.SEQUENTIAL,)
 SATURATED = (InitialPlacement.SATURATED, InitialPlacement.MIXED, InitialPlacement.RANDOM_INDEX, InitialPlacement.PACKED)
 STANDARD, IMP, MASKS = VictimMethod.STANDARD, VictimMethod.IMP, VictimMethod.MASKS
@@ -114,12 +111,11 @@ def test_best_effort_hits_at_every_weight_of_topology(alpha: float) -> None:
     assert rate(rows, method=MASKS) == 100
 
 
-@needs_goldens
 def test_priorities_alone_do_not_find_sockets() -> None:
     """Best effort, alpha 1: ties decide. A decision stands for 25 scale-ups, here and in the goldens: their 575 of
     1,500 are 60 decisions, so the two rates are compared as two samples."""
-    with (GOLDENS / "flextopo_topo_alpha.csv").open(encoding="utf-8", newline="") as stream:
-        known = next(row for row in csv.DictReader(stream) if row["alpha"] == "1.0" and row["qos"] == "best-effort")
+    rows = reference_rows("placement/flextopo_topo_alpha.csv")
+    known = next(row for row in rows if row["alpha"] == "1.0" and row["qos"] == "best-effort")
     asked = {"qos": Qos.BEST_EFFORT, "victims": VictimSettings(alpha=1.0), "seeds": (0, 1)}
     rows = study(InitialPlacement.SATURATED, (MASKS,), **asked)
     ours, theirs = rate(rows, method=MASKS) / 100, int(known["hits"]) / int(known["preemptions"])
@@ -130,11 +126,10 @@ def test_priorities_alone_do_not_find_sockets() -> None:
     assert sum(row.priority_sum for row in rows) / 10_000 == pytest.approx(float(known["mean_priority_sum"]), rel=0.03)
 
 
-@needs_goldens
 def test_one_after_the_other_the_offline_pods_run_out() -> None:
     """Goldens: 20 cycles, 160 of 500 C fail; all that find a place lie inside one socket."""
-    with (GOLDENS / "flextopo_best_match.csv").open(encoding="utf-8", newline="") as stream:
-        known = next(row for row in csv.DictReader(stream) if row["method"] == "topo+IMP/sequential")
+    rows = reference_rows("placement/flextopo_best_match.csv")
+    known = next(row for row in rows if row["method"] == "topo+IMP/sequential")
     b, c = study(InitialPlacement.SATURATED, (MASKS,), cycles=20, modes=SEQUENTIAL)
     assert (b.preemptions, b.hits, b.failures, b.decisions) == (500, 500, 0, 500)
     assert c.hits + c.failures == c.preemptions == 500

@@ -1,10 +1,8 @@
 """One job over switches: the optimum by enumeration, the paper's printed algorithm, and the measured readings."""
 
-import csv
 import random
 from collections.abc import Callable, Iterator, Sequence
 from math import isclose, log
-from pathlib import Path
 from time import process_time
 from typing import NamedTuple
 
@@ -12,10 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_data import reference_rows
 
 from planner.placement.islands.switches import SwitchPool, allocate, entropy
-
-READINGS = Path(__file__).parents[3] / "shared" / "goldens" / "placement" / "entropy_readings.csv"
 
 capacities_of = st.lists(st.integers(0, 9), max_size=5)
 
@@ -149,7 +146,6 @@ def read_literally(job: int, capacities: Sequence[int], key: Callable[[Step], tu
     return plan
 
 
-@pytest.mark.skipif(not READINGS.exists(), reason="../shared is absent")
 def test_readings_of_the_printed_algorithm() -> None:
     """400 random instances of 5 switches; how the measured ones were drawn is not recorded, hence 5 points of room."""
     rng = np.random.default_rng(3)
@@ -158,8 +154,7 @@ def test_readings_of_the_printed_algorithm() -> None:
         capacities = rng.integers(0, 11, 5).tolist()
         if sum(capacities):
             instances.append((int(rng.integers(1, min(20, sum(capacities)) + 1)), capacities))
-    with READINGS.open(encoding="utf-8") as rows:
-        golden = {row["reading"]: row for row in csv.DictReader(rows)}
+    golden = {row["reading"]: row for row in reference_rows("placement/entropy_readings.csv")}
     assert set(golden) == set(READING_KEYS)
     for name, key in READING_KEYS.items():
         optimal = 0

@@ -1,24 +1,20 @@
 """The paper's saturated cluster: who hits one socket, and all methods agree on its every node."""
 
-import csv
-from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
 import pytest
+from reference_data import reference_rows
 from victim_states import hits, preemptor, saturated
 
 from planner.domain import Alignment, Qos, VictimMethod, VictimSettings
 from planner.placement.victims import best_victims, standard_preemption, victims_of
 
-GOLDENS = Path(__file__).parents[3] / "shared" / "goldens" / "placement"
-needs_goldens = pytest.mark.skipif(not GOLDENS.exists(), reason="needs ../shared/goldens/placement")
-
 
 def golden(name: str, **where: str) -> dict[str, str]:
     """The first row of a file in which these columns hold these texts."""
-    with (GOLDENS / name).open() as file:
-        return next(row for row in csv.DictReader(file) if all(row[key] == value for key, value in where.items()))
+    rows = reference_rows(f"placement/{name}")
+    return next(row for row in rows if all(row[key] == value for key, value in where.items()))
 
 
 @pytest.mark.parametrize("nodes", [100, 1000])
@@ -44,7 +40,6 @@ def test_topology_aware_always_hits(qos: Qos, alpha: float) -> None:
         assert all(hits(workload, qos, VictimSettings(alpha=alpha), range(20)))
 
 
-@needs_goldens
 def test_priorities_alone_miss_as_often_as_measured() -> None:
     """Golden topo_hits_alpha1_besteffort: 575 of 1 500; 300 decisions here, three of their standard deviations."""
     of, among = map(int, golden("measured_goldens.csv", item="topo_hits_alpha1_besteffort")["value"].split(" of "))
@@ -54,7 +49,6 @@ def test_priorities_alone_miss_as_often_as_measured() -> None:
     assert sum(found) / len(found) == pytest.approx(share, abs=3 * (share * (1 - share) / len(found)) ** 0.5)
 
 
-@needs_goldens
 @pytest.mark.parametrize("qos", [Qos.GUARANTEED, Qos.BEST_EFFORT])
 def test_what_topology_costs(qos: Qos) -> None:
     """Golden flextopo_topo_alpha: 2.57 victims and a priority sum of 643 a preemption, B and C alike."""
@@ -71,7 +65,6 @@ def test_what_topology_costs(qos: Qos) -> None:
         assert mean(values) == pytest.approx(float(row[key]), abs=3 * max(error, 0.005 * float(row[key])))
 
 
-@needs_goldens
 def test_standard_preemption_hits_as_often_as_measured() -> None:
     """Goldens std_hit_pct: 42.9 ± 2 saturated by preemption, 44.2 ± 2 at 94 %; here what is idle goes to small pods."""
     rng, found = np.random.default_rng(8), []

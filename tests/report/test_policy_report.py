@@ -1,10 +1,9 @@
 """Online policies as table, page and figures: the study's published savings, then hand-made runs."""
 
-import csv
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
+from reference_data import reference_rows
 
 from planner.domain import OnlineMetrics, OnlineRun, Semantics
 from planner.errors import InputError
@@ -20,7 +19,6 @@ from planner.report.policy_figures import (
     policy_figures,
 )
 
-POWER = Path(__file__).parents[3] / "shared" / "goldens" / "openb" / "power_10seeds.csv"
 GPU_MILLI = 100_000
 BASELINE = "fgd"
 POLICIES = ("fgd", "pwr", "pwr:0.1+fgd:0.9", "pwr:0.2+fgd:0.8", "bestfit", "dotprod", "gpupacking", "gpuclustering")
@@ -56,14 +54,12 @@ def runs(last: int = 130, seeds: int = 2) -> dict[str, list[OnlineRun]]:
     }
 
 
-@pytest.mark.skipif(not POWER.exists(), reason="needs ../shared/goldens/openb")
 def test_published_means_give_the_published_savings() -> None:
     rows = defaultdict(list)
-    with POWER.open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            at = 100 * float(row["arrived_ratio"])
-            if float(row["used_ratio"]) > 0 and at >= 1:
-                rows[row["policy"]].append((round(at), row))
+    for row in reference_rows("openb_reference/power_10seeds.csv"):
+        at = 100 * float(row["arrived_ratio"])
+        if float(row["used_ratio"]) > 0 and at >= 1:
+            rows[row["policy"]].append((round(at), row))
     found = {
         policy: [
             OnlineRun(

@@ -1,9 +1,7 @@
 """The scale-up study as page, tables and figures: the paper's own figures, then hand-made counts."""
 
-import csv
-from pathlib import Path
-
 import pytest
+from reference_data import reference_rows
 
 from planner.domain import VictimMethod
 from planner.domain.scale_up import (
@@ -30,7 +28,6 @@ from planner.report.preemption import (
 )
 from planner.report.preemption_figures import hit_rates_figure, latency_figure, preemption_figures
 
-PAPER = Path(__file__).parents[3] / "shared" / "goldens" / "placement" / "paper_goldens.csv"
 FULL = InitialPlacement.SATURATED
 SETTINGS = ScaleUpSettings(
     counts=(("B", 25), ("C", 25)), methods=(VictimMethod.STANDARD, VictimMethod.MASKS), modes=tuple(ScaleUpMode)
@@ -95,10 +92,9 @@ def cells(page: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:1] == "|"]
 
 
-@pytest.mark.skipif(not PAPER.exists(), reason="needs ../shared/goldens/placement")
 def test_the_papers_figures_are_the_goldens() -> None:
-    with PAPER.open(encoding="utf-8", newline="") as stream:
-        known = {row["item"]: row["value"] for row in csv.DictReader(stream) if row["system"] == "flextopo"}
+    rows = reference_rows("placement/paper_goldens.csv")
+    known = {row["item"]: row["value"] for row in rows if row["system"] == "flextopo"}
     hits = [hits for _, hits in PAPER_HITS.values()]
     assert hits == [int(known["std_preemption_hits"]), int(known["topo_preemption_hits"])]
     words = {VictimMethod.STANDARD: "godel", VictimMethod.NAIVE: "full", VictimMethod.IMP: "imp"}

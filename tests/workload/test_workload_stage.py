@@ -1,17 +1,14 @@
 """Summaries of traces and cutting into ranges."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_data import reference_path
 
 from planner.domain import LengthProfile, RequestTrace
 from planner.errors import InputError
 from planner.files import load_workload, read_trace
 from planner.workload import divide, summarize
-
-TRACES = Path(__file__).parents[3] / "shared" / "data" / "azure_llm_2023"
 
 
 def _trace(*rows: tuple[float, int, int]) -> RequestTrace:
@@ -30,12 +27,11 @@ def _profile(masses: dict[int, float]) -> LengthProfile:
     )
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason="../shared is absent")
 @pytest.mark.parametrize(
     ("stem", "requests", "mean", "longest"), [("code", 8819, 27.9, 1899), ("conv", 19366, 211.1, 1000)]
 )
 def test_azure_traces_have_the_published_figures(stem: str, requests: int, mean: float, longest: int) -> None:
-    profile = summarize(read_trace(TRACES / f"{stem}.csv"))
+    profile = summarize(read_trace(reference_path(f"azure_llm_2023/{stem}.csv")))
     assert profile.requests == requests
     assert profile.mean_output_tokens == pytest.approx(mean, abs=0.05)
     assert profile.max_output_tokens == longest
