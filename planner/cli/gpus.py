@@ -47,7 +47,7 @@ def _row(gpu: GpuSpec) -> tuple[object, ...]:
         gpu.fp8_tflops,
         gpu.fp4_tflops,
         gpu.memory_gb,
-        gpu.memory_mib,
+        gpu.memory_mib or None,
         gpu.memory_gb_s,
         gpu.nvlink_gb_s,
         gpu.nic_gb_s,

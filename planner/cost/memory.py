@@ -129,14 +129,14 @@ def max_prompts(
     experts_on_device: Numbers,
     pp: Numbers = 1,
 ) -> Array:
-    """Most prompts of `longest` tokens whose cache and activations fit on a rank, not rounded.
+    """Most prompts of `longest` tokens whose cache fits on a rank, not rounded; negative where weights or buffers fail.
 
-    A chunk at a time is computed, the cache of the whole prompt is kept.
+    The cache of the whole prompt is kept. Buffers are those of a step that fills the token budget: engines measure
+    such a step when they start, whatever prompts then come, and give the cache what it leaves.
     """
     t, s = as_array(tp), as_array(longest)
     drafts = settings.mtp_tokens > 0
     free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
     held = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
     cache = attention.cache_bytes_per_sequence(model, s, t) * held * as_array(pp) / GB
-    chunk = np.minimum(s * (1 - settings.kv_cache_rate), settings.max_tokens_per_step)
-    return np.asarray(free / (cache + activation_gb(model, chunk, t)))
+    return np.asarray((free - activation_gb(model, settings.max_tokens_per_step, t)) / cache)

@@ -61,20 +61,20 @@ def test_drafts_keep_a_cache_and_buffers() -> None:
 @pytest.mark.parametrize("hit", [0.0, 0.5])
 @pytest.mark.parametrize("budget", [2048, 16384])
 def test_prompts_by_hand(hit: float, budget: int) -> None:
-    """The cache of all of a prompt, the buffers of one chunk of its new tokens."""
+    """The cache of all of a prompt, and once the buffers of a step that fills the budget."""
     settings = replace(DEFAULT, kv_cache_rate=hit, max_tokens_per_step=budget)
     found = max_prompts(gpu("H200"), model(), settings, longest=10_000, tp=4, experts_on_device=9)
-    chunk = min(10_000 * (1 - hit), budget)
-    buffers = chunk * (HIDDEN * (16 + 8 * 3 / 4) + 18432 * 4 / 4) / 1e9
+    buffers = budget * (HIDDEN * (16 + 8 * 3 / 4) + 18432 * 4 / 4) / 1e9
     free = 143_771 * 2**20 / 1e9 * SHARE - RESERVE - float(weights_gb(model(), tp=4, experts_on_device=9))
-    assert float(found) == pytest.approx(free / (10_000 * KV_WIDTH * LAYERS / 1e9 + buffers))
+    assert float(found) == pytest.approx((free - buffers) / (10_000 * KV_WIDTH * LAYERS / 1e9))
 
 
 def test_a_pipeline_in_prefill_keeps_the_prompts_of_all_its_stages() -> None:
     fixed = {"longest": 4000, "tp": 8, "experts_on_device": 0}
     one, two = (float(max_prompts(gpu("H100"), model("llama-3.1-70b"), DEFAULT, **fixed, pp=pp)) for pp in (1, 2))
     frees = [float(free_gb(gpu("H100"), model("llama-3.1-70b"), tp=8, experts_on_device=0, pp=pp)) for pp in (1, 2)]
-    assert two / one == pytest.approx(frees[1] / frees[0])  # half the layers, twice the prompts
+    buffers = 16384 * (8192 * 16 + 28672 * 4 / 8) / 1e9
+    assert two / one == pytest.approx((frees[1] - buffers) / (frees[0] - buffers))  # half the layers, twice the prompts
 
 
 def test_a_rank_takes_no_prompt_that_does_not_fit() -> None:

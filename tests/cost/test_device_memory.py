@@ -7,7 +7,15 @@ from cost_figures import gpu, model
 from cost_workloads import workload
 
 from planner.cost import decode_time, max_batch_size, tabulate
-from planner.cost.memory import RESERVE_GB, experts_on_device, max_batch, usable_gb, weights_gb
+from planner.cost.memory import (
+    RESERVE_GB,
+    experts_on_device,
+    free_gb,
+    max_batch,
+    max_prompts,
+    usable_gb,
+    weights_gb,
+)
 from planner.domain import ENGINE_MEMORY_SHARE, ClassPerformance, CostMode, CostSettings, GpuSpec
 from planner.errors import InputError
 from planner.files import load_gpu_specs
@@ -73,6 +81,20 @@ def test_every_shipped_figure_is_the_drivers_or_called_an_estimate() -> None:
     }
     assert set(others) == {"MI308X", "Rubin-NVL144", "RubinU-NVL576"}
     assert all(source.startswith("estimate: ") for source in others.values())
+
+
+def test_an_engine_that_starts_with_a_full_step_has_room_for_it() -> None:
+    """Manifests carry the token budget, and vLLM runs a step of it before it gives the rest to the cache.
+
+    DeepSeek-V3 on 6 H200 leaves 4.8 GB beside its weights, a step of 16 384 tokens takes 5.9: it would not start.
+    """
+    held = experts_on_device(model(), DEFAULT, 6)
+    free = float(free_gb(gpu("H200"), model(), tp=1, experts_on_device=held))
+    for budget, starts in ((16_384, False), (8192, True)):
+        settings = replace(DEFAULT, max_tokens_per_step=budget)
+        room = max_prompts(gpu("H200"), model(), settings, longest=1024, tp=1, experts_on_device=held)
+        buffers = budget * (7168 * (16 + 8 * 3) + 18432 * 4) / 1e9
+        assert (float(room) >= 1) == starts == (free > buffers)
 
 
 def test_a_spec_without_the_drivers_figure_gets_its_name_plate() -> None:
