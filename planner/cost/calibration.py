@@ -158,13 +158,13 @@ def require_possible(m: Measurement, gpu: GpuSpec, model: ModelSpec) -> None:
             m, f"length must be at most the {model.max_context} tokens of context of {model.name}", m.length
         )
     held = memory.experts_on_device(model, CostSettings(), m.tp * m.dp)
-    if float(memory.weights_gb(model, tp=m.tp, experts_on_device=held, pp=m.pp)) > gpu.memory_gb:
+    if float(memory.weights_gb(model, tp=m.tp, experts_on_device=held, pp=m.pp)) > gpu.device_gb:
         raise _impossible(m, f"the weights of {model.name} must fit on {m.tp * m.dp * m.pp} {gpu.name}", "too few GPUs")
     shape = model if m.kv_bytes is None else replace(model, kv_bytes=m.kv_bytes)
     cache = float(memory.cache_gb(shape, length=m.length, batch=m.batch, tp=m.tp, pp=m.pp))
-    if m.phase is Phase.DECODE and cache > gpu.memory_gb:
+    if m.phase is Phase.DECODE and cache > gpu.device_gb:
         raise _impossible(
-            m, f"the cache of the batch must fit on one {gpu.name}, {gpu.memory_gb:g} GB", f"{cache:.0f} GB"
+            m, f"the cache of the batch must fit on one {gpu.name}, {gpu.device_gb:.0f} GB", f"{cache:.0f} GB"
         )
     least = least_ms(gpu, shape, _steps(m), CostSettings(balanced_experts=True))
     if m.ms < least:

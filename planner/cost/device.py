@@ -31,7 +31,11 @@ _NEEDED = (
     "gpus_per_nvlink_domain",
     "gpus_per_host",
 )
-_OPTIONAL = ("fp8_tflops", "fp4_tflops")
+_OPTIONAL = {
+    "fp8_tflops": "the device lacks the format",
+    "fp4_tflops": "the device lacks the format",
+    "memory_mib": "the driver's figure is not known",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +90,8 @@ def require_figures(gpu: GpuSpec) -> None:
     """Raises InputError that names the first figure that is missing or cannot be."""
     for figure in _NEEDED:
         _require(gpu, figure, "a positive number", lambda value: value > 0)
-    for figure in _OPTIONAL:
-        _require(gpu, figure, "a number, 0 where the device lacks the format", lambda value: value >= 0)
+    for figure, absence in _OPTIONAL.items():
+        _require(gpu, figure, f"a number, 0 where {absence}", lambda value: value >= 0)
     _require(gpu, "sms_for_communication", f"at least 0 and less than sms ({gpu.sms})", lambda n: 0 <= n < gpu.sms)
 
 

@@ -162,7 +162,7 @@ def _explained(
             memory.weights_gb(model, tp=config.tp, experts_on_device=held, pp=config.pp, drafts=settings.mtp_tokens > 0)
         ),
         cache_gb=float(memory.cache_gb(model, length=length, batch=batch, tp=config.tp, pp=config.pp)),
-        usable_gb=gpu.memory_gb * memory.MEMORY_SHARE - memory.RESERVE_GB,
+        usable_gb=memory.usable_gb(gpu),
         peak_tflops=_peaks(gpu),
         memory_gb_s=gpu.memory_gb_s,
         origin=origin,

@@ -6,11 +6,16 @@
 | x | experts on a GPU: ceil((E + redundant) / D) routed ones and the shared ones | 1 |
 | B | sequences of an attention group (of all stages together) | 1 |
 | n | tokens of a step | tokens |
-| MEMORY_SHARE | share of device memory given to weights, cache and activations (engines' default) | 1 |
-| RESERVE_GB | graphs, communication buffers, the engine itself (estimate) | GB |
+| M | device memory as the driver shows it | GB |
+| ENGINE_MEMORY_SHARE | share of M that manifests give to the engine | 1 |
+| RESERVE_GB | what of it the driver, the CUDA context and communication buffers take before any weight | GB |
 
 Attention, dense FFN and head are split over tp (latent projections repeated), experts lie whole on GPUs, a stage holds
 ceil(L / pp) layers. The cache of a sequence lies on its group, divided by tp only as far as there are KV heads.
+Weights, cache and activations have ENGINE_MEMORY_SHARE * M - RESERVE_GB; graphs lie in the rest of M.
+RESERVE_GB: SGLang finds 138.4 of the 140.4 GiB of an H200 free before it loads DeepSeek-R1 at TP8
+(github.com/ai-dynamo/aisimulate, pull request 263), vLLM reports 1.8 GiB outside of torch on an H100 whose 79.65 GiB
+it sees as 79.2 (github.com/vllm-project/vllm, pull request 10511).
 Sizes in GB = 10^9 bytes.
 """
 
@@ -18,12 +23,11 @@ import numpy as np
 
 from planner.cost import attention
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
-from planner.domain import CostSettings, GpuSpec, ModelSpec
+from planner.domain import ENGINE_MEMORY_SHARE, CostSettings, GpuSpec, ModelSpec
 from planner.domain.model import EMBEDDING_BYTES
 from planner.units import GB
 
-MEMORY_SHARE = 0.9
-RESERVE_GB = 1.5
+RESERVE_GB = 2.0
 _DISPATCH_AND_COMBINE_BYTES = 3
 _RESIDENT_COPIES = 8  # hidden states at once: residual, norm, projections in and out
 
@@ -66,6 +70,11 @@ def activation_gb(model: ModelSpec, tokens_per_group: Numbers, tp: Numbers) -> A
     return np.asarray(n * (d * (_RESIDENT_COPIES * EMBEDDING_BYTES + copies) + widest) / GB)
 
 
+def usable_gb(gpu: GpuSpec) -> float:
+    """What a GPU offers for weights, cache and activations (GB)."""
+    return gpu.device_gb * ENGINE_MEMORY_SHARE - RESERVE_GB
+
+
 def free_gb(
     gpu: GpuSpec,
     model: ModelSpec,
@@ -76,8 +85,7 @@ def free_gb(
     drafts: bool = False,
 ) -> Array:
     """What the weights leave of the usable memory (GB); negative where they do not fit."""
-    usable = gpu.memory_gb * MEMORY_SHARE - RESERVE_GB
-    return usable - weights_gb(model, tp=tp, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
+    return usable_gb(gpu) - weights_gb(model, tp=tp, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
 
 
 def cache_gb(model: ModelSpec, *, length: Numbers, batch: Numbers, tp: Numbers, pp: Numbers = 1) -> Array:
@@ -121,14 +129,14 @@ def max_prompts(
     experts_on_device: Numbers,
     pp: Numbers = 1,
 ) -> Array:
-    """Most prompts of `longest` tokens whose cache and activations fit on a rank, not rounded.
+    """Most prompts of `longest` tokens whose cache fits on a rank, not rounded; negative where weights or buffers fail.
 
-    A chunk at a time is computed, the cache of the whole prompt is kept.
+    The cache of the whole prompt is kept. Buffers are those of a step that fills the token budget: engines measure
+    such a step when they start, whatever prompts then come, and give the cache what it leaves.
     """
     t, s = as_array(tp), as_array(longest)
     drafts = settings.mtp_tokens > 0
     free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
     held = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
     cache = attention.cache_bytes_per_sequence(model, s, t) * held * as_array(pp) / GB
-    chunk = np.minimum(s * (1 - settings.kv_cache_rate), settings.max_tokens_per_step)
-    return np.asarray(free / (cache + activation_gb(model, chunk, t)))
+    return np.asarray((free - activation_gb(model, settings.max_tokens_per_step, t)) / cache)

@@ -16,7 +16,6 @@ from planner.cost.device import require_figures
 from planner.cost.divisors import divisors
 from planner.cost.efficiency import origin_of
 from planner.cost.grid import Degrees, RateGrid, mean_prompts
-from planner.cost.memory import MEMORY_SHARE, RESERVE_GB
 from planner.cost.parallelism import choose, replica_shapes, require_drafts
 from planner.cost.rates import decode_rates, prefill_rates
 from planner.cost.reference import decode_rates as reference_decode_rates
@@ -266,10 +265,12 @@ def _shortage(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, configs: l
     degrees = Degrees.of(configs)
     held = memory.experts_on_device(model, settings, degrees.devices)
     least = float(memory.weights_gb(model, tp=degrees.tp, experts_on_device=held, pp=degrees.pp).min())
-    usable = gpu.memory_gb * MEMORY_SHARE - RESERVE_GB
+    usable = memory.usable_gb(gpu)
+    buffers = float(memory.activation_gb(model, settings.max_tokens_per_step, degrees.tp).min())
     if least <= usable and settings.source is CostSource.TABULATED:
         return f"the profile has no measurement of {model.name} on so many {gpu.name} at these lengths"
     return (
         f"{model.name} puts at least {least:.0f} GB of weights on each GPU; "
-        f"one {gpu.name} offers {usable:.0f} GB for weights and KV cache"
+        f"one {gpu.name} offers {usable:.0f} GB for weights, KV cache and a step's buffers"
+        + (f", {buffers:.1f} GB of these in prefill" if least <= usable else "")
     )

@@ -29,7 +29,7 @@ from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute,
 from planner.domain.efficiency import Calibration, Factor, Origin
 from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
 from planner.domain.frontier import Frontier, FrontierPoint
-from planner.domain.gpu import GpuSpec, Price, Source
+from planner.domain.gpu import ENGINE_MEMORY_SHARE, GpuSpec, Price, Source
 from planner.domain.layout import (
     Inventory,
     InventoryItem,
@@ -128,6 +128,7 @@ from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Wo
 
 __all__ = [
     "CORE_GROUP_SIZE",
+    "ENGINE_MEMORY_SHARE",
     "MOST_GPUS_OF_A_NODE",
     "WHOLE_GPU",
     "Alignment",

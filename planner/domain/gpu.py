@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+from planner.units import GB, MIB
+
+ENGINE_MEMORY_SHARE = 0.9
+"""Share of device memory that an engine is given: manifests set it, the cost model counts on it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -28,6 +33,7 @@ class GpuSpec:
     `fp8_tflops` and `fp4_tflops` are 0 where the device does not support the format.
     `sms_for_communication` are the streaming multiprocessors that prefill sets aside for all-to-all kernels.
     `gpus_per_nvlink_domain` GPUs reach each other at `nvlink_gb_s`; `gpus_per_host` share one operating system.
+    `memory_mib` is what the driver shows (0: not known), `memory_gb` the name-plate figure, which reference mode takes.
     `reference_memory_gb_s` is the memory bandwidth that Shallowsim lists (facts: it differs for the H800).
     `compute_capability` is CUDA's (major.minor; 0.0: not NVIDIA's, or not known); kernels are built for some of them.
     `family` names the efficiency factors that the device follows (hopper, h20, blackwell, ampere, cdna3, rubin).
@@ -49,8 +55,14 @@ class GpuSpec:
     gpus_per_host: int
     idle_w: float
     max_w: float
+    memory_mib: float = 0.0
     family: str = "any"
     compute_capability: float = 0.0
     node_selector: tuple[tuple[str, str], ...] = ()
     price: Price | None = None
     sources: tuple[Source, ...] = ()
+
+    @property
+    def device_gb(self) -> float:
+        """Device memory in GB of 10^9 bytes: the driver's figure, or `memory_gb`, which no known driver goes below."""
+        return self.memory_mib * MIB / GB if self.memory_mib else self.memory_gb

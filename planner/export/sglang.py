@@ -12,7 +12,7 @@ Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
-from planner.domain import DeployedIsland, Phase
+from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, Phase
 from planner.errors import ExportError
 from planner.export.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
@@ -141,7 +141,7 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     dp = island.parallel.dp
     rows: list[tuple[str, FlagValue]] = [
         ("context-length", island.max_model_len),
-        ("mem-fraction-static", 0.88),
+        ("mem-fraction-static", ENGINE_MEMORY_SHARE),
     ]
     if island.phase is Phase.PREFILL:
         rows += [

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from planner.domain import DeployedIsland, GroupedAttention, Phase
+from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, GroupedAttention, Phase
 from planner.errors import ExportError
 from planner.export.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
 from planner.export.drafts import draft_tokens
@@ -145,7 +145,7 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         ("max-num-seqs", island.batch_size),
         ("max-num-batched-tokens", island.max_tokens_per_step if prefill else _decode_tokens(island)),
         ("max-model-len", island.max_model_len),
-        ("gpu-memory-utilization", 0.9),
+        ("gpu-memory-utilization", ENGINE_MEMORY_SHARE),
     ]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8")]

@@ -9,6 +9,7 @@ from planner.files.documents import read_yaml
 from planner.files.labels import read_labels
 from planner.files.sections import Section, nearest_hint
 from planner.files.shipped import files_by_stem, shipped_folder
+from planner.units import GB, MIB
 
 PRICES_FILE = "prices.yaml"
 _FIGURES = (
@@ -18,6 +19,7 @@ _FIGURES = (
     "fp8_tflops",
     "fp4_tflops",
     "memory_gb",
+    "memory_mib",
     "memory_gb_s",
     "reference_memory_gb_s",
     "nvlink_gb_s",
@@ -26,6 +28,12 @@ _FIGURES = (
     "gpus_per_host",
     "idle_w",
     "max_w",
+)
+# GB are marketing's: 10^9 bytes on the one device, 2^30 on the other (7 % more), less what ECC takes
+_MEMORY_TOLERANCE = 0.1
+_NO_DRIVER_FIGURE = (
+    "not given: memory_gb counts, at 10^9 bytes a GB, which understates most devices by 7 %; "
+    "add memory_mib, the total that nvidia-smi or rocm-smi shows"
 )
 # where a file does not tell: all GPUs of a family have it, or none that matters more
 _CAPABILITIES = {"ampere": 8.0, "hopper": 9.0, "h20": 9.0}
@@ -133,6 +141,7 @@ def _spec(document: Section, figures: _Figures) -> GpuSpec:
         fp8_tflops=figures.rate("fp8_tflops", "TFLOP/s", may_be_zero=True),
         fp4_tflops=figures.rate("fp4_tflops", "TFLOP/s", may_be_zero=True),
         memory_gb=figures.rate("memory_gb", "GB"),
+        memory_mib=_memory_mib(document, figures),
         memory_gb_s=figures.rate("memory_gb_s", "GB/s"),
         reference_memory_gb_s=figures.rate("reference_memory_gb_s", "GB/s"),
         nvlink_gb_s=figures.rate("nvlink_gb_s", "GB/s"),
@@ -146,6 +155,22 @@ def _spec(document: Section, figures: _Figures) -> GpuSpec:
         node_selector=read_labels(document.section("node_selector")),
         sources=tuple(figures.sources),
     )
+
+
+def _memory_mib(document: Section, figures: _Figures) -> float:
+    """What the driver shows; 0 where the file does not tell, which the figure's source then says."""
+    if "memory_mib" not in document:
+        figures.sources.append(Source(figure="memory_mib", unit="MiB", source=_NO_DRIVER_FIGURE))
+        return 0.0
+    shown, named = figures.rate("memory_mib", "MiB"), document.section("memory_gb").number("value")
+    low, high = (round(named * GB / MIB * share) for share in (1 - _MEMORY_TOLERANCE, 1 + _MEMORY_TOLERANCE))
+    if not low <= shown <= high:
+        raise document.section("memory_mib").fault(
+            "value",
+            f"within {_MEMORY_TOLERANCE * 100:.0f} % of memory_gb ({named:g} GB), {low} to {high}",
+            hint="Give the total that nvidia-smi or rocm-smi shows, in MiB.",
+        )
+    return shown
 
 
 def _compute_capability(document: Section, figures: _Figures) -> float:

@@ -187,7 +187,7 @@ class TestDefect5LiteralSizes:
         layers += MOE_LAYERS * (held * EXPERT_PARAMETERS + 256 * HIDDEN * 2)
         stage = -(-LAYERS // pp) / LAYERS
         weights = layers * stage + (2 if pp == 1 else 1) * HEAD_PARAMETERS * 2 / tp
-        free = 141e9 * 0.9 - 1.5e9 - weights
+        free = 143_771 * 2**20 * 0.9 - 2e9 - weights
         buffers = HIDDEN * (16 + 8 * 3 / tp) + 18432 * 4 / tp
         expected = free / (5000 * KV_WIDTH * LAYERS * stage + buffers)
         found = max_batch_size("H200", 4000, 1000, tp=tp, experts_on_device=held, pp=pp)
@@ -199,7 +199,7 @@ class TestDefect5LiteralSizes:
         stage = -(-80 // pp)
         weights = 2 * (stage * (attention + dense) + (2 if pp == 1 else 1) * head) / tp
         cache = 5000 * stage * 2 * 8 * 128 * 2 / tp
-        free = 80e9 * 0.9 - 1.5e9 - weights
+        free = 81_559 * 2**20 * 0.9 - 2e9 - weights
         found = max_batch_size("H100", 4000, 1000, tp=tp, experts_on_device=0, pp=pp, model="llama-3.1-70b")
         assert float(found) == pytest.approx(free / (cache + 8192 * 16 + 28672 * 4 / tp))
 

@@ -63,7 +63,7 @@ def test_every_figure_of_every_device_has_unit_and_source() -> None:
     specs = load_gpu_specs()
     assert len(specs) == 14
     for spec in specs.values():
-        assert len(spec.sources) == (15 if spec.compute_capability else 14), spec.name
+        assert len(spec.sources) == (16 if spec.compute_capability else 15), spec.name
         assert all(source.unit and source.source for source in spec.sources), spec.name
         assert spec.node_selector, spec.name
 
@@ -95,11 +95,27 @@ def test_an_extra_folder_adds_types_and_prices(tmp_path: Path) -> None:
     assert specs["X1"].price.usd_per_hour == 3
 
 
+def test_a_spec_without_the_drivers_memory_says_what_counts_instead(tmp_path: Path) -> None:
+    """Files from before `memory_mib` stay readable and plan as before."""
+    lines = (SHIPPED / "H100.yaml").read_text(encoding="utf-8").splitlines()
+    older = [line for line in lines if not line.startswith("memory_mib:")]
+    assert len(older) == len(lines) - 1
+    (tmp_path / "H100.yaml").write_text("\n".join(older), encoding="utf-8")
+    spec = load_gpu_specs(tmp_path)["H100"]
+    assert (spec.memory_mib, spec.device_gb) == (0, 80)
+    (source,) = (s for s in spec.sources if s.figure == "memory_mib")
+    for words in ("memory_gb counts, at 10^9 bytes a GB", "add memory_mib", "nvidia-smi"):
+        assert words in source.source
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ("name: H100", "name: H101", ("name", "H100", "'H101'")),
         ("unit: GB/s", "unit: TB/s", ("memory_gb_s.unit", "GB/s", "'TB/s'")),
+        ("81559, unit: MiB", "81559, unit: MB", ("memory_mib.unit", "MiB", "'MB'")),
+        ("81559", "79.6", ("memory_mib.value", "within 10 % of memory_gb (80 GB), 68665 to 83923", "79.6")),
+        ("81559", "85520809984", ("memory_mib.value", "68665 to 83923")),
         ("value: 700", "value: '700'", ("max_w.value", "number", "'700' (str)")),
         ("value: 700", "value: .nan", ("max_w.value", "finite", "nan")),
         ("value: 70,", "value: 701,", ("idle_w.value", "at most max_w (700)")),

@@ -78,8 +78,8 @@ def test_reference_mode_asks_at_the_midpoint() -> None:
 
 
 def test_a_range_that_fits_nowhere_is_named_before_the_search() -> None:
-    with pytest.raises(InfeasibleError, match=r"no island of theirs can prefill prompts of 149504-151551 tokens"):
-        check(with_prompts(small({"H20": 10}), 1000, 150_000))
+    with pytest.raises(InfeasibleError, match=r"no island of theirs can decode prompts of 149504-151551 tokens"):
+        check(with_prompts(small({"H20": 9}), 1000, 150_000))
 
 
 def test_an_unlucky_search_is_not_called_a_small_fleet() -> None:

@@ -146,7 +146,7 @@ def overflows(plan: Plan) -> list[str]:
         f"{route.island} {route.range_start}"
         for route in plan.routing
         if held_gb(plan, islands[route.island], route)
-        > 0.9 * plan.scenario.inventory.item(islands[route.island].gpu).gpu.memory_gb
+        > 0.9 * plan.scenario.inventory.item(islands[route.island].gpu).gpu.device_gb
     ]
 
 
