@@ -88,7 +88,11 @@ def place(
         shortfalls=(
             *over_cap,
             *shortfalls_of(
-                [demand for demand in demands if demand.island not in told], occupancy, settings, evictions.kept_out
+                [demand for demand in demands if demand.island not in told],
+                occupancy,
+                settings,
+                evictions.kept_out,
+                evictions.rivals,
             ),
         ),
         before=before,

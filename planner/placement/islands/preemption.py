@@ -149,12 +149,24 @@ class Preemption:
         `gain`: each island's share of its phase; `got`: what the phases have of their islands, which is kept up;
         `order`: the islands in the order in which they come (None: as the limits suggest).
         """
-        done = []
         turns = self._as_limits_suggest(late, gain, got) if order is None else self._in_turn(order, got)
-        for proposal in turns:
-            got[proposal.demand.phase] += gain.get(proposal.demand.island, 0.0)
-            done.append(self._carry_out(proposal))
+        return [self._placed(proposal, gain, got) for proposal in turns]
+
+    def place_all(
+        self, order: Iterable[PlacementDemand], gain: Mapping[str, float], got: dict[str, float]
+    ) -> list[Eviction]:
+        """Place the islands in just this order, up to the first that finds no room."""
+        done = []
+        for demand in order:
+            proposal = self._within(demand)
+            if proposal is None:
+                break
+            done.append(self._placed(proposal, gain, got))
         return done
+
+    def _placed(self, proposal: Proposal, gain: Mapping[str, float], got: dict[str, float]) -> Eviction:
+        got[proposal.demand.phase] += gain.get(proposal.demand.island, 0.0)
+        return self._carry_out(proposal)
 
     def has_room(self, demand: PlacementDemand) -> bool:
         """Whether evictions within the limits make room for an island now."""
