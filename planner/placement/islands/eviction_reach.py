@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.domain import PlacementDemand, Pod
-from planner.placement.islands.fleet import Ask, Occupancy
+from planner.domain.node_room import Ask
+from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.sites import ask_of
 
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import EvictionRule, PlacementDemand, PlacementSettings, Pod
+from planner.domain.node_room import Ask, Left
 from planner.placement.islands.eviction_curves import Curve, Held, Step, joined, least, node_curve, whole_units
 from planner.placement.islands.eviction_limits import Allowance, Excess
 from planner.placement.islands.eviction_order import Eviction, pods_in_order
 from planner.placement.islands.eviction_prices import Price, may_go, prices_of
 from planner.placement.islands.filling import asks_of, hold_group, largest_first
-from planner.placement.islands.fleet import Ask, Fleet, Left, Occupancy
+from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.scoring import island_topology
 from planner.placement.islands.sites import Site
 

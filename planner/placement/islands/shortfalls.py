@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import PlacementDemand, PlacementSettings, Pod, Qos, Shortfall
+from planner.domain.node_room import Ask
+from planner.domain.shapes import GroupKind, capacity, offered
 from planner.placement.islands.eviction_limits import Allowance, Excess
-from planner.placement.islands.fleet import Ask, Fleet, Occupancy
+from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Site, ask_of
-from planner.placement.shapes import GroupKind, capacity, offered
 
 NAMED = 3
 """Nodes and pods that a reason lists by name."""
