@@ -20,6 +20,7 @@ def command(
     read = files.load_scenario(scenario, summarize)
     workload = pipeline.check(read)
     types = [item.gpu.name for item in read.inventory.items]
+    left_out = left_out_of(read.cluster, read.placement, types) if read.cluster else ()
     facts = {
         "scenario": read.name,
         "model": read.model.name,
@@ -30,7 +31,7 @@ def command(
         "mean_input_tokens": round(workload.mean_input_tokens, 1),
         "mean_output_tokens": round(workload.mean_output_tokens, 1),
         "inventory": {item.gpu.name: item.count for item in read.inventory.items},
-        "left_out": list(left_out_of(read.cluster, read.placement, types)) if read.cluster else [],
+        "left_out": list(left_out),
         "price_usd_per_hour": read.inventory.price_usd_per_hour,
         "cost_mode": read.cost.mode.value,
         "search": f"{read.search.method.value}, {read.search.iterations} x {read.search.batch_size}",
@@ -40,5 +41,5 @@ def command(
     else:
         rows = [(key, str(value)) for key, value in facts.items() if key != "left_out"]
         screen.show_table(f"{scenario}: sound", ("what", "value"), rows)
-        for told in facts["left_out"]:
-            screen.show_warning(f"left out of the cluster: {told}")
+        for reason in left_out:
+            screen.show_warning(f"left out of the cluster: {reason}")

@@ -51,8 +51,10 @@ def untolerated(node: ClusterNode, tolerations: Sequence[Taint]) -> tuple[Taint,
         for taint in node.taints
         if taint.effect in REPELLING
         and not any(
-            one.key in ("", taint.key) and one.value in ("", taint.value) and one.effect in ("", taint.effect)
-            for one in tolerations
+            allowed.key in ("", taint.key)
+            and allowed.value in ("", taint.value)
+            and allowed.effect in ("", taint.effect)
+            for allowed in tolerations
         )
     )
 

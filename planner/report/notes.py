@@ -40,8 +40,8 @@ def _left_out(plan: Plan) -> list[str]:
     if scenario.cluster is None:
         return []
     types = [item.gpu.name for item in scenario.inventory.items]
-    told = left_out_of(scenario.cluster, scenario.placement, types)
-    return [f"Left out of the cluster: {escaped(text)}." for text in told]
+    left_out = left_out_of(scenario.cluster, scenario.placement, types)
+    return [f"Left out of the cluster: {escaped(reason)}." for reason in left_out]
 
 
 def _unserved(plan: Plan) -> list[str]:
