@@ -38,7 +38,8 @@ class ClusterSources:
     """Where a cluster is described. `hosts`: node and folder of its probes; `levels`: level and label of its switches.
 
     `gpu_types`: product and the planner's type. `gpu_numa`, `devices`: the user's files (see `files.import_maps`).
-    `taken_at`: when the kubectl lists were taken ("": at the latest time that is told in them).
+    `taken_at`: when the kubectl lists were taken ("": at the latest time that is told in them). `preempt_unclassed`:
+    pods without a priority class, which Kubernetes runs at priority 0, may be evicted, too.
     """
 
     name: str = "imported"
@@ -52,12 +53,13 @@ class ClusterSources:
     devices: Path | None = None
     taken_at: str = ""
     core_group_size: int = CORE_GROUP_SIZE
+    preempt_unclassed: bool = False
 
 
 def import_cluster(sources: ClusterSources) -> Cluster:
     """The cluster that the sources describe together. InputError names the object and the field that is wrong."""
     _require_usable(sources)
-    lists = read_kubectl(sources.kubectl, _taken(sources))
+    lists = read_kubectl(sources.kubectl, _taken(sources), preempt_unclassed=sources.preempt_unclassed)
     topologies = _topologies(sources)
     by_node = _by_node(topologies, lists, sources)
     specs = load_gpu_specs()

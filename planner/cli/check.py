@@ -14,10 +14,13 @@ def command(
 ) -> None:
     """Read a scenario, resolve every name, and check that the model fits, without searching."""
     from planner import files, pipeline
+    from planner.domain.usable import left_out_of
     from planner.workload import summarize
 
     read = files.load_scenario(scenario, summarize)
     workload = pipeline.check(read)
+    types = [item.gpu.name for item in read.inventory.items]
+    left_out = left_out_of(read.cluster, read.placement, types) if read.cluster else ()
     facts = {
         "scenario": read.name,
         "model": read.model.name,
@@ -28,6 +31,7 @@ def command(
         "mean_input_tokens": round(workload.mean_input_tokens, 1),
         "mean_output_tokens": round(workload.mean_output_tokens, 1),
         "inventory": {item.gpu.name: item.count for item in read.inventory.items},
+        "left_out": list(left_out),
         "price_usd_per_hour": read.inventory.price_usd_per_hour,
         "cost_mode": read.cost.mode.value,
         "search": f"{read.search.method.value}, {read.search.iterations} x {read.search.batch_size}",
@@ -35,4 +39,7 @@ def command(
     if json:
         screen.show_json(facts)
     else:
-        screen.show_table(f"{scenario}: sound", ("what", "value"), [(k, str(v)) for k, v in facts.items()])
+        rows = [(key, str(value)) for key, value in facts.items() if key != "left_out"]
+        screen.show_table(f"{scenario}: sound", ("what", "value"), rows)
+        for reason in left_out:
+            screen.show_warning(f"left out of the cluster: {reason}")

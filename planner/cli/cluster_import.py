@@ -35,6 +35,9 @@ def command(
     taken_at: Annotated[
         str, typer.Option(metavar="TIME", help="When the kubectl lists were taken. [default: the latest time in them]")
     ] = "",
+    preempt_unclassed: Annotated[
+        bool, typer.Option("--preempt-unclassed", help="Pods without a priority class may be evicted, at priority 0.")
+    ] = False,
     core_group_size: Annotated[int, typer.Option(help="Cores of a core group.")] = 8,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -62,6 +65,7 @@ def command(
             devices=devices,
             taken_at=taken_at,
             core_group_size=core_group_size,
+            preempt_unclassed=preempt_unclassed,
         )
     )
     write_cluster(cluster, out, force)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from planner.domain import Plan, RouterGrid
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.engines import engine_named
+from planner.export.evictions import eviction_files
 from planner.export.islands import serving_islands
 from planner.export.names import ROUTING, plan_slug
 from planner.export.options import ExportOptions, check_heeded, check_options
@@ -21,7 +22,8 @@ def render(
     schemas: CrdSchemas | None = None,
     grid: RouterGrid | None = None,
 ) -> dict[str, str]:
-    """Manifests that deploy `plan`: file name -> YAML text. The same plan gives the same bytes.
+    """Manifests that deploy `plan`: file name -> YAML text; and a script of its evictions, where pods have to go. The
+    same plan gives the same bytes.
 
     They follow our own schemas, and `schemas` where those know a kind. The scenario's priority class is used unless
     the options name another. `grid`: the uniform grid that the plan's routing table is on, if any.
@@ -50,5 +52,7 @@ def render(
         grid=grid,
     )
     files = chosen_target.manifests(deployment)
+    if not all(kind.inventory for kind in chosen_target.kinds):  # who tells of the fleet alone deploys nothing
+        files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
     check_manifests(files, plan, schemas)
     return files

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from planner.domain import Cluster, GpuSpec, InputHash, Inventory, InventoryItem
+from planner.domain import Cluster, GpuSpec, InputHash, Inventory, InventoryItem, PlacementSettings
+from planner.domain.usable import usable_by_type
 from planner.errors import InputError
 from planner.files.documents import input_hash
 from planner.files.gpu_specs import gpu_spec_file, gpu_spec_files, load_gpu_spec, prices_files
@@ -14,12 +15,18 @@ from planner.files.sections import Section, nearest_hint
 _MOST_GPUS = 1_000_000
 
 
-def read_inventory(document: Section, cluster: Cluster | None = None) -> tuple[Inventory, tuple[InputHash, ...]]:
+def read_inventory(
+    document: Section, cluster: Cluster | None = None, settings: PlacementSettings | None = None
+) -> tuple[Inventory, tuple[InputHash, ...]]:
     """The inventory in order of name, so that the order of keys changes nothing, and the files it drew on.
 
-    The word `cluster` stands for the idle GPUs of the scenario's cluster.
+    The word `cluster` stands for the idle GPUs of the scenario's cluster that islands may use as `settings` say, of the
+    types that have a spec.
     """
-    counts = _idle(document, cluster) if document.holds_text("inventory") else _counts(document.section("inventory"))
+    if document.holds_text("inventory"):
+        counts = _idle(document, cluster, settings or PlacementSettings())
+    else:
+        counts = _counts(document.section("inventory"))
     _require_types(document.file, counts, cluster)
     specs = {gpu: load_gpu_spec(gpu) for gpu in counts}
     prices = _prices(document, specs)
@@ -46,25 +53,27 @@ def _require_types(file: str, counts: Mapping[str, int], cluster: Cluster | None
             )
 
 
-def _idle(document: Section, cluster: Cluster | None) -> dict[str, int]:
-    """Idle GPUs of each type; types without any are left out."""
+def _idle(document: Section, cluster: Cluster | None, settings: PlacementSettings) -> dict[str, int]:
+    """Idle GPUs of each type that islands may use; types without any, or without a spec, are left out."""
     if document.text("inventory") != "cluster":
         raise document.fault("inventory", "a mapping of GPU types to counts, or the word cluster")
     if cluster is None:
         raise document.fault(
             "inventory", "a mapping of GPU types to counts where no cluster is given", hint="Add the key cluster."
         )
-    counts = {gpu: idle for gpu, idle in sorted(cluster.idle_gpus.items()) if idle}
-    if not counts:
-        raise document.fault("inventory", f"told in numbers, as no GPU of the cluster {cluster.name} is idle")
+    usable, left_out = usable_by_type(cluster, settings)
     known = gpu_spec_files()
-    for gpu in counts:
-        if gpu not in known:
-            raise InputError(
-                f"{document.file}: inventory: every idle GPU of the cluster {cluster.name} must be of a known type; "
-                f"there is no spec of {gpu!r}.",
-                hint="Give the inventory in numbers, or rename the type. " + nearest_hint(gpu, known, what="GPU types"),
-            )
+    counts = {gpu: count for gpu, count in usable.items() if gpu in known}
+    if not counts:
+        strange = [f"there is no spec of {gpu!r}" for gpu in usable]
+        why = "; ".join([*strange, *(part.text for part in left_out)]) or "no GPU is idle"
+        raise InputError(
+            f"{document.file}: inventory: cluster {cluster.name} must have an idle GPU of a known type that islands "
+            f"may use; it has none: {why}.",
+            hint=nearest_hint(next(iter(usable)), known, what="GPU types")
+            if usable
+            else "Free some, let islands use them, or give the inventory in numbers.",
+        )
     return counts
 
 

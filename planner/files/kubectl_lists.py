@@ -41,10 +41,13 @@ class KubectlLists:
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
 
 
-def read_kubectl(paths: tuple[Path, ...], taken: datetime | None = None) -> KubectlLists:
+def read_kubectl(
+    paths: tuple[Path, ...], taken: datetime | None = None, *, preempt_unclassed: bool = False
+) -> KubectlLists:
     """Nodes and pods of all files together; InputError where an object is in two of them.
 
     `taken`: when the lists were taken, from which pods' ages follow (None: at the latest time that is told in them).
+    `preempt_unclassed`: pods without a priority class may be evicted, too.
     """
     objects = [item for path in paths for item in read_objects(path, ("Node", "Pod", KIND))]
     _refuse_twins(objects)
@@ -52,7 +55,7 @@ def read_kubectl(paths: tuple[Path, ...], taken: datetime | None = None) -> Kube
     pods = [item for item in objects if item.kind == "Pod"]
     running = [item for item in pods if not holds_nothing(item)]
     over = [item for item in pods if holds_nothing(item)]
-    reads = [read_pod(item) for item in running]
+    reads = [read_pod(item, preempt_unclassed=preempt_unclassed) for item in running]
     waiting = sum(1 for item in pods if below(item.body, "spec").is_empty("nodeName"))
     aged = [(replace(pod, age_s=age_s(item, moment)), item) for (pod, _), item in zip(reads, running, strict=True)]
     budgeted, budgets, told = with_budgets(aged, [item for item in objects if item.kind == KIND])

@@ -18,6 +18,8 @@ PREEMPTIBLE_ANNOTATION = "godel.bytedance.com/can-be-preempted"
 EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 HOST_LABEL = "kubernetes.io/hostname"
 SYSTEM_PRIORITY = 2_000_000_000  # from here on Kubernetes keeps priorities for its own pods
+UNCLASSED_STAYS = "names no priority class: never evicted (--preempt-unclassed lets such pods go)"
+UNCLASSED_GOES = "names no priority class: may be evicted, at priority 0, as --preempt-unclassed says"
 _ENDED = ("Succeeded", "Failed")
 _BOUND_OWNERS = ("DaemonSet", "Node")
 
@@ -31,8 +33,10 @@ def holds_nothing(item: KubernetesObject) -> bool:
     return ended or below(item.body, "spec").is_empty("nodeName")
 
 
-def read_pod(item: KubernetesObject) -> tuple[Pod, tuple[str, ...]]:
-    """The pod, and notes on what of it the planner cannot keep."""
+def read_pod(item: KubernetesObject, *, preempt_unclassed: bool = False) -> tuple[Pod, tuple[str, ...]]:
+    """The pod, and notes on what of it the planner cannot keep. `preempt_unclassed`: pods without a priority class may
+    be evicted, too.
+    """
     spec = item.body.section("spec")
     labels = below(item.body, "metadata", "labels")
     annotations = below(item.body, "metadata", "annotations")
@@ -48,15 +52,22 @@ def read_pod(item: KubernetesObject) -> tuple[Pod, tuple[str, ...]]:
             memory_gb=asked.get("memory", 0.0) / GB,
             gpu_request=round(gpus),
             priority=_priority(spec),
-            preemptible=_preemptible(spec, annotations),
+            preemptible=_preemptible(spec, annotations, unclassed=preempt_unclassed),
             kind=labels.choice(CLASS_LABEL, PodClass, default=PodClass.ONLINE),
             checkpoint_age_s=_checkpoint_age(annotations),
             node_selector=string_map(below(spec, "nodeSelector")),
             anti_affinity=group,
             locked=_locked(item, annotations),
         ),
-        notes,
+        (*notes, *_unclassed(spec, annotations, gpus, preempt_unclassed)),
     )
+
+
+def _unclassed(spec: Section, annotations: Section, gpus: float, preempt_unclassed: bool) -> tuple[str, ...]:
+    """Nobody sees from outside why such pods are never evicted, or that they are."""
+    if not gpus or PREEMPTIBLE_ANNOTATION in annotations or not spec.is_empty("priorityClassName"):
+        return ()
+    return (UNCLASSED_GOES if preempt_unclassed else UNCLASSED_STAYS,)
 
 
 def requests(spec: Section) -> Amounts:
@@ -99,11 +110,13 @@ def _priority(spec: Section) -> int:
     return 0 if spec.is_empty("priority") else spec.integer("priority", low=LOWEST_PRIORITY, high=HIGHEST_PRIORITY)
 
 
-def _preemptible(spec: Section, annotations: Section) -> bool:
-    """What the annotation says; without one, a pod to which a priority class was given, but none of the system's."""
+def _preemptible(spec: Section, annotations: Section, *, unclassed: bool) -> bool:
+    """What the annotation says; without one, a pod to which a priority class was given, but none of the system's; of
+    the others, which Kubernetes runs at priority 0, all where `unclassed`.
+    """
     if PREEMPTIBLE_ANNOTATION in annotations:
         return annotations.one_of(PREEMPTIBLE_ANNOTATION, ("true", "false")) == "true"
-    return not spec.is_empty("priorityClassName") and _priority(spec) < SYSTEM_PRIORITY
+    return (unclassed or not spec.is_empty("priorityClassName")) and _priority(spec) < SYSTEM_PRIORITY
 
 
 def _checkpoint_age(annotations: Section) -> float | None:

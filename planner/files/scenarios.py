@@ -103,7 +103,8 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
     model, model_inputs = _model(document, base)
     workload, workload_inputs = _workload(document, base, summarize)
     cluster, cluster_inputs = read_cluster(document, base)
-    inventory, inventory_inputs = read_inventory(document, cluster)
+    placement = read_placement(document.section("placement", optional=True))
+    inventory, inventory_inputs = read_inventory(document, cluster, placement)
     cost, cost_inputs = read_cost(document.section("cost", optional=True), base, model)
     search, search_inputs = read_search(document.section("search", optional=True), base, inventory)
     objective, objective_inputs = read_objective(objective_section(document), base)
@@ -128,7 +129,7 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
         ),
         network=network,
         cluster=cluster,
-        placement=read_placement(document.section("placement", optional=True)),
+        placement=placement,
     )
     require_measurable(document.file, scenario)
     require_placeable(document.file, scenario)

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from planner.domain import CostMode, Formulation, Phase, Plan
+from planner.domain.usable import left_out_of
 from planner.report.groups import IslandGroup, groups
 from planner.report.markdown import escaped
 from planner.report.quantities import counted, percent, rate, span
@@ -28,9 +29,19 @@ def notes(plan: Plan) -> list[str]:
         *_load(plan),
         *_idle(plan),
         *_outside(plan),
+        *_left_out(plan),
         *_remarks(plan),
         *_failures(plan),
     ]
+
+
+def _left_out(plan: Plan) -> list[str]:
+    scenario = plan.scenario
+    if scenario.cluster is None:
+        return []
+    types = [item.gpu.name for item in scenario.inventory.items]
+    left_out = left_out_of(scenario.cluster, scenario.placement, types)
+    return [f"Left out of the cluster: {escaped(reason)}." for reason in left_out]
 
 
 def _unserved(plan: Plan) -> list[str]:

@@ -19,6 +19,7 @@ from planner.domain import (
     Scenario,
     Taint,
 )
+from planner.domain.usable import left_out_of
 from planner.files import load_cluster, load_scenario, scenario_document
 from planner.workload import summarize
 
@@ -106,16 +107,66 @@ def test_a_type_that_no_node_has(read: Read, placed: dict[str, Any], refused: Re
     )
 
 
-def test_the_inventory_may_be_what_is_idle(read: Read, placed: dict[str, Any]) -> None:
-    """Of 16 H200 one pod holds three and another two that nobody names."""
-    inventory = read(placed | {"inventory": "cluster"}).inventory
-    assert {item.gpu.name: item.count for item in inventory.items} == {"H20": 8, "H200": 11}
+def counted(scenario: Scenario) -> dict[str, int]:
+    return {item.gpu.name: item.count for item in scenario.inventory.items}
+
+
+def test_the_inventory_may_be_what_is_idle_and_usable(read: Read, placed: dict[str, Any]) -> None:
+    """Of 16 H200 one pod holds three; of the other node nobody says which two are held: no island may lie there."""
+    scenario = read(placed | {"inventory": "cluster"})
+    assert counted(scenario) == {"H20": 8, "H200": 5}
+    assert scenario.cluster is not None
+    (left_out,) = left_out_of(scenario.cluster, scenario.placement, ("H20", "H200"))
+    assert left_out.startswith("6 idle H200 GPUs on 1 node: it is not known which GPUs their pods hold; ")
 
 
 def test_types_without_idle_gpus_are_left_out(read: Read, placed: dict[str, Any], write: Write) -> None:
-    write("cluster.yaml", CLUSTER + "- {name: all, node: c, gpu_request: 8}\n")
-    inventory = read(placed | {"inventory": "cluster"}).inventory
-    assert {item.gpu.name: item.count for item in inventory.items} == {"H200": 11}
+    write("cluster.yaml", CLUSTER + "- {name: all, node: c, gpus: '0-7'}\n")
+    assert counted(read(placed | {"inventory": "cluster"})) == {"H200": 5}
+
+
+def test_types_without_a_spec_are_left_out(read: Read, placed: dict[str, Any], write: Write) -> None:
+    """A T4 beside the others refused the whole cluster."""
+    write("cluster.yaml", CLUSTER.replace("gpu: H20,", "gpu: T4,"))
+    scenario = read(placed | {"inventory": "cluster"})
+    assert counted(scenario) == {"H200": 5}
+    assert scenario.cluster is not None
+    told = left_out_of(scenario.cluster, scenario.placement, counted(scenario))
+    assert told[-1] == "8 idle T4 GPUs: not in the inventory (types without a GPU spec never are)"
+
+
+@pytest.mark.parametrize(
+    ("taint", "told"),
+    [
+        ("node.kubernetes.io/unschedulable", "are cordoned; uncordon them"),
+        ("node.kubernetes.io/unreachable", "are unreachable; bring them back"),
+        (
+            "team",
+            "taint team:NoSchedule is not tolerated; placement.tolerations: [{key: team, effect: NoSchedule}] would",
+        ),
+    ],
+)
+def test_nodes_that_islands_may_not_use_are_left_out(
+    read: Read, placed: dict[str, Any], write: Write, taint: str, told: str
+) -> None:
+    """The search planned for 24 GPUs, of which the placer took 16."""
+    write(
+        "cluster.yaml", CLUSTER[: CLUSTER.index("pods:")].replace("asw: s0}", f"asw: s0, taints: [{{key: {taint}}}]}}")
+    )
+    scenario = read(placed | {"inventory": "cluster"})
+    assert counted(scenario) == {"H20": 8, "H200": 8}
+    assert scenario.cluster is not None
+    (left_out,) = left_out_of(scenario.cluster, scenario.placement, counted(scenario))
+    assert left_out.startswith("8 idle H200 GPUs on 1 node: ")
+    assert told in left_out
+    tolerating = {"tolerations": [{"key": taint}]}
+    assert counted(read(placed | {"inventory": "cluster", "placement": tolerating})) == {"H20": 8, "H200": 16}
+
+
+def test_gpus_without_cores_near_them_are_left_out(read: Read, placed: dict[str, Any], write: Write) -> None:
+    write("cluster.yaml", CLUSTER.replace("cpus: 96", "cpus: 24"))
+    assert counted(read(placed | {"inventory": "cluster"})) == {"H20": 3, "H200": 3}
+    assert counted(read(placed | {"inventory": "cluster", "placement": {"cpus_per_gpu": 4}})) == {"H20": 6, "H200": 5}
 
 
 def test_inventories_that_a_cluster_cannot_give(
@@ -123,11 +174,14 @@ def test_inventories_that_a_cluster_cannot_give(
 ) -> None:
     refused(lambda: read(document | {"inventory": "cluster"}), "inventory", "no cluster is given")
     refused(lambda: read(placed | {"inventory": "clusters"}), "inventory", "the word cluster", "'clusters'")
-    write("cluster.yaml", CLUSTER.replace("gpu: H20,", "gpu: H2O,"))
-    refused(lambda: read(placed | {"inventory": "cluster"}), "inventory", "cluster small", "no spec of 'H2O'")
+    write("cluster.yaml", CLUSTER.replace("gpu: H20,", "gpu: H2O,").replace("gpu: H200,", "gpu: H2OO,"))
+    strange = ("inventory", "cluster small", "no spec of 'H2O'", "no spec of 'H2OO'")
+    refused(lambda: read(placed | {"inventory": "cluster"}), *strange, hint="H20")
     full = "pods:\n" + "".join(f"- {{name: {n}, node: {n}, gpu_request: 8}}\n" for n in "abc")
     write("cluster.yaml", CLUSTER[: CLUSTER.index("pods:")] + full)
-    refused(lambda: read(placed | {"inventory": "cluster"}), "inventory", "no GPU of the cluster small is idle")
+    refused(lambda: read(placed | {"inventory": "cluster"}), "inventory", "cluster small", "no GPU is idle")
+    write("cluster.yaml", CLUSTER[: CLUSTER.index("pods:")].replace("cpus: 96,", "cpus: 96, taints: [{key: mine}],"))
+    refused(lambda: read(placed | {"inventory": "cluster"}), "16 idle H200 GPUs", "placement.tolerations")
 
 
 @pytest.mark.parametrize(

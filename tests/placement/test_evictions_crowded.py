@@ -5,8 +5,8 @@ from eviction_cases import PRIORITY, demand, gone_of, makes_room, settings, spot
 from placed_records import cluster_of, node
 
 from planner.domain import Cluster, Qos
+from planner.domain.node_room import Left
 from planner.placement import place, violations
-from planner.placement.islands.fleet import Left
 
 SMALL = 48
 ISLAND = demand("i", tp=4, qos=Qos.NONE, cpus_per_gpu=8)

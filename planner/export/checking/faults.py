@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from planner.domain import Plan
 from planner.errors import InconsistentPlanError
 from planner.export.checking.crds import CrdSchemas
+from planner.export.checking.evictions import eviction_faults
 from planner.export.checking.expectation import Expectation, Owned, expectation_of, owned_workloads
 from planner.export.checking.names import name_faults
 from planner.export.checking.nodes import node_faults
@@ -51,8 +52,9 @@ def find_faults(
     the same GPUs and being those of its batch, context and phase, each once; that pods start their engine, and those
     of a copy find each other; ports from the routing table to the engine; GPUs per type; priority classes, claims and
     pins; the routing table (both phases, shares, Services); what `serving_faults` and `together_faults` hold workloads
-    to; and topology objects of nodes. Without a `plan` the islands are those that the annotations tell of, and what
-    only a plan knows (hosts, node labels, priorities, shares of routes, flags that its rates rest on) is not looked at.
+    to; topology objects of nodes; and evictions. Without a `plan` the islands are those that the annotations tell of,
+    and what only a plan knows (hosts, node labels, priorities, shares of routes, flags that its rates rest on, who is
+    evicted) is not looked at.
 
     Faults of single objects are all told; what objects make together is looked at once each for itself is sound.
     """
@@ -105,6 +107,7 @@ def _joint_faults(
     yield from wrong
     yield from routing_faults(manifests, endpoints, expected)
     yield from together_faults(manifests, owned, expected)
+    yield from eviction_faults(manifests, expected)
     yield from _target_faults(sound, expected)
 
 

@@ -7,6 +7,9 @@ A new kind is a row of its target's `kinds`, or of the table here where several 
 from collections.abc import Iterator
 
 from planner.export.documents import json_document
+from planner.export.evictions import FILE as EVICTIONS_FILE
+from planner.export.evictions import KIND as EVICTIONS_KIND
+from planner.export.evictions import read_evictions
 from planner.export.found import Kind
 from planner.export.names import ROUTING
 from planner.export.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
@@ -30,12 +33,11 @@ SHARED_KINDS = (
     ),
     Kind(kind=ROUTING_TABLE, schema="routing.json", files=f"{ROUTING}.json", parse=_json),
 )
+EVICTIONS = Kind(kind=EVICTIONS_KIND, schema="evictions.json", files=EVICTIONS_FILE, parse=read_evictions)
 
 
 def known_kinds() -> tuple[Kind, ...]:
-    """Every kind once, targets' first."""
-    rows = {
-        (kind.api_version, kind.kind): kind
-        for kind in (*(kind for target in TARGETS.values() for kind in target.kinds), *SHARED_KINDS)
-    }
+    """Every kind once, targets' first; but evictions are no launch script, which their name ends like."""
+    targets = (kind for target in TARGETS.values() for kind in target.kinds)
+    rows = {(kind.api_version, kind.kind): kind for kind in (EVICTIONS, *targets, *SHARED_KINDS)}
     return tuple(rows.values())

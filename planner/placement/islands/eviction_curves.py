@@ -14,9 +14,9 @@ from itertools import product
 from math import prod
 
 from planner.domain import Pod
+from planner.domain.node_room import Ask, Left
+from planner.domain.shapes import Shape
 from planner.placement.islands.eviction_prices import Price, plus
-from planner.placement.islands.fleet import Ask, Left
-from planner.placement.shapes import Shape
 
 MOST_SETS = 512
 """Sets of pods of one node that are looked at."""

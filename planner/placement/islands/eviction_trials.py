@@ -3,8 +3,10 @@
 Islands that have room without evictions stay where they are in the first tries: the pods of the scenario's rule first,
 then those that free most GPUs, as several islands may fit where one pod was. Where islands are still left out, all are
 placed anew, in one order after the other: an island on an idle GPU may stand where a larger one would need one eviction
-less. Larger islands come first, then those that were left out, then those that gain most for their GPUs; of a handful
-every order is tried, as long as the work allows. No phase ever gets less than it has without evictions.
+less. Larger islands come first, then those that were left out; of a handful every set of islands that would serve more
+is tried, those that serve most first; then those come first that gain most for their GPUs, and of a handful every order
+is tried, as long as the work allows. The phase that has least never gets less than it has without evictions, and what
+is placed never serves less than the island that serves most alone.
 
 | symbol | meaning | unit | source |
 |---|---|---|---|
@@ -19,11 +21,13 @@ A try is worth (min_p g_p - w L / R, sum_p g_p), compared from left to right; of
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice, permutations
+from itertools import chain, combinations, permutations
 
 from planner.domain import PlacementDemand, PlacementSettings, Pod
 from planner.placement.islands.eviction_limits import Allowance, Excess
 from planner.placement.islands.eviction_order import Eviction, gains
+from planner.placement.islands.eviction_reach import Reach
+from planner.placement.islands.eviction_rivals import rivals_of
 from planner.placement.islands.filling import largest_first
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.preemption import (
@@ -48,18 +52,23 @@ MOST_TRIES = 150
 """Tries in which all are placed anew."""
 
 MOST_IN_EVERY_ORDER = 6
-"""Islands of which every order is tried."""
+"""Islands of which every set and every order is tried."""
 
-ROUNDING = 1e-9
+MOST_FOR_SETS = 5_000
+"""Nodes asked about for sets of islands: less than half a second of work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evictions:
-    """Islands that came late, in the order of placing; all that are there in the end; limits that keep others out."""
+    """Islands that came late, in the order of placing; all that are there in the end; limits that keep others out.
+
+    `rivals`: of those that would have room, were others not there: whose place would do (None: it takes several).
+    """
 
     done: Sequence[Eviction] = ()
     there: Mapping[str, Site] = field(default_factory=dict)
     kept_out: Mapping[str, Sequence[Excess]] = field(default_factory=dict)
+    rivals: Mapping[str, Site | None] = field(default_factory=dict)
 
     @property
     def pods(self) -> list[tuple[Pod, str]]:
@@ -93,7 +102,9 @@ def evicted_for(
             limits[kind_of(demand)] = best.state.limits_of(demand)
         kept_out[demand.island] = limits[kind_of(demand)]
     stayed = {island: site for island, site in there.items() if island not in moved}
-    return Evictions(best.done, stayed | {one.island: one.site for one in best.done}, kept_out)
+    sites = stayed | {one.island: one.site for one in best.done}
+    competing = [demand for demand in trials.left_out(best) if demand in trials.able]
+    return Evictions(best.done, sites, kept_out, rivals_of(competing, sites, best.state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +145,7 @@ class Trials:
     kinds: Mapping[str, int]
     rate_rps: float
     looked_at: int = 0
+    able: list[PlacementDemand] = field(default_factory=list)
     seen: set[tuple[Way, tuple[int, ...]]] = field(default_factory=set)
 
     @classmethod
@@ -176,19 +188,81 @@ class Trials:
 
     def best(self) -> Trial:
         """The try that is worth most."""
-        found = self._made(Way(OWN, True))
-        if self.left_out(found) and Allowance.of(self.occupancy.fleet.cluster, self.settings).binds:
-            found = max(found, self._made(Way(FREEING, True)), key=_worth_of)
+        best = self._made(Way(OWN, True))
+        if self.left_out(best) and Allowance.of(self.occupancy.fleet.cluster, self.settings).binds:
+            best = max(best, self._made(Way(FREEING, True)), key=_worth_of)
         most = max(MOST_LOOKED_AT, self.looked_at * (1 + MORE_WORK))
-        able = self._able(found)
-        if not any(demand in able for demand in self.left_out(found)):
-            return found
-        for trial in islice(chain(self._left_out_first(able), self._in_every_order(able)), MOST_TRIES):
-            if self._keeps_what_was(trial):
-                found = max(found, trial, key=_worth_of)
-            if self.looked_at >= most or not any(demand in able for demand in self.left_out(found)):
+        self.able = self._able(best)
+        if self._lacks(best):
+            best = self._best_alone(best)
+            best = self._best_of(self._left_out_first(), best, most)
+            best = self._best_set(best)
+            best = self._best_of(self._in_every_order(), best, most)
+        return best
+
+    def _best_of(self, trials: Iterator[Trial], best: Trial, most: int) -> Trial:
+        """The best so far or one of these tries, until every island has a place or `most` nodes are looked at."""
+        for _ in range(MOST_TRIES):
+            if self.looked_at >= most or not self._lacks(best):
                 break
-        return found
+            best = max(best, next(trials, best), key=_worth_of)
+        return best
+
+    def _lacks(self, trial: Trial) -> bool:
+        """Whether an island that could be placed is left out."""
+        return any(demand in self.able for demand in self.left_out(trial))
+
+    def _best_alone(self, best: Trial) -> Trial:
+        """The island that serves most alone comes first, where that is more than the best so far."""
+        first = max(self.able, key=lambda demand: self._worth((), self._shares([demand])))
+        if self._worth((), self._shares([first])) > best.worth:
+            best = max((best, *self._together(Way(OWN, True), [first])), key=_worth_of)
+        return best
+
+    def _best_set(self, best: Trial) -> Trial:
+        """Of a handful the set of islands that serves most, where that is more than the best so far."""
+        if len(self.able) > MOST_IN_EVERY_ORDER:
+            return best
+        most = self.looked_at + MOST_FOR_SETS
+        reach = Reach.of(self._begin(Way(OWN, True), self.moving).occupancy, self.pods)
+        sets: dict[tuple[int, ...], tuple[PlacementDemand, ...]] = {}
+        for some in chain.from_iterable(combinations(self.able, count) for count in range(1, len(self.able) + 1)):
+            sets.setdefault(tuple(self.kinds[demand.island] for demand in some), some)
+        rated = [(self._worth((), self._shares(some)), some) for some in sets.values()]
+        for worth, some in sorted(rated, key=lambda row: row[0], reverse=True):
+            if worth <= best.worth:
+                break
+            for way in self.ways if reach.may_hold(some) else ():
+                if worth > best.worth and self.looked_at < most:
+                    best = max((best, *self._together(way, some)), key=_worth_of)
+        return best
+
+    def _together(self, way: Way, some: Sequence[PlacementDemand]) -> Iterator[Trial]:
+        """The try that places all of these, and of the others who still fits; nothing where it cannot.
+
+        The largest come first, then those first that found no room.
+        """
+        order, others = list(some), [demand for demand in self.able if demand not in some]
+        for _ in some:
+            state, got = self._begin(way, self.moving), self._shares(())
+            done = state.place_all(order, self.gain, got)
+            stuck = len(done)
+            if stuck == len(order):
+                done += state.place((), self.gain, got, others)
+                yield Trial(state, done, got, self._worth(done, got), True)
+            self.looked_at += state.looked_at
+            if stuck in (0, len(order)):
+                return
+            order.insert(0, order.pop(stuck))
+
+    def _shares(self, placed: Iterable[PlacementDemand]) -> dict[str, float]:
+        """What each phase has once those that are not placed anew are there, and of the others these."""
+        got: dict[str, float] = {demand.phase: 0.0 for demand in self.demands}
+        moving = {demand.island for demand in self.moving}
+        staying = (demand for demand in self.demands if demand.island in self.there and demand.island not in moving)
+        for demand in chain(staying, placed):
+            got[demand.phase] += self.gain.get(demand.island, 0.0)
+        return got
 
     def _able(self, found: Trial) -> list[PlacementDemand]:
         """Those that are placed anew: who has a place, and who would have one, were nobody else there."""
@@ -198,9 +272,9 @@ class Trials:
         self.looked_at += bare.looked_at
         return [demand for demand in self.moving if demand not in out or alone[kind_of(demand)]]
 
-    def _left_out_first(self, able: Sequence[PlacementDemand]) -> Iterator[Trial]:
+    def _left_out_first(self) -> Iterator[Trial]:
         """The largest first, then those first that were left out, for every way."""
-        orders = dict.fromkeys(self.ways, able)
+        orders = dict.fromkeys(self.ways, self.able)
         while orders:
             for way, order in list(orders.items()):
                 if not self._is_new(way, order):
@@ -208,15 +282,15 @@ class Trials:
                     continue
                 trial = self._made(way, order)
                 yield trial
-                out = [demand for demand in self.left_out(trial) if demand in able]
+                out = [demand for demand in self.left_out(trial) if demand in self.able]
                 orders[way] = [*out, *(demand for demand in order if demand not in out)]
 
-    def _in_every_order(self, able: Sequence[PlacementDemand]) -> Iterator[Trial]:
-        """Those that gain most for their GPUs; of a handful each one first, then every order."""
-        dense = sorted(able, key=lambda demand: -self.gain.get(demand.island, 0.0) / demand.size)
+    def _in_every_order(self) -> Iterator[Trial]:
+        """Those that gain most for their GPUs; then each one first, and of a handful every order."""
+        dense = sorted(self.able, key=lambda demand: -self.gain.get(demand.island, 0.0) / demand.size)
         few = len(dense) <= MOST_IN_EVERY_ORDER
-        one_first = ([demand, *(other for other in able if other is not demand)] for demand in able) if few else ()
-        for order in chain([dense], one_first, permutations(able) if few else ()):
+        one_first = ([demand, *(other for other in self.able if other is not demand)] for demand in self.able)
+        for order in chain([dense], one_first, permutations(self.able) if few else ()):
             for way in self.ways:
                 if self._is_new(way, order):
                     yield self._made(way, order)
@@ -237,11 +311,8 @@ class Trials:
 
     def _made(self, way: Way, order: Sequence[PlacementDemand] | None = None) -> Trial:
         """One try; with an `order`, of all anew."""
-        moved = set() if order is None else {demand.island for demand in self.moving}
-        got: dict[str, float] = {demand.phase: 0.0 for demand in self.demands}
-        for demand in self.demands:
-            if demand.island in self.there and demand.island not in moved:
-                got[demand.phase] += self.gain.get(demand.island, 0.0)
+        stay = () if order is not None else [demand for demand in self.moving if demand.island in self.there]
+        got = self._shares(stay)
         state = self._begin(way, () if order is None else self.moving)
         late = [demand for demand in self.demands if demand.island not in self.there]
         done = state.place(late, self.gain, got, order)
@@ -254,14 +325,6 @@ class Trials:
             hours = (self.settings.lost_gpu_hours(pod) or 0.0 for one in done for pod in one.pods)
             lost = self.settings.lost_gpu_hour_rps * sum(hours) / self.rate_rps
         return round(min(got.values()) - lost, 9), round(sum(got.values()), 9)
-
-    def _keeps_what_was(self, trial: Trial) -> bool:
-        """Whether no phase has less than without evictions."""
-        had: dict[str, float] = defaultdict(float)
-        for demand in self.demands:
-            if demand.island in self.there:
-                had[demand.phase] += self.gain.get(demand.island, 0.0)
-        return all(trial.got[phase] >= had[phase] - ROUNDING for phase in had)
 
 
 def _worth_of(trial: Trial) -> tuple[float, float]:

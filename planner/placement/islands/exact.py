@@ -10,10 +10,11 @@ from functools import cache
 from itertools import product
 
 from planner.domain import MOST_GPUS_OF_A_NODE, PlacementDemand, PlacementWeights
-from planner.placement.islands.fleet import Ask, Occupancy
+from planner.domain.node_room import Ask
+from planner.domain.shapes import Counts, admits, offered
+from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.scoring import score_of, terms_of
 from planner.placement.islands.sites import Held, Site, ask_of
-from planner.placement.shapes import Counts, admits, offered
 
 MOST_NODES = 3
 MOST_STEPS = 25_000

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import PlacementDemand, PlacementWeights, Qos
-from planner.placement.islands.fleet import Ask, Fleet, Occupancy
+from planner.domain.node_room import Ask
+from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.scoring import (
     MOST_STRANDED,
     PACKAGE_W,

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from planner.domain import Cluster, ClusterNode, Pod, Taint
-from planner.placement.shapes import Counts, GroupKind, Shape, capacity, minus, offered, take
-
-ROUNDING = 1e-6
-REPELLING = ("NoSchedule", "NoExecute")
+from planner.domain.node_room import Ask, Left, left_on
+from planner.domain.shapes import Counts, Shape, minus, offered, take
+from planner.domain.usable import gpus_known, may_lie_on
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Fleet:
             pods[number[pod.node]].append(pod)
         shapes = _shapes(cluster.nodes)
         left = [
-            _left(node, shape, pods.get(k, ()))
+            left_on(node, shape, pods.get(k, ()))
             for k, (node, shape) in enumerate(zip(cluster.nodes, shapes, strict=True))
         ]
         switches = sorted({node.asw for node in cluster.nodes})
@@ -63,7 +62,7 @@ class Fleet:
             switches=tuple(switches),
             aggregation_of=tuple(aggregations.index(name) if name else -1 for name in above),
             members=tuple(map(tuple, members)),
-            open=tuple(all(pod.gpus_known for pod in pods.get(k, ())) for k in range(len(cluster.nodes))),
+            open=tuple(gpus_known(pods.get(k, ())) for k in range(len(cluster.nodes))),
             free_gpus=tuple(one.gpus for one in left),
             free_cores=tuple(one.cores for one in left),
             free_cpus=tuple(one.cpus for one in left),
@@ -83,10 +82,10 @@ class Fleet:
             found[self.number[pod.node]].append(pod)
         return {k: tuple(pods) for k, pods in found.items()}
 
-    def held_by(self, node: int, pods: Iterable[Pod]) -> "Left":
+    def held_by(self, node: int, pods: Iterable[Pod]) -> Left:
         """What some pods of a node hold, which is what it has more once they are gone."""
         record, shape = self.nodes[node], self.shapes[node]
-        empty, left = _left(record, shape, ()), _left(record, shape, tuple(pods))
+        empty, left = left_on(record, shape, ()), left_on(record, shape, tuple(pods))
         return Left(
             gpus=minus(empty.gpus, left.gpus),
             cores=minus(empty.cores, left.cores),
@@ -100,36 +99,6 @@ class Fleet:
         return [k for k, node in enumerate(self.nodes) if node.gpus and node.gpu in wanted]
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is free on a node: GPUs and cores by NUMA node, CPUs, memory."""
-
-    gpus: Counts
-    cores: Counts
-    cpus: float
-    memory_gb: float
-
-    def room(self, shape: Shape, ask: "Ask") -> int:
-        """Groups that there is room for."""
-        groups = capacity(shape, offered(shape, self.gpus, self.cores, ask.kind), ask.kind)
-        if groups and ask.cores:
-            groups = min(groups, int((self.cpus + ROUNDING) // ask.cores))
-            if shape.lists_cores:
-                groups = min(groups, sum(self.cores) // ask.cores)
-        if groups and ask.memory_gb:
-            groups = min(groups, int((self.memory_gb + ROUNDING) // ask.memory_gb))
-        return max(groups, 0)
-
-    def plus(self, other: "Left") -> "Left":
-        """Both together."""
-        return Left(
-            gpus=tuple(a + b for a, b in zip(self.gpus, other.gpus, strict=True)),
-            cores=tuple(a + b for a, b in zip(self.cores, other.cores, strict=True)),
-            cpus=self.cpus + other.cpus,
-            memory_gb=self.memory_gb + other.memory_gb,
-        )
-
-
 def _shapes(nodes: Sequence[ClusterNode]) -> tuple[Shape, ...]:
     known: dict[object, Shape] = {}
     found = []
@@ -140,58 +109,6 @@ def _shapes(nodes: Sequence[ClusterNode]) -> tuple[Shape, ...]:
         found.append(known[key])
     shared = {shape: shape for shape in found}
     return tuple(shared[shape] for shape in found)
-
-
-def _left(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> Left:
-    at = {numa: k for k, numa in enumerate(shape.numa_ids)}
-    gpus, cores = list(shape.gpus), list(shape.cores)
-    numa_of_gpu = {gpu.index: at[gpu.numa] for gpu in node.gpus}
-    if any(pod.cores for pod in pods):
-        numa_of_core = {core: at[numa.id] for numa in node.numa_nodes for core in numa.cores}
-        for pod in pods:
-            for core in pod.cores:
-                cores[numa_of_core[core]] -= 1
-    for pod in pods:
-        for index in pod.gpus:
-            gpus[numa_of_gpu[index]] -= 1
-    return Left(
-        gpus=tuple(gpus),
-        cores=tuple(cores),
-        cpus=node.cpus - sum(max(pod.cpus, len(pod.cores)) for pod in pods),  # pinned cores are gone in any case
-        memory_gb=node.memory_gb - sum(pod.memory_gb for pod in pods),
-    )
-
-
-def tolerated(node: ClusterNode, tolerations: Sequence[Taint]) -> bool:
-    """Whether a pod with these tolerations may stay on the node; a toleration without a key or value takes them all."""
-    return all(
-        any(
-            one.key in ("", taint.key) and one.value in ("", taint.value) and one.effect in ("", taint.effect)
-            for one in tolerations
-        )
-        for taint in node.taints
-        if taint.effect in REPELLING
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What alike groups ask for: a node of a GPU type with some labels, and a share of it."""
-
-    gpu: str
-    selector: tuple[tuple[str, str], ...]
-    kind: GroupKind
-    memory_gb_per_gpu: float
-
-    @property
-    def cores(self) -> int:
-        """Cores of a group."""
-        return self.kind.tp * self.kind.cores_per_gpu
-
-    @property
-    def memory_gb(self) -> float:
-        """Memory of a group."""
-        return self.kind.tp * self.memory_gb_per_gpu
 
 
 @dataclass(slots=True)
@@ -240,11 +157,9 @@ class Occupancy:
         """Whether groups of this ask may lie on the node at all, however full it is."""
         record = self.fleet.nodes[node]
         return (
-            bool(record.gpus)
-            and record.gpu == ask.gpu
-            and self.fleet.open[node]
+            record.gpu == ask.gpu
             and (not ask.selector or set(ask.selector) <= set(record.labels))
-            and tolerated(record, self.tolerations)
+            and may_lie_on(record, known=self.fleet.open[node], tolerations=self.tolerations)
         )
 
     def _know(self, ask: Ask) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from planner.domain import Alignment, ClusterNode, IslandSite, PlacedPart, Pod
+from planner.domain.shapes import Shape, alignment_of, least_width, width_of
 from planner.placement.islands.fleet import Fleet
 from planner.placement.islands.scoring import T_OF
 from planner.placement.islands.sites import Held, Site, under_switches
 from planner.placement.islands.switches import entropy
-from planner.placement.shapes import Shape, alignment_of, least_width, width_of
 
 
 def parts_of(

@@ -19,6 +19,7 @@ from planner.domain import (
     Shortfall,
     Victim,
 )
+from planner.domain.node_room import Ask
 from planner.errors import InputError
 from planner.placement.islands.eviction_order import Eviction, gains, in_order
 from planner.placement.islands.eviction_trials import Evictions, evicted_for
@@ -33,7 +34,7 @@ from planner.placement.islands.filling import (
     preference,
     shares_of,
 )
-from planner.placement.islands.fleet import Ask, Fleet, Occupancy
+from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.joint_switches import allocate_jointly
 from planner.placement.islands.parts import parts_of, record_of
 from planner.placement.islands.power_cap import require_watts, within_cap
@@ -88,7 +89,11 @@ def place(
         shortfalls=(
             *over_cap,
             *shortfalls_of(
-                [demand for demand in demands if demand.island not in told], occupancy, settings, evictions.kept_out
+                [demand for demand in demands if demand.island not in told],
+                occupancy,
+                settings,
+                evictions.kept_out,
+                evictions.rivals,
             ),
         ),
         before=before,

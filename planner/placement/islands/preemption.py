@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import EvictionRule, PlacementDemand, PlacementSettings, Pod
+from planner.domain.node_room import Ask, Left
 from planner.placement.islands.eviction_curves import Curve, Held, Step, joined, least, node_curve, whole_units
 from planner.placement.islands.eviction_limits import Allowance, Excess
 from planner.placement.islands.eviction_order import Eviction, pods_in_order
 from planner.placement.islands.eviction_prices import Price, may_go, prices_of
 from planner.placement.islands.filling import asks_of, hold_group, largest_first
-from planner.placement.islands.fleet import Ask, Fleet, Left, Occupancy
+from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.scoring import island_topology
 from planner.placement.islands.sites import Site
 
@@ -149,12 +150,24 @@ class Preemption:
         `gain`: each island's share of its phase; `got`: what the phases have of their islands, which is kept up;
         `order`: the islands in the order in which they come (None: as the limits suggest).
         """
-        done = []
         turns = self._as_limits_suggest(late, gain, got) if order is None else self._in_turn(order, got)
-        for proposal in turns:
-            got[proposal.demand.phase] += gain.get(proposal.demand.island, 0.0)
-            done.append(self._carry_out(proposal))
+        return [self._placed(proposal, gain, got) for proposal in turns]
+
+    def place_all(
+        self, order: Iterable[PlacementDemand], gain: Mapping[str, float], got: dict[str, float]
+    ) -> list[Eviction]:
+        """Place the islands in just this order, up to the first that finds no room."""
+        done = []
+        for demand in order:
+            proposal = self._within(demand)
+            if proposal is None:
+                break
+            done.append(self._placed(proposal, gain, got))
         return done
+
+    def _placed(self, proposal: Proposal, gain: Mapping[str, float], got: dict[str, float]) -> Eviction:
+        got[proposal.demand.phase] += gain.get(proposal.demand.island, 0.0)
+        return self._carry_out(proposal)
 
     def has_room(self, demand: PlacementDemand) -> bool:
         """Whether evictions within the limits make room for an island now."""

@@ -35,13 +35,13 @@ from planner.domain import (
     TraceNode,
     TypicalPod,
 )
+from planner.domain.shapes import GroupKind, Shape, alignment_of, least_width
 from planner.placement.fragmentation import TargetWorkload, node_fragments
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Site, under_switches
 from planner.placement.islands.switches import entropy
 from planner.placement.node_states import NodeState
 from planner.placement.power_model import DEFAULT_CPU, cpu_watts
-from planner.placement.shapes import GroupKind, Shape, alignment_of, least_width
 
 REQUESTS = (1, 2, 4, 8)
 MOST_STRANDED = 2.0

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import PlacementDemand, PlacementSettings, Pod, Qos, Shortfall
+from planner.domain.node_room import Ask
+from planner.domain.shapes import GroupKind, capacity, offered
 from planner.placement.islands.eviction_limits import Allowance, Excess
-from planner.placement.islands.fleet import Ask, Fleet, Occupancy
-from planner.placement.islands.sites import ask_of
-from planner.placement.shapes import GroupKind, capacity, offered
+from planner.placement.islands.fleet import Fleet, Occupancy
+from planner.placement.islands.sites import Site, ask_of
 
 NAMED = 3
 """Nodes and pods that a reason lists by name."""
@@ -25,11 +26,32 @@ def shortfalls_of(
     occupancy: Occupancy,
     settings: PlacementSettings,
     kept_out: Mapping[str, Sequence[Excess]] | None = None,
+    rivals: Mapping[str, Site | None] | None = None,
 ) -> tuple[Shortfall, ...]:
-    """The shortfall of every island that has no room in `occupancy`; `kept_out`: limits that its evictions break."""
+    """The shortfall of every island that has no room in `occupancy`; `kept_out`: limits that its evictions break;
+    `rivals`: of islands that others keep out, the one whose place would be enough (None: it takes several).
+    """
     diagnosis = _Diagnosis(occupancy, settings)
-    broken = kept_out or {}
-    return tuple(diagnosis.shortfall(demand, broken.get(demand.island, ())) for demand in demands)
+    broken, contested = kept_out or {}, rivals or {}
+    return tuple(
+        _with_remedy(
+            diagnosis.shortfall(demand, broken.get(demand.island, ())),
+            *((_rivalry(contested[demand.island]),) if demand.island in contested else ()),
+        )
+        for demand in demands
+    )
+
+
+def _with_remedy(shortfall: Shortfall, *remedies: str) -> Shortfall:
+    return replace(shortfall, remedies=(*shortfall.remedies, *remedies))
+
+
+def _rivalry(rival: Site | None) -> str:
+    """Islands stand where no less is served with them: whoever prefers another one takes it out of the plan."""
+    if rival is None:
+        return "a choice between islands: it would fit if others of the plan, with which no less is served, stood back"
+    place = f"{rival.demand.island} ({counted(rival.demand.size, 'GPU')})"
+    return f"a choice between islands: it would fit in place of {place}, with which no less is served"
 
 
 @dataclass(frozen=True, slots=True)

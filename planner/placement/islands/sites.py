@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain import PlacementDemand
-from planner.placement.islands.fleet import Ask, Occupancy
-from planner.placement.shapes import Counts, GroupKind
+from planner.domain.node_room import Ask
+from planner.domain.shapes import Counts, GroupKind
+from planner.placement.islands.fleet import Occupancy
 
 
 @dataclass(frozen=True, slots=True)

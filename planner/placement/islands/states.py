@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import ClusterState, FragmentShare, Qos
+from planner.domain.shapes import GroupKind, capacity, offered
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.scoring import REQUESTS, stranded
 from planner.placement.power_model import cpu_watts
-from planner.placement.shapes import GroupKind, capacity, offered
 
 Watts = Mapping[str, tuple[float, float]]
 """GPU type -> (W at rest, W at work)."""

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.domain import PlacedPart, Pod, Victim
-from planner.placement.islands.fleet import ROUNDING, Fleet
+from planner.domain.node_room import ROUNDING
+from planner.placement.islands.fleet import Fleet
 from planner.placement.islands.sites import Site
 
 

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | g | GPUs of the group | 1 | preemptor |
 | G | a target set: g GPUs of one node, as a mask over positions (bit i: the i-th GPU by index) | | |
-| width | (sockets, NUMA nodes) that G lies on | 1 | planner.placement.shapes |
+| width | (sockets, NUMA nodes) that G lies on | 1 | planner.domain.shapes |
 | T | level of G: one NUMA node, one socket, across sockets | | FlexTopo paper, equation 1 |
 
 Guaranteed: the G of the least width that an empty node has (2 for 4 GPUs of 2 sockets with 4 NUMA nodes of one GPU

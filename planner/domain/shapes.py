@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
-from planner.domain import Alignment, ClusterNode, Qos
+from planner.domain.cluster import ClusterNode
+from planner.domain.placement import Alignment, Qos
 
 Counts = tuple[int, ...]
 """GPUs per NUMA node, in the order of `Shape.numa_ids`."""

@@ -1,0 +1,80 @@
+"""What is free on a node, what alike groups ask of it, and how many of them there is room for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.domain.cluster import ClusterNode, Pod
+from planner.domain.shapes import Counts, GroupKind, Shape, capacity, offered
+
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What alike groups ask for: a node of a GPU type with some labels, and a share of it."""
+
+    gpu: str
+    selector: tuple[tuple[str, str], ...]
+    kind: GroupKind
+    memory_gb_per_gpu: float
+
+    @property
+    def cores(self) -> int:
+        """Cores of a group."""
+        return self.kind.tp * self.kind.cores_per_gpu
+
+    @property
+    def memory_gb(self) -> float:
+        """Memory of a group."""
+        return self.kind.tp * self.memory_gb_per_gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is free on a node: GPUs and cores by NUMA node, CPUs, memory."""
+
+    gpus: Counts
+    cores: Counts
+    cpus: float
+    memory_gb: float
+
+    def room(self, shape: Shape, ask: Ask) -> int:
+        """Groups that there is room for."""
+        groups = capacity(shape, offered(shape, self.gpus, self.cores, ask.kind), ask.kind)
+        if groups and ask.cores:
+            groups = min(groups, int((self.cpus + ROUNDING) // ask.cores))
+            if shape.lists_cores:
+                groups = min(groups, sum(self.cores) // ask.cores)
+        if groups and ask.memory_gb:
+            groups = min(groups, int((self.memory_gb + ROUNDING) // ask.memory_gb))
+        return max(groups, 0)
+
+    def plus(self, other: "Left") -> "Left":
+        """Both together."""
+        return Left(
+            gpus=tuple(a + b for a, b in zip(self.gpus, other.gpus, strict=True)),
+            cores=tuple(a + b for a, b in zip(self.cores, other.cores, strict=True)),
+            cpus=self.cpus + other.cpus,
+            memory_gb=self.memory_gb + other.memory_gb,
+        )
+
+
+def left_on(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> Left:
+    """What these pods leave of a node; GPUs of which nobody says who holds them count as free."""
+    at = {numa: k for k, numa in enumerate(shape.numa_ids)}
+    gpus, cores = list(shape.gpus), list(shape.cores)
+    numa_of_gpu = {gpu.index: at[gpu.numa] for gpu in node.gpus}
+    if any(pod.cores for pod in pods):
+        numa_of_core = {core: at[numa.id] for numa in node.numa_nodes for core in numa.cores}
+        for pod in pods:
+            for core in pod.cores:
+                cores[numa_of_core[core]] -= 1
+    for pod in pods:
+        for index in pod.gpus:
+            gpus[numa_of_gpu[index]] -= 1
+    return Left(
+        gpus=tuple(gpus),
+        cores=tuple(cores),
+        cpus=node.cpus - sum(max(pod.cpus, len(pod.cores)) for pod in pods),  # pinned cores are gone in any case
+        memory_gb=node.memory_gb - sum(pod.memory_gb for pod in pods),
+    )

@@ -1,0 +1,144 @@
+"""Which nodes and GPUs of a cluster an island may use: the placer asks this, and so does who counts an inventory."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.domain.cluster import Cluster, ClusterNode, Pod, Taint
+from planner.domain.layout import Phase
+from planner.domain.node_room import Ask, Left, left_on
+from planner.domain.placement import PlacementSettings
+from planner.domain.shapes import GroupKind, Shape
+
+REPELLING = ("NoSchedule", "NoExecute")
+CORDONED = "node.kubernetes.io/unschedulable"
+FAULTS = {
+    CORDONED: ("are cordoned", "uncordon them (kubectl uncordon)"),
+    "node.kubernetes.io/unreachable": ("are unreachable", "bring them back"),
+    "node.kubernetes.io/not-ready": ("are not ready", "bring them back"),
+    "planner/unhealthy-gpus": ("have GPUs that are not healthy", "mend them"),
+}
+"""Taints that tell of a fault, which no toleration mends: what is said of nodes with them, and what helps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Idle GPUs of some nodes that no island may use: why, and what would help ("": nothing known)."""
+
+    gpu: str
+    gpus: int
+    nodes: int
+    why: str
+    remedy: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it in words."""
+        nodes = f"{self.nodes:,} node{'' if self.nodes == 1 else 's'}"
+        gpus = f"{self.gpus:,} idle {self.gpu} GPU{'' if self.gpus == 1 else 's'}"
+        return f"{gpus} on {nodes}: {self.why}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+def gpus_known(pods: Iterable[Pod]) -> bool:
+    """Whether it is known which GPUs of their node these pods hold."""
+    return all(pod.gpus_known for pod in pods)
+
+
+def untolerated(node: ClusterNode, tolerations: Sequence[Taint]) -> tuple[Taint, ...]:
+    """Taints that keep a pod with these tolerations off; a toleration without a key or value takes them all."""
+    return tuple(
+        taint
+        for taint in node.taints
+        if taint.effect in REPELLING
+        and not any(
+            allowed.key in ("", taint.key)
+            and allowed.value in ("", taint.value)
+            and allowed.effect in ("", taint.effect)
+            for allowed in tolerations
+        )
+    )
+
+
+def may_lie_on(node: ClusterNode, *, known: bool, tolerations: Sequence[Taint]) -> bool:
+    """Whether islands may lie on a node at all, however full it is; `known`: `gpus_known` of its pods."""
+    return bool(node.gpus) and known and not untolerated(node, tolerations)
+
+
+def usable_gpus(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) -> int:
+    """The most idle GPUs of a node that groups of one size, of either phase, may hold beside these pods."""
+    if not may_lie_on(node, known=gpus_known(pods), tolerations=settings.tolerations):
+        return 0
+    shape = Shape.of(node)
+    left = left_on(node, shape, pods)
+    asks = (_ask(node, settings, phase, tp) for phase in Phase for tp in range(1, len(node.gpus) + 1))
+    return max(_held(left, shape, ask) for ask in asks)
+
+
+def _ask(node: ClusterNode, settings: PlacementSettings, phase: Phase, tp: int) -> Ask:
+    kind = GroupKind(tp, settings.cpus_per_gpu, settings.qos(phase))
+    return Ask(node.gpu, (), kind, settings.memory_gb_per_gpu)
+
+
+def _held(left: Left, shape: Shape, ask: Ask) -> int:
+    return left.room(shape, ask) * ask.kind.tp
+
+
+def usable_by_type(cluster: Cluster, settings: PlacementSettings) -> tuple[dict[str, int], tuple[LeftOut, ...]]:
+    """Idle GPUs of each type that islands may use (types without any are left out), and those that none may."""
+    usable: Counter[str] = Counter()
+    barred: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for node, pods in _nodes(cluster):
+        idle, able = len(node.gpus) - sum(pod.gpu_count for pod in pods), usable_gpus(node, pods, settings)
+        usable[node.gpu] += able
+        if idle > able:
+            barred[node.gpu, *_why(node, pods, settings)].append(idle - able)
+    left_out = (
+        LeftOut(gpu=gpu, gpus=sum(counts), nodes=len(counts), why=why, remedy=remedy)
+        for (gpu, why, remedy), counts in sorted(barred.items())
+    )
+    return {gpu: count for gpu, count in sorted(usable.items()) if count}, tuple(left_out)
+
+
+def left_out_of(cluster: Cluster, settings: PlacementSettings, inventory: Iterable[str]) -> tuple[str, ...]:
+    """What of a cluster's idle GPUs a plan with these GPU types does not use, and why, in words."""
+    usable, barred = usable_by_type(cluster, settings)
+    types = set(inventory)
+    strange = tuple(
+        f"{count:,} idle {gpu} GPUs: not in the inventory (types without a GPU spec never are)"
+        for gpu, count in usable.items()
+        if gpu not in types
+    )
+    return (*(part.text for part in barred), *strange)
+
+
+def _nodes(cluster: Cluster) -> Iterator[tuple[ClusterNode, Sequence[Pod]]]:
+    pods: Mapping[str, list[Pod]] = defaultdict(list)
+    for pod in cluster.pods:
+        pods[pod.node].append(pod)
+    return ((node, pods[node.name]) for node in cluster.nodes if node.gpus)
+
+
+def _why(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) -> tuple[str, str]:
+    """Why idle GPUs of a node may not be used, and what would help."""
+    taints = untolerated(node, settings.tolerations)
+    for taint in taints:
+        if taint.key in FAULTS:
+            return FAULTS[taint.key]
+    if not gpus_known(pods):
+        return "it is not known which GPUs their pods hold", "import the cluster with --devices"
+    if taints:
+        shown = ", ".join(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in taints)
+        rows = ", ".join(_toleration(taint) for taint in taints)
+        return f"taint {shown} is not tolerated", f"placement.tolerations: [{rows}] would open them"
+    asked = f"{settings.cpus_per_gpu} cores" + (
+        f" and {settings.memory_gb_per_gpu:g} GB" if settings.memory_gb_per_gpu else ""
+    )
+    return (
+        f"too little else is free there: each GPU takes {asked} along (placement.cpus_per_gpu, memory_gb_per_gpu, qos)",
+        "",
+    )
+
+
+def _toleration(taint: Taint) -> str:
+    value = f"value: {taint.value}, " if taint.value else ""
+    return f"{{key: {taint.key}, {value}effect: {taint.effect}}}"
