@@ -8,6 +8,7 @@ from pathlib import Path
 from planner.errors import InputError
 from planner.files.documents import parse_json, read_text
 from planner.files.large_yaml import parse_large_yaml
+from planner.files.opening import MOST_OF_A_LIST
 from planner.files.sections import Section
 
 _DOCUMENT_MARK = re.compile(r"^---(?=\s|$)", re.MULTILINE)
@@ -33,7 +34,7 @@ class KubernetesObject:
 
 def read_objects(path: Path, kinds: tuple[str, ...]) -> tuple[KubernetesObject, ...]:
     """The objects of a file, lists unpacked; InputError where one is of none of the `kinds`, or named twice."""
-    text = read_text(path)
+    text = read_text(path, most=MOST_OF_A_LIST)
     if path.suffix == ".json" or text.lstrip().startswith("{"):
         documents = [parse_json(text, file=str(path))]
     else:

@@ -17,6 +17,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.files.documents import input_hash, read_json
 from planner.files.folders import PLAN_FILE
+from planner.files.opening import MOST_OF_A_LIST, is_folder
 from planner.files.references import resolve
 from planner.files.sections import Section, nearest_hint, referred_from
 
@@ -113,7 +114,7 @@ def _current(section: Section, base: Path) -> tuple[tuple[CurrentIsland, ...], t
             "current", "given where changes is among objective.goals", hint="Give the run folder of what runs now."
         )
     path = resolve(section.text("current"), base)
-    path = path / PLAN_FILE if path.is_dir() else path
+    path = path / PLAN_FILE if is_folder(path) else path
     with referred_from(section, "current"):
         return _running(path), (input_hash(path),)
 
@@ -131,7 +132,7 @@ def _island(row: Section) -> CurrentIsland:
 def _running(path: Path) -> tuple[CurrentIsland, ...]:
     """The islands of a plan.json that serve something, alike ones together."""
     counts: dict[tuple[str, int, Phase], int] = {}
-    for row in read_json(path).sections("islands"):
+    for row in read_json(path, most=MOST_OF_A_LIST).sections("islands"):
         kind = (row.text("gpu"), row.integer("size", low=1), row.choice("phase", Phase))
         counts[kind] = counts.get(kind, 0) + 1
     return tuple(

@@ -23,7 +23,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.files.clusters import read_cluster
 from planner.files.cost_sections import read_cost
-from planner.files.documents import input_hash, read_yaml, top_level
+from planner.files.documents import input_hash, read_yaml
 from planner.files.inventories import read_inventory
 from planner.files.models import model_file, model_from_config, read_model
 from planner.files.network_sections import read_network, require_flows
@@ -35,7 +35,7 @@ from planner.files.objective_sections import (
 )
 from planner.files.placement_sections import read_placement, require_placeable
 from planner.files.search_sections import read_search
-from planner.files.sections import Section, referred_from
+from planner.files.sections import Section, referred_from, top_level
 from planner.files.slo_sections import read_slo
 from planner.files.workloads import profile_from_document, read_workload, workload_file
 

@@ -20,6 +20,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.files.documents import input_hash, read_json
 from planner.files.folders import PLAN_FILE
+from planner.files.opening import MOST_OF_A_LIST, is_folder
 from planner.files.sections import Section, referred_from
 
 STEEPEST = 20.0
@@ -172,7 +173,7 @@ def _with_warm_start(
 
 def _plan_file(place: Section, key: str, base: Path) -> Path:
     path = base / place.text(key)
-    return path / PLAN_FILE if path.is_dir() else path
+    return path / PLAN_FILE if is_folder(path) else path
 
 
 def _layout(place: Section, key: str, settings: SearchSettings, inventory: Inventory) -> Layout:
@@ -210,7 +211,7 @@ def _earlier(path: Path, settings: SearchSettings, inventory: Inventory) -> list
 
     Only the trials are read, so that a run of any scenario and any version will do.
     """
-    trials = read_json(path).section("search").sections("trials")
+    trials = read_json(path, most=MOST_OF_A_LIST).section("search").sections("trials")
     rated: dict[Layout, float] = {}
     for trial in trials:
         rate, layout = trial.number("throughput_rps", low=0), _layout_of(trial, "layout")

@@ -220,6 +220,17 @@ class Section:
         return tuple(value)
 
 
+def top_level(document: object, file: str) -> Section:
+    """A document as a section; InputError where it is no mapping."""
+    if not isinstance(document, Mapping):
+        came = "an empty file" if document is None else f"a {type(document).__name__}"
+        raise InputError(
+            f"{file}: the top level must be a mapping of keys to values; came {came}.",
+            hint="Begin with `name: ...`, one key a line.",
+        )
+    return Section(document, file=file)
+
+
 def nearest_hint(word: str, known: Collection[str], *, what: str) -> str:
     """`Did you mean ...? The ... are ...`, for a word that is not among the known ones."""
     near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
