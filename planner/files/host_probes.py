@@ -5,6 +5,7 @@
 alone.
 """
 
+import re
 from pathlib import Path
 
 from planner.domain import NumaNode
@@ -14,6 +15,7 @@ from planner.files.opening import is_folder, is_there, read_text
 from planner.files.topology_matrices import TopologyMatrix, read_matrix
 
 LSCPU_FILE, TOPOLOGY_FILE, GPUS_FILE = "lscpu.txt", "topo.txt", "gpus.csv"
+_ID = re.compile(r"[0-9]{1,9}")
 _LSCPU = "`lscpu -p=CPU,Core,Socket,Node`"
 _GPUS = "`nvidia-smi --query-gpu=index,uuid,name,memory.total --format=csv,noheader,nounits`"
 
@@ -95,7 +97,7 @@ def _lscpu_row(line: str, where: str) -> tuple[int, int, int]:
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) == 4 and cells[3] == "":
         cells[3] = "0"
-    if len(cells) != 4 or not all(cell.isascii() and cell.isdigit() for cell in cells):
+    if len(cells) != 4 or not all(_ID.fullmatch(cell) for cell in cells):
         raise InputError(
             f"{where}: must be four whole numbers CPU,Core,Socket,Node; came {line.strip()!r:.80}.",
             hint=f"Write it with {_LSCPU}.",
@@ -111,7 +113,7 @@ def parse_gpu_list(text: str, *, file: str) -> tuple[ReportedGpu, ...]:
         if not line.strip():
             continue
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) != 4 or not (cells[0].isascii() and cells[0].isdigit()) or not all(cells[1:]):
+        if len(cells) != 4 or not _ID.fullmatch(cells[0]) or not all(cells[1:]):
             raise InputError(
                 f"{file}: line {number}: must be index, uuid, name, memory.total; came {line.strip()!r:.80}.",
                 hint=f"Write it with {_GPUS}.",

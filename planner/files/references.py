@@ -15,5 +15,7 @@ def resolve(path: str, base: Path | None) -> Path:
     try:
         given = Path(path).expanduser()
     except RuntimeError:  # ~name of nobody
-        raise InputError(f"{path}: must begin with the name of a user who has a home.", hint="Write the path out.") from None
+        raise InputError(
+            f"{path}: must begin with the name of a user who has a home.", hint="Write the path out."
+        ) from None
     return given if base is None else base / given

@@ -18,7 +18,8 @@ def write_file(path: Path, content: bytes, *, force: bool = False) -> None:
         _write_beside(path, content)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise InputError(
-            f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}.", hint="Make the folder first, or choose another."
+            f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}.",
+            hint="Make the folder first, or choose another.",
         ) from None
 
 

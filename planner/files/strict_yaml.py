@@ -61,7 +61,9 @@ class StrictLoader(yaml.SafeLoader):
             key, kind = self._keys.get(id(node), "the value"), node.tag.rpartition(":")[2]
             came = f"{node.value!r:.60}" if isinstance(node, yaml.ScalarNode) else "a mapping or list"
             problem = f"{key!s:.60} must be {_KINDS.get(kind, f'what !!{kind} stands for')}, got {came}"
-            raise problem_at(problem, node, note="Correct the value, or put it in quotes and take its tag away.") from None
+            raise problem_at(
+                problem, node, note="Correct the value, or put it in quotes and take its tag away."
+            ) from None
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         """A whole number in decimal digits, with or without its tag."""

@@ -6,7 +6,7 @@ A trace may have any number of rows: it is read in blocks, and 16 bytes a reques
 import math
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -29,15 +29,15 @@ _KNOWN_COLUMNS = {
     "arrival_s": (
         "arrivals arrival timestamp timestamps time arrivaltime arrivaltimestamp arrivedat arrivaltimes "
         "requesttime requesttimestamp starttime datetime seconds createdat"
-    ).split(),
+    ),
     "input_tokens": (
         "contexttokens inputtokens prompttokens requesttokens inputlength inputlen promptlength promptlen "
         "numinputtokens numprompttokens numprefilltokens contextlength"
-    ).split(),
+    ),
     "output_tokens": (
         "generatedtokens outputtokens completiontokens responsetokens decodetokens outputlength outputlen "
         "generatedlength numoutputtokens numgeneratedtokens numdecodetokens"
-    ).split(),
+    ),
 }
 _CAME = {
     "arrival_s": "ISO 8601 or a number in s, ms, us or ns",
@@ -88,7 +88,7 @@ def _column_place(path: Path, names: Sequence[str], key: str, given: str | None)
 
 
 def _is_usual(name: str, key: str) -> bool:
-    usual = _KNOWN_COLUMNS[key]
+    usual = _KNOWN_COLUMNS[key].split()
     return _plain(name) in usual or (key == "arrival_s" and _plain(column_stem(name)) in usual)
 
 
@@ -145,7 +145,11 @@ class _Reader:
         tokens = [_tokens(cells[key], low, where[key]) for key, low in (("input_tokens", 1), ("output_tokens", 0))]
         time = number_of(cells["arrival_s"]) if self.numbers else _microseconds(cells["arrival_s"])
         if not math.isfinite(time):
-            kind = "a number, as in row 1" if self.numbers else "a time: ISO 8601, or a number in s, ms, us or ns"
+            kind = (
+                "a number (of seconds, say), as in row 1"
+                if self.numbers
+                else "a time: ISO 8601, or a number in s, ms, us or ns"
+            )
             raise InputError(f"{where['arrival_s']} must be {kind}; came {cells['arrival_s']!r:.80}.", hint=_ISO_HINT)
         return time, tokens[0], tokens[1]
 
@@ -191,7 +195,7 @@ class _Reader:
             return unit.per_second, clock
         if time_unit is not None:
             raise InputError(
-                f"{self.path}: column {column.column} must hold numbers where a time unit is stated; it holds ISO 8601.",
+                f"{self.path}: column {column.column} must hold numbers where their unit is stated; it has ISO 8601.",
                 hint="Leave the time unit out.",
             )
         require_span(column, (column.greatest - column.least) / MEGA)
