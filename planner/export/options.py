@@ -73,8 +73,8 @@ def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
     """Refuse options that no manifest can carry; `settings` are the plan's.
 
     Raises:
-        InputError: a size below 1 or beyond any host, shared memory above a one-GPU pod's memory, an image that is not pinned, or a name
-            or label that Kubernetes would refuse.
+        InputError: a size below 1 or beyond any host, shared memory above a one-GPU pod's memory, an image that is not
+            pinned, or a name or label that Kubernetes would refuse.
     """
     _check_sizes(options, settings)
     _check_images(options)

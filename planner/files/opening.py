@@ -10,7 +10,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from planner.domain import InputHash
 from planner.errors import InputError
@@ -43,7 +42,7 @@ def is_there(path: Path) -> bool:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[io.BufferedReader]:
     """The file for reading, links followed. InputError where there is none, it is no regular file or not readable."""
     try:
         require_regular(path)

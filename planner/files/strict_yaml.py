@@ -56,7 +56,7 @@ class StrictLoader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value; ConstructorError names the key of one that its tag does not fit, such as `!!bool maybe`."""
         try:
-            return super().construct_object(node, deep=deep)  # type: ignore[no-untyped-call]
+            return super().construct_object(node, deep=deep)
         except (ValueError, LookupError, AttributeError, TypeError, OverflowError):
             key, kind = self._keys.get(id(node), "the value"), node.tag.rpartition(":")[2]
             came = f"{node.value!r:.60}" if isinstance(node, yaml.ScalarNode) else "a mapping or list"
@@ -74,7 +74,7 @@ class StrictLoader(yaml.SafeLoader):
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Merge keys put in place; ConstructorError where they stand for more pairs than anybody writes."""
-        super().flatten_mapping(node)  # type: ignore[no-untyped-call]
+        super().flatten_mapping(node)
         self._merged += len(node.value)
         if self._merged > _MOST_MERGED:
             raise problem_at(f"merge keys (<<) stand for more than {_MOST_MERGED} pairs", node)

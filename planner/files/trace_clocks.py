@@ -8,8 +8,8 @@
 | 1.0e18 to 2.5e18 | ns | |
 | below 1.0e9 | s | not an epoch: counted from a start of the trace's own, which may be in any unit |
 
-What was not stated must be plausible, or the unit is asked for: read as seconds, the milliseconds of a trace give a rate
-a thousand times too small.
+What was not stated must be plausible, or the unit is asked for: read as seconds, the milliseconds of a trace give a
+rate a thousand times too small.
 """
 
 import re
@@ -22,8 +22,8 @@ from planner.errors import InputError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LEAST_RPS, MOST_RPS = 0.01, 10_000.0
-"""Mean rates that are believed unasked. Of public traces RAGPulse's week has 0.012 requests/s, the least; Mooncake's hour
-in milliseconds, read as seconds, 0.0034. The most is what the largest services have, all fleets together."""
+"""Mean rates that are believed unasked. Of public traces RAGPulse's week has 0.012 requests/s, the least; Mooncake's
+hour in milliseconds, read as seconds, 0.0034. The most is what the largest services have, all fleets together."""
 
 LONGEST_S = 10 * 365.25 * 86_400.0
 """No trace spans ten years: one of its times is wrong."""
@@ -95,7 +95,8 @@ def read_clock(times: Times, stated: TimeUnit | None) -> tuple[TimeUnit, str]:
     if stated is None and (by_size or unit) is not (named or unit):
         raise _unknown(times, f"its name tells {named}, the size of its numbers an epoch in {by_size}")
     if stated is None and by_size is None and times.least >= _EARLIEST_EPOCH_S:
-        raise _unknown(times, f"{times.least:.15g} is an epoch in none of {', '.join(TimeUnit)}")
+        ends = f"{times.least:.15g} (row {times.least_row}) to {times.greatest:.15g} (row {times.greatest_row})"
+        raise _unknown(times, f"{ends} are epochs in none of {', '.join(TimeUnit)}")
     span_s = (times.greatest - times.least) / unit.per_second
     require_span(times, span_s)
     if stated is None:

@@ -113,8 +113,9 @@ class _Reader:
         if not self.times:
             self.numbers = math.isfinite(number_of(_cell(block[0], self.places["arrival_s"])))
         columns = self._at_once(block) or self._row_by_row(block)
-        for column, values in zip((self.times, self.inputs, self.outputs), columns, strict=True):
-            column.extend(values)
+        self.times.extend(columns[0])
+        self.inputs.extend(columns[1])
+        self.outputs.extend(columns[2])
 
     def _at_once(self, block: Sequence[Sequence[str]]) -> tuple[list[float], list[int], list[int]] | None:
         """The columns; None where a row is faulty."""
@@ -167,13 +168,13 @@ class _Reader:
             )
         per_second, clock = self._clock(time_unit)
         times = np.frombuffer(self.times)
-        order = None if (times[1:] >= times[:-1]).all() else np.argsort(times, kind="stable")
-        seconds = (_ordered(times, order) - times.min()) / per_second
+        order = slice(None) if (times[1:] >= times[:-1]).all() else np.argsort(times, kind="stable")
+        seconds = (times[order] - times.min()) / per_second
         return RequestTrace(
             name=_trace_name(self.path),
             arrival_s=array("d", seconds.tobytes()),
-            input_tokens=array("i", _ordered(np.frombuffer(self.inputs, dtype=np.intc), order).tobytes()),
-            output_tokens=array("i", _ordered(np.frombuffer(self.outputs, dtype=np.intc), order).tobytes()),
+            input_tokens=array("i", np.frombuffer(self.inputs, dtype=np.intc)[order].tobytes()),
+            output_tokens=array("i", np.frombuffer(self.outputs, dtype=np.intc)[order].tobytes()),
             clock=clock,
         )
 
@@ -200,10 +201,6 @@ class _Reader:
             )
         require_span(column, (column.greatest - column.least) / MEGA)
         return MEGA, ""
-
-
-def _ordered(values: "np.ndarray[tuple[int], np.dtype[np.generic]]", order: object) -> "np.ndarray":
-    return values if order is None else values[order]
 
 
 def _cell(row: Sequence[str], place: int) -> str:

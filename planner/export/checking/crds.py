@@ -70,7 +70,8 @@ def given_faults(manifest: Manifest, validator: Validator, name: str) -> list[Fa
         errors = list(validator.iter_errors(with_defaults(manifest.body, schema)))
     except Unresolvable as error:
         raise InputError(
-            f"schemas, {name}: every $ref must lead to a place within the file, got {' '.join(str(error).split()):.160}.",
+            f"schemas, {name}: every $ref must lead to a place within the file, got "
+            f"{' '.join(str(error).split()):.160}.",
             hint="Write the schema out in the file; nothing is fetched.",
         ) from None
     except RecursionError:
