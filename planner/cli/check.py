@@ -26,6 +26,7 @@ def command(
         "model": read.model.name,
         "weights_gb": round(read.model.weights_gb, 1),
         "workload": workload.name,
+        **({"clock": read.workload.clock} if read.workload.clock else {}),
         "ranges": len(workload.ranges),
         "longest_prompt": workload.longest_prompt,
         "mean_input_tokens": round(workload.mean_input_tokens, 1),

@@ -52,6 +52,6 @@ def _pair(option: str, text: str, form: str, example: str) -> tuple[str, str]:
 
 def _counted(text: str) -> tuple[str, int]:
     name, count = _pair("--pod-resource", text, "RESOURCE=COUNT", "rdma/ib=8")
-    if not (count.isascii() and count.isdecimal()):
+    if not (count.isascii() and count.isdecimal() and len(count) <= 15):
         raise InputError(f"--pod-resource: must be RESOURCE=COUNT, came {text!r}.", hint="For example rdma/ib=8.")
     return name, int(count)

@@ -41,9 +41,9 @@ def deployed(source: Path) -> "DeployedPlan":
     """
     from planner import export, files
 
-    if "\0" not in str(source) and (source.is_file() or files.holds_run(source)):
+    if (files.is_there(source) and not files.is_folder(source)) or files.holds_run(source):
         plan = saved_runs.read_run(source)
-        folder = source if source.is_dir() else source.parent
+        folder = source if files.is_folder(source) else source.parent
         told = any((folder / "manifests").glob("*.yaml"))  # without manifests nobody has chosen an engine
         return export.summarize_plan(plan, engine=files.engine_of(folder) if told else "")
     return export.read_plan(files.load_manifests(source), str(source))

@@ -72,7 +72,7 @@ def _claim(run: Path, saved: "Plan", out: Path | None, *, force: bool) -> None:
 
     if out is not None:
         files.claim_run_folder(out, force=force)
-    elif not run.is_dir():
+    elif not files.is_folder(run):
         raise InputError(f"{run}: is a file, the placed plan needs a folder.", hint="Give --out DIR.")
     elif files.holds_search(run):
         raise InputError(

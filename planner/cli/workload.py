@@ -24,6 +24,10 @@ def summarize_trace(
         str | None,
         typer.Option(help="Names of the three columns, separated by commas, where they are unusual."),
     ] = None,
+    time_unit: Annotated[
+        str | None,
+        typer.Option(help="What numbers in the column of times count, where it does not tell: s, ms, us, ns."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
@@ -33,7 +37,7 @@ def summarize_trace(
     from planner import files
     from planner.workload import summarize
 
-    profile = summarize(files.read_trace(trace, _columns(columns)))
+    profile = summarize(files.read_trace(trace, _columns(columns), _unit(time_unit)))
     if name is not None:
         profile = replace(profile, name=name)
     path = out or files.workload_path(trace.parent, profile.name)
@@ -47,11 +51,24 @@ def summarize_trace(
         "max_output_tokens": profile.max_output_tokens,
         "arrival_rps": profile.arrival_rps,
         "burstiness": profile.burstiness,
+        "clock": profile.clock or "ISO 8601",
     }
     if json:
         screen.show_json(facts)
     else:
         screen.show_table("Workload", ("what", "value"), [(k, str(v)) for k, v in facts.items()])
+
+
+def _unit(text: str | None) -> str | None:
+    from planner.errors import InputError
+
+    units = ("s", "ms", "us", "ns")
+    if text is not None and text not in units:
+        raise InputError(
+            f"--time-unit: must be one of {', '.join(units)}, got {text!r}.",
+            hint="Give what the numbers in the column of times count.",
+        )
+    return text
 
 
 def _columns(text: str | None) -> dict[str, str] | None:

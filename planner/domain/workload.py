@@ -1,16 +1,21 @@
 """Workloads: what requests look like, first per exact length, then cut into ranges."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTrace:
-    """Requests as they arrived. Three columns of one length: seconds from the first arrival, tokens in, tokens out."""
+    """Requests as they arrived. Three columns of one length: seconds from the first arrival, tokens in, tokens out.
+
+    `clock`: how the unit of the times was found, in words; empty where they tell it themselves (ISO 8601).
+    """
 
     name: str
-    arrival_s: tuple[float, ...]
-    input_tokens: tuple[int, ...]
-    output_tokens: tuple[int, ...]
+    arrival_s: Sequence[float]
+    input_tokens: Sequence[int]
+    output_tokens: Sequence[int]
+    clock: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +24,7 @@ class LengthProfile:
 
     `input_tokens` ascend; `probabilities` sum to 1; `output_tokens[i]` is the mean answer to a prompt of
     `input_tokens[i]` tokens, empty where unknown. `arrival_rps` and `burstiness` (coefficient of variation of the
-    gaps between arrivals) are None for a workload without a clock.
+    gaps between arrivals) are None for a workload without a clock. `clock` is that of its trace.
     """
 
     name: str
@@ -33,6 +38,7 @@ class LengthProfile:
     burstiness: float | None = None
     licence: str = ""
     citation: str = ""
+    clock: str = ""
 
     @property
     def mean_input_tokens(self) -> float:

@@ -13,9 +13,13 @@ LEVELS = ("asw", "aggregation")
 
 _MOST_PRIORITY = 1_000_000_000  # above are Kubernetes' own
 _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
+_MOST = {"cpus_per_gpu": 1024, "memory_gib_per_gpu": 65_536, "shared_memory_gib": 65_536}
+"""For a GPU: a host of 8 would have 8192 cores and 512 TiB, ten times the largest there are."""
+
+_MOST_PIECES = 1_000_000
 
 _IMAGE = re.compile(
-    r"(?P<path>[a-z0-9][a-z0-9._-]*(?::[0-9]+)?(?:/[a-z0-9][a-z0-9._-]*)*)"
+    r"(?=.{1,512}$)(?P<path>[a-z0-9][a-z0-9._-]*(?::[0-9]+)?(?:/[a-z0-9][a-z0-9._-]*)*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
 )
 
@@ -69,8 +73,8 @@ def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
     """Refuse options that no manifest can carry; `settings` are the plan's.
 
     Raises:
-        InputError: a size below 1, shared memory above a one-GPU pod's memory, an image that is not pinned, or a name
-            or label that Kubernetes would refuse.
+        InputError: a size below 1 or beyond any host, shared memory above a one-GPU pod's memory, an image that is not
+            pinned, or a name or label that Kubernetes would refuse.
     """
     _check_sizes(options, settings)
     _check_images(options)
@@ -99,8 +103,11 @@ def check_heeded(options: ExportOptions, target: str, unheeded: Sequence[str]) -
 def _check_sizes(options: ExportOptions, settings: PlacementSettings) -> None:
     for key in ("cpus_per_gpu", "memory_gib_per_gpu", "shared_memory_gib"):
         value = getattr(options, key)
-        if value is not None and value < 1:
-            raise InputError(f"ExportOptions.{key}: must be at least 1, got {value}.")
+        if value is not None and not 1 <= value <= _MOST[key]:
+            raise InputError(
+                f"ExportOptions.{key}: must be at least 1 and at most {_MOST[key]}, got {value}.",
+                hint="Give what a host has, divided by its GPUs.",
+            )
     memory = options.memory_gib(settings)
     if options.shared_memory_gib > memory:
         raise InputError(
@@ -108,9 +115,10 @@ def _check_sizes(options: ExportOptions, settings: PlacementSettings) -> None:
             f"memory_gib_per_gpu ({memory}), got {options.shared_memory_gib}."
         )
     for name, count in options.pod_resources:
-        if "/" not in name or not is_label_key(name) or count < 1:
+        if "/" not in name or not is_label_key(name) or not 1 <= count <= _MOST_PIECES:
             raise InputError(
-                f"ExportOptions.pod_resources: must be extended resources and counts from 1, got {name}={count}.",
+                f"ExportOptions.pod_resources: must be extended resources and counts of 1 to {_MOST_PIECES}, got "
+                f"{name}={count}.",
                 hint="For example rdma/ib=8.",
             )
 

@@ -12,6 +12,7 @@ from planner.files.manifest_folders import load_manifests, load_schemas
 from planner.files.measurements import load_measurements, load_published_measurements, measured_records
 from planner.files.model_documents import model_document
 from planner.files.models import load_model
+from planner.files.opening import is_folder, is_there
 from planner.files.plan_document import encode_plan, plan_document, plan_schema
 from planner.files.runs import engine_of, holds_run, load_run, search_files
 from planner.files.scenario_documents import scenario_document
@@ -34,6 +35,8 @@ __all__ = [
     "holds_run",
     "holds_search",
     "input_hash",
+    "is_folder",
+    "is_there",
     "load_calibration",
     "load_cluster",
     "load_gpu_spec",

@@ -11,8 +11,8 @@ from planner.errors import InputError
 from planner.files.cluster_documents import cluster_document
 from planner.files.cluster_sections import cluster_from_section
 from planner.files.cluster_writer import cluster_yaml
-from planner.files.documents import input_hash, read_json
-from planner.files.large_yaml import read_large_yaml
+from planner.files.documents import input_hash, read_json, read_yaml
+from planner.files.opening import MOST_OF_A_LIST
 from planner.files.references import resolve
 from planner.files.sections import Section, referred_from
 from planner.files.single_files import refuse_existing, write_file
@@ -24,7 +24,8 @@ def load_cluster(path: Path) -> Cluster:
     """The cluster of a file. InputError names the object and the field that is wrong; nothing is half read."""
     _require_suffix(path)
     with _no_collection():
-        return cluster_from_section(read_json(path) if _is_json(path) else read_large_yaml(path))
+        read = read_json if _is_json(path) else read_yaml
+        return cluster_from_section(read(path, most=MOST_OF_A_LIST))
 
 
 @contextmanager

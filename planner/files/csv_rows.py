@@ -1,13 +1,13 @@
 """Tables from CSV, read strictly: errors name file, row and column."""
 
 import csv
-import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from planner.errors import InputError
-from planner.files.documents import read_text
+from planner.files.opening import text_lines
 
 MOST = 10**9
 
@@ -21,7 +21,7 @@ class CsvRow:
     def fault(self, column: str, rule: str, hint: str = "Mend or drop the row.") -> InputError:
         """What `column` must be, and what it is."""
         return InputError(
-            f"{self.path}: row {self.place}, column {column} {rule}; came {self.text(column)!r}.", hint=hint
+            f"{self.path}: row {self.place}, column {column} {rule}; came {self.text(column)!r:.80}.", hint=hint
         )
 
     def text(self, column: str) -> str:
@@ -52,9 +52,24 @@ class CsvRow:
 def number_of(text: str) -> float:
     """The number that a text is; NaN where it is none."""
     try:
-        return float(text)
+        return float(text) if "_" not in text else math.nan  # Python alone takes 1_000 for a number
     except ValueError:
         return math.nan
+
+
+def csv_cells(path: Path) -> Iterator[list[str]]:
+    """The rows of a CSV file that are not blank, one at a time. InputError where it is no text or no CSV."""
+    reader = csv.reader(text_lines(path))
+    try:
+        yield from (row for row in reader if any(map(str.strip, row)))
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num} is not CSV: {error}.", hint="Mend that line.") from None
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """The first names, and how many more there are: a file may have any number of columns."""
+    shown = [name if len(name) <= 60 else f"{name[:57]}..." for name in names]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
 
 
 def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[CsvRow]:
@@ -62,33 +77,31 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[CsvRow]:
 
     Raises InputError: nothing in it, one of `columns` missing, a column twice, rows of another length.
     """
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
-    try:
-        listed = [[cell.strip() for cell in row] for row in reader if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num} is not CSV: {error}.", hint="Mend that line.") from None
-    if len(listed) < 2:
-        came = "only a header came" if listed else "it is empty"
-        raise InputError(f"{path}: must hold a header and at least one row; {came}.", hint="Give a CSV file.")
-    header = listed[0]
-    _require_columns(path, header, columns)
-    for number, cells in enumerate(listed[1:], start=1):
+    rows = csv_cells(path)
+    header = [cell.strip() for cell in next(rows, [])]
+    if header:
+        _require_columns(path, header, columns)
+    number = 0
+    for number, cells in enumerate(rows, start=1):
         if len(cells) != len(header):
             raise InputError(
                 f"{path}: row {number} must have {len(header)} cells like the header; it has {len(cells)}.",
                 hint="Quote cells that hold commas.",
             )
-        yield CsvRow(path, number, dict(zip(header, cells, strict=True)))
+        yield CsvRow(path, number, {name: cell.strip() for name, cell in zip(header, cells, strict=True)})
+    if not number:
+        came = "only a header came" if header else "it is empty"
+        raise InputError(f"{path}: must hold a header and at least one row; {came}.", hint="Give a CSV file.")
 
 
 def _require_columns(path: Path, header: Sequence[str], columns: Sequence[str]) -> None:
     missing = [column for column in columns if column not in header]
-    twice = sorted({column for column in header if header.count(column) > 1})
+    twice = sorted(column for column, times in Counter(header).items() if times > 1)
     if missing or twice:
         fault = f"must have columns {', '.join(columns)}; missing: {', '.join(missing)}"
         raise InputError(
-            f"{path}: {fault}." if missing else f"{path}: must have each column once; twice: {', '.join(twice)}.",
-            hint=f"The columns found are {', '.join(header)}.",
+            f"{path}: {fault}." if missing else f"{path}: must have each column once; twice: {listed(twice)}.",
+            hint=f"The columns found are {listed(header)}.",
         )
 
 

@@ -333,7 +333,7 @@ def _lock(folder: Path) -> int:
 
 def _busy(journal: Path) -> bool:
     """Whether a planner holds the journal's lock."""
-    descriptor = os.open(journal, os.O_RDONLY)
+    descriptor = os.open(journal, os.O_RDONLY | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:

@@ -7,6 +7,7 @@ from planner.domain import GpuSpec, Price, Source
 from planner.errors import InputError
 from planner.files.documents import read_yaml
 from planner.files.labels import read_labels
+from planner.files.opening import is_folder, is_there
 from planner.files.sections import Section, nearest_hint
 from planner.files.shipped import files_by_stem, shipped_folder
 from planner.units import GB, MIB
@@ -59,7 +60,7 @@ def gpu_spec_files(extra: Path | None = None) -> dict[str, Path]:
     """Spec files by GPU name."""
     files = files_by_stem(shipped_folder("gpu_specs"), ".yaml")
     if extra is not None:
-        if not extra.is_dir():
+        if not is_folder(extra):
             raise InputError(f"{extra}: is not a folder of GPU specs.", hint="Give a folder of NAME.yaml files.")
         files |= files_by_stem(extra, ".yaml")
     files.pop(PRICES_FILE.removesuffix(".yaml"), None)
@@ -78,7 +79,7 @@ def prices_files(extra: Path | None = None) -> tuple[Path, ...]:
     """The price lists, the later over the earlier."""
     own = extra / PRICES_FILE if extra is not None else None
     shipped = shipped_folder("gpu_specs") / PRICES_FILE
-    return (shipped, own) if own is not None and own.exists() else (shipped,)
+    return (shipped, own) if own is not None and is_there(own) else (shipped,)
 
 
 def load_prices(extra: Path | None = None) -> dict[str, Price]:

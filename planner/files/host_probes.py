@@ -5,22 +5,24 @@
 alone.
 """
 
+import re
 from pathlib import Path
 
 from planner.domain import NumaNode
 from planner.domain.node_report import NodeReport, ReportedGpu
 from planner.errors import InputError
-from planner.files.documents import read_text
+from planner.files.opening import is_folder, is_there, read_text
 from planner.files.topology_matrices import TopologyMatrix, read_matrix
 
 LSCPU_FILE, TOPOLOGY_FILE, GPUS_FILE = "lscpu.txt", "topo.txt", "gpus.csv"
+_ID = re.compile(r"[0-9]{1,9}")
 _LSCPU = "`lscpu -p=CPU,Core,Socket,Node`"
 _GPUS = "`nvidia-smi --query-gpu=index,uuid,name,memory.total --format=csv,noheader,nounits`"
 
 
 def read_host(node: str, folder: Path) -> NodeReport:
     """The report of node `node` from the files of `folder`; InputError names file and line of what is malformed."""
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InputError(f"{folder}: must be a folder with {LSCPU_FILE}.", hint="Give --host NODE=FOLDER.")
     numa_nodes = parse_lscpu(read_text(folder / LSCPU_FILE), file=str(folder / LSCPU_FILE))
     matrix = _matrix(folder / TOPOLOGY_FILE, numa_nodes)
@@ -38,7 +40,7 @@ def read_host(node: str, folder: Path) -> NodeReport:
 
 
 def _matrix(path: Path, numa_nodes: tuple[NumaNode, ...]) -> TopologyMatrix | None:
-    if not path.exists():
+    if not is_there(path):
         return None
     return read_matrix(read_text(path), file=str(path), numa_ids=tuple(numa.id for numa in numa_nodes))
 
@@ -46,7 +48,7 @@ def _matrix(path: Path, numa_nodes: tuple[NumaNode, ...]) -> TopologyMatrix | No
 def _gpus(path: Path, matrix: TopologyMatrix | None) -> tuple[ReportedGpu, ...]:
     """GPUs of the list, with NUMA nodes of the matrix; either may be missing, but they must name the same GPUs."""
     near = dict(matrix.gpu_numa) if matrix else {}
-    if not path.exists():
+    if not is_there(path):
         return tuple(ReportedGpu(index=index, numa=numa) for index, numa in near.items())
     listed = parse_gpu_list(read_text(path), file=str(path))
     indices = [gpu.index for gpu in listed]
@@ -95,7 +97,7 @@ def _lscpu_row(line: str, where: str) -> tuple[int, int, int]:
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) == 4 and cells[3] == "":
         cells[3] = "0"
-    if len(cells) != 4 or not all(cell.isascii() and cell.isdigit() for cell in cells):
+    if len(cells) != 4 or not all(_ID.fullmatch(cell) for cell in cells):
         raise InputError(
             f"{where}: must be four whole numbers CPU,Core,Socket,Node; came {line.strip()!r:.80}.",
             hint=f"Write it with {_LSCPU}.",
@@ -111,7 +113,7 @@ def parse_gpu_list(text: str, *, file: str) -> tuple[ReportedGpu, ...]:
         if not line.strip():
             continue
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) != 4 or not (cells[0].isascii() and cells[0].isdigit()) or not all(cells[1:]):
+        if len(cells) != 4 or not _ID.fullmatch(cells[0]) or not all(cells[1:]):
             raise InputError(
                 f"{file}: line {number}: must be index, uuid, name, memory.total; came {line.strip()!r:.80}.",
                 hint=f"Write it with {_GPUS}.",

@@ -33,6 +33,7 @@ from planner.files.folders import (
     to_be_made,
 )
 from planner.files.interrupts import held_back
+from planner.files.opening import MOST_OF_A_LIST, read_bytes, require_regular
 from planner.files.scenario_documents import scenario_document
 from planner.files.scenarios import scenario_from_document
 from planner.files.search_documents import judged_document, proposed_document, read_judged, read_proposed
@@ -150,7 +151,7 @@ class Journal:
         where it was interrupted, else the experiment alone."""
         names = [EXPERIMENT_FILE, *([JOURNAL_FILE] if interrupted else [])]
         paths = [path for path in map(self._search.joinpath, names) if path.exists()]
-        return {f"{SEARCH_FOLDER}/{path.name}": path.read_bytes() for path in paths}
+        return {f"{SEARCH_FOLDER}/{path.name}": read_bytes(path, most=MOST_OF_A_LIST) for path in paths}
 
     def discard(self) -> None:
         """Leave the folder as if the search had never begun; but not where the disk refused what was to be kept."""
@@ -287,7 +288,7 @@ def _set_aside(search: Path) -> None:
 def _created(path: Path, line: bytes) -> int:
     """A journal with its header, there whole or not at all; locked for as long as the descriptor is open."""
     fresh = path.with_name(f".{path.name}")
-    descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
     try:
         _lock(descriptor)
         _append(descriptor, line)
@@ -302,6 +303,7 @@ def _created(path: Path, line: bytes) -> int:
 
 def _opened(folder: Path, path: Path) -> int:
     try:
+        require_regular(path)
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
@@ -342,7 +344,7 @@ def _append(descriptor: int, data: bytes) -> None:
 
 
 def _write_all(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     try:
         _append(descriptor, data)
     finally:
@@ -351,7 +353,7 @@ def _write_all(path: Path, data: bytes) -> None:
 
 def _rows(path: Path, descriptor: int) -> list[Document]:
     """The whole lines; what a kill left of one more is cut off."""
-    data = path.read_bytes()
+    data = read_bytes(path, most=MOST_OF_A_LIST)
     *lines, torn = data.split(b"\n")
     if not lines:
         raise _damaged(path, 1, "is not whole")

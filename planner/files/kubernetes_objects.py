@@ -8,12 +8,14 @@ from pathlib import Path
 from planner.errors import InputError
 from planner.files.documents import parse_json, read_text
 from planner.files.large_yaml import parse_large_yaml
+from planner.files.opening import MOST_OF_A_LIST
 from planner.files.sections import Section
 
 _DOCUMENT_MARK = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _LIST = "List"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,2}))?")
+_MOST_QUANTITY = Decimal(2) ** 63  # Kubernetes' own bound
 _SCALES = {
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate(("n", "u", "m", "", "k", "M", "G"), start=-3)},
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate(("T", "P", "E"), start=4)},
@@ -33,7 +35,7 @@ class KubernetesObject:
 
 def read_objects(path: Path, kinds: tuple[str, ...]) -> tuple[KubernetesObject, ...]:
     """The objects of a file, lists unpacked; InputError where one is of none of the `kinds`, or named twice."""
-    text = read_text(path)
+    text = read_text(path, most=MOST_OF_A_LIST)
     if path.suffix == ".json" or text.lstrip().startswith("{"):
         documents = [parse_json(text, file=str(path))]
     else:
@@ -108,13 +110,13 @@ def quantity(section: Section, key: str) -> float:
     """A Kubernetes quantity (`500m`, `64Gi`, `2`), in its base unit: cores or bytes or pieces; at least 0."""
     rule = "a quantity of at least 0, such as 500m, 8 or 64Gi"
     if section.holds_number(key):
-        return section.number(key, low=0)
+        return section.number(key, low=0, high=float(_MOST_QUANTITY))
     match = _NUMBER.fullmatch(section.text(key)) if not section.is_empty(key) else None
     if match is None:
         raise section.fault(key, rule)
     value, suffix, exponent = match.groups()
     scaled = Decimal(value) * _SCALES[suffix or ""] * Decimal(10) ** int(exponent or 0)
-    if scaled < 0:
+    if not 0 <= scaled <= _MOST_QUANTITY:
         raise section.fault(key, rule)
     return float(scaled)
 

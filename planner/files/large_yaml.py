@@ -1,18 +1,17 @@
 """Reading large YAML files as strictly as small ones, and some twenty times as fast.
 
 LibYAML gives the events; plain values are built from them at once, each distinct scalar resolved a single time. What
-needs more than that (tags, merge keys, a PyYAML without LibYAML) is left to `documents.parse_yaml`.
+needs more than that (tags, merge keys, a PyYAML without LibYAML) is left to `strict_yaml.parse_yaml`.
 """
 
 from collections.abc import Hashable
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from planner.errors import InputError, PlannerError
-from planner.files.documents import StrictLoader, parse_yaml, read_text, top_level, unreadable
-from planner.files.sections import Section
+from planner.errors import PlannerError
+from planner.files.sections import Section, top_level
+from planner.files.strict_yaml import StrictLoader, parse_yaml, problem_at, unreadable
 
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null"))
 _DEEPEST = 500
@@ -20,11 +19,6 @@ _DEEPEST = 500
 
 class _UnusualError(PlannerError):
     """Something that only the full loader builds."""
-
-
-def read_large_yaml(path: Path) -> Section:
-    """The top-level mapping of a large YAML file."""
-    return parse_large_yaml(read_text(path), file=str(path))
 
 
 def parse_large_yaml(text: str, *, file: str) -> Section:
@@ -37,13 +31,7 @@ def parse_large_yaml(text: str, *, file: str) -> Section:
         return parse_yaml(text, file=file)
     except yaml.YAMLError as error:
         raise unreadable(file, error) from None
-    except ValueError as error:
-        raise InputError(f"{file}: holds a value that YAML cannot read: {error}.", hint="Quote it.") from None
     return top_level(document, file)
-
-
-def _problem(text: str, event: Any) -> yaml.constructor.ConstructorError:
-    return yaml.constructor.ConstructorError(problem=text, problem_mark=event.start_mark)
 
 
 class _Scalars(dict[str, Any]):
@@ -57,7 +45,10 @@ class _Scalars(dict[str, Any]):
         tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
         if tag not in _PLAIN_TAGS:
             raise _UnusualError("a tag, a date, a merge key, or deep nesting")
-        value = self[text] = self._loader.construct_object(yaml.ScalarNode(tag, text))
+        try:
+            value = self[text] = self._loader.construct_object(yaml.ScalarNode(tag, text))
+        except yaml.YAMLError:
+            raise _UnusualError("a number that cannot be read: the full loader knows its place") from None
         return value
 
 
@@ -81,7 +72,7 @@ class _Builder:
             loader.get_event()  # the document ends
             event = loader.get_event()
             if not isinstance(event, yaml.StreamEndEvent):
-                raise _problem("a file must hold a single document", event)
+                raise problem_at("a file must hold a single document", event)
             return value
         finally:
             loader.dispose()
@@ -122,7 +113,7 @@ class _Builder:
 
     def _alias(self, event: Any) -> object:
         if event.anchor not in self._anchors:
-            raise _problem(f"found undefined alias {event.anchor!r}", event)
+            raise problem_at(f"found undefined alias {event.anchor!r}", event)
         return self._anchors[event.anchor]
 
 
@@ -147,8 +138,8 @@ class _Open:
             self.values[self._key] = value
             self._key = _NO_KEY
         elif not isinstance(value, Hashable):
-            raise _problem("a key must be plain text", event)
+            raise problem_at("a key must be plain text", event)
         elif value in self.values:
-            raise _problem(f"the key '{value}' is given twice", event)
+            raise problem_at(f"the key '{value}' is given twice", event)
         else:
             self._key = value

@@ -7,12 +7,12 @@ from pathlib import Path
 import yaml
 
 from planner.errors import InputError
-from planner.files.documents import read_text
+from planner.files.opening import MIB, is_folder, read_text
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json", ".sh")
 SCHEMA_SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
-_MOST_BYTES = 64 * 2**20
+_MOST_BYTES = 64 * MIB
 _ALIAS = re.compile(r"\*[-0-9A-Za-z_]")  # may be one: `{"a":*b}` has nothing but a colon before it
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -38,7 +38,7 @@ def load_schemas(folder: Path) -> dict[str, str]:
 
 
 def _texts(folder: Path, suffixes: tuple[str, ...], what: str) -> dict[str, str]:
-    if "\0" in str(folder) or not folder.is_dir():
+    if not is_folder(folder):
         raise InputError(f"{folder}: must be a folder of {what}.", hint="Check the path.")
     paths = sorted(_paths(folder, suffixes, what))
     if not paths:
@@ -52,7 +52,7 @@ def _texts(folder: Path, suffixes: tuple[str, ...], what: str) -> dict[str, str]
                 f"{size >> 20}.",
                 hint="Give the folder that `planner export` wrote.",
             )
-    return {path.relative_to(folder).as_posix(): read_text(path) for path in paths}
+    return {path.relative_to(folder).as_posix(): read_text(path, most=_MOST_BYTES) for path in paths}
 
 
 def _paths(folder: Path, suffixes: tuple[str, ...], what: str) -> Iterator[Path]:

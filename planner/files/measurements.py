@@ -6,15 +6,15 @@ token for `batch` sequences on each attention group. `ep` is tp x dp where exper
 
 import csv
 import io
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from planner.domain import GpuSpec, Measurement, ModelSpec, Phase
 from planner.errors import InputError
-from planner.files.documents import read_text
+from planner.files.csv_rows import MOST, listed, number_of
 from planner.files.gpu_specs import load_gpu_specs
 from planner.files.models import load_model
+from planner.files.opening import read_text
 from planner.files.sections import nearest_hint
 from planner.files.shipped import shipped_models
 
@@ -82,7 +82,7 @@ def _check_header(path: str, header: list[str]) -> None:
     missing = [name for name in REQUIRED if name not in header]
     unknown = [name for name in header if name not in REQUIRED + OPTIONAL]
     if missing or unknown or len(set(header)) != len(header):
-        wrong = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
+        wrong = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {listed(unknown)}"] * bool(unknown)
         raise InputError(
             f"{path}: the header must name {', '.join(REQUIRED)}, each column once; "
             f"{'; '.join(wrong) or 'a column came twice'}.",
@@ -102,18 +102,15 @@ class _Row:
         self._cells = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
 
     def fault(self, column: str, rule: str, *, hint: str = "Mend or remove the row.") -> InputError:
-        return InputError(f"row {self.number}: {column} must be {rule}, came {self.text(column)!r}.", hint=hint)
+        return InputError(f"row {self.number}: {column} must be {rule}, came {self.text(column)!r:.80}.", hint=hint)
 
     def text(self, column: str) -> str:
         return self._cells.get(column, "")
 
     def number_of(self, column: str, rule: str = "a positive number") -> float:
-        try:
-            value = float(self.text(column))
-        except ValueError:
-            raise self.fault(column, rule) from None
-        if not (math.isfinite(value) and value > 0):
-            raise self.fault(column, rule)
+        value = number_of(self.text(column))
+        if not 0 < value <= MOST:
+            raise self.fault(column, f"{rule}, at most {MOST:g}" if value > MOST else rule)
         return value
 
     def count(self, column: str, default: int | None = None) -> int:
@@ -127,10 +124,7 @@ class _Row:
     def share(self, column: str) -> float | None:
         if not self.text(column):
             return None
-        try:
-            value = float(self.text(column))
-        except ValueError:
-            raise self.fault(column, "a share in [0, 1)") from None
+        value = number_of(self.text(column))
         if not 0 <= value < 1:
             raise self.fault(column, "a share in [0, 1)")
         return value

@@ -5,8 +5,20 @@ Hugging Face writes `"head_dim": null` where the architecture's own rule is to d
 
 import re
 
-from planner.files.sections import Section
+from planner.files.sections import MOST_TOKENS, Section
 
+_LARGEST = 10**7
+"""Of a size, a head count, experts, a vocabulary: a hundred times the largest there is."""
+
+_MOST_LAYERS = 10_000
+_MOST = {
+    "num_hidden_layers": _MOST_LAYERS,
+    "layers": _MOST_LAYERS,
+    "num_nextn_predict_layers": _MOST_LAYERS,
+    "mtp_layers": _MOST_LAYERS,
+    "max_position_embeddings": MOST_TOKENS,
+    "max_context": MOST_TOKENS,
+}
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'\\$`{}]+")
 
 
@@ -17,6 +29,10 @@ class ModelSection(Section):
     def of(cls, section: Section) -> "ModelSection":
         """The same mapping at the same place."""
         return cls(section._values, file=section.file, path=section.path)
+
+    def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
+        """A whole number in low..high; sizes of models stay below what products of several of them overflow at."""
+        return super().integer(key, default=default, low=low, high=_MOST.get(key, _LARGEST) if high is None else high)
 
     def inner(self, key: str) -> "ModelSection":
         """The mapping under `key`; an empty one where it is missing or null."""

@@ -15,6 +15,7 @@ from planner.files.model_architectures import read_shape
 from planner.files.model_documents import MODEL_SPEC_KEY, model_from_document
 from planner.files.model_precisions import read_kv_bytes, read_precision
 from planner.files.model_sections import ModelSection
+from planner.files.opening import is_folder
 from planner.files.references import is_path, resolve
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint
 from planner.files.shipped import shipped_models
@@ -29,7 +30,7 @@ def model_file(name_or_path: str, base: Path | None = None) -> Path:
     """The file behind a shipped name or a path."""
     if is_path(name_or_path, ".json"):
         path = resolve(name_or_path, base)
-        return path / "config.json" if path.is_dir() else path
+        return path / "config.json" if is_folder(path) else path
     shipped = shipped_models()
     if name_or_path not in shipped:
         raise InputError(

@@ -17,6 +17,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.files.documents import input_hash
 from planner.files.folders import PLAN_FILE
+from planner.files.opening import is_folder
 from planner.files.references import resolve
 from planner.files.saved_plans import read_saved_plan
 from planner.files.sections import Section, nearest_hint, referred_from
@@ -114,7 +115,7 @@ def _current(section: Section, base: Path) -> tuple[tuple[CurrentIsland, ...], t
             "current", "given where changes is among objective.goals", hint="Give the run folder of what runs now."
         )
     path = resolve(section.text("current"), base)
-    path = path / PLAN_FILE if path.is_dir() else path
+    path = path / PLAN_FILE if is_folder(path) else path
     with referred_from(section, "current"):
         return _running(path), (input_hash(path),)
 

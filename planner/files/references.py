@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from planner.errors import InputError
+
 
 def is_path(name_or_path: str, *suffixes: str) -> bool:
     """Whether the text means a file: it holds a slash or ends in one of `suffixes`."""
@@ -10,5 +12,10 @@ def is_path(name_or_path: str, *suffixes: str) -> bool:
 
 def resolve(path: str, base: Path | None) -> Path:
     """The path, relative to `base` (None: the current folder)."""
-    given = Path(path).expanduser()
+    try:
+        given = Path(path).expanduser()
+    except RuntimeError:  # ~name of nobody
+        raise InputError(
+            f"{path}: must begin with the name of a user who has a home.", hint="Write the path out."
+        ) from None
     return given if base is None else base / given

@@ -65,4 +65,4 @@ def _model(model: ModelSpec) -> str | dict[str, object]:
 
 def _workload(profile: LengthProfile) -> str | dict[str, object]:
     path = shipped_workloads().get(profile.name)
-    return profile.name if path is not None and read_workload(path) == profile else workload_document(profile)
+    return profile.name if path is not None and read_workload(path)[0] == profile else workload_document(profile)

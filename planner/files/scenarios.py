@@ -23,7 +23,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.files.clusters import read_cluster
 from planner.files.cost_sections import read_cost
-from planner.files.documents import input_hash, read_yaml, top_level
+from planner.files.documents import input_hash, read_yaml
 from planner.files.inventories import read_inventory
 from planner.files.models import model_file, model_from_config, read_model
 from planner.files.network_sections import read_network, require_flows
@@ -35,9 +35,9 @@ from planner.files.objective_sections import (
 )
 from planner.files.placement_sections import read_placement, require_placeable
 from planner.files.search_sections import read_search
-from planner.files.sections import Section, referred_from
+from planner.files.sections import Section, referred_from, top_level
 from planner.files.slo_sections import read_slo
-from planner.files.workloads import profile_from_document, read_workload, workload_file
+from planner.files.workloads import read_workload, workload_file, workload_from_document
 
 Summarize = Callable[[RequestTrace], LengthProfile]
 _MOST_CELLS = 4096
@@ -147,13 +147,12 @@ def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, .
 
 def _workload(document: Section, base: Path, summarize: Summarize) -> tuple[LengthProfile, tuple[InputHash, ...]]:
     if document.holds_section("workload"):
-        return profile_from_document(document.section("workload")), ()
-    name = document.text("workload")
-    with referred_from(document, "workload"):
-        path = workload_file(name, base)
-        found = read_workload(path)
-        profile = summarize(found) if isinstance(found, RequestTrace) else found
-        return profile, (input_hash(path),)
+        workload, inputs = workload_from_document(document.section("workload"), base)
+    else:
+        name = document.text("workload")
+        with referred_from(document, "workload"):
+            workload, inputs = read_workload(workload_file(name, base))
+    return summarize(workload) if isinstance(workload, RequestTrace) else workload, inputs
 
 
 def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:

@@ -20,6 +20,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.files.documents import input_hash
 from planner.files.folders import PLAN_FILE
+from planner.files.opening import is_folder
 from planner.files.saved_plans import read_saved_plan
 from planner.files.sections import Section, referred_from
 
@@ -173,7 +174,7 @@ def _with_warm_start(
 
 def _plan_file(place: Section, key: str, base: Path) -> Path:
     path = base / place.text(key)
-    return path / PLAN_FILE if path.is_dir() else path
+    return path / PLAN_FILE if is_folder(path) else path
 
 
 def _layout(place: Section, key: str, settings: SearchSettings, inventory: Inventory) -> Layout:

@@ -15,7 +15,11 @@ from typing import Any, TypeVar
 from planner.errors import InputError
 
 MOST_TOKENS = 100_000_000  # of one prompt or answer: beyond any model, so surely a mistake
+MOST_WHOLE = 10**15
+"""Of any count: beyond, neither 64 bits nor a float's digits hold what is worked out from it."""
+
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
 _NAME_RULE = "a name of at most 63 letters, digits, '.', '_' or '-' that begins with a letter or digit"
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -76,6 +80,8 @@ class Section:
         value = self._values.get(key)
         if not isinstance(value, str):
             raise self.fault(key, "a text", hint="Add it." if key not in self._values else "Put it in quotes.")
+        if not is_unicode(value):
+            raise self.fault(key, "Unicode text without halves of surrogate pairs", hint="Write the character out.")
         return str(value)
 
     def name(self, key: str, *, default: str | None = None) -> str:
@@ -86,7 +92,7 @@ class Section:
         return value
 
     def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
-        """A whole number in low..high."""
+        """A whole number in low..high, and at most 10^15 either way where there is no bound."""
         if key not in self._values and default is not None:
             return default
         value = self._values.get(key)
@@ -94,6 +100,8 @@ class Section:
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise self.fault(key, rule)
         whole = int(value)
+        if abs(whole) > MOST_WHOLE and (low is None or high is None):
+            raise self.fault(key, f"a whole number of at most {MOST_WHOLE:.0e} either way")
         if (low is not None and whole < low) or (high is not None and whole > high):
             raise self.fault(key, rule)
         return whole
@@ -179,12 +187,15 @@ class Section:
         """A list of distinct whole numbers in low..high, ascending."""
         value = self._values.get(key)
         rule = f"a list of distinct whole numbers of {low} to {high}"
-        if not isinstance(value, list | tuple) or not value or len(set(map(repr, value))) != len(value):
+        if not isinstance(value, list | tuple) or not value:
             raise self.fault(key, rule)
         for item in value:
             if isinstance(item, bool) or not isinstance(item, numbers.Integral) or not low <= int(item) <= high:
                 raise self.fault(key, rule)
-        return tuple(sorted(int(item) for item in value))
+        distinct = {int(item) for item in value}
+        if len(distinct) < len(value):
+            raise self.fault(key, rule)
+        return tuple(sorted(distinct))
 
     def is_false(self, key: str) -> bool:
         """Whether the value of `key` is the boolean false."""
@@ -215,9 +226,25 @@ class Section:
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts."""
         value = self._values.get(key)
-        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) and is_unicode(item) for item in value):
             raise self.fault(key, "a list of texts")
         return tuple(value)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether the text can be written: JSON lets halves of surrogate pairs through, no file takes them."""
+    return not _SURROGATES.search(text)
+
+
+def top_level(document: object, file: str) -> Section:
+    """A document as a section; InputError where it is no mapping."""
+    if not isinstance(document, Mapping):
+        came = "an empty file" if document is None else f"a {type(document).__name__}"
+        raise InputError(
+            f"{file}: the top level must be a mapping of keys to values; came {came}.",
+            hint="Begin with `name: ...`, one key a line.",
+        )
+    return Section(document, file=file)
 
 
 def nearest_hint(word: str, known: Collection[str], *, what: str) -> str:

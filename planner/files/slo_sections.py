@@ -13,7 +13,7 @@ def read_slo(section: Section) -> SloSettings:
     settings = SloSettings(
         ttft_ms=_bound(section, "ttft_ms"),
         tpot_ms=_bound(section, "tpot_ms"),
-        percentile=None if section.is_empty("percentile") else section.number("percentile", above=0, below=100),
+        percentile=None if section.is_empty("percentile") else _percentile(section),
         ranges=tuple(_range(one) for one in ranges),
     )
     if settings.percentile is not None and not settings.bounds_anything:
@@ -32,6 +32,18 @@ def slo_document(settings: SloSettings) -> dict[str, object]:
             for one in settings.ranges
         ],
     }
+
+
+def _percentile(section: Section) -> float:
+    """In percent: nobody bounds the fastest hundredth, so a number below 1 is a share by mistake."""
+    percentile = section.number("percentile", above=0, below=100)
+    if percentile < 1:
+        raise section.fault(
+            "percentile",
+            "in percent, at least 1",
+            hint=f"Did you mean {100 * percentile:g}? Write that for P{100 * percentile:g}.",
+        )
+    return percentile
 
 
 def _bound(section: Section, key: str) -> float | None:

@@ -6,9 +6,9 @@ import yaml
 
 from planner.domain import LengthProfile
 from planner.errors import InputError
-from planner.files.documents import EXPONENT_FLOAT
 from planner.files.sections import NAME_PATTERN
 from planner.files.single_files import refuse_existing, write_file
+from planner.files.strict_yaml import EXPONENT_FLOAT
 from planner.files.workloads import workload_document
 
 

@@ -3,27 +3,31 @@
     kind: lengths    lengths: | input_tokens,requests,output_tokens      (one row a distinct prompt length)
                      lengths: | input_tokens,probability[,output_tokens]
     kind: normal     mean, standard_deviation, low, high                 (truncated normal over whole lengths)
+    kind: trace      file, and perhaps time_unit, columns, name          (requests in a CSV, see `traces`)
 
 `output_tokens` is the mean answer to prompts of that length.
 """
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from planner.domain import LengthProfile, RequestTrace
+from planner.domain import InputHash, LengthProfile, RequestTrace
 from planner.domain.profiles import truncated_normal
 from planner.errors import InputError
-from planner.files.documents import read_yaml
+from planner.files.documents import input_hash, read_yaml
 from planner.files.length_tables import LengthTable, length_rows
 from planner.files.references import is_path, resolve
-from planner.files.sections import MOST_TOKENS, Section, nearest_hint
+from planner.files.sections import MOST_TOKENS, Section, nearest_hint, referred_from
 from planner.files.shipped import shipped_workloads
+from planner.files.trace_clocks import TimeUnit
 from planner.files.traces import read_trace
 
 _COMMON_KEYS = ("name", "kind", "licence", "citation", "source", "mean_output_tokens", "max_output_tokens")
-_LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "lengths")
+_LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "clock", "lengths")
 _NORMAL_KEYS = (*_COMMON_KEYS, "mean", "standard_deviation", "low", "high")
+_TRACE_KEYS = ("name", "kind", "file", "time_unit", "columns")
 _LONGEST_NORMAL = 1_000_000
 
 
@@ -32,7 +36,7 @@ def load_workload(name_or_path: str, base: Path | None = None) -> LengthProfile 
 
     A trace comes back as its requests: whoever asked summarises them.
     """
-    return read_workload(workload_file(name_or_path, base))
+    return read_workload(workload_file(name_or_path, base))[0]
 
 
 def workload_file(name_or_path: str, base: Path | None = None) -> Path:
@@ -49,17 +53,32 @@ def workload_file(name_or_path: str, base: Path | None = None) -> Path:
     return shipped[name_or_path]
 
 
-def read_workload(path: Path) -> LengthProfile | RequestTrace:
-    """The profile of a workload file, or the requests of a trace."""
+def read_workload(path: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
+    """The profile of a workload file, or the requests of a trace; and the files that were read."""
     if path.suffix.lower() == ".csv":
-        return read_trace(path)
-    return profile_from_document(read_yaml(path))
+        return read_trace(path), (input_hash(path),)
+    workload, inputs = workload_from_document(read_yaml(path), path.parent)
+    return workload, (input_hash(path), *inputs)
 
 
-def profile_from_document(document: Section) -> LengthProfile:
-    """The profile that a workload document describes."""
-    kind = document.one_of("kind", ("lengths", "normal"))
-    return _normal_profile(document) if kind == "normal" else _lengths_profile(document)
+def workload_from_document(document: Section, base: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
+    """The profile that a workload document describes, or the requests of the trace that it names relative to `base`;
+    and the files that were read."""
+    kind = document.one_of("kind", ("lengths", "normal", "trace"))
+    if kind == "trace":
+        return _trace(document, base)
+    return _normal_profile(document) if kind == "normal" else _lengths_profile(document), ()
+
+
+def _trace(document: Section, base: Path) -> tuple[RequestTrace, tuple[InputHash, ...]]:
+    document.allow_only(*_TRACE_KEYS)
+    path = resolve(document.text("file"), base)
+    columns = document.section("columns", optional=True)
+    unit = document.choice("time_unit", TimeUnit) if "time_unit" in document else None
+    name = document.name("name") if "name" in document else ""
+    with referred_from(document, "file"):
+        trace = read_trace(path, {key: columns.text(key) for key in columns}, unit)
+        return replace(trace, name=name or trace.name), (input_hash(path),)
 
 
 def _normal_profile(document: Section) -> LengthProfile:
@@ -99,6 +118,7 @@ def _lengths_profile(document: Section) -> LengthProfile:
         burstiness=document.number("burstiness", low=0) if "burstiness" in document else None,
         licence=document.text("licence", default=""),
         citation=document.text("citation", default=""),
+        clock=document.text("clock", default=""),
     )
 
 
@@ -133,6 +153,7 @@ def workload_document(profile: LengthProfile, *, source: str = "") -> dict[str, 
         "max_output_tokens": profile.max_output_tokens,
         "arrival_rps": profile.arrival_rps,
         "burstiness": profile.burstiness,
+        "clock": profile.clock,
     }
     document: dict[str, object] = {"name": profile.name, "kind": "lengths"}
     document |= {key: value for key, value in known.items() if value not in (None, "")}

@@ -1,11 +1,16 @@
 """What a trace says of its requests: prompt lengths, answers, arrivals."""
 
 import math
-from collections import defaultdict
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from planner.domain import LengthProfile, RequestTrace
 from planner.errors import InputError
+
+_BLOCK = 262_144
+"""Requests at a time: what is worked out on the way stays small beside the trace."""
 
 
 def summarize(trace: RequestTrace) -> LengthProfile:
@@ -17,38 +22,68 @@ def summarize(trace: RequestTrace) -> LengthProfile:
     once.
     """
     n = len(trace.input_tokens)
-    if not n or not any(trace.output_tokens):
+    counts, answers = _by_length(trace)
+    if not any(answers.values()):
         raise InputError(
             f"Trace {trace.name}: must hold at least one request with an answer; it has {n} requests, none with one.",
             hint="Give another trace, or drop the filter that emptied it.",
         )
-    answers: defaultdict[int, list[int]] = defaultdict(list)
-    for length, answer in zip(trace.input_tokens, trace.output_tokens, strict=True):
-        answers[length].append(answer)
-    lengths = sorted(answers)
+    lengths = sorted(counts)
+    arrival_s = np.sort(np.asarray(trace.arrival_s, dtype=float))
     return LengthProfile(
         name=trace.name,
         input_tokens=tuple(lengths),
-        probabilities=tuple(len(answers[length]) / n for length in lengths),
-        output_tokens=tuple(sum(answers[length]) / len(answers[length]) for length in lengths),
-        mean_output_tokens=sum(trace.output_tokens) / n,
+        probabilities=tuple(counts[length] / n for length in lengths),
+        output_tokens=tuple(answers[length] / counts[length] for length in lengths),
+        mean_output_tokens=sum(answers.values()) / n,
         max_output_tokens=max(trace.output_tokens),
         requests=n,
-        arrival_rps=_arrival_rps(trace.arrival_s),
-        burstiness=_burstiness(trace.arrival_s),
+        arrival_rps=_arrival_rps(arrival_s),
+        burstiness=_burstiness(arrival_s),
+        clock=trace.clock,
     )
 
 
-def _arrival_rps(arrival_s: tuple[float, ...]) -> float | None:
-    span = max(arrival_s) - min(arrival_s)
+def _by_length(trace: RequestTrace) -> tuple[dict[int, int], dict[int, int]]:
+    """Requests, and tokens of their answers, by prompt length."""
+    counts: dict[int, int] = {}
+    answers: dict[int, int] = {}
+    for inputs, outputs in zip(_blocks(trace.input_tokens), _blocks(trace.output_tokens), strict=True):
+        lengths, places = np.unique(inputs, return_inverse=True)
+        requests = np.bincount(places)
+        tokens = np.zeros(len(lengths), dtype=np.int64)
+        np.add.at(tokens, places, outputs)
+        for length, many, sum_of in zip(lengths.tolist(), requests.tolist(), tokens.tolist(), strict=True):
+            counts[length] = counts.get(length, 0) + many
+            answers[length] = answers.get(length, 0) + sum_of
+    return counts, answers
+
+
+def _blocks(tokens: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+    for start in range(0, len(tokens), _BLOCK):
+        yield np.asarray(tokens[start : start + _BLOCK], dtype=np.int64)
+
+
+def _arrival_rps(arrival_s: NDArray[np.float64]) -> float | None:
+    """`arrival_s`: ascending."""
+    span = float(arrival_s[-1] - arrival_s[0])
     rate = (len(arrival_s) - 1) / span if span > 0 else math.inf
     return rate if math.isfinite(rate) else None
 
 
-def _burstiness(arrival_s: tuple[float, ...]) -> float | None:
-    ordered = sorted(arrival_s)
-    gaps = [after - before for before, after in pairwise(ordered)]
-    if not gaps or ordered[-1] == ordered[0]:
+def _burstiness(arrival_s: NDArray[np.float64]) -> float | None:
+    """`arrival_s`: ascending."""
+    span = float(arrival_s[-1] - arrival_s[0])
+    if span == 0:
         return None
-    mean = (ordered[-1] - ordered[0]) / len(gaps)
-    return math.sqrt(math.fsum((gap - mean) ** 2 for gap in gaps) / len(gaps)) / mean
+    gaps = len(arrival_s) - 1
+    mean = span / gaps
+    squares = (square for start in range(0, gaps, _BLOCK) for square in _squares(arrival_s, start, mean))
+    return math.sqrt(math.fsum(squares) / gaps) / mean
+
+
+def _squares(arrival_s: NDArray[np.float64], start: int, mean: float) -> list[float]:
+    """Squared deviations of a block of gaps from their mean."""
+    deviations = np.diff(arrival_s[start : start + _BLOCK + 1]) - mean
+    squares: list[float] = (deviations * deviations).tolist()
+    return squares

@@ -79,6 +79,7 @@ OWNERS = {
     "pandas": ("planner/workload/", "planner/report/", "planner/files/", "planner/search/experiment.py"),
     "yaml": ("planner/files/", "planner/export/"),
     "jsonschema": ("planner/files/", "planner/export/"),
+    "referencing": ("planner/export/checking/crds.py",),
     "typer": ("planner/cli/",),
     "rich": ("planner/cli/",),
     "numpy": tuple(

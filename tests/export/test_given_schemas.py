@@ -9,6 +9,7 @@ from contract_plans import single_node_plan
 
 from planner.errors import InputError
 from planner.export import find_faults, read_crds, read_manifests, render
+from planner.export.checking.crds import with_defaults
 
 
 def definition(schema: dict[str, Any], *, version: str = "v1", served: bool = True) -> str:
@@ -102,10 +103,54 @@ def test_files_that_are_no_schemas_are_refused(text: str, words: str) -> None:
 
 def test_a_broken_schema_is_told_when_it_is_used() -> None:
     broken = {"type": "object", "properties": {"spec": {"type": "objekt"}}}
-    with pytest.raises(InputError, match=r"schemas, example.com/v1 Widget: must be a sound schema"):
+    with pytest.raises(InputError, match=r"schemas, widget.yaml, example.com/v1 Widget: must be a sound schema"):
         told({"size": 2}, broken)
 
 
 def test_json_schemas_are_kept_by_their_file() -> None:
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
     assert list(read_crds({"values.schema.json": json.dumps(schema)}).plain) == ["values.schema.json"]
+
+
+@pytest.mark.parametrize("place", ["http://example.com/widget.json", "file:///etc/hostname", "#/nowhere", "#anchor"])
+def test_references_out_of_a_schema_are_refused_and_nothing_is_fetched(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("the network was asked")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    referring = {"type": "object", "properties": {"spec": {"$ref": place}}}
+    with pytest.raises(
+        InputError, match=r"schemas, widget.yaml, .*\$ref must lead to a place within the file"
+    ) as caught:
+        told({"size": 2}, referring)
+    assert place.lstrip("#") in caught.value.message
+    assert "nothing is fetched" in caught.value.hint
+
+
+def test_references_within_a_schema_are_followed() -> None:
+    size = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 2}}}
+    within = {"type": "object", "properties": {"spec": {"$ref": "#/properties/old"}, "old": size}}
+    assert told({"size": 2}, within) == []
+    assert "1 is less than the minimum of 2" in told({"size": 1}, within)[0]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/properties/spec/properties/size"},
+        {"$ref": 5},
+        {"$schema": ["x"], "type": 7},
+        {"$id": "http://[", "$ref": "x"},
+        {"items": 3},
+    ],
+)
+def test_schemas_that_lead_nowhere_are_told(schema: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"schemas, widget.yaml, "):
+        told({"size": [1]}, {"type": "object", "properties": {"spec": {"properties": {"size": schema}}}})
+
+
+def test_true_is_a_schema() -> None:
+    assert with_defaults({"a": [1], "b": 2}, {"properties": {"a": {"items": True}, "b": True}}) == {"a": [1], "b": 2}

@@ -29,7 +29,7 @@ def _load(path: Path) -> Scenario:
         ("name: a\ninventory: {H200: 1, H200: 2}\n", ("line 2", "'H200' is given twice")),
         ("? [a, b]\n: 1\n", ("line 1",)),
         ("name: !!python/object/apply:os.system [echo]\n", ("line 1", "python/object")),
-        ("name: 2025-13-45\n", ("cannot read",)),
+        ("name: 2025-13-45\n", ("line 1", "name must be a date", "got '2025-13-45'")),
         ("- a\n- b\n", ("mapping", "list")),
         ("", ("mapping", "empty file")),
         ("just text", ("mapping", "str")),

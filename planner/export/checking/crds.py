@@ -16,6 +16,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import UnknownType, best_match
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from planner.errors import InputError
 from planner.export.found import Fault, Kind, Manifest
@@ -25,10 +27,14 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrdSchemas:
-    """Closed schemas of kinds by (apiVersion, kind), and JSON schemas by the name of their file."""
+    """Closed schemas of kinds by (apiVersion, kind), and JSON schemas by the name of their file.
+
+    `origins`: the files of the former.
+    """
 
     schemas: Mapping[tuple[str, str], Mapping[str, Any]]
     plain: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    origins: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def knows(self, api_version: str, kind: str) -> bool:
         """Whether there is a schema for objects of this kind and version."""
@@ -37,17 +43,19 @@ class CrdSchemas:
     def schema_of(self, manifest: Manifest, kind: Kind | None) -> tuple[str, Mapping[str, Any]] | None:
         """The schema that the object has to follow, and its name; None where there is none."""
         if manifest.api_version:
-            schema = self.schemas.get((manifest.api_version, manifest.kind))
-            return None if schema is None else (f"{manifest.api_version} {manifest.kind}", schema)
+            key = (manifest.api_version, manifest.kind)
+            origin = f"{self.origins[key]}, " if key in self.origins else ""
+            return (f"{origin}{' '.join(key)}", self.schemas[key]) if key in self.schemas else None
         upstream = kind.upstream if kind else ""
         return next((pair for pair in self.plain.items() if upstream and fnmatchcase(pair[0], upstream)), None)
 
 
 def given_validator(schema: Mapping[str, Any]) -> Validator:
     """A validator of one given schema. The schema itself is not held against its meta-schema: that takes seconds for
-    the large definitions; what is wrong in it is told when it is met."""
-    kind = validator_for(schema, default=Draft202012Validator)
-    validator: Validator = kind(schema)
+    the large definitions; what is wrong in it is told when it is met. References lead within it: nothing is fetched."""
+    named = schema if isinstance(schema.get("$schema", ""), str) else {}
+    kind = validator_for(named, default=Draft202012Validator)
+    validator: Validator = kind(schema, registry=Registry())
     return validator
 
 
@@ -55,14 +63,25 @@ def given_faults(manifest: Manifest, validator: Validator, name: str) -> list[Fa
     """What the given schema `name` has against an object, its defaults filled in.
 
     Raises:
-        InputError: the schema is none.
+        InputError: the schema is none, or refers to what is not in it.
     """
     schema = validator.schema if isinstance(validator.schema, Mapping) else {}
     try:
         errors = list(validator.iter_errors(with_defaults(manifest.body, schema)))
-    except (UnknownType, TypeError, ValueError, AttributeError, re.error) as error:
-        told = f"type {error.type!r}" if isinstance(error, UnknownType) else repr(error)
-        raise InputError(f"schemas, {name}: must be a sound schema, got: {told}.") from None
+    except Unresolvable as error:
+        raise InputError(
+            f"schemas, {name}: every $ref must lead to a place within the file, got "
+            f"{' '.join(str(error).split()):.160}.",
+            hint="Write the schema out in the file; nothing is fetched.",
+        ) from None
+    except RecursionError:
+        raise InputError(
+            f"schemas, {name}: must not be nested deeper than objects are, or refer to itself without end.",
+            hint="Mend its $ref.",
+        ) from None
+    except (UnknownType, TypeError, ValueError, AttributeError, LookupError, re.error) as error:
+        told = f"type {error.type!r}" if isinstance(error, UnknownType) else f"{error!r:.160}"
+        raise InputError(f"schemas, {name}: must be a sound schema, got: {told}.", hint="Mend the file.") from None
     deepest = [best_match([error]) or error for error in errors]
     fields = [".".join(str(part) for part in error.absolute_path) or "object" for error in deepest]
     return [
@@ -81,10 +100,13 @@ def read_crds(files: Mapping[str, str]) -> CrdSchemas:
     """
     found: dict[tuple[str, str], Mapping[str, Any]] = {}
     plain: dict[str, Mapping[str, Any]] = {}
+    origins: dict[tuple[str, str], str] = {}
     for name, text in files.items():
         for document in _documents(name, text):
             if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
-                found |= _schemas_of(name, document)
+                schemas = _schemas_of(name, document)
+                found |= schemas
+                origins |= dict.fromkeys(schemas, name)
             elif isinstance(document, dict) and "$schema" in document:
                 plain[name] = document
     if not found and not plain:
@@ -92,20 +114,20 @@ def read_crds(files: Mapping[str, str]) -> CrdSchemas:
             f"schemas: must hold a CustomResourceDefinition or a JSON schema, got none in {len(files)} files.",
             hint="Give a folder of the operators' CRD files (*.yaml, *.json).",
         )
-    return CrdSchemas(schemas=found, plain=plain)
+    return CrdSchemas(schemas=found, plain=plain, origins=origins)
 
 
 def _documents(name: str, text: str) -> list[Any]:
     try:
         return [json.loads(text)] if name.endswith(".json") else list(yaml.load_all(text, Loader=_LOADER))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         raise InputError(f"schemas, {name}: must be YAML or JSON, got: {' '.join(str(error).split())}.") from None
 
 
 def _schemas_of(name: str, crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
     try:
         return crd_schemas(crd)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"schemas, {name}: must be a whole CustomResourceDefinition, got: {error!r}.") from None
 
 
@@ -141,11 +163,17 @@ def _closed(schema: Mapping[str, Any], done: dict[int, dict[str, Any]]) -> dict[
     return closed
 
 
-def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
+def with_defaults(value: Any, schema: Any) -> Any:
     """`value` with the schema's defaults filled in, as an API server does before it looks at `required`."""
+    if not isinstance(schema, Mapping):
+        return value  # true or false stands for a schema, too
     if isinstance(value, dict):
         properties = schema.get("properties", {})
-        filled = {k: s["default"] for k, s in properties.items() if "default" in s and k not in value}
+        filled = {
+            k: s["default"]
+            for k, s in properties.items()
+            if isinstance(s, Mapping) and "default" in s and k not in value
+        }
         extra = schema.get("additionalProperties")
         below = extra if isinstance(extra, dict) else {}
         return {k: with_defaults(v, properties.get(k, below)) for k, v in (value | filled).items()}

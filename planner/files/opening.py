@@ -1,0 +1,139 @@
+"""The one door to files that others wrote: regular files alone, read up to a stated size or line by line.
+
+A FIFO would wait for a writer, a device never ends, a socket cannot be read: none of them is even opened.
+"""
+
+import hashlib
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from planner.domain import InputHash
+from planner.errors import InputError
+
+MIB = 2**20
+MOST_OF_A_DOCUMENT = 32 * MIB
+"""Scenarios, models, workloads, prices: the largest of sense, a workload of a million lengths, has some 20 MiB."""
+
+MOST_OF_A_LIST = 512 * MIB
+"""Clusters, lists from kubectl, plans, journals and tables: a hundred thousand pods have some 300 MiB."""
+
+MOST_OF_A_LINE = MIB
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; False also for a name that no system takes, which `Path.is_dir` raises for."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is anything of that name; False as for `is_folder`."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """The file for reading, links followed. InputError where there is none, it is no regular file or not readable."""
+    try:
+        require_regular(path)
+        # without waiting, should a pipe have taken its place meanwhile
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            _require_regular(path, os.fstat(stream.fileno()).st_mode)
+            yield stream
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: there is no such file.", hint="Check the path; it is relative to the referring file."
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise _unreadable(path, getattr(error, "strerror", None) or str(error)) from None
+
+
+def require_regular(path: Path) -> None:
+    """InputError where there is something else than a regular file; OSError where there is nothing."""
+    _require_regular(path, path.stat().st_mode)
+
+
+def _require_regular(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise _unreadable(path, next((f"it is {name}" for is_kind, name in _KINDS if is_kind(mode)), "it is no file"))
+
+
+def _unreadable(path: Path, reason: str) -> InputError:
+    return InputError(f"{path}: cannot be read: {reason}.", hint="Give a readable file, not a folder or a device.")
+
+
+def read_bytes(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> bytes:
+    """The file's bytes. InputError where `opened` raises it, or there are more than `most`."""
+    with opened(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        data = stream.read(most + 1) if size <= most else b""
+    if size > most or len(data) > most:
+        came = f"has {size / MIB:,.0f}" if size > most else "has more"
+        raise InputError(
+            f"{path}: must have at most {most // MIB} MiB, {came}.",
+            hint="Give the file that was meant; requests belong in a trace of their own (CSV), which may be longer.",
+        )
+    return data
+
+
+def read_text(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> str:
+    """The file as UTF-8 text, a byte-order mark dropped; InputError names the first other byte."""
+    data = read_bytes(path, most=most)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _no_text(path, data.count(b"\n", 0, error.start) + 1, data[error.start]) from None
+
+
+def _no_text(path: Path, line: int, byte: int) -> InputError:
+    return InputError(
+        f"{path}: must be UTF-8 text; line {line} has the byte 0x{byte:02x}.", hint="Save the file in UTF-8."
+    )
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a file of any length, their ends kept, a byte-order mark dropped; one line is held at a time.
+
+    Raises InputError as `read_text` does, and for a line of more than 1 MiB.
+    """
+    with opened(path) as stream:
+        lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+        number = 0
+        try:
+            while line := lines.readline(MOST_OF_A_LINE + 1):
+                number += 1
+                if len(line) > MOST_OF_A_LINE:
+                    raise InputError(
+                        f"{path}: line {number} must have at most {MOST_OF_A_LINE // MIB} MiB, has more.",
+                        hint="Give a text file with one row a line.",
+                    )
+                yield line
+        except UnicodeDecodeError:
+            raise _first_bad_line(path) from None
+
+
+def _first_bad_line(path: Path) -> InputError:
+    """Where the text ends: decoding runs ahead of the lines, so they are looked through once more."""
+    with opened(path) as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(MOST_OF_A_LINE), b""), start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                return _no_text(path, number, line[error.start])
+    return InputError(f"{path}: must be UTF-8 text.", hint="Save the file in UTF-8.")
+
+
+def input_hash(path: Path) -> InputHash:
+    """The file's name (without folder) and SHA-256."""
+    with opened(path) as stream:
+        return InputHash(name=path.name, sha256=hashlib.file_digest(stream, "sha256").hexdigest())

@@ -1,0 +1,149 @@
+"""What the times of a trace count: ISO 8601 tells itself, a unit is stated, named by the column, or told by size.
+
+| size of a time | taken for | as an epoch from 2001 to 2050 |
+|---|---|---|
+| 1.0e9 to 2.5e9 | s | 1 700 000 000 = 2023-11-14 |
+| 1.0e12 to 2.5e12 | ms | |
+| 1.0e15 to 2.5e15 | us | |
+| 1.0e18 to 2.5e18 | ns | |
+| below 1.0e9 | s | not an epoch: counted from a start of the trace's own, which may be in any unit |
+
+What was not stated must be plausible, or the unit is asked for: read as seconds, the milliseconds of a trace give a
+rate a thousand times too small.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from planner.errors import InputError
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LEAST_RPS, MOST_RPS = 0.01, 10_000.0
+"""Mean rates that are believed unasked. Of public traces RAGPulse's week has 0.012 requests/s, the least; Mooncake's
+hour in milliseconds, read as seconds, 0.0034. The most is what the largest services have, all fleets together."""
+
+LONGEST_S = 10 * 365.25 * 86_400.0
+"""No trace spans ten years: one of its times is wrong."""
+
+_STATE = (
+    "`planner workload summarize --time-unit ms` (or s, us, ns), in a scenario "
+    "`workload: {kind: trace, file: trace.csv, time_unit: ms}`"
+)
+_EARLIEST_EPOCH_S, _LATEST_EPOCH_S = 1.0e9, 2.5e9
+
+
+class TimeUnit(StrEnum):
+    """What a number in the column of times counts."""
+
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
+
+    @property
+    def per_second(self) -> float:
+        """How many there are in a second."""
+        return {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[self.value]
+
+
+_NAMED = re.compile(
+    r"(?:^|[^a-z])(?:(?P<s>s|secs?|seconds?)|(?P<ms>ms|msecs?|millis|milliseconds?)|(?P<us>us|µs|usecs?|micros|"
+    r"microseconds?)|(?P<ns>ns|nsecs?|nanos|nanoseconds?))\)?$"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """A column of times as numbers: how many, the first and the last of them and the data rows they stand in."""
+
+    path: Path
+    column: str
+    count: int
+    least: float
+    greatest: float
+    least_row: int
+    greatest_row: int
+
+
+def named_unit(column: str) -> TimeUnit | None:
+    """The unit that a column's name ends in (`arrival_s`, `timestamp (ms)`, `seconds`); None where it tells none."""
+    match = _NAMED.search(_worded(column))
+    return TimeUnit(match.lastgroup) if match and match.lastgroup else None
+
+
+def column_stem(column: str) -> str:
+    """The column's name without its unit: `timestamp` of `timestamp_ms`."""
+    return _NAMED.sub("", _worded(column))
+
+
+def _worded(column: str) -> str:
+    """Small letters, `arrivalMs` as two words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column.strip()).lower()
+
+
+def read_clock(times: Times, stated: TimeUnit | None) -> tuple[TimeUnit, str]:
+    """The unit of numbers, and how it was found, in words for the user.
+
+    Raises InputError where the unit cannot be told, or the trace would be implausible with it.
+    """
+    by_size = _epoch_unit(times)
+    named = named_unit(times.column)
+    unit = stated or by_size or named or TimeUnit.SECONDS
+    if stated is None and (by_size or unit) is not (named or unit):
+        raise _unknown(times, f"its name tells {named}, the size of its numbers an epoch in {by_size}")
+    if stated is None and by_size is None and times.least >= _EARLIEST_EPOCH_S:
+        ends = f"{times.least:.15g} (row {times.least_row}) to {times.greatest:.15g} (row {times.greatest_row})"
+        raise _unknown(times, f"{ends} are epochs in none of {', '.join(TimeUnit)}")
+    span_s = (times.greatest - times.least) / unit.per_second
+    require_span(times, span_s)
+    if stated is None:
+        _require_plausible(times, unit, span_s)
+    return unit, _told(times, unit, stated=stated, by_size=by_size, named=named)
+
+
+def _epoch_unit(times: Times) -> TimeUnit | None:
+    for unit in TimeUnit:
+        low, high = _EARLIEST_EPOCH_S * unit.per_second, _LATEST_EPOCH_S * unit.per_second
+        if low <= times.least and times.greatest < high:
+            return unit
+    return None
+
+
+def require_span(times: Times, span_s: float) -> None:
+    """InputError where the times are too far apart to be of one trace."""
+    if span_s > LONGEST_S:
+        raise InputError(
+            f"{times.path}: column {times.column} must span at most 10 years; row {times.least_row} and row "
+            f"{times.greatest_row} are {span_s / 31_557_600:,.0f} years apart.",
+            hint=f"Mend or drop the row that is wrong, or state the unit of the times: {_STATE}.",
+        )
+
+
+def _require_plausible(times: Times, unit: TimeUnit, span_s: float) -> None:
+    rate = (times.count - 1) / span_s if span_s > 0 else LEAST_RPS
+    if not LEAST_RPS <= rate <= MOST_RPS:
+        raise _unknown(times, f"in {unit} it would be {times.count} requests in {span_s:,.6g} s, {rate:.2g} a second")
+
+
+def _unknown(times: Times, why: str) -> InputError:
+    return InputError(
+        f"{times.path}: column {times.column} must tell the unit of its times; {why}.",
+        hint=f"State the unit: {_STATE}.",
+    )
+
+
+def _told(
+    times: Times, unit: TimeUnit, *, stated: TimeUnit | None, by_size: TimeUnit | None, named: TimeUnit | None
+) -> str:
+    name = unit.name.lower()
+    if stated is not None:
+        return f"{name}, as stated"
+    if by_size is not None:
+        first = EPOCH + timedelta(seconds=times.least / unit.per_second)
+        return f"epoch in {name}, by the size of the numbers: the first is {first:%Y-%m-%d %H:%M} UTC"
+    if named is not None:
+        return f"{name}, as column {times.column} is named"
+    return f"{name} since a start, assumed: column {times.column} does not tell its unit"
