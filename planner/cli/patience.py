@@ -14,7 +14,7 @@ from typing import NoReturn
 from planner.errors import EXIT_INTERRUPTED
 from planner.interrupts import SAME_KEY_S, Interrupts, heeded
 
-PATIENCE_S = 15.0
+PATIENCE_S = 25.0
 """After SIGTERM: what sends it mostly kills after half a minute."""
 
 SOON_S = 1.0
