@@ -1,7 +1,8 @@
 """Real searches that are killed at random moments and resumed.
 
-Run as a program in the folder of a scenario: `killed_searches.py SCENARIO MOMENTS SEED` plans it into `whole`, and so many
-times into `cut-K`, killed on the way. Processes are forked, so that what they load is loaded once.
+Run as a program in the folder of a scenario: `killed_searches.py SCENARIO MOMENTS SEED FIGURES` plans it into `whole`,
+and so many times into `cut-K`, killed on the way. Processes are forked, so that what they load is loaded once. FIGURES:
+yes, or no to save the time of drawing them.
 """
 
 import json
@@ -16,8 +17,9 @@ from pathlib import Path
 
 import matplotlib.pyplot  # noqa: F401  (loaded once, for all)
 
-from planner import batch, report  # noqa: F401
+from planner import batch  # noqa: F401
 from planner.cli import main
+from planner.report import pages
 
 
 def _child(work: Callable[[], object]) -> int:
@@ -30,7 +32,7 @@ def _child(work: Callable[[], object]) -> int:
             work()
         except SystemExit as end:
             os._exit(int(end.code or 0))
-        except BaseException:
+        except BaseException:  # noqa: BLE001  (whatever it is, the fork must not go on as its parent)
             traceback.print_exc()
         os._exit(99)
     return pid
@@ -78,4 +80,6 @@ def killed(scenario: str, moments: int, seed: int) -> list[dict[str, object]]:
 
 
 if __name__ == "__main__":
+    if sys.argv[4:] == ["no"]:
+        pages.figures_of = lambda _plan: ()  # type: ignore[assignment]
     sys.stdout.write(json.dumps(killed(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))
