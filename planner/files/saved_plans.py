@@ -6,13 +6,14 @@ from pathlib import Path
 from planner.errors import InputError
 from planner.files.digests import KEY, REMEDY, require_unedited
 from planner.files.documents import parse_json, read_text
+from planner.files.opening import MOST_OF_A_LIST
 from planner.files.plan_versions import SCHEMA_VERSION
 from planner.files.sections import Section
 
 
 def read_saved_plan(path: Path) -> Section:
     """Its top level. Raises InputError where it is no JSON object, or was edited; earlier plans have no digests."""
-    text = read_text(path)
+    text = read_text(path, most=MOST_OF_A_LIST)
     section = parse_json(text, file=str(path))
     document = json.loads(text)
     if isinstance(document.get(KEY), dict):

@@ -12,6 +12,7 @@ import pytest
 from command_line import TINY, Command, untimed
 
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(__file__).with_name("killed_searches.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 LONG = TINY.replace("iterations: 2", "iterations: 12")
 JOURNAL = Path("cut/search/journal.jsonl")
@@ -72,6 +73,31 @@ def test_killed_again_and_again_a_search_ends_as_if_it_had_not_been(planner: Com
     Path("cut").rename(".cut.replaced-12345678")  # as if killed while the run took its place
     assert planner("plan", "--resume", "cut", "--quiet").status == 0
     assert untimed(Path("cut")) == untimed(Path("whole"))
+
+
+@pytest.mark.parametrize(
+    ("case", "moments"),
+    [
+        ("random", 4),
+        pytest.param("random", 24, marks=pytest.mark.study),
+        pytest.param("pool", 8, marks=pytest.mark.study),
+        pytest.param("divider", 8, marks=pytest.mark.study),
+    ],
+)
+def test_killed_at_random_moments_searches_end_with_equal_plans(here: Path, case: str, moments: int) -> None:
+    Path("s.yaml").write_text(CASES[case])
+    done = subprocess.run(
+        [sys.executable, PROGRAM, "s.yaml", str(moments), "7", "no" if moments == 4 else "yes"],
+        check=False, env=ENVIRONMENT, capture_output=True, text=True, timeout=3000,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["status"] for row in rows] == [0] * moments, done.stderr
+    assert any(judged > 0 for row in rows for judged in row["judged"]), "no kill came within a search"
+    assert sum(row["kills"] for row in rows) > moments // 2
+    whole = untimed(Path("whole"))
+    assert [row["folder"] for row in rows if untimed(Path(row["folder"])) != whole] == []
+    assert sorted(path.name for path in Path().iterdir()) == sorted(["s.yaml", "whole", *(r["folder"] for r in rows)])
 
 
 def test_ctrl_c_ends_with_the_best_so_far_and_loses_nothing(planner: Command) -> None:
