@@ -1,7 +1,7 @@
 """A cluster from what its nodes, its scheduler and the user say: whatever sources there are, joined and checked."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from planner.files.kubectl_times import parse_time
 from planner.files.node_resource_topologies import read_node_resource_topologies
 from planner.files.sections import NAME_PATTERN
 from planner.placement import flextopo
-from planner.placement.clusters.imported_nodes import NO_TYPE_SPEC, JoinRules, join_node
+from planner.placement.clusters.imported_nodes import NO_TYPE_SPEC, JoinRules, join_node, strange_product
 from planner.placement.clusters.imported_pods import (
     Claims,
     Notes,
@@ -65,11 +65,12 @@ def import_cluster(sources: ClusterSources) -> Cluster:
     specs = load_gpu_specs()
     rules = _rules(sources, tuple((name, spec.node_selector) for name, spec in specs.items()))
     notes: Notes = list(lists.notes)
+    _refuse_strange_map(rules.gpu_numa, by_node)
+    by_node, lists = _of_known_types(by_node, lists, rules, notes)
     nodes: dict[str, ClusterNode] = {}
     for name, reports in by_node.items():
         nodes[name], assumed = join_node(reports, rules)
         notes.extend((f"node {name}", note) for note in assumed)
-    _refuse_strange_map(rules.gpu_numa, nodes)
     notes.extend((f"GPU type {gpu}", NO_TYPE_SPEC) for gpu in sorted({n.gpu for n in nodes.values()} - {"", *specs}))
     pods = _pods(lists, by_node, nodes, sources, notes)
     cluster = Cluster(
@@ -82,6 +83,31 @@ def import_cluster(sources: ClusterSources) -> Cluster:
     )
     require_sound(cluster, f"cluster {sources.name}")
     return cluster
+
+
+def _of_known_types(
+    by_node: dict[str, list[NodeReport]], lists: KubectlLists, rules: JoinRules, notes: Notes
+) -> tuple[dict[str, list[NodeReport]], KubectlLists]:
+    """Nodes without those whose GPU product nobody knows, as no plan can use them; all, where no other has GPUs."""
+    strange = {node: product for node, reports in by_node.items() if (product := strange_product(reports, rules.types))}
+    others = (reports for node, reports in by_node.items() if node not in strange)
+    if not strange or not any(report.gpu_count for reports in others for report in reports):
+        return by_node, lists
+    notes.extend((f"node {node}", f"left out with its pods, as {_why(product)}") for node, product in strange.items())
+    gone = {pod.key for pod in lists.pods if pod.node in strange}
+    known = replace(
+        lists,
+        pods=tuple(pod for pod in lists.pods if pod.key not in gone),
+        claims=tuple(key for key in lists.claims if key not in gone),
+        left_out=tuple(sorted(gone)),
+    )
+    return {node: reports for node, reports in by_node.items() if node not in strange}, known
+
+
+def _why(product: str) -> str:
+    if "-MIG-" in product:
+        return f"islands take whole GPUs, and {product} is a slice of one"
+    return f"no GPU spec describes {product} (--gpu-type {product}=TYPE)"
 
 
 def _require_usable(sources: ClusterSources) -> None:
@@ -191,7 +217,7 @@ def _rules(sources: ClusterSources, selectors: tuple[tuple[str, tuple[tuple[str,
     )
 
 
-def _refuse_strange_map(given: GpuNumaMap | None, nodes: dict[str, ClusterNode]) -> None:
+def _refuse_strange_map(given: GpuNumaMap | None, nodes: Container[str]) -> None:
     for name, _ in given.gpus if given else ():
         if given and name not in nodes and name != given.default:
             raise InputError(
@@ -219,6 +245,7 @@ def _pods(
     else:
         pods = [pod for node, (_, held) in claims.items() for pod in pods_of_claims(node, held)]
     devices = read_devices(sources.devices) if sources.devices else {}
+    devices = {key: gpus for key, gpus in devices.items() if key not in lists.left_out}
     _refuse_untold_claims(lists.claims, devices, pods)
     pods = with_devices(pods, devices, nodes, str(sources.devices))
     return with_deduced(pods, nodes, notes)

@@ -30,7 +30,7 @@ CORDON_TAINT = "node.kubernetes.io/unschedulable"
 class KubectlLists:
     """Nodes and running pods. `ended`: keys of pods that are over. `claims`: of pods that claim devices by DRA.
 
-    `notes`: about what, and the note.
+    `notes`: about what, and the note. `left_out`: keys of pods that are not among `pods`, as their nodes are left out.
     """
 
     nodes: tuple[NodeReport, ...]
@@ -39,6 +39,7 @@ class KubectlLists:
     claims: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def read_kubectl(

@@ -18,8 +18,7 @@ PREEMPTIBLE_ANNOTATION = "godel.bytedance.com/can-be-preempted"
 EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 HOST_LABEL = "kubernetes.io/hostname"
 SYSTEM_PRIORITY = 2_000_000_000  # from here on Kubernetes keeps priorities for its own pods
-UNCLASSED_STAYS = "names no priority class: never evicted (--preempt-unclassed lets such pods go)"
-UNCLASSED_GOES = "names no priority class: may be evicted, at priority 0, as --preempt-unclassed says"
+UNCLASSED = "names no priority class: may be evicted, at priority 0, as --preempt-unclassed says"
 _ENDED = ("Succeeded", "Failed")
 _BOUND_OWNERS = ("DaemonSet", "Node")
 
@@ -59,15 +58,8 @@ def read_pod(item: KubernetesObject, *, preempt_unclassed: bool = False) -> tupl
             anti_affinity=group,
             locked=_locked(item, annotations),
         ),
-        (*notes, *_unclassed(spec, annotations, gpus, preempt_unclassed)),
+        (*notes, UNCLASSED) if preempt_unclassed and gpus and not _has_class(spec) else notes,
     )
-
-
-def _unclassed(spec: Section, annotations: Section, gpus: float, preempt_unclassed: bool) -> tuple[str, ...]:
-    """Nobody sees from outside why such pods are never evicted, or that they are."""
-    if not gpus or PREEMPTIBLE_ANNOTATION in annotations or not spec.is_empty("priorityClassName"):
-        return ()
-    return (UNCLASSED_GOES if preempt_unclassed else UNCLASSED_STAYS,)
 
 
 def requests(spec: Section) -> Amounts:
@@ -116,7 +108,11 @@ def _preemptible(spec: Section, annotations: Section, *, unclassed: bool) -> boo
     """
     if PREEMPTIBLE_ANNOTATION in annotations:
         return annotations.one_of(PREEMPTIBLE_ANNOTATION, ("true", "false")) == "true"
-    return (unclassed or not spec.is_empty("priorityClassName")) and _priority(spec) < SYSTEM_PRIORITY
+    return (unclassed or _has_class(spec)) and _priority(spec) < SYSTEM_PRIORITY
+
+
+def _has_class(spec: Section) -> bool:
+    return not spec.is_empty("priorityClassName")
 
 
 def _checkpoint_age(annotations: Section) -> float | None:

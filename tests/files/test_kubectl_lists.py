@@ -88,8 +88,8 @@ def pod(**changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def read(write: Callable[[str, str], Path]) -> Callable[..., KubectlLists]:
-    def read_items(*items: dict[str, Any]) -> KubectlLists:
-        return read_kubectl((write("list.json", json.dumps({"kind": "List", "items": list(items)})),))
+    def read_items(*items: dict[str, Any], **options: bool) -> KubectlLists:
+        return read_kubectl((write("list.json", json.dumps({"kind": "List", "items": list(items)})),), **options)
 
     return read_items
 
@@ -141,6 +141,25 @@ def test_what_labels_and_annotations_say(read: Callable[..., KubectlLists]) -> N
 )
 def test_who_may_be_preempted(read: Callable[..., KubectlLists], changes: dict[str, Any], preemptible: bool) -> None:
     assert read(pod(**changes)).pods[0].preemptible is preemptible
+
+
+@pytest.mark.parametrize(
+    ("changes", "preemptible"),
+    [
+        ({}, True),
+        ({"priority": 2_000_000_000}, False),
+        ({"metadata": {"annotations": {"godel.bytedance.com/can-be-preempted": "false"}}}, False),
+        ({"metadata": {"ownerReferences": [{"kind": "DaemonSet", "name": "agent"}]}}, True),
+    ],
+)
+def test_pods_without_a_class_may_go_where_that_is_said(
+    read: Callable[..., KubectlLists], changes: dict[str, Any], preemptible: bool
+) -> None:
+    """At priority 0, where Kubernetes runs them; pods of a DaemonSet stay for another reason: they are locked."""
+    (stays,) = read(pod(**changes)).pods
+    (goes,) = read(pod(**changes), preempt_unclassed=True).pods
+    assert (stays.preemptible, goes.preemptible) == (False, preemptible)
+    assert goes.locked is ("ownerReferences" in changes.get("metadata", {}))
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "Node"])

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -97,20 +96,15 @@ def worth(placed: Sequence[PlacementDemand], demands: Sequence[PlacementDemand])
     return round(min(got), 9), round(sum(got), 9)
 
 
-def best_set(cluster: Cluster, demands: Sequence[PlacementDemand]) -> Worth:
-    """The most of all sets of islands that fit once everybody is gone who may go, as there are no limits."""
+def best_set(cluster: Cluster, demands: Sequence[PlacementDemand], got: Worth) -> Worth:
+    """The most of all sets of islands that are worth more than what was `got` and fit once everybody is gone who may
+    go, as there are no limits; else that."""
     goes = {pod.key for pod in cluster.pods if pod.preemptible and not pod.locked and pod.priority < 1000}
     emptied = replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.key not in goes))
-
-    @cache
-    def fit(names: tuple[str, ...]) -> bool:
-        """An island fewer fits wherever all do: larger sets are looked at only where all smaller ones fit."""
-        if len(names) > 1 and not all(fit(some) for some in combinations(names, len(names) - 1)):
-            return False
-        chosen = [one for one in demands if one.island in names]
-        return len(place(chosen, emptied, PlacementSettings()).sites) == len(chosen)
-
-    names = [one.island for one in demands]
-    fitting = (some for count in range(1, len(names) + 1) for some in combinations(names, count) if fit(some))
-    sets = ([one for one in demands if one.island in some] for some in ((), *fitting))
-    return max(worth(chosen, demands) for chosen in sets)
+    sets = (some for count in range(1, len(demands) + 1) for some in combinations(demands, count))
+    for some in sorted(sets, key=lambda some: worth(some, demands), reverse=True):
+        if worth(some, demands) <= got:
+            break
+        if len(place(some, emptied, PlacementSettings()).sites) == len(some):
+            return worth(some, demands)
+    return got

