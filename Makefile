@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 SCENARIO ?= workloads/scenarios/azure-code-512usd.yaml
 OUT ?= runs/azure-code-512usd
 WORKERS ?= 2
+BENCH_SIZE ?= full
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS := 1
@@ -26,8 +27,9 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# all benchmarks, or with BENCH_SIZE=small those of a minute altogether
 bench: $(VENV)/installed
-	$(BIN)/python -m pytest tests/benchmarks -m bench -s -p no:xdist
+	$(BIN)/python -m pytest tests/benchmarks -m "bench$(if $(filter small,$(BENCH_SIZE)), and not long)" -s -p no:xdist
 
 study: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m study

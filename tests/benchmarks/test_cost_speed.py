@@ -1,6 +1,5 @@
 """The performance table of four GPU types against a data frame evaluated row by row. `make bench` prints the ratios."""
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from statistics import median
 import numpy as np
 import pandas as pd
 import pytest
+from peak_memory import peak_mb
 
 from planner.cost import decode_time, max_batch_size, prefill_time, tabulate_sizes
 from planner.cost.parallelism import configurations
@@ -23,7 +23,6 @@ RANGES = 32
 ANSWER = 211
 ROWS = 300  # of the data frame, drawn at random
 PROGRAM = """
-import resource
 from planner.cost import tabulate_sizes
 from planner.domain import CostSettings
 from test_cost_speed import GPUS, SIZES, workload
@@ -31,7 +30,6 @@ from planner.files import load_gpu_spec, load_model
 model = load_model("deepseek-v3")
 for name in GPUS:
     tabulate_sizes(load_gpu_spec(name), SIZES, model=model, workload=workload(), settings=CostSettings())
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
 
@@ -132,17 +130,6 @@ def test_all_sizes_at_once_against_one_by_one() -> None:
 
 
 def test_table_stays_small() -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, env=_environment()
-    )
-    megabytes = float(found.stdout)
+    megabytes = peak_mb(PROGRAM)
     show(f"peak memory of a process that makes the table: {megabytes:.0f} MB")
     assert megabytes <= 300
-
-
-def _environment() -> dict[str, str]:
-    import os
-    from pathlib import Path
-
-    here = Path(__file__).parent
-    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(here), str(here.parents[1])))}

@@ -113,7 +113,13 @@ def cpu_seconds(plan: Plan, target: str) -> tuple[float, float]:
     return min(one for one, _ in taken), min(other for _, other in taken)
 
 
-@pytest.mark.parametrize("target", ["lws", "kubernetes", "llm-d", "kserve", "dynamo", "script"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "lws",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("kubernetes", "llm-d", "kserve", "dynamo", "script")),
+    ],
+)
 def test_four_times_the_islands_take_about_four_times_as_long(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     few, many = fleet(FEW), fleet(MANY)
     cpu_seconds(few, target)  # what is loaded once

@@ -92,6 +92,7 @@ def test_inner_problem_against_its_solver_alone(scenario: Scenario, workload: Wo
     assert median(ratios) > 1
 
 
+@pytest.mark.long
 def test_candidate_generation_against_evaluation(scenario: Scenario, workload: Workload) -> None:
     evaluator, spent = Evaluator(scenario, workload), [0.0]
 
@@ -147,6 +148,7 @@ def test_exact_layout_against_its_bound() -> None:
     assert large <= 2 * whole
 
 
+@pytest.mark.long
 def test_inner_problem_of_64_islands() -> None:
     model, rng, spent = load_model("deepseek-v3"), np.random.default_rng(0), []
     rows = {

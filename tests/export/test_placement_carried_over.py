@@ -204,6 +204,14 @@ def test_a_local_model_is_mounted_where_it_is_loaded_from() -> None:
         ({"pod_resources": (("cpu", 3),)}, "pod_resources: must be extended resources"),
         ({"pod_resources": (("rdma/ib", 0),)}, "pod_resources: must be extended resources"),
         ({"cpus_per_gpu": 0}, "cpus_per_gpu: must be at least 1"),
+        ({"cpus_per_gpu": 10**11}, "cpus_per_gpu: must be at least 1 and at most 1024, got 100000000000"),
+        ({"memory_gib_per_gpu": 10**6}, "memory_gib_per_gpu: must be at least 1 and at most 65536"),
+        (
+            {"memory_gib_per_gpu": 65536, "shared_memory_gib": 65537},
+            "shared_memory_gib: must be at least 1 and at most",
+        ),
+        ({"pod_resources": (("rdma/ib", 10**12),)}, "counts of 1 to 1000000, got rdma/ib=1000000000000"),
+        ({"images": (("NVIDIA", "a" * 600 + ":1"),)}, "must name a fixed tag"),
         ({"memory_gib_per_gpu": 8}, "shared_memory_gib: counts towards"),
     ],
 )

@@ -69,3 +69,14 @@ def test_what_cannot_be_is_refused(
     read: Read, refused: Refused, document: Fields, section: Fields, words: tuple[str, ...]
 ) -> None:
     refused(lambda: slo_of(read, document, section), *words)
+
+
+@pytest.mark.parametrize(("percentile", "meant"), [(0.99, "99"), (0.5, "50"), (0.999, "99.9")])
+def test_a_share_for_a_percentile_is_asked_about(
+    read: Read, document: Fields, refused: Refused, percentile: float, meant: str
+) -> None:
+    slo = {"ttft_ms": 2000, "percentile": percentile}
+    refused(
+        lambda: slo_of(read, document, slo), "slo.percentile must be in percent", str(percentile), hint=f"mean {meant}?"
+    )
+    assert slo_of(read, document, slo | {"percentile": float(meant)}).percentile == float(meant)
