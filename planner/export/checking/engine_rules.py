@@ -21,10 +21,9 @@ class EngineRules:
     are what the planner writes, or left out where it leaves them out. `needed`: without these an engine does not start,
     or its KV cache is refused, so that they are there, with whatever value, where the planner writes them. `at_least`:
     budgets that the plan's steps need. `alike`: what both sides of a KV transfer agree on, in all of a plan;
-    `exchanged`: what islands agree on that hand caches to each other. `switches`: flags without a value. `choices`:
-    values that the engine knows. `refused`: flags that take a limit out of sight, with the reason. `local_by_default`:
-    without `--host` nobody but the pod itself reaches the engine. `addresses`: variables that hold the pod's own
-    address while `nixl` carries the KV cache.
+    `exchanged`: what islands agree on that hand caches to each other. `switches`: flags without a value. `refused`:
+    flags that take a limit out of sight, with the reason. `local_by_default`: without `--host` nobody but the pod
+    itself reaches the engine. `addresses`: variables that hold the pod's own address while `nixl` carries the KV cache.
     """
 
     model: tuple[str, ...]
@@ -36,7 +35,6 @@ class EngineRules:
     alike: tuple[str, ...]
     exchanged: tuple[str, ...]
     switches: frozenset[str]
-    choices: Mapping[str, frozenset[str]]
     refused: Mapping[str, str]
     local_by_default: bool = False
     addresses: tuple[str, ...] = ()
@@ -51,6 +49,7 @@ class EngineRules:
 
 
 _CONFIG = "what a file holds beside the command line cannot be looked at"
+_NO_HTTP = "requests and probes come by HTTP"
 _KV_LIMIT = "the plan's batch needs all KV cache that the memory share gives"
 
 _VLLM = EngineRules(
@@ -66,16 +65,8 @@ _VLLM = EngineRules(
     alike=("kv-transfer-config", "kv-cache-dtype", HYBRID_CACHE),
     exchanged=("attention-backend",),
     switches=frozenset({"enable-expert-parallel", "enable-eplb", "enable-dbo", "headless", "trust-remote-code"}),
-    choices=MappingProxyType(
-        {
-            "all2all-backend": frozenset(
-                {"naive", "allgather_reducescatter", "pplx", "deepep_high_throughput", "deepep_low_latency", "mori"}
-                | {"flashinfer_all2allv"}
-            )
-        }
-    ),
     refused=MappingProxyType(
-        {"config": _CONFIG, "num-gpu-blocks-override": _KV_LIMIT, "kv-cache-memory-bytes": _KV_LIMIT}
+        {"config": _CONFIG, "num-gpu-blocks-override": _KV_LIMIT, "kv-cache-memory-bytes": _KV_LIMIT, "grpc": _NO_HTTP}
     ),
     addresses=("VLLM_NIXL_SIDE_CHANNEL_HOST",),
     budgets=(("max-num-batched-tokens", "max-num-seqs"),),
@@ -96,15 +87,9 @@ _SGLANG = EngineRules(
     switches=frozenset(
         {"enable-dp-attention", "enable-dp-lm-head", "enable-eplb", "enable-two-batch-overlap", "trust-remote-code"}
     ),
-    choices=MappingProxyType(
-        {
-            "moe-a2a-backend": frozenset(
-                {"none", "deepep", "mooncake", "nixl", "mori", "ascend_fuseep", "flashinfer", "megamoe"}
-            ),
-            "disaggregation-transfer-backend": frozenset({"mooncake", "nixl", "mori", "ascend", "fake"}),
-        }
+    refused=MappingProxyType(
+        {"config": _CONFIG, "max-total-tokens": _KV_LIMIT, "grpc-mode": _NO_HTTP, "smg-grpc-mode": _NO_HTTP}
     ),
-    refused=MappingProxyType({"config": _CONFIG, "max-total-tokens": _KV_LIMIT}),
     local_by_default=True,
 )
 

@@ -2,13 +2,14 @@
 an engine would be told otherwise."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.errors import ExportError
 from planner.export.arguments import disguised, doubled, flag_pairs, read_count, read_flags
 from planner.export.checking.engine_rules import RULES, EngineRules
 from planner.export.checking.expectation import Expectation, Owned
+from planner.export.checking.known_flags import unknown_flag_faults
 from planner.export.engines import ENGINES
 from planner.export.found import Fault
 from planner.export.pods import ENGINE_LABEL
@@ -35,11 +36,22 @@ def flag_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
         if pod.arguments is None:
             continue
         line = _Line(arguments=pod.arguments, rules=rules, context_flag=ENGINES[engine].context_flag)
-        alone = list(line.faults(owned))
-        known = {told.split()[0] for told, _ in alone}  # of one flag nothing is told twice
-        more = (row for row in line.planned_faults(planned, expected) if row[0].split()[0] not in known)
-        for told, came in (*alone, *more):
+        sources = (
+            unknown_flag_faults(pod, ENGINES[engine]),
+            line.faults(owned),
+            line.planned_faults(planned, expected),
+        )
+        for told, came in _each_flag_once(sources):
             yield manifest.fault(pod.arguments_path, told, came)
+
+
+def _each_flag_once(sources: Sequence[_Told]) -> _Told:
+    """All that the sources tell, but of flags that an earlier one tells of."""
+    known: set[str] = set()
+    for source in sources:
+        rows = [row for row in source if row[0].split()[0] not in known]
+        known |= {told.split()[0] for told, _ in rows}
+        yield from rows
 
 
 def _planned_flags(engine: str, owned: Owned, expected: Expectation) -> Mapping[str, str] | None:
@@ -63,9 +75,6 @@ class _Line:
         yield from self._disguises()
         yield from self._memory_range()
         yield from self._host()
-        for flag, known in self.rules.choices.items():
-            if flag in self.values and self.values[flag] not in known:
-                yield f"--{flag} must be one of {', '.join(sorted(known))}", self.values[flag] or "no value"
         for flag, other in self.rules.budgets:
             if flag in self.values and read_count(self.values, flag, 0) < read_count(self.values, other, 0):
                 yield f"--{flag} must be at least --{other}, {self.values[other]}", self.values[flag]
