@@ -1,7 +1,7 @@
 """Plan records from a solved assignment: islands with names, and the routing table."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.domain import (
@@ -49,8 +49,8 @@ def assemble(
     """
     named = [
         _Named(id=name, duty=duty, row=table.row(duty.island))
-        for duty in assignment.duties
-        for name in _names(duty, names)
+        for duty, mine in _names(assignment.duties, names)
+        for name in mine
     ]
     routes = tuple(
         route
@@ -74,7 +74,7 @@ def assemble_flows(
     sums: dict[int, float] = defaultdict(float)
     for flow in assignment.flows:
         sums[flow.range_index] += flow.rate_rps
-    of_duty = {(duty.island, duty.phase): list(_names(duty, names)) for duty in assignment.duties}
+    of_duty = {(duty.island, duty.phase): list(mine) for duty, mine in _names(assignment.duties, names)}
     return tuple(
         one
         for flow in sorted(assignment.flows, key=lambda flow: flow.range_index)
@@ -114,14 +114,18 @@ def _island_flows(
             )
 
 
-def _names(duty: Duty, names: Names | None) -> Sequence[str]:
-    return island_names(duty) if names is None else names[duty.island, duty.phase]
+def _names(duties: Iterable[Duty], names: Names | None) -> Iterator[tuple[Duty, Sequence[str]]]:
+    return named_duties(duties) if names is None else ((duty, names[duty.island, duty.phase]) for duty in duties)
 
 
-def island_names(duty: Duty) -> tuple[str, ...]:
-    """Names of the islands of a duty, before they are placed."""
-    stem = f"{duty.island.gpu.lower()}-{duty.island.size}g-{duty.phase}"
-    return tuple(f"{stem}-{k}" for k in range(1, duty.count + 1))
+def named_duties(duties: Iterable[Duty]) -> Iterator[tuple[Duty, tuple[str, ...]]]:
+    """Duties with the names of their islands, before they are placed; islands of a class are numbered through."""
+    numbers: Counter[str] = Counter()
+    for duty in duties:
+        stem = f"{duty.island.gpu.lower()}-{duty.island.size}g-{duty.phase}"
+        first = numbers[stem] + 1
+        numbers[stem] += duty.count
+        yield duty, tuple(f"{stem}-{k}" for k in range(first, first + duty.count))
 
 
 def _range_routes(
@@ -176,7 +180,7 @@ def _unassigned(
     """Islands of classes that can do neither phase, with the table's reason."""
     numbers: Counter[str] = Counter()
     for island, count in layout.counts:
-        missing = count - sum(duty.count for duty in assignment.duties if duty.island == island)
+        missing = count - sum(duty.count for duty in assignment.duties if island in (duty.island, duty.island.plain))
         known = [name for phase in island.phase for name in names.get((island, phase), ())]
         for k in range(missing):
             stem = f"{island.gpu.lower()}-{island.size}g-idle"

@@ -82,7 +82,7 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
     had.
     """
     offer = offer_of(scenario, evaluator, scenario.search.sizes)
-    settings, objective = layout_settings(scenario), _single(scenario.objective)
+    settings, objective = layout_settings(scenario), single(scenario.objective)
     _require_prices(scenario)
     if not any(offer.options):
         raise InputError(
@@ -120,7 +120,7 @@ def _cheapest_words(offer: Offer, objective: ObjectiveSettings, least: float, se
     return f"the cheapest costs {cheapest.value:.2f}"
 
 
-def _single(objective: ObjectiveSettings) -> ObjectiveSettings:
+def single(objective: ObjectiveSettings) -> ObjectiveSettings:
     """The objective that the layout's programme takes: of several goals the rate, of a placed one the rate before."""
     return RATE if objective.kind in (ObjectiveKind.PARETO, ObjectiveKind.PLACED) else objective
 

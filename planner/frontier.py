@@ -21,6 +21,8 @@ from planner.domain import (
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation import Evaluator, open_evaluator
 from planner.feasibility import require_context, require_few_ranges, require_room
+from planner.goodput import bounds_ttft
+from planner.queued_layouts import layouts_with_queues
 from planner.workload import divide
 
 FEWEST_POINTS = 2
@@ -118,7 +120,7 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
         except SolverError:
             late = True
             continue
-        if answer and evaluator.evaluate(answer.layout).throughput_rps > 0:
+        if answer and evaluator.evaluate(answer.layout.plain).throughput_rps > 0:
             prices.append(_price(answer.layout, offer))
     if late and not prices:
         raise SolverError(
@@ -144,18 +146,24 @@ def _point(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, bud
     enough = budget * (1 + ROUNDING)  # a budget must not fall short of a price by the last digit
     asked = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=enough)
     answer = _asked(offer, asked, settings)
-    rate = evaluator.evaluate(answer.layout).throughput_rps if answer else 0.0
-    if answer is None or not rate > 0:
+    if answer is None:
         return None
-    gpus = _rented(answer.layout, offer)
+    judged = [evaluator.evaluate(answer.layout.plain)]
+    if bounds_ttft(evaluator.scenario.slo):
+        judged += layouts_with_queues(offer, evaluator, asked, settings)
+    best = max(judged, key=lambda one: one.throughput_rps)
+    rate, layout = best.throughput_rps, best.layout
+    if not rate > 0:
+        return None
+    gpus = _rented(layout, offer)
     return FrontierPoint(
         budget_usd_per_hour=budget,
-        price_usd_per_hour=_price(answer.layout, offer),
+        price_usd_per_hour=_price(layout, offer),
         rate_rps=rate,
         bound_rps=max(answer.bound, rate),
         gpus=tuple(gpus.items()),
         watts=sum(watts * gpus[gpu] for gpu, watts in zip(offer.gpus, offer.watts, strict=True)),
-        layout=answer.layout,
+        layout=layout,
     )
 
 

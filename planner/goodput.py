@@ -9,13 +9,13 @@ Arrivals reach an island by its routing shares, spread evenly over its replicas.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Queue, largest_share, mixture, predicted_wait
 from planner.domain import (
     Assignment,
-    ClassPerformance,
     Duty,
+    IslandClass,
+    LengthRange,
     ParallelConfig,
     PerformanceTable,
     Phase,
@@ -28,9 +28,6 @@ from planner.domain.service import RangeService, Service, range_bounds
 
 LEAST_SHARE = 1e-6
 FULL = 1 - 1e-6
-MOST_LIMITS = 2
-MOST_CLASSES = 8
-MOST_PARTINGS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,26 +159,51 @@ def _first_steps(table: PerformanceTable, islands: list[_Loaded], slo: SloSettin
     return steps
 
 
-def _misses(slo: SloSettings) -> float | None:
-    """A percentile's misses, shared evenly by the two queues."""
+def misses_of(slo: SloSettings) -> float | None:
+    """A percentile's misses, shared evenly by the two queues; None where bounds hold for the mean."""
     return None if slo.percentile is None else (1 - slo.percentile / 100) / 2
 
 
 def _share(island: _Loaded, table: PerformanceTable, slo: SloSettings, first: list[float]) -> float:
     """Share of its load at which an island's queue leaves all its ranges within their bounds."""
-    slack = [s for j in island.ranges if (s := _slack(island, j, table, slo, first)) is not None]
-    return largest_share(island.queue, island.utilisation, min(slack), _misses(slo)) if slack else 1.0
+    slack = _least_slack(island, table, slo, first)
+    return 1.0 if slack is None else largest_share(island.queue, island.utilisation, slack, misses_of(slo))
 
 
-def _slack(island: _Loaded, j: int, table: PerformanceTable, slo: SloSettings, first: list[float]) -> float | None:
-    """What the other parts of TTFT leave for the wait in this queue (ms); None where TTFT is not bounded."""
-    bound = range_bounds(slo, table.ranges[j])[0]
+def _least_slack(island: _Loaded, table: PerformanceTable, slo: SloSettings, first: list[float]) -> float | None:
+    """That of the range which can wait least (ms); None where TTFT is not bounded."""
+    slacks = (slack_ms(island.duty.phase, island.performance, j, table.ranges[j], slo, first[j]) for j in island.ranges)
+    return min((slack for slack in slacks if slack is not None), default=None)
+
+
+def slack_ms(
+    phase: Phase, performance: PhasePerformance, j: int, span: LengthRange, slo: SloSettings, first_step_ms: float
+) -> float | None:
+    """What the other parts of TTFT leave for the wait in this queue (ms); None where TTFT is not bounded.
+
+    `span`: the table's range j.
+    """
+    bound = range_bounds(slo, span)[0]
     if bound is None:
         return None
     set_aside = PLACE_SHARE * bound if slo.percentile is None else 0.0
-    if island.duty.phase is Phase.DECODE:
+    if phase is Phase.DECODE:
         return set_aside
-    return bound - island.performance.service_ms[j] - first[j] - set_aside
+    return bound - performance.service_ms[j] - first_step_ms - set_aside
+
+
+def admitted(
+    assignment: Assignment, table: PerformanceTable, slo: SloSettings, mean_output_tokens: float
+) -> dict[tuple[IslandClass, Phase], float]:
+    """The utilisation that the queue of each class at work admits, in the mixture that it has now."""
+    islands = list(_loaded(assignment, table, max(1.0, mean_output_tokens)))
+    first = _first_steps(table, islands, slo)
+    slacks = [(island, _least_slack(island, table, slo, first)) for island in islands]
+    return {
+        (island.duty.island, island.duty.phase): island.queue.largest_at(slack, misses_of(slo))
+        for island, slack in slacks
+        if slack is not None
+    }
 
 
 def _services(
@@ -207,7 +229,7 @@ def _slowness(row: RangeService) -> float:
 
 def _wait(island: _Loaded, utilisation: float, slo: SloSettings) -> tuple[float | None, float | None]:
     """(mean, percentile) of the wait (ms); nothing where the queue has no end."""
-    return (None, None) if utilisation > FULL else predicted_wait(island.queue, utilisation, _misses(slo))
+    return (None, None) if utilisation > FULL else predicted_wait(island.queue, utilisation, misses_of(slo))
 
 
 def _service(
@@ -244,51 +266,9 @@ def service_of(
     """What a plan promises under the scenario's service levels; None where it sets none."""
     if not scenario.slo.bounds_anything:
         return None
-    return goodput_of(assignment, table, scenario.slo, workload.mean_output_tokens)
-
-
-def kept_apart(table: PerformanceTable, slo: SloSettings) -> Iterator[PerformanceTable]:
-    """Tables in which prefill classes serve either the ranges that must not wait, or the others; likeliest first.
-
-    The ranges of the tightest bounds are parted from the rest, class by class; cells given up have rate 0. At most
-    `MOST_PARTINGS` ways are tried, those whose capacity comes nearest to what the two groups need.
-    """
-    bounds = [range_bounds(slo, span)[0] for span in table.ranges]
-    known = sorted({bound for bound in bounds if bound is not None})
-    classes = [row for row in table.classes if row.prefill.serves]
-    for limit in known[:MOST_LIMITS]:
-        hasty = [bound is not None and bound <= limit for bound in bounds]
-        if all(hasty) or len(classes) < len((True, False)) or len(classes) > MOST_CLASSES:
-            continue
-        ways = sorted(
-            (chosen for k in range(1, len(classes)) for chosen in combinations(range(len(classes)), k)),
-            key=lambda chosen: _imbalance(table, classes, hasty, chosen),
-        )
-        for chosen in ways[:MOST_PARTINGS]:
-            quick = {classes[k].island for k in chosen}
-            yield replace(table, classes=tuple(_parted(row, hasty, row.island in quick) for row in table.classes))
-
-
-def _parted(row: ClassPerformance, hasty: list[bool], quick: bool) -> ClassPerformance:
-    """A class that prefills either the hasty ranges or the others."""
-    rates = tuple(rate if one is quick else 0.0 for rate, one in zip(row.prefill.rates_rps, hasty, strict=True))
-    return replace(row, prefill=replace(row.prefill, rates_rps=rates))
-
-
-def _imbalance(
-    table: PerformanceTable, classes: list[ClassPerformance], hasty: list[bool], chosen: tuple[int, ...]
-) -> float:
-    """How far the slower of the two groups is from what the mix needs: the inverse of the rate that both can carry."""
-    slowest = 0.0
-    for of in (True, False):
-        served = 0.0
-        for k, row in enumerate(classes):
-            if (k in chosen) is of:
-                work = sum(
-                    span.probability / rate
-                    for span, rate, one in zip(table.ranges, row.prefill.rates_rps, hasty, strict=True)
-                    if one is of and rate > 0
-                )
-                served += 1 / work if work > 0 else 0.0
-        slowest = max(slowest, 1 / served if served > 0 else float("inf"))
-    return slowest
+    service = goodput_of(assignment, table, scenario.slo, workload.mean_output_tokens)
+    return replace(
+        service,
+        binding=service.binding.plain if service.binding else None,
+        ranges=tuple(replace(row, island=row.island.plain) for row in service.ranges),
+    )

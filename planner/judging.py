@@ -16,7 +16,8 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, SolverError
 from planner.goals import GoalTerms, goal_values
-from planner.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, kept_apart
+from planner.goodput import bounds_ttft, duties_at_work
+from planner.patience import Patience, with_patience
 
 NEITHER_BOTH = "layout: its islands cannot be parted so that every range is served in both phases."
 
@@ -24,8 +25,6 @@ TOO_SLOW = (
     "layout: slo.ttft_ms: the first decode step on its islands takes what prefill leaves of the bound; "
     "a bound slo.tpot_ms sets it apart."
 )
-
-WORTH_PARTING = 0.9  # of what could be served: less is worth parting ranges for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +37,17 @@ class Terms:
     network: NetworkSettings | None
     kv: KvTraffic
     goals: GoalTerms | None = None
+
+    @property
+    def patience(self) -> Patience:
+        """What counts under bounds on TTFT."""
+        return Patience(
+            settings=self.settings,
+            slo=self.slo,
+            mean_output_tokens=self.mean_output_tokens,
+            network=self.network,
+            kv=self.kv,
+        )
 
 
 def judge(table: PerformanceTable, layout: Layout, terms: Terms) -> Evaluation:
@@ -71,13 +81,13 @@ def _nothing(layout: Layout, error: str) -> Evaluation:
 
 def _judged(table: PerformanceTable, layout: Layout, terms: Terms) -> Evaluation:
     """Under a bound on TTFT the rates are those that keep to it in every island's own mixture of ranges."""
-    assignment = assign(table, layout, terms.settings, terms.network, terms.kv)
-    if not assignment.throughput_rps > 0:
-        return _nothing(layout, NEITHER_BOTH)
-    if bounds_ttft(terms.slo):
-        assignment = _with_patience(table, assignment, layout, terms)
-        if not assignment.throughput_rps > 0:
-            return _nothing(layout, TOO_SLOW)
+    queues = bounds_ttft(terms.slo)
+    if queues:
+        assignment = with_patience(table, layout, terms.patience)
+    else:
+        assignment = assign(table, layout, terms.settings, terms.network, terms.kv)
+    if assignment is None or not assignment.throughput_rps > 0:
+        return _nothing(layout, TOO_SLOW if queues and assignment is not None else NEITHER_BOTH)
     return Evaluation(
         layout=layout,
         throughput_rps=assignment.throughput_rps,
@@ -99,7 +109,7 @@ def _without_idle(table: PerformanceTable, found: Evaluation, terms: Terms) -> E
 
 
 def _at_work(assignment: Assignment, table: PerformanceTable) -> Layout:
-    return Layout.of(duty.island for duty in duties_at_work(assignment, table) for _ in range(duty.count))
+    return Layout.of(duty.island.plain for duty in duties_at_work(assignment, table) for _ in range(duty.count))
 
 
 def _goals(
@@ -108,19 +118,3 @@ def _goals(
     if terms.goals is None:
         return ()
     return goal_values(terms.goals, layout, assignment, table, terms.slo, terms.mean_output_tokens)
-
-
-def _with_patience(table: PerformanceTable, assignment: Assignment, layout: Layout, terms: Terms) -> Assignment:
-    """The assignment at its goodput; where queues cost much, ranges that cannot wait for each other are parted."""
-    best, service = assignment, goodput_of(assignment, table, terms.slo, terms.mean_output_tokens)
-    if service.factor >= WORTH_PARTING:
-        return at_goodput(best, service)
-    for parted in kept_apart(table, terms.slo):
-        try:
-            other = assign(parted, layout, terms.settings, terms.network, terms.kv)
-        except (InfeasibleError, SolverError):
-            continue
-        judged = goodput_of(other, table, terms.slo, terms.mean_output_tokens)
-        if judged.goodput_rps > service.goodput_rps:
-            best, service = other, judged
-    return at_goodput(best, service)

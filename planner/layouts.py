@@ -10,12 +10,12 @@ from planner.domain import ReportProgress, Scenario, SearchJournal, SearchMethod
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation import Evaluator
 from planner.goals import reference_values
+from planner.queued_layouts import MET, best_with_queues
 from planner.search import Aim, SearchResult, given, optimize
 from planner.warm_starts import seeds_of
 
 MOST_RAISES = 6
 INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"
-MET = 1e-3  # relative: a target counts as met
 
 
 def find_layout(
@@ -56,6 +56,7 @@ def _solved_to_target(
                 raise
             break
         bound = answer.bound if bound is None else bound
+        answer = replace(answer, layout=best_with_queues(asked, evaluator, answer.layout, wanted))
         result = given(
             answer.layout, evaluator, progress, solving_cpu_s=_since(start) if scenario.search.timings else None
         )
@@ -81,6 +82,7 @@ def _solved_instead(
     except (InfeasibleError, SolverError):
         return None, result
     solving_cpu_s = _since(start) if scenario.search.timings else None
+    answer = replace(answer, layout=best_with_queues(scenario, evaluator, answer.layout))
     found = given(answer.layout, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=aim, note=INSTEAD)
     return None if aim.several else answer, found
 

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.assembly import SPARE, island_names
+from planner.assembly import SPARE, named_duties
 from planner.cost import tabulate_placed
 from planner.domain import (
     Assignment,
@@ -128,7 +128,7 @@ def placed_layout(table: PerformanceTable, layout: Layout, assignment: Assignmen
     reaches = reaches_of(placement, demands, terms.fleet, terms.gpus, terms.cost.cross_switch_bandwidth)
     classes = [_class(island, reaches.get(island.name)) for island in islands]
     idle = Counter(dict(layout.counts))
-    idle.subtract(island.duty.island for island in islands)
+    idle.subtract(island.duty.island.plain for island in islands)
     placed = Layout.of([*classes, *idle.elements()])
     priced = replace(table, classes=(*_rows(islands, classes, placement, terms), *_idle_rows(table, idle)))
     found = _assigned(priced, placed, islands, classes, placement, terms)
@@ -168,9 +168,9 @@ class _Island:
 
 
 def _islands(table: PerformanceTable, assignment: Assignment) -> Iterator[_Island]:
-    for duty in duties_at_work(assignment, table):
+    for duty, names in named_duties(duties_at_work(assignment, table)):
         performance = table.row(duty.island).phase(duty.phase)
-        for name in island_names(duty):
+        for name in names:
             yield _Island(name=name, duty=duty, performance=performance)
 
 
@@ -300,7 +300,7 @@ def _nothing(ranges: int, reason: str) -> PhasePerformance:
 
 def _priced(island: _Island, reach: Reach, terms: PlacingTerms) -> PhasePerformance:
     assert island.performance.parallel is not None, "an island at work has degrees"
-    return tabulate_placed(
+    priced = tabulate_placed(
         terms.gpu(island.duty.island.gpu),
         island.duty.phase,
         island.performance.parallel,
@@ -309,6 +309,9 @@ def _priced(island: _Island, reach: Reach, terms: PlacingTerms) -> PhasePerforma
         settings=replace(terms.cost, reach=reach),
         slo=terms.slo,
     )
+    if not island.duty.island.role:
+        return priced
+    return priced.among([island.duty.island.role[0].covers(span) for span in terms.workload.ranges])
 
 
 def _assigned(

@@ -21,6 +21,7 @@ from planner.domain import (
     CostMode,
     GpuWorth,
     Phase,
+    PhasePerformance,
     PhaseWorth,
     Plan,
     RangeHeadroom,
@@ -130,9 +131,15 @@ def _faster(offer: Offer, phase: Phase) -> Offer:
 
 
 def _sped_up(row: ClassPerformance, phase: Phase) -> ClassPerformance:
-    rates = tuple(FASTER * rate for rate in row.phase(phase).rates_rps)
-    half = replace(row.phase(phase), rates_rps=rates)
-    return replace(row, prefill=half) if phase is Phase.PREFILL else replace(row, decode=half)
+    half = _faster_half(row.phase(phase))
+    further = tuple((of, _faster_half(one) if of is phase else one) for of, one in row.further)
+    if phase is Phase.PREFILL:
+        return replace(row, prefill=half, further=further)
+    return replace(row, decode=half, further=further)
+
+
+def _faster_half(half: PhasePerformance) -> PhasePerformance:
+    return replace(half, rates_rps=tuple(FASTER * rate for rate in half.rates_rps))
 
 
 def _drop_first(gpus: tuple[GpuWorth, ...]) -> str:

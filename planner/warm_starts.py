@@ -8,6 +8,7 @@ from planner.certificate import RATE, is_exact, layout_settings, offer_of, solve
 from planner.domain import Layout, Scenario, SearchMethod, WarmStart
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation import Evaluator
+from planner.queued_layouts import best_with_queues
 from planner.search import Seed
 
 EARLIER = "earlier"
@@ -17,9 +18,9 @@ OF_AUTO = (WarmStart.EXACT, WarmStart.RELAXATION)
 def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
     """The layouts of search.warm_start, each once; `Seed.origin` is its word, or `earlier`.
 
-    They are made for the highest rate, as the layout programme sees it: neither queues nor the network nor further
-    goals. One that is not to be had is left out: the search can do without. The method `auto` begins with both words;
-    where it had to search because nothing was solved in time, with the relaxation.
+    They are made for the highest rate, as the layout programme sees it: neither the network nor further goals. One that
+    is not to be had is left out: the search can do without. The method `auto` begins with both words; where it had to
+    search because nothing was solved in time, with the relaxation.
     """
     words = scenario.search.warm_start
     if scenario.search.method is SearchMethod.AUTO:
@@ -35,7 +36,8 @@ def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
 
 def _solved(scenario: Scenario, evaluator: Evaluator) -> Iterator[Layout]:
     try:
-        yield solve_layout(replace(scenario, objective=RATE), evaluator).layout
+        fastest = replace(scenario, objective=RATE)
+        yield best_with_queues(fastest, evaluator, solve_layout(fastest, evaluator).layout)
     except (InfeasibleError, SolverError):
         return
 

@@ -9,7 +9,7 @@ from planner.assignment.flows import Times, connect, hand_out
 from planner.assignment.max_rate import maximise_rate
 from planner.assignment.network import Wires, keep_network, wires_of
 from planner.assignment.solver import solve
-from planner.assignment.variables import PHASES, Problem, open_problem
+from planner.assignment.variables import PHASES, Problem, Shares, open_problem
 from planner.domain import (
     Assignment,
     AssignmentSettings,
@@ -32,13 +32,16 @@ def assign(
     settings: AssignmentSettings,
     network: NetworkSettings | None = None,
     kv: KvTraffic | None = None,
+    shares: Shares | None = None,
 ) -> Assignment:
     """Assign phases and ranges to the islands of `layout`; with a `network`, within what it carries of `kv`.
+
+    `shares`: the utilisation that queues admit, by class and phase; the deviation formulation does not heed it.
 
     Raises InfeasibleError where a range cannot be served in a phase by any island, SolverError where the solver fails,
     InputError where a network is given to the deviation formulation, which has no flows, or without its traffic.
     """
-    problem = open_problem(table, layout)
+    problem = open_problem(table, layout, shares)
     _require_service(table, problem)
     if network is not None:
         return _by_network(problem, settings, wires_of(problem, network, _traffic(settings, kv)))
@@ -136,12 +139,15 @@ def _fill_phase(
             for cell in problem.time
             if cell[1] is phase and counts[cell[0]]
         },
+        shares=problem.shares,
     )
     for j, p in enumerate(problem.probabilities):
         model += half.rate(phase, j) * (1 / p) - rate >= 0, f"serve_{j}"
     for index, count in enumerate(counts):
         if count:
             model += half.busy(index, phase) <= count, f"capacity_{index}"
+        if count and (index, phase) in half.shares:
+            model += half.worked(index, phase) <= half.shares[index, phase] * count, f"queue_{index}"
     optimal, _ = solve(model, settings)
     return optimal, {cell: variable.varValue or 0.0 for cell, variable in half.time.items()}
 

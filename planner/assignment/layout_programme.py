@@ -24,15 +24,17 @@ from dataclasses import dataclass, replace
 import pulp
 
 from planner.assignment.aim import aim
-from planner.assignment.layout_options import Offer
+from planner.assignment.island_options import IslandOption, island_rows
+from planner.assignment.layout_options import IslandKind, Offer
 from planner.assignment.relaxation import Relaxation, relax
 from planner.assignment.solver import dual_bound, solve
-from planner.domain import AssignmentSettings, IslandClass, Layout, ObjectiveKind, ObjectiveSettings, Phase
+from planner.domain import AssignmentSettings, Layout, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError, SolverError
 
 MOST_OPTIONS = 24  # of one type and phase, in the first programme
 FEWEST_OPTIONS = 6
 SMALL_OPTIONS = 4  # the smallest that serve: they fill what is left over
+MOST_SMALL = 12
 LOSS = 0.04
 FIRST_GAP = 0.005
 ROUNDS = 8
@@ -54,24 +56,12 @@ class LayoutAnswer:
     solver: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Option:
-    """One kind of island: type index, size, phase, rates; its waste, and its loss, the share of its GPUs' worth."""
-
-    gpu: int
-    size: int
-    phase: Phase
-    rates: tuple[float, ...]
-    waste: float
-    loss: float
-
-    @property
-    def name(self) -> str:
-        return f"{self.gpu}_{self.size}_{self.phase}"
-
-
-def best_layout(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> LayoutAnswer:
+def best_layout(
+    offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings, *, few: bool = False
+) -> LayoutAnswer:
     """The best layout of `offer` for `objective`, to `settings.gap` where the time limit allows.
+
+    `few`: of the options of least waste alone, a good layout without proof.
 
     Raises InfeasibleError where no layout serves the mix, or a target is out of reach; SolverError where the solver
     finds nothing in its time.
@@ -84,8 +74,8 @@ def best_layout(offer: Offer, objective: ObjectiveSettings, settings: Assignment
         )
     options = list(_options(offer, relaxed))
     if objective.kind is ObjectiveKind.PER_DOLLAR:
-        return _served(_per_dollar(offer, objective, settings, relaxed, options))
-    return _served(_two_steps(offer, objective, settings, relaxed, options))
+        return _served(_per_dollar(offer, objective, settings, relaxed, options, few=few))
+    return _served(_two_steps(offer, objective, settings, relaxed, options, few=few))
 
 
 def _two_steps(
@@ -93,19 +83,21 @@ def _two_steps(
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
     relaxed: Relaxation,
-    options: list[_Option],
+    options: list[IslandOption],
+    *,
+    few: bool,
 ) -> LayoutAnswer:
     start = replace(settings, gap=max(settings.gap, FIRST_GAP), time_limit_s=settings.time_limit_s / 3)
     rest = replace(settings, time_limit_s=settings.time_limit_s * 2 / 3)
     try:
-        first = _solved(offer, objective, start, relaxed, _first(options))
+        first = _solved(offer, objective, start, relaxed, _most_useful(options) if few else _first(options))
     except InfeasibleError:  # the few options cannot, all of them may
         first = None
     if first is None or not first.rate_rps > NOTHING:
         return _solved(offer, objective, rest, relaxed, options)
     room = abs(relaxed.value - first.value)
-    if room <= settings.gap * abs(relaxed.value):
-        return replace(first, bound=relaxed.value, proven=True)
+    if few or room <= settings.gap * abs(relaxed.value):
+        return replace(first, bound=relaxed.value, proven=not few)
     needed = [o for o in options if o.waste < room]
     left = min((o.waste for o in options if o.waste >= room), default=float("inf"))
     try:
@@ -136,24 +128,26 @@ def _per_dollar(
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
     relaxed: Relaxation,
-    options: list[_Option],
+    options: list[IslandOption],
+    *,
+    few: bool,
 ) -> LayoutAnswer:
-    """Rounds on the options of least waste, and last on all of them."""
+    """Rounds on the options of least waste, and last, unless `few`, on all of them."""
     fastest = ObjectiveSettings(kind=ObjectiveKind.RATE)
     unpriced = relax(offer, fastest, settings)
-    best = _two_steps(offer, fastest, settings, unpriced, list(_options(offer, unpriced)))
+    best = _two_steps(offer, fastest, settings, unpriced, list(_options(offer, unpriced)), few=few)
     if not best.rate_rps > NOTHING or best.rate_rps < objective.target_rps * (1 - settings.gap):
         return replace(best, rate_rps=0.0)
     worth = best.rate_rps / _cost(best.layout, offer, objective)
-    few, every = _first(options), False
+    least, every = _most_useful(options) if few else _first(options), False
     for _ in range(2 * ROUNDS):
         try:
-            answer = _solved(offer, objective, settings, relaxed, options if every else few, reward=worth)
+            answer = _solved(offer, objective, settings, relaxed, options if every else least, reward=worth)
         except InfeasibleError:
             answer = replace(best, rate_rps=0.0)
         cost = _cost(answer.layout, offer, objective)
         if not cost or not answer.rate_rps > NOTHING or answer.rate_rps / cost <= worth * (1 + RESTS):
-            if every:
+            if every or few:
                 break
             every = True
             continue
@@ -172,7 +166,7 @@ def _solved(
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
     relaxed: Relaxation,
-    options: list[_Option],
+    options: list[IslandOption],
     *,
     reward: float = 0.0,
     than: float | None = None,
@@ -184,9 +178,7 @@ def _solved(
     model, islands = _programme(offer, objective, options, rate, reward)
     proven, solver = solve(model, settings)
     layout = Layout.of(
-        IslandClass(gpu=offer.gpus[o.gpu], size=o.size)
-        for o, variable in zip(options, islands, strict=True)
-        for _ in range(round(variable.varValue or 0))
+        o.island for o, variable in zip(options, islands, strict=True) for _ in range(round(variable.varValue or 0))
     )
     value = float(pulp.value(model.objective))
     known = dual_bound(model, value if proven else None)
@@ -207,96 +199,92 @@ def _bound(programme: float, relaxed: float, left: float, objective: ObjectiveSe
     return min(relaxed, max(programme, relaxed - left)) * (1 + SLACK)
 
 
-def _options(offer: Offer, relaxed: Relaxation) -> Iterator[_Option]:
+def _options(offer: Offer, relaxed: Relaxation) -> Iterator[IslandOption]:
     """Every option that serves something and does more than smaller islands of the same GPUs."""
-    for t, rows in enumerate(offer.options):
-        toll = relaxed.toll[offer.gpus[t]]
+    for t, kinds in enumerate(offer.kinds()):
         for phase in Phase:
-            by_size = {row.island.size: row.phase(phase).rates_rps for row in rows if row.phase(phase).serves}
-            for size, rates in by_size.items():
-                if not _outdone(size, rates, by_size):
-                    worth = max(relaxed.worth[phase, j] * rate for j, rate in enumerate(rates))
-                    waste = max(0.0, toll * size - worth)
-                    loss = waste / (toll * size) if toll > 0 else 0.0
-                    yield _Option(gpu=t, size=size, phase=phase, rates=rates, waste=waste, loss=loss)
+            mine = [kind for kind in kinds if kind.phase is phase]
+            by_size: dict[int, list[tuple[float, ...]]] = {}
+            for kind in mine:
+                by_size.setdefault(kind.island.size, []).append(kind.abilities)
+            for kind in mine:
+                if not _outdone(kind.island.size, kind.abilities, by_size):
+                    yield _option(t, kind, relaxed, toll=relaxed.toll[offer.gpus[t]])
 
 
-def _outdone(size: int, rates: tuple[float, ...], by_size: dict[int, tuple[float, ...]]) -> bool:
+def _option(t: int, kind: IslandKind, relaxed: Relaxation, *, toll: float) -> IslandOption:
+    size = kind.island.size
+    worth = max(relaxed.worth[kind.phase, j] * rate for j, rate in enumerate(kind.shared_rps))
+    waste = max(0.0, toll * size - worth)
+    return IslandOption(
+        stock=t,
+        use=size,
+        island=kind.island,
+        phase=kind.phase,
+        rates=kind.rates_rps,
+        limits=kind.limits,
+        share=kind.share,
+        waste=waste,
+        loss=waste / (toll * size) if toll > 0 else 0.0,
+    )
+
+
+def _outdone(size: int, abilities: tuple[float, ...], by_size: dict[int, list[tuple[float, ...]]]) -> bool:
     """Whether k islands of size / k do at least as much on every range."""
-    for k in range(2, size + 1):
-        part = by_size.get(size // k) if size % k == 0 else None
-        if part and all(k * a >= b * (1 - SAME) for a, b in zip(part, rates, strict=True)):
-            return True
-    return False
+    return any(
+        all(k * a >= b * (1 - SAME) for a, b in zip(part, abilities, strict=True))
+        for k in range(2, size + 1)
+        if size % k == 0
+        for part in by_size.get(size // k, ())
+    )
 
 
-def _first(options: list[_Option]) -> list[_Option]:
+def _first(options: list[IslandOption]) -> list[IslandOption]:
     """Per type and phase: those of least loss, and the smallest that serve anything."""
-    kept: list[_Option] = []
-    for key in sorted({(o.gpu, o.phase) for o in options}):
-        mine = [o for o in options if (o.gpu, o.phase) == key]
-        best = sorted(mine, key=lambda o: (o.loss, o.size))
+    kept: list[IslandOption] = []
+    for key in sorted({(o.stock, o.phase) for o in options}):
+        mine = [o for o in options if (o.stock, o.phase) == key]
+        best = sorted(mine, key=lambda o: (o.loss, o.use))
         chosen = best[:FEWEST_OPTIONS] + [o for o in best[FEWEST_OPTIONS:MOST_OPTIONS] if o.loss <= LOSS]
-        small = sorted(mine, key=lambda o: o.size)[:SMALL_OPTIONS]
+        small = sorted(mine, key=lambda o: o.use)[:SMALL_OPTIONS]
         kept += [o for o in mine if o in chosen or o in small]
     return kept
 
 
+def _most_useful(options: list[IslandOption]) -> list[IslandOption]:
+    """Per type and phase, where there is no second programme: those of least loss, and of each size that serves every
+    range the one of least loss, the smallest sizes first."""
+    kept: list[IslandOption] = []
+    for key in sorted({(o.stock, o.phase) for o in options}):
+        mine = sorted((o for o in options if (o.stock, o.phase) == key), key=lambda o: (o.loss, o.use))
+        whole = {o.use: o for o in reversed(mine) if min(o.rates) > 0}
+        small = [whole[use] for use in sorted(whole)[:MOST_SMALL]]
+        kept += [o for o in mine if o in mine[:MOST_OPTIONS] or o in small]
+    return kept
+
+
 def _programme(
-    offer: Offer, objective: ObjectiveSettings, options: list[_Option], rate: pulp.LpVariable, reward: float
+    offer: Offer, objective: ObjectiveSettings, options: list[IslandOption], rate: pulp.LpVariable, reward: float
 ) -> tuple[pulp.LpProblem, list[pulp.LpVariable]]:
     sense = pulp.LpMinimize if objective.minimises else pulp.LpMaximize
     model = pulp.LpProblem("layout", sense)
-    most = [offer.counts[o.gpu] // o.size for o in options]
-    islands = [
-        pulp.LpVariable(f"islands_{o.name}", lowBound=0, upBound=n, cat=pulp.LpInteger)
-        for o, n in zip(options, most, strict=True)
-    ]
-    time = {
-        (k, j): pulp.LpVariable(f"time_{o.name}_{j}", lowBound=0)
-        for k, o in enumerate(options)
-        for j, b in enumerate(o.rates)
-        if b > 0
-    }
-    _serve(model, offer, options, time, rate)
-    for k, o in enumerate(options):
-        mine = [(time[k, j], 1) for j in range(len(o.rates)) if (k, j) in time]
-        model += pulp.LpAffineExpression([*mine, (islands[k], -1)]) <= 0, f"capacity_{o.name}"
-    for t, count in enumerate(offer.counts):
-        used = [(islands[k], o.size) for k, o in enumerate(options) if o.gpu == t]
-        if used:
-            model += pulp.LpAffineExpression(used) <= count, f"offered_{t}"
+    islands = island_rows(model, options, offer.counts, offer.probabilities, rate)
     _aim(model, offer, objective, options, islands, rate, reward)
     return model, islands
-
-
-def _serve(
-    model: pulp.LpProblem,
-    offer: Offer,
-    options: list[_Option],
-    time: dict[tuple[int, int], pulp.LpVariable],
-    rate: pulp.LpVariable,
-) -> None:
-    """serve: each range gets its share of the rate in both phases."""
-    for phase in Phase:
-        mine = [k for k, o in enumerate(options) if o.phase is phase]
-        for j, p in enumerate(offer.probabilities):
-            served = [(time[k, j], options[k].rates[j] / p) for k in mine if (k, j) in time]
-            model += pulp.LpAffineExpression([*served, (rate, -1)]) >= 0, f"serve_{phase}_{j}"
 
 
 def _aim(
     model: pulp.LpProblem,
     offer: Offer,
     objective: ObjectiveSettings,
-    options: list[_Option],
+    options: list[IslandOption],
     islands: list[pulp.LpVariable],
     rate: pulp.LpVariable,
     reward: float,
 ) -> None:
     """The objective, and its own constraint."""
     charges = offer.charges(objective)
-    cost = pulp.LpAffineExpression([(islands[k], o.size * charges[o.gpu]) for k, o in enumerate(options)])
+    cost = pulp.LpAffineExpression([(islands[k], o.use * charges[o.stock]) for k, o in enumerate(options)])
     if objective.kind is ObjectiveKind.PER_DOLLAR:
         model.setObjective(rate - reward * cost)
         model += rate >= max(objective.target_rps, RESTS), "target"

@@ -3,6 +3,7 @@
 maximise lambda subject to
   serve_<phase>_<j>     sum_c b[c, phase, j] x[c, phase, j] >= lambda p[j]
   capacity_<phase>_<c>  sum_j x[c, phase, j] <= islands of the class in the phase
+  queue_<phase>_<c>     sum_j u x <= share of the class times its islands, where one is given
 """
 
 import pulp
@@ -27,8 +28,11 @@ def serve_the_mix(problem: Problem, rate: pulp.LpVariable) -> None:
 
 
 def keep_capacity(problem: Problem) -> None:
-    """capacity: a class has no more time than islands."""
+    """capacity: a class has no more time than islands; queue: nor works more of it than its queue admits."""
     for index in range(len(problem.rows)):
         for phase in PHASES:
             spent = problem.busy(index, phase) - problem.islands(index, phase)
             problem.require(spent <= 0, f"capacity_{phase}_{index}")
+    for (index, phase), share in problem.shares.items():
+        worked = problem.worked(index, phase) - share * problem.islands(index, phase)
+        problem.require(worked <= 0, f"queue_{phase}_{index}")

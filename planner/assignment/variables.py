@@ -7,23 +7,27 @@
 | n_prefill[c] | how many of them prefill (the others decode) | 1, integer |
 | x[c, phase, j] | islands' worth of time that the class gives to the range in the phase | islands |
 | b[c, phase, j] | rate of one island of the class that does nothing else | requests/s |
+| u[c, phase, j] | utilisation that b stops at under bounds on TTFT, else 1 | 1 |
 
 One integer a class replaces a binary an island, and with it the symmetry between equal islands.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pulp
 
-from planner.domain import ClassPerformance, Layout, PerformanceTable, Phase
+from planner.domain import ClassPerformance, IslandClass, Layout, PerformanceTable, Phase
 
 PHASES = (Phase.PREFILL, Phase.DECODE)
 Cell = tuple[int, Phase, int]
+Shares = Mapping[tuple[IslandClass, Phase], float]
+"""Utilisation that the queue of a class admits in a phase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A PuLP model with its variables and data, open for constraints."""
+    """A PuLP model with its variables and data, open for constraints. `shares` by (class, phase): see `Shares`."""
 
     model: pulp.LpProblem
     rows: tuple[ClassPerformance, ...]
@@ -31,6 +35,7 @@ class Problem:
     probabilities: tuple[float, ...]
     prefill_islands: tuple[pulp.LpVariable, ...]
     time: dict[Cell, pulp.LpVariable]
+    shares: Mapping[tuple[int, Phase], float] = field(default_factory=dict)
 
     def require(self, constraint: pulp.LpConstraint, name: str) -> None:
         """Add a named constraint."""
@@ -57,8 +62,14 @@ class Problem:
         cells = [(index, phase, j) for j in range(len(self.probabilities))]
         return pulp.LpAffineExpression([(self.time[c], 1.0) for c in cells if c in self.time])
 
+    def worked(self, index: int, phase: Phase) -> pulp.LpAffineExpression:
+        """Islands' worth of time that class `index` is at work in `phase`: sum_j u x."""
+        limit = self.rows[index].phase(phase).utilisation_limit
+        cells = [(index, phase, j) for j in range(len(self.probabilities))]
+        return pulp.LpAffineExpression([(self.time[c], limit(c[2])) for c in cells if c in self.time])
 
-def open_problem(table: PerformanceTable, layout: Layout) -> Problem:
+
+def open_problem(table: PerformanceTable, layout: Layout, shares: Shares | None = None) -> Problem:
     """Variables for the islands of `layout` that serve anything; cells of rate 0 get none."""
     pairs = [(table.row(island), count) for island, count in layout.counts]
     useful = [(row, n) for row, n in pairs if row.prefill.serves or row.decode.serves]
@@ -75,6 +86,12 @@ def open_problem(table: PerformanceTable, layout: Layout) -> Problem:
             for phase in PHASES
             for j, rate in enumerate(row.phase(phase).rates_rps)
             if rate > 0
+        },
+        shares={
+            (i, phase): shares[row.island, phase]
+            for i, row in enumerate(rows)
+            for phase in PHASES
+            if shares is not None and (row.island, phase) in shares
         },
     )
 

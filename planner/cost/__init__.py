@@ -1,5 +1,6 @@
 """What a phase costs on an island: times, memory, rates. Door: `tabulate_sizes`; the others look inside."""
 
+from planner.cost.admission import Mixture, admitted_shares
 from planner.cost.backend import AnalyticBackend, CostBackend, open_backend
 from planner.cost.breakdowns import DecodeTime, PrefillTime
 from planner.cost.calibration import PUBLISHED_FREE, doubts, fit_calibration, predict_ms
@@ -23,10 +24,12 @@ __all__ = [
     "Closest",
     "CostBackend",
     "DecodeTime",
+    "Mixture",
     "PrefillTime",
     "Queue",
     "Steps",
     "TabulatedBackend",
+    "admitted_shares",
     "closest",
     "compare_configurations",
     "decode_time",

@@ -22,6 +22,8 @@ from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig
 from planner.errors import InputError
 
 MOST_STAGES = 8
+WORTH_HAVING = 0.01  # of the best rates, averaged over the mix: what a further configuration must add
+RARE = 0.02  # what a range counts for at least: the rarest holds up the whole mix where nobody serves it
 
 
 def configurations(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, size: int) -> list[ParallelConfig]:
@@ -132,3 +134,21 @@ def choose(rates_rps: Array, probabilities: Array, among: Sequence[int] | None =
         return None
     deviation = (best[reachable] - rates[:, reachable]) / best[reachable]
     return int(rows[np.argmin(deviation @ probabilities[reachable])])
+
+
+def further(rates_rps: Array, probabilities: Array, chosen: int, most: int) -> list[int]:
+    """At most so many configurations beside the `chosen` one, each the one that adds most to the best of those before.
+
+    `rates_rps` has shape (configurations, ranges).
+    """
+    best = rates_rps.max(axis=0)
+    weights = np.divide(np.maximum(probabilities, RARE), best, out=np.zeros(best.shape), where=best > 0)
+    reached, added = rates_rps[chosen], list[int]()
+    while len(added) < most:
+        gains = np.maximum(rates_rps - reached, 0.0) @ weights
+        k = int(np.argmax(gains))
+        if gains[k] < WORTH_HAVING:
+            break
+        added.append(k)
+        reached = np.maximum(reached, rates_rps[k])
+    return added

@@ -31,7 +31,7 @@ from planner.domain.service import range_bounds
 FIRST_STEP_MS = 50.0
 PLACE_SHARE = 0.05
 _BYTE_PER_MS = 1e6  # of 1 GB/s
-_ANSWERS_VARY = 1.0  # squared coefficient of variation of the time in a decode batch: exponential
+ANSWERS_VARY = 1.0  # squared coefficient of variation of the time in a decode batch: exponential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def prefill_limits(bounds: ServiceBounds, degrees: Degrees, prompts: Array, ms: 
 
 def decode_limits(bounds: ServiceBounds, degrees: Degrees, batch: Array, tpot_ms: Array, tokens: Array) -> Array:
     """u of a decode batch of `batch` sequences a group, answers of `tokens` tokens."""
-    queue = _alone(degrees.dp * np.maximum(batch, 1), tokens * tpot_ms, in_steps=False, variation=_ANSWERS_VARY)
+    queue = _alone(degrees.dp * np.maximum(batch, 1), tokens * tpot_ms, in_steps=False, variation=ANSWERS_VARY)
     slack = np.broadcast_to(bounds.place_wait_ms, batch.shape)
     return queue.largest_utilisation(slack, bounds.wait_misses)
 
@@ -120,7 +120,7 @@ def mixture(
         interval_ms=np.array(interval_ms) * (tokens if decode else 1.0),
         shares=np.array(shares),
         in_steps=not decode,
-        variation=_ANSWERS_VARY if decode else 0.0,
+        variation=ANSWERS_VARY if decode else 0.0,
     )
 
 

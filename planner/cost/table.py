@@ -16,7 +16,7 @@ from planner.cost.device import require_figures
 from planner.cost.divisors import divisors
 from planner.cost.efficiency import origin_of
 from planner.cost.grid import Degrees, RateGrid, mean_prompts
-from planner.cost.parallelism import choose, replica_shapes, require_drafts
+from planner.cost.parallelism import choose, further, replica_shapes, require_drafts
 from planner.cost.rates import decode_rates, prefill_rates
 from planner.cost.reference import decode_rates as reference_decode_rates
 from planner.cost.reference import prefill_rates as reference_prefill_rates
@@ -41,6 +41,7 @@ from planner.domain import (
 from planner.errors import InputError
 
 LARGEST_SOUGHT_ISLAND = 512
+MOST_FURTHER = 2  # configurations for prefill beside the one that suits all ranges best
 _SHAPES_AT_ONCE = 256  # bounds the arrays to a few megabytes
 
 
@@ -74,7 +75,12 @@ def tabulate_sizes(
     require_drafts(model, settings)
     halves = {phase: _phase(gpu, sizes, phase, model, workload, settings, slo) for phase in Phase}
     return [
-        ClassPerformance(island=IslandClass(gpu=gpu.name, size=size), prefill=prefill, decode=decode)
+        ClassPerformance(
+            island=IslandClass(gpu=gpu.name, size=size),
+            prefill=prefill[0],
+            decode=decode[0],
+            further=tuple((phase, one) for phase, own in zip(Phase, (prefill, decode), strict=True) for one in own[1:]),
+        )
         for size, prefill, decode in zip(sizes, halves[Phase.PREFILL], halves[Phase.DECODE], strict=True)
     ]
 
@@ -128,8 +134,8 @@ def smallest_island(
     require_figures(gpu)
     for first in range(1, LARGEST_SOUGHT_ISLAND + 1, 64):
         sizes = range(first, first + 64)
-        for size, row in zip(sizes, _phase(gpu, sizes, phase, model, workload, settings, slo), strict=True):
-            if all(rate > 0 for rate in row.rates_rps):
+        for size, rows in zip(sizes, _phase(gpu, sizes, phase, model, workload, settings, slo), strict=True):
+            if all(rate > 0 for rate in rows[0].rates_rps):
                 return size
     return None
 
@@ -142,12 +148,17 @@ def _phase(
     workload: Workload,
     settings: CostSettings,
     slo: SloSettings | None,
-) -> list[PhasePerformance]:
+) -> list[list[PhasePerformance]]:
+    """By size the configuration that an island runs; of prefill under bounds on TTFT also others that do better on some
+    ranges."""
     if settings.mode is CostMode.REFERENCE:
-        return [_reference_row(gpu, size, phase, model, workload, settings) for size in sizes]
+        return [[_reference_row(gpu, size, phase, model, workload, settings)] for size in sizes]
     shapes = _Shapes.of(gpu, sizes, phase, model, workload, settings, slo)
     probabilities = np.array([r.probability for r in workload.ranges])
-    return [_row(shapes, size, probabilities, gpu, model, settings) for size in sizes]
+    bounds = ServiceBounds.of(slo, workload)
+    queues = phase is Phase.PREFILL and bounds is not None and bounds.bounds_ttft
+    most = MOST_FURTHER if queues else 0
+    return [_rows(shapes, size, probabilities, gpu, model, settings, most) for size in sizes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,23 +215,31 @@ def _origin(gpu: GpuSpec, phase: Phase, settings: CostSettings) -> tuple[Origin,
 _RATES = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}
 
 
-def _row(
-    shapes: _Shapes, size: int, probabilities: Array, gpu: GpuSpec, model: ModelSpec, settings: CostSettings
-) -> PhasePerformance:
+def _rows(
+    shapes: _Shapes, size: int, probabilities: Array, gpu: GpuSpec, model: ModelSpec, settings: CostSettings, most: int
+) -> list[PhasePerformance]:
+    """The configuration of an island, and at most so many `further` ones."""
     found = list(shapes.of_size(size))
     if not found:
-        return _idle(len(probabilities), f"no parallel configuration of {size} GPUs suits {model.name}")
+        return [_idle(len(probabilities), f"no parallel configuration of {size} GPUs suits {model.name}")]
     rows, copies = (np.array(column) for column in zip(*found, strict=True))
     rates = shapes.grid.rates_rps[rows] * copies[:, None]
     served = (rates > 0).sum(axis=1)
     chosen = choose(rates, probabilities, among=np.flatnonzero(served == served.max()).tolist())
     if chosen is None:
-        return _idle(len(probabilities), _shortage(gpu, model, settings, [shapes.configs[row] for row in rows]))
-    row, config = int(rows[chosen]), shapes.configs[int(rows[chosen])]
-    origin, said = shapes.origin
+        return [_idle(len(probabilities), _shortage(gpu, model, settings, [shapes.configs[row] for row in rows]))]
+    return [
+        _performance(shapes, int(rows[k]), int(copies[k]), rates[k])
+        for k in (chosen, *further(rates, probabilities, chosen, most))
+    ]
+
+
+def _performance(shapes: _Shapes, row: int, copies: int, rates: Array) -> PhasePerformance:
+    """`copies` replicas of one shape, which have these rates together."""
+    config, (origin, said) = shapes.configs[row], shapes.origin
     return PhasePerformance(
-        parallel=ParallelConfig(tp=config.tp, dp=config.dp, pp=config.pp, replicas=int(copies[chosen])),
-        rates_rps=tuple(rates[chosen].tolist()),
+        parallel=ParallelConfig(tp=config.tp, dp=config.dp, pp=config.pp, replicas=copies),
+        rates_rps=tuple(rates.tolist()),
         batch_sizes=tuple(shapes.grid.batch_sizes[row].astype(int).tolist()),
         step_ms=tuple(shapes.grid.step_ms[row].tolist()),
         origin=origin,

@@ -111,12 +111,16 @@ class Queue:
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return np.asarray(np.where(np.isinf(slack_ms), 1.0, low))
 
+    def largest_at(self, slack_ms: float, misses: float | None) -> float:
+        """`largest_utilisation` of one queue."""
+        return float(self.largest_utilisation(np.asarray(slack_ms), misses))
+
 
 def largest_share(queue: Queue, utilisation: float, slack_ms: float, misses: float | None) -> float:
     """Share in [0, 1] of the load `utilisation` at which the wait of `queue` stays within `slack_ms`."""
     if bool(queue.meets(np.asarray(utilisation), np.asarray(slack_ms), misses)):
         return 1.0
-    return min(1.0, float(queue.largest_utilisation(np.asarray(slack_ms), misses)) / utilisation)
+    return min(1.0, queue.largest_at(slack_ms, misses) / utilisation)
 
 
 def predicted_wait(queue: Queue, utilisation: float, misses: float | None) -> tuple[float, float | None]:

@@ -38,6 +38,7 @@ from planner.domain.layout import (
     ParallelConfig,
     Phase,
     Reach,
+    Role,
 )
 from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
@@ -240,6 +241,7 @@ __all__ = [
     "Reach",
     "ReportProgress",
     "RequestTrace",
+    "Role",
     "Round",
     "Route",
     "RouterGrid",

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from planner.domain.gpu import GpuSpec
+from planner.domain.workload import LengthRange
 
 
 class Phase(StrEnum):
@@ -55,37 +56,6 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class IslandClass:
-    """Islands that cannot be told apart: `size` GPUs of the type `gpu`. `reach` and `phase` belong to placed islands
-    alone: a tuple of none or one."""
-
-    gpu: str
-    size: int
-    phase: tuple[Phase, ...] = ()
-    reach: tuple[Reach, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """A multiset of islands: each class once, ascending, with its count."""
-
-    counts: tuple[tuple[IslandClass, int], ...]
-
-    @classmethod
-    def of(cls, islands: Iterable[IslandClass]) -> "Layout":
-        """The layout of a list of islands, in canonical order, so that equal layouts compare equal."""
-        return cls(counts=tuple(sorted(Counter(islands).items())))
-
-    @property
-    def label(self) -> str:
-        """The layout in words: `H20 16x2 8x1, H200 32x2` (size x count)."""
-        by_gpu: dict[str, list[str]] = {}
-        for island, count in self.counts:
-            by_gpu.setdefault(island.gpu, []).append(f"{island.size}x{count}")
-        return ", ".join(f"{gpu} {' '.join(sizes)}" for gpu, sizes in by_gpu.items())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelConfig:
     """How one island runs the model: `replicas` copies, each of `pp` stages of `dp` attention groups of `tp` GPUs.
 
@@ -111,3 +81,59 @@ class ParallelConfig:
     def size(self) -> int:
         """GPUs of the island."""
         return self.replicas * self.devices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Role:
+    """What islands are to do: one phase at one configuration, for prompts of `start` to `end` - 1 tokens."""
+
+    phase: Phase
+    parallel: ParallelConfig
+    start: int
+    end: int
+
+    def covers(self, span: LengthRange) -> bool:
+        """Whether all prompts of a range are among them."""
+        return self.start <= span.start and span.end <= self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class IslandClass:
+    """Islands that cannot be told apart: `size` GPUs of the type `gpu`. `reach` and `phase` belong to placed islands
+    alone, `role` to islands that bounds on TTFT tell apart by what they do: a tuple of none or one each."""
+
+    gpu: str
+    size: int
+    phase: tuple[Phase, ...] = ()
+    reach: tuple[Reach, ...] = ()
+    role: tuple[Role, ...] = ()
+
+    @property
+    def plain(self) -> "IslandClass":
+        """The class whatever its islands do."""
+        return replace(self, role=()) if self.role else self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A multiset of islands: each class once, ascending, with its count."""
+
+    counts: tuple[tuple[IslandClass, int], ...]
+
+    @classmethod
+    def of(cls, islands: Iterable[IslandClass]) -> "Layout":
+        """The layout of a list of islands, in canonical order, so that equal layouts compare equal."""
+        return cls(counts=tuple(sorted(Counter(islands).items())))
+
+    @property
+    def plain(self) -> "Layout":
+        """The layout whatever its islands do."""
+        return Layout.of(island.plain for island, count in self.counts for _ in range(count))
+
+    @property
+    def label(self) -> str:
+        """The layout in words: `H20 16x2 8x1, H200 32x2` (size x count)."""
+        by_gpu: dict[str, list[str]] = {}
+        for island, count in self.counts:
+            by_gpu.setdefault(island.gpu, []).append(f"{island.size}x{count}")
+        return ", ".join(f"{gpu} {' '.join(sizes)}" for gpu, sizes in by_gpu.items())

@@ -1,9 +1,10 @@
 """The performance table: what each island class can do, as the cost stage saw it."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from planner.domain.efficiency import Origin
-from planner.domain.layout import IslandClass, ParallelConfig, Phase
+from planner.domain.layout import IslandClass, ParallelConfig, Phase, Role
 from planner.domain.workload import LengthRange
 
 
@@ -38,18 +39,45 @@ class PhasePerformance:
         """Busy share at which the rate of range j stops."""
         return self.utilisation_limits[j] if self.utilisation_limits else 1.0
 
+    def among(self, chosen: Sequence[bool]) -> "PhasePerformance":
+        """The same islands where they serve the chosen ranges alone."""
+        return replace(
+            self, rates_rps=tuple(rate if c else 0.0 for rate, c in zip(self.rates_rps, chosen, strict=True))
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPerformance:
-    """One island class in both phases."""
+    """One island class in both phases, each at the configuration that suits all ranges best.
+
+    `further`: other configurations, for prefill, that do better on some ranges; under bounds on TTFT alone.
+    """
 
     island: IslandClass
     prefill: PhasePerformance
     decode: PhasePerformance
+    further: tuple[tuple[Phase, PhasePerformance], ...] = ()
 
     def phase(self, phase: Phase) -> PhasePerformance:
         """The half of `phase`."""
         return self.prefill if phase is Phase.PREFILL else self.decode
+
+    def choices(self, phase: Phase) -> tuple[PhasePerformance, ...]:
+        """What an island may do in `phase`, the half of the class first; nothing where it cannot serve."""
+        further = (performance for of, performance in self.further if of is phase)
+        return tuple(one for one in (self.phase(phase), *further) if one.serves)
+
+    def in_role(self, role: Role, ranges: Sequence[LengthRange]) -> "ClassPerformance":
+        """Islands of the class in a role: they serve its phase and its ranges alone."""
+        chosen = next(one for one in self.choices(role.phase) if one.parallel == role.parallel)
+        served = chosen.among([role.covers(span) for span in ranges])
+        none = (False,) * len(ranges)
+        prefills = role.phase is Phase.PREFILL
+        return ClassPerformance(
+            island=replace(self.island, role=(role,)),
+            prefill=served if prefills else self.prefill.among(none),
+            decode=self.decode.among(none) if prefills else served,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,5 +88,10 @@ class PerformanceTable:
     classes: tuple[ClassPerformance, ...]
 
     def row(self, island: IslandClass) -> ClassPerformance:
-        """The row of one class."""
-        return next(c for c in self.classes if c.island == island)
+        """The row of one class; of one in a role that has no row of its own, what the class does in that role."""
+        own = next((c for c in self.classes if c.island == island), None)
+        if own is None and island.role:
+            return self.row(island.plain).in_role(island.role[0], self.ranges)
+        if own is None:
+            raise KeyError(f"no row of {island}")
+        return own
