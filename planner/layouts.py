@@ -24,8 +24,9 @@ def find_layout(
     """The layouts tried, and the exact method's answer where it was asked for.
 
     Raises as `solve_layout` and `optimize` do, and KeyboardInterrupt where the search was cut short with nothing found.
+    Where `journal` knows of a search, the layout was not to be solved for in time.
     """
-    if is_exact(scenario):
+    if is_exact(scenario) and (journal is None or journal.proposed(0) is None):
         try:
             return _solved_to_target(scenario, evaluator, progress)
         except SolverError:  # in time, there was no answer at all

@@ -13,8 +13,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from planner.errors import InputError
+from planner.interrupts import check, held_back
 
 Answer = TypeVar("Answer")
+WAKE_S = 0.2
+"""How long a wait may last before it looks for an interrupt."""
 
 
 @contextmanager
@@ -24,11 +27,12 @@ def deaf_to_interrupts() -> Iterator[None]:
     Ctrl-C reaches every process of a terminal at once, and it is the parent's to say what becomes of the others. An
     executor that is interrupted while it takes up work may wait for that work for ever.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with held_back():  # the mask is for the processes: other threads of this one may be given the signal
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent() -> None:
@@ -65,8 +69,8 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for tasks under way; where the block is left by an error or interrupt, nobody wants their answers."""
-        if kind is not None:
+        """End the processes; answers to tasks under way have nobody who waits for them."""
+        if kind is not None or self._busy:
             for process in self._started & set(multiprocessing.active_children()):
                 process.terminate()
         for executor in (*self._idle, *self._busy.values()):
@@ -113,8 +117,14 @@ class Workers:
         return future
 
     def _next_ended(self) -> set[Future[Any]]:
-        """Wait for the next futures to end; their processes, or new ones for the dead, are idle again."""
-        ended, _ = wait(self._busy, return_when=FIRST_COMPLETED)
+        """Wait for the next futures to end; their processes, or new ones for the dead, are idle again.
+
+        KeyboardInterrupt where interrupts are deferred and one comes.
+        """
+        ended: set[Future[Any]] = set()
+        while not ended:
+            check()
+            ended, _ = wait(self._busy, WAKE_S, return_when=FIRST_COMPLETED)
         for future in ended:
             executor = self._busy.pop(future)
             if _died(future):

@@ -4,23 +4,24 @@ Each scenario has a process of its own, so that one that fails, or is killed, le
 """
 
 import multiprocessing
-import signal
-import sys
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from planner import files, pipeline, publication
+from planner.batch.resuming import evaluations_to_repeat, require_same_plan, require_same_search, with_way_on
 from planner.domain import Plan, ReportProgress, Scenario, SearchMethod, no_progress
-from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, InconsistentPlanError, InputError, PlannerError
+from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
+from planner.interrupts import heeded
 from planner.processes import deaf_to_interrupts, end_with_parent
 from planner.provenance import versions
 from planner.workload import summarize
 
-PATIENCE_S = 5.0
-"""How long a worker may take to unwind; a solver deep in a branch tree may take longer, and is not waited for."""
+PATIENCE_S = 10.0
+"""How long a worker may take to end with its best so far; a solver deep in a branch tree may take longer, and is not
+waited for."""
 
 
 ENGINE = "vllm"
@@ -63,15 +64,15 @@ class Outcome:
 def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     """Plan one scenario and write its run folder.
 
-    Raises PlannerError; then nothing has been written. A search leaves its journal in the folder where it ends in any
-    other way; an interrupt makes a run of the best so far, KeyboardInterrupt where nothing serves yet.
+    Raises PlannerError; then nothing has been written but the journal of a search that has evaluated something. An
+    interrupt makes a run of the best so far, with its journal; KeyboardInterrupt where nothing serves yet.
     """
     scenario = _altered(_read(job), job)
     engine = job.engine or ENGINE
     if scenario.search.method is not SearchMethod.EXACT:
         undertaking = files.Undertaking(scenario=scenario, versions=versions(), engine=engine)
         with closing(files.Journal.begin(job.folder, undertaking, force=job.force)) as journal:
-            return _searched(job.folder, undertaking, journal, progress)
+            return _searched(job, journal, progress)
     files.claim_run_folder(job.folder, force=job.force)
     plan = pipeline.plan(scenario, progress)
     published = publication.publish(plan, engine=engine)
@@ -80,37 +81,46 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
 
 
 def resume_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
-    """Go on with the search in `job.folder`; a run that is finished is only told.
+    """Go on with the search in `job.folder`, with the job's scenario where it has one; a run that is finished is only
+    told.
 
-    Raises as `run_job` does, and InputError where there is no search, or that of another scenario than `job` asks for.
+    Raises as `run_job` does, and InputError where there is no search, or one that the job's scenario would make
+    otherwise.
     """
     files.recover(job.folder)
     if files.holds_run(job.folder) and not files.holds_search(job.folder):
         plan = files.load_run(job.folder)
-        _require_same(job, plan.scenario)
+        require_same_plan(job.folder, plan.scenario, _wanted(job, plan.scenario))
         return replace(_outcome(job.folder, plan, ()), message="is finished, nothing is left to do")
     with closing(files.Journal.reopen(job.folder, versions())) as journal:
         begun = journal.undertaking
-        asked = _require_same(job, begun.scenario)
-        search = replace(begun.scenario.search, processes=asked.search.processes)
-        undertaking = replace(begun, scenario=replace(begun.scenario, search=search), engine=job.engine or begun.engine)
-        return _searched(job.folder, undertaking, journal, progress)
+        scenario = _wanted(job, begun.scenario)
+        require_same_search(job.folder, begun.scenario, scenario)
+        journal.forget(evaluations_to_repeat(begun.scenario, scenario, journal.rounds))
+        journal.adopt(replace(begun, scenario=scenario, engine=job.engine or begun.engine))
+        return _searched(job, journal, progress)
 
 
-def _searched(
-    folder: Path, undertaking: files.Undertaking, journal: files.Journal, progress: ReportProgress
-) -> Outcome:
+def _searched(job: Job, journal: files.Journal, progress: ReportProgress) -> Outcome:
+    undertaking = journal.undertaking
     try:
         plan = pipeline.plan(undertaking.scenario, progress, journal)
     except Exception as error:
-        defect = not isinstance(error, PlannerError) or isinstance(error, InconsistentPlanError)
-        if not defect or journal.empty:  # what was found is not thrown away with a defect of ours
+        if journal.empty:  # else what was paid for stays, whatever the error
             journal.discard()
+        if isinstance(error, PlannerError):
+            raise with_way_on(error, journal, _command_to_resume(job)) from error
         raise
     published = publication.publish(plan, engine=undertaking.engine)
     kept = journal.remains(interrupted=plan.search.interrupted)
-    files.write_run(folder, {**published.files, **kept}, searched=True)
-    return _outcome(folder, plan, published.warnings)
+    files.write_run(job.folder, {**published.files, **kept}, searched=True)
+    return _outcome(job.folder, plan, published.warnings)
+
+
+def _command_to_resume(job: Job) -> list[str]:
+    scenario = "SCENARIO" if job.scenario is None else str(job.scenario)
+    seed = [] if job.seed is None else ["--seed", str(job.seed)]
+    return ["planner", "plan", scenario, "--resume", str(job.folder), *seed]
 
 
 def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
@@ -141,16 +151,9 @@ def _altered(scenario: Scenario, job: Job) -> Scenario:
     return replace(scenario, search=replace(search, seed=seed, processes=processes))
 
 
-def _require_same(job: Job, begun: Scenario) -> Scenario:
-    """The scenario that `job` asks for; InputError where it would lead to another search than that of `begun`."""
-    asked = _altered(_read(job) if job.scenario else begun, job)
-    hashes = files.scenario_hash(asked), files.scenario_hash(begun)
-    if hashes[0] != hashes[1]:
-        raise InputError(
-            f"{job.folder}: its search is of another scenario: SHA-256 {hashes[1]}; asked for: {hashes[0]}.",
-            hint="Resume without a scenario and --seed, or plan it into another folder.",
-        )
-    return asked
+def _wanted(job: Job, begun: Scenario) -> Scenario:
+    """The scenario that `job` asks for; where it names none, the one that was begun with."""
+    return _altered(_read(job) if job.scenario else begun, job)
 
 
 def run_scenarios(jobs: Sequence[Job], workers: int) -> Generator[Outcome, None, None]:
@@ -204,13 +207,16 @@ def _stop(processes: Iterable[multiprocessing.process.BaseProcess]) -> None:
 
 def _work(job: Job, sender: Connection) -> None:
     """A worker's whole life. Whatever goes wrong becomes an outcome, or an end that the parent reports."""
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # unwinds: own processes end too
-    end_with_parent()
-    try:
-        outcome = run_job(job)
-    except PlannerError as error:
-        outcome = _failed(job, error.exit_status, str(error))
-    except Exception as error:  # noqa: BLE001  (the report of a defect must not be lost with the process)
-        outcome = _failed(job, EXIT_FAILURE, f"internal error: {type(error).__name__}: {error}")
-    sender.send(outcome)
-    sender.close()
+    with heeded() as interrupts:
+        end_with_parent()
+        try:
+            outcome = run_job(job)
+        except PlannerError as error:
+            outcome = _failed(job, error.exit_status, str(error))
+        except KeyboardInterrupt:
+            outcome = _failed(job, interrupts.status, "interrupted")
+        except Exception as error:  # noqa: BLE001  (the report of a defect must not be lost with the process)
+            outcome = _failed(job, EXIT_FAILURE, f"internal error: {type(error).__name__}: {error}")
+        with suppress(BrokenPipeError):  # nobody listens any more
+            sender.send(outcome)
+        sender.close()

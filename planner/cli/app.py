@@ -1,7 +1,6 @@
 """The `planner` program: commands, and what an exception becomes."""
 
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -10,13 +9,13 @@ from importlib import import_module
 import typer
 
 from planner.cli import screen
+from planner.cli.patience import interruptible
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 
 COMMANDS = ("plan", "place", "frontier", "check", "export", "import", "diff", "report", "gpus", "models", "workloads")
 MODULES = {"import": "import_plan"}  # a command whose name is a word of Python
 GROUPS = ("workload", "cost", "study", "cluster", "simulate")
 DEBUG = "PLANNER_DEBUG"
-PATIENCE_S = 15
 
 
 def build() -> typer.Typer:
@@ -47,27 +46,30 @@ def _version(
         raise typer.Exit
 
 
-def _leave(number: int, _frame: object) -> None:
-    """Unwind, so that nothing is left behind; if that gets stuck, the alarm ends the process."""
-    signal.alarm(PATIENCE_S)
-    sys.exit(128 + number)
-
-
 def main() -> None:
     """Run the program.
 
     Exit status: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 143 terminated, 1 anything else.
     """
-    signal.signal(signal.SIGTERM, _leave)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # small matrices: more threads only wait for each other
+    with interruptible() as interrupts:
+        try:
+            _run()
+        except KeyboardInterrupt:
+            sys.exit(interrupts.status)
+        except SystemExit as end:
+            if end.code == EXIT_INTERRUPTED:  # as the library that reads the command line calls it, whatever the signal
+                sys.exit(interrupts.status)
+            raise
+
+
+def _run() -> None:
     try:
         build()()
     except PlannerError as error:
         screen.show_error(error)
         sys.exit(error.exit_status)
-    except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILURE)

@@ -14,6 +14,8 @@ from planner.domain.placement import PlacementSettings
 from planner.domain.slo import SloSettings
 from planner.domain.workload import LengthProfile
 
+FEWEST_FAILURES = 8  # fewer do not end a search
+
 
 class CostMode(StrEnum):
     """`default`: physical rates, memory checked, defects mended. `reference`: Shallowsim and the paper."""
@@ -182,6 +184,10 @@ class SearchSettings:
     def skews(self) -> tuple[float, float]:
         """The least and the largest skew."""
         return -self.skew if self.least_skew is None else self.least_skew, self.skew
+
+    def too_many_failures(self, failed: int, judged: int) -> bool:
+        """Whether a search ends for so many evaluations that broke off, of those made so far."""
+        return failed >= FEWEST_FAILURES and failed > self.failure_limit * judged
 
     def slots_too_few(self, inventory: Inventory) -> bool:
         """Whether more slots would give two islands, one a phase, where there can be only one."""

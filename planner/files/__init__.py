@@ -7,7 +7,7 @@ from planner.files.clusters import load_cluster, write_cluster
 from planner.files.documents import input_hash
 from planner.files.folders import claim_folder, claim_run_folder, write_folder, write_run
 from planner.files.gpu_specs import load_gpu_spec, load_gpu_specs
-from planner.files.journals import Journal, Undertaking, holds_search, recover, scenario_hash
+from planner.files.journals import Journal, Undertaking, holds_search, recover
 from planner.files.manifest_folders import load_manifests, load_schemas
 from planner.files.measurements import load_measurements, load_published_measurements, measured_records
 from planner.files.model_documents import model_document
@@ -16,6 +16,7 @@ from planner.files.plan_document import encode_plan, plan_document, plan_schema
 from planner.files.runs import engine_of, holds_run, load_run, search_files
 from planner.files.scenario_documents import scenario_document
 from planner.files.scenarios import load_scenario, scenario_from_document
+from planner.files.search_keys import all_differences, deciding_differences, scenario_hash
 from planner.files.shipped import shipped_models, shipped_scenarios, shipped_workloads
 from planner.files.single_files import refuse_existing, write_file
 from planner.files.traces import read_trace
@@ -25,10 +26,12 @@ from planner.files.workloads import load_workload
 __all__ = [
     "Journal",
     "Undertaking",
+    "all_differences",
     "claim_folder",
     "claim_run_folder",
     "cluster_document",
     "cluster_from_section",
+    "deciding_differences",
     "encode_plan",
     "engine_of",
     "holds_run",

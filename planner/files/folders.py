@@ -17,7 +17,7 @@ from glob import escape
 from pathlib import Path, PurePosixPath
 
 from planner.errors import InputError
-from planner.files.interrupts import held_back
+from planner.interrupts import held_back
 
 PLAN_FILE = "plan.json"
 RUN_ENTRIES = frozenset(
@@ -187,7 +187,8 @@ def _refuse_search(folder: Path, journal: Path, *, force: bool) -> None:
     if not force:
         raise InputError(
             f"{folder}: holds an unfinished search.",
-            hint=f"Go on with `planner plan --resume {folder}`, or give --force to start anew.",
+            hint=f"Go on with `planner plan --resume {folder}` (of a changed scenario: `planner plan SCENARIO --resume "
+            f"{folder}`), or give --force to start anew.",
         )
 
 

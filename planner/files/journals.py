@@ -1,23 +1,20 @@
 """The journal of a search on disk: what it has done, so that a later process can go on from there.
 
 `search/journal.jsonl` in the run's folder: a header (format, versions, scenario, engine), then a line for each round
-proposed and each trial judged, in the order of their happening. A line holds a checksum of itself and is on the disk
-before the search goes on. One that a kill cut short is the last, without its end, and counts as never written; its
-work is done again. `search/experiment.json` is the experiment as its library saves it.
+proposed and each trial judged, in the order of their happening. A resume adds a header where the scenario has changed
+in keys that do not decide the search, and tells which evaluations that broke off are made `again`. A line holds a
+checksum of itself and is on the disk before the search goes on. One that a kill cut short is the last, without its end,
+and counts as never written; its work is done again. `search/experiment.json` is the experiment as its library saves it.
 """
 
-import fcntl
-import hashlib
-import json
 import os
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from planner.domain import InputHash, Judged, LengthProfile, Proposed, RequestTrace, Scenario
+from planner.domain import InputHash, Judged, LengthProfile, Proposed, RequestTrace, Scenario, Trial
 from planner.errors import InputError
 from planner.files.folders import (
     EXPERIMENT_FILE,
@@ -32,14 +29,15 @@ from planner.files.folders import (
     sync,
     to_be_made,
 )
-from planner.files.interrupts import held_back
+from planner.files.journal_lines import Document, append, damaged, line_of, lock, rows_of, write_all
 from planner.files.scenario_documents import scenario_document
 from planner.files.scenarios import scenario_from_document
 from planner.files.search_documents import judged_document, proposed_document, read_judged, read_proposed
+from planner.files.search_keys import scenario_hash
+from planner.interrupts import held_back
 
-FORMAT = 1
+FORMAT = 2
 EARLIER_EXPERIMENT = f"earlier-{EXPERIMENT_FILE}"
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +47,6 @@ class Undertaking:
     scenario: Scenario
     versions: tuple[tuple[str, str], ...]
     engine: str
-
-
-def scenario_hash(scenario: Scenario) -> str:
-    """SHA-256 of all that decides a search: the scenario spelt out, less its input files' names and `processes`."""
-    document: Document = scenario_document(scenario)
-    search = {key: value for key, value in document["search"].items() if key != "processes"}
-    text = json.dumps({**document, "search": search}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Journal:
@@ -70,7 +60,7 @@ class Journal:
         self._descriptor = descriptor
         self._whole = True
         self._proposed: list[Proposed] = []
-        self._judged: list[Judged] = []
+        self._judged: list[Judged | None] = []  # None: to be judged again
         self._announced = 0
 
     @classmethod
@@ -88,7 +78,7 @@ class Journal:
                 search = place / SEARCH_FOLDER
                 search.mkdir(parents=True, exist_ok=True)
                 _set_aside(search)
-                descriptor = _created(search / JOURNAL_FILE, _line("header", _header(undertaking)))
+                descriptor = _created(search / JOURNAL_FILE, line_of("header", _header(undertaking)))
             return cls(folder, undertaking, descriptor, made or search)
 
     @classmethod
@@ -104,7 +94,7 @@ class Journal:
             recover(folder)
             descriptor = _opened(folder, path)
         try:
-            rows = _rows(path, descriptor)
+            rows = rows_of(path, descriptor)
             undertaking = _undertaking(folder, path, rows, versions)
             journal = cls(folder, undertaking, descriptor, place)
             for number, row in enumerate(rows[1:], start=2):
@@ -119,6 +109,36 @@ class Journal:
         """Whether there is nothing to go on from."""
         return not self._proposed
 
+    @property
+    def rounds(self) -> tuple[tuple[Trial, ...], ...]:
+        """The trials of each round that was judged to its end."""
+        trials = iter(self._judged)
+        rounds = [[next(trials, None) for _ in proposed.proposals] for proposed in self._proposed]
+        return tuple(tuple(one.trial for one in judged if one) for judged in rounds if all(judged))
+
+    @property
+    def evaluations(self) -> int:
+        """How many need not be made again."""
+        return sum(judged is not None for judged in self._judged)
+
+    def adopt(self, undertaking: Undertaking) -> None:
+        """From here on the search is that of another scenario (or engine), which no key that decides it tells apart.
+        InputError where the disk does not take it."""
+        if undertaking != self.undertaking:
+            self._keep("header", _header(undertaking))
+            self.undertaking = undertaking
+
+    def forget(self, indices: Iterable[int]) -> None:
+        """These trials are to be judged again. InputError where the disk does not take it."""
+        again = list(indices)
+        if again:
+            self._keep("again", {"indices": again})
+            self._forget(again)
+
+    def _forget(self, indices: Iterable[int]) -> None:
+        for index in indices:
+            self._judged[index] = None
+
     def proposed(self, iteration: int) -> Proposed | None:
         """The layouts of a round, if it had been chosen before."""
         return self._proposed[iteration] if iteration < len(self._proposed) else None
@@ -130,19 +150,19 @@ class Journal:
     def keep_proposed(self, proposed: Proposed) -> None:
         """A round begins. InputError where the disk does not take it."""
         self._keep("proposed", proposed_document(proposed))
-        self._proposed.append(proposed)
+        self._announce(proposed)
 
     def keep_judged(self, judged: Judged) -> None:
         """An evaluation has ended. InputError where the disk does not take it."""
         self._keep("judged", judged_document(judged))
-        self._judged.append(judged)
+        self._take(judged)
 
     def keep_experiment(self, document: bytes) -> None:
         """The experiment as its library saves it, in place of the one before."""
         path = self._search / EXPERIMENT_FILE
         with self._writing():
             fresh = path.with_name(f".{path.name}")
-            _write_all(fresh, document)
+            write_all(fresh, document)
             fresh.replace(path)
 
     def remains(self, *, interrupted: bool) -> dict[str, bytes]:
@@ -170,7 +190,7 @@ class Journal:
 
     def _keep(self, kind: str, row: Document) -> None:
         with self._writing():
-            _append(self._descriptor, _line(kind, row))
+            append(self._descriptor, line_of(kind, row))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -181,22 +201,40 @@ class Journal:
             self._whole = False
             raise
 
+    def _take(self, judged: Judged) -> bool:
+        """A new trial, or one that was to be judged again; whether there is a place for it."""
+        index = judged.trial.index
+        if index < len(self._judged):
+            fits = self._judged[index] is None
+            self._judged[index] = judged
+        else:
+            fits = index == len(self._judged) < self._announced
+            self._judged.append(judged)
+        return fits
+
     def _recall(self, path: Path, number: int, row: Document) -> None:
         """Take up a line of a process before: rounds in order, each with its trials."""
         try:
             if "proposed" in row:
                 proposed = read_proposed(row["proposed"])
-                fits = proposed.iteration == len(self._proposed) and len(self._judged) == self._announced
-                self._proposed.append(proposed)
-                self._announced += len(proposed.proposals)
+                judged = len(self._judged) - self._judged.count(None)
+                fits = proposed.iteration == len(self._proposed) and judged == self._announced
+                self._announce(proposed)
+            elif "judged" in row:
+                fits = self._take(read_judged(row["judged"]))
+            elif "again" in row:
+                fits = all(self._judged[index] is not None for index in row["again"]["indices"])
+                self._forget(row["again"]["indices"])
             else:
-                judged = read_judged(row["judged"])
-                fits = judged.trial.index == len(self._judged) < self._announced
-                self._judged.append(judged)
-        except (KeyError, TypeError, ValueError, AttributeError):
+                fits = row.keys() == {"header"}  # the last of them was read before
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             fits = False
         if not fits:
-            raise _damaged(path, number, "does not follow from the lines before it")
+            raise damaged(path, number, "does not follow from the lines before it")
+
+    def _announce(self, proposed: Proposed) -> None:
+        self._proposed.append(proposed)
+        self._announced += len(proposed.proposals)
 
 
 def recover(folder: Path) -> None:
@@ -226,18 +264,23 @@ def _header(undertaking: Undertaking) -> Document:
 
 
 def _undertaking(folder: Path, path: Path, rows: list[Document], versions: tuple[tuple[str, str], ...]) -> Undertaking:
-    header = rows[0].get("header", {})
-    if header.get("format") != FORMAT:
-        raise _damaged(path, 1, f"must be a header of format {FORMAT}, came {header.get('format')!r}")
+    """What the last header says; all must be of the same search."""
+    headers = {number: row["header"] for number, row in enumerate(rows, start=1) if "header" in row}
+    for number, header in {1: {}, **headers}.items():
+        if header.get("format") != FORMAT:
+            raise damaged(path, number, f"must be a header of format {FORMAT}, got {header.get('format')!r}")
+        if header["scenario_sha256"] != headers[1]["scenario_sha256"]:
+            raise damaged(path, number, "its scenario is that of another search")
+    number, header = max(headers.items())
     _require_versions(folder, header["versions"], dict(versions))
     scenario = scenario_from_document(
-        header["scenario"], origin=f"{path}: line 1: scenario", base=path.parent, summarize=_no_trace
+        header["scenario"], origin=f"{path}: line {number}: scenario", base=path.parent, summarize=_no_trace
     )
     inputs = tuple(InputHash(name=name, sha256=digest) for name, digest in header["inputs_sha256"])
     _require_facts(folder, inputs, scenario)
     scenario = replace(scenario, inputs=inputs)
     if scenario_hash(scenario) != header["scenario_sha256"]:
-        raise _damaged(path, 1, "its scenario is not the one that it gives the SHA-256 of")
+        raise damaged(path, number, "its scenario is not the one that it gives the SHA-256 of")
     return Undertaking(scenario=scenario, versions=versions, engine=header["engine"])
 
 
@@ -289,8 +332,8 @@ def _created(path: Path, line: bytes) -> int:
     fresh = path.with_name(f".{path.name}")
     descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     try:
-        _lock(descriptor)
-        _append(descriptor, line)
+        lock(descriptor)
+        append(descriptor, line)
         fresh.replace(path)
         for folder in path.parents[:3]:
             sync(folder)
@@ -308,73 +351,10 @@ def _opened(folder: Path, path: Path) -> int:
             f"{folder}: holds no unfinished search.", hint=f"Begin one: `planner plan SCENARIO --out {folder}`."
         ) from None
     try:
-        _lock(descriptor)
+        lock(descriptor)
         if not os.path.samestat(os.fstat(descriptor), path.stat()):
             raise BlockingIOError  # another planner has just put its run in place
     except (BlockingIOError, FileNotFoundError):
         os.close(descriptor)
         raise at_work(folder) from None
     return descriptor
-
-
-def _lock(descriptor: int) -> None:
-    """BlockingIOError where another planner holds it. A file system without locks lets everybody in."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        return
-
-
-def _line(kind: str, row: Document) -> bytes:
-    return (json.dumps({kind: row, "crc32": _checksum({kind: row})}) + "\n").encode()
-
-
-def _checksum(row: Document) -> str:
-    return f"{zlib.crc32(json.dumps(row).encode()):08x}"
-
-
-def _append(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
-    os.fsync(descriptor)
-
-
-def _write_all(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        _append(descriptor, data)
-    finally:
-        os.close(descriptor)
-
-
-def _rows(path: Path, descriptor: int) -> list[Document]:
-    """The whole lines; what a kill left of one more is cut off."""
-    data = path.read_bytes()
-    *lines, torn = data.split(b"\n")
-    if not lines:
-        raise _damaged(path, 1, "is not whole")
-    rows = [_row(path, number, line) for number, line in enumerate(lines, start=1)]
-    if torn:
-        os.ftruncate(descriptor, len(data) - len(torn))
-        os.fsync(descriptor)
-    return rows
-
-
-def _row(path: Path, number: int, line: bytes) -> Document:
-    try:
-        row = json.loads(line)
-        checksum = row.pop("crc32")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        raise _damaged(path, number, "is no line of a journal") from None
-    if checksum != _checksum(row):
-        raise _damaged(path, number, "is not as it was written")
-    return dict(row)
-
-
-def _damaged(path: Path, number: int, what: str) -> InputError:
-    return InputError(
-        f"{path}: line {number}: {what}.",
-        hint="Restore the file, or begin anew: `planner plan SCENARIO --out DIR --force`.",
-    )

@@ -31,6 +31,7 @@ from planner.domain import (
     no_progress,
 )
 from planner.errors import SolverError
+from planner.interrupts import check, deferred
 from planner.search.baselines import RANDOM
 from planner.search.pareto import frontier, hypervolume, picked
 from planner.search.proposers import Proposer, first_look, proposer_of
@@ -38,7 +39,6 @@ from planner.search.results import SearchResult, trial_of
 from planner.search.space import Space, space_of
 
 RESAMPLES = 256  # draws that look for a layout not seen before
-FEWEST_FAILURES = 8  # fewer do not end a search
 MOST_STALLS = 3
 
 
@@ -93,9 +93,10 @@ def optimize(
         seeds=seeds,
     )
     try:
-        for iteration in range(settings.iterations):
-            search.run(iteration)
-            progress(len(search.trials), settings.iterations * settings.batch_size, search.best_rps)
+        with deferred():
+            for iteration in range(settings.iterations):
+                search.run(iteration)
+                progress(len(search.trials), settings.iterations * settings.batch_size, search.best_rps)
     except KeyboardInterrupt:
         search.interrupted = True
     return search.result()
@@ -170,18 +171,9 @@ class _Search:
 
     def run(self, iteration: int) -> None:
         """One round, or what is left of it."""
-        proposed = self.journal.proposed(iteration)
-        if proposed is None:
-            proposed = self._proposed(iteration)
-            self.journal.keep_proposed(proposed)
+        proposed = self.journal.proposed(iteration) or self._proposed(iteration)
         self.all_planted |= any(one.generator in self.choosers for one in proposed.proposals)
         self.stalls = self.stalls + 1 if proposed.note else 0
-        if self.stalls >= MOST_STALLS:
-            raise SolverError(
-                f"search: no candidates could be generated in {self.stalls} rounds running; the last time: "
-                f"{proposed.note}",
-                hint="Choose another search.surrogate or search.method.",
-            )
         spent = self._judge(proposed)
         told = self.trials[-len(proposed.proposals) :]
         self.proposer.tell(told)
@@ -192,18 +184,24 @@ class _Search:
         self._give_up_on_failures()
 
     def _proposed(self, iteration: int) -> Proposed:
+        """A new round, in the journal. One that ends the search is not, so that a resume tries it again."""
         start, batch = time.process_time(), self.settings.batch_size
         rng = np.random.default_rng([self.settings.seed, iteration])
         seeded = [] if self.all_planted else self._seeded()[iteration * batch : (iteration + 1) * batch]
         looked = any(trial.generator == self.first.name for trial in self.trials)
         chooser = self.proposer if looked and self.proposer.ready else self.first
         proposals, note = _fresh(self.space, chooser, iteration, batch, seeded, self.trials, rng)
-        return Proposed(
-            iteration=iteration,
-            proposals=proposals,
-            generation_cpu_s=time.process_time() - start,
-            note=note,
+        check()  # what was chosen while an interrupt came may be chosen otherwise
+        if note and self.stalls + 1 >= MOST_STALLS:
+            raise SolverError(
+                f"search: no candidates could be generated in {self.stalls + 1} rounds running; the last time: {note}",
+                hint="Choose another search.surrogate or search.method.",
+            )
+        proposed = Proposed(
+            iteration=iteration, proposals=proposals, generation_cpu_s=time.process_time() - start, note=note
         )
+        self.journal.keep_proposed(proposed)
+        return proposed
 
     def _seeded(self) -> list[Proposal]:
         """The seeds as proposals, each layout once: so they fill whole rounds but the last."""
@@ -217,19 +215,24 @@ class _Search:
 
     def _judge(self, proposed: Proposed) -> float:
         """Judge what the journal does not know yet; CPU-seconds of the whole round."""
-        spent, open_proposals = 0.0, list(proposed.proposals)
-        while open_proposals and (known := self.journal.judged(len(self.trials))) is not None:
-            self.trials.append(known.trial)
-            spent += known.cpu_s
-            open_proposals.pop(0)
-        found = self.evaluate([proposal.layout for proposal in open_proposals])
-        for proposal, evaluation in zip(open_proposals, found, strict=True):
-            trial = trial_of(len(self.trials), proposed.iteration, proposal, evaluation)
-            self.journal.keep_judged(Judged(trial=trial, cpu_s=evaluation.cpu_s))
-            self.evaluations[trial.index] = evaluation
-            self.trials.append(trial)
-            spent += evaluation.cpu_s
+        first, spent = len(self.trials), 0.0
+        pairs = [(self.journal.judged(first + place), one) for place, one in enumerate(proposed.proposals)]
+        evaluations = iter(self.evaluate([proposal.layout for judged, proposal in pairs if judged is None]))
+        for judged, proposal in pairs:
+            if judged is None:
+                judged = self._judged(proposed.iteration, proposal, next(evaluations))  # noqa: PLW2901
+            self.trials.append(judged.trial)
+            spent += judged.cpu_s
         return spent
+
+    def _judged(self, iteration: int, proposal: Proposal, evaluation: Evaluation) -> Judged:
+        """An evaluation that has ended, in the journal."""
+        check()  # one that ended while an interrupt came may have ended for it, or its solver may
+        trial = trial_of(len(self.trials), iteration, proposal, evaluation)
+        judged = Judged(trial=trial, cpu_s=evaluation.cpu_s)
+        self.journal.keep_judged(judged)
+        self.evaluations[trial.index] = evaluation
+        return judged
 
     def _round(self, proposed: Proposed, evaluation_cpu_s: float) -> Round:
         timed, goals = self.settings.timings, self.aim.objective.goals
@@ -245,7 +248,7 @@ class _Search:
 
     def _give_up_on_failures(self) -> None:
         errors = [trial.error for trial in self.trials if trial.failed]
-        if len(errors) >= FEWEST_FAILURES and len(errors) > self.settings.failure_limit * len(self.trials):
+        if self.settings.too_many_failures(len(errors), len(self.trials)):
             often = max(set(errors), key=lambda error: (errors.count(error), error))
             raise SolverError(
                 f"search: {len(errors)} of {len(self.trials)} evaluations broke off, more than search.failure_limit, "

@@ -22,10 +22,13 @@ EVERYTHING = frozenset({source.part for source in sources()})
 MAY_IMPORT = {
     "units": frozenset(),
     "errors": frozenset(),
-    "processes": frozenset({"errors"}),
+    "interrupts": frozenset({"errors"}),
+    "processes": frozenset({"errors", "interrupts"}),
     "domain": frozenset({"domain", "units", "errors"}),
     **{stage: LEAVES | {stage} for stage in STAGES},
     "cost": LEAVES | {"cost", "catalog"},
+    "files": LEAVES | {"files", "interrupts"},
+    "search": LEAVES | {"search", "interrupts"},
     "catalog": frozenset({"files", "domain"}),
     "evaluation": LEAVES | {"cost", "judging", "goals", "processes", "placing"},
     "placed_runs": LEAVES,
@@ -38,7 +41,7 @@ MAY_IMPORT = {
     "layouts": LEAVES | {"assignment", "search", "evaluation", "certificate", "goals", "warm_starts"},
     "warm_starts": LEAVES | {"assignment", "search", "evaluation", "certificate"},
     "sensitivity": LEAVES | {"assignment", "evaluation", "certificate"},
-    "frontier": LEAVES | {"workload", "assignment", "evaluation", "certificate", "feasibility"},
+    "frontier": LEAVES | {"workload", "assignment", "evaluation", "certificate", "feasibility", "interrupts"},
     "exact_lengths": LEAVES | {"cost"},
     "router_grid": LEAVES | {"assignment", "cost", "exact_lengths", "workload"},
     "studies": LEAVES
@@ -57,7 +60,8 @@ MAY_IMPORT = {
     | {"certificate", "goodput", "sensitivity", "exact_lengths", "layouts", "judging", "placing", "placement"},
     "deployments": LEAVES | {"router_grid", "export", "files", "placement"},
     "publication": LEAVES | {"files", "report", "deployments"},
-    "batch": LEAVES | {"batch", "processes", "files", "pipeline", "report", "publication", "workload", "provenance"},
+    "batch": LEAVES
+    | {"batch", "interrupts", "processes", "files", "pipeline", "report", "publication", "workload", "provenance"},
     "api": EVERYTHING - {"cli", "batch", "__init__", "__main__"},
     "cli": EVERYTHING - {"__init__", "__main__"},
     "__init__": frozenset({"api", "errors"}),

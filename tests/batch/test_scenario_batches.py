@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from planner.batch import Job, Outcome, run_job, run_scenarios
+from planner.batch.runner import PATIENCE_S
 from planner.errors import InfeasibleError, InputError
 from planner.files import load_run
 
@@ -43,9 +44,8 @@ def _runs(tmp_path: Path) -> set[str]:
 
 
 def _searches(tmp_path: Path) -> set[str]:
-    """Folders that hold an unfinished search and nothing else."""
-    found = (tmp_path / "runs").glob("*/search/journal.jsonl")
-    return {path.parents[1].name for path in found if len(list(path.parents[1].iterdir())) == 1}
+    """Folders that hold an unfinished search."""
+    return {path.parents[1].name for path in (tmp_path / "runs").glob("*/search/journal.jsonl")}
 
 
 def test_a_job_writes_its_run_and_tells_its_figures(job: MakeJob) -> None:
@@ -122,7 +122,7 @@ def test_who_stops_listening_stops_the_work(job: MakeJob, tmp_path: Path) -> Non
     assert next(running).scenario == "one"
     started = time.monotonic()
     running.close()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < PATIENCE_S + 10
     assert [child for child in multiprocessing.active_children() if child.is_alive()] == []
     assert _runs(tmp_path) <= {"endless", "one"}  # stopped early, the other search has not begun
     assert _runs(tmp_path) - _searches(tmp_path) == {"one"}

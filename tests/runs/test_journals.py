@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from planner.domain import Evaluation, Layout, Plan, Scenario, SearchRecord, SearchSettings
 from planner.errors import InputError
-from planner.files import Journal, Undertaking, claim_run_folder, holds_search, scenario_hash, write_run
+from planner.files import Journal, Undertaking, claim_run_folder, holds_search, write_run
 from planner.search import optimize
 
 VERSIONS = (("planner", "1"), ("torch", "2"))
@@ -190,11 +190,3 @@ def test_other_facts_are_told(undertaking: Undertaking, tmp_path: Path) -> None:
     ).close()
     with pytest.raises(InputError, match=r"H20.*is not the file that its search was begun with"):
         Journal.reopen(tmp_path / "one", VERSIONS)
-
-
-def test_processes_and_file_names_make_no_other_scenario(plan: Plan) -> None:
-    scenario = plan.scenario
-    known = scenario_hash(scenario)
-    assert scenario_hash(replace(scenario, inputs=(), search=replace(scenario.search, processes=7))) == known
-    assert scenario_hash(replace(scenario, search=replace(scenario.search, seed=6))) != known
-    assert scenario_hash(replace(scenario, name="other")) != known

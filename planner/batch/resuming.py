@@ -1,0 +1,63 @@
+"""What a search in a folder goes on as: with which scenario, and with which evaluations made again."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from planner import files
+from planner.domain import Scenario, Trial
+from planner.errors import InputError, PlannerError
+
+
+def require_same_search(folder: Path, begun: Scenario, came: Scenario) -> None:
+    """InputError where `came` would evaluate otherwise, or something else, than the search in `folder`."""
+    differing = files.deciding_differences(begun, came)
+    if differing:
+        raise InputError(
+            f"{folder}: its search is of another scenario: {'; '.join(differing)}.",
+            hint="Put back what differs, leave out the scenario and --seed to resume the search as it is, or plan into "
+            "another folder.",
+        )
+
+
+def require_same_plan(folder: Path, finished: Scenario, came: Scenario) -> None:
+    """InputError where `came` asks for another plan than the finished one in `folder`."""
+    differing = files.all_differences(finished, came)
+    if differing:
+        raise InputError(
+            f"{folder}: is finished, and its plan is of another scenario: {'; '.join(differing)}.",
+            hint=f"Plan into another folder; `search.warm_start: [{folder}]` begins with its best layouts.",
+        )
+
+
+def evaluations_to_repeat(begun: Scenario, came: Scenario, rounds: Sequence[Sequence[Trial]]) -> tuple[int, ...]:
+    """Indices of evaluations that broke off and are made again: where another time may mend them, and where the search
+    would only end for them once more.
+
+    They stand where it would have gone on past them, so that a killed search ends as if it had not been.
+    """
+    trials = [trial for judged in rounds for trial in judged]
+    failed = tuple(trial.index for trial in trials if trial.failed)
+    more_time = begun.assignment.time_limit_s != came.assignment.time_limit_s
+    over = len(rounds) >= came.search.iterations and not any(trial.throughput_rps > 0 for trial in trials)
+    return failed if more_time or over or _gave_up(came, rounds) else ()
+
+
+def _gave_up(scenario: Scenario, rounds: Sequence[Sequence[Trial]]) -> bool:
+    judged = failed = 0
+    for trials in rounds:
+        judged, failed = judged + len(trials), failed + sum(trial.failed for trial in trials)
+        if scenario.search.too_many_failures(failed, judged):
+            return True
+    return False
+
+
+def with_way_on(error: PlannerError, journal: files.Journal, command: Sequence[str]) -> PlannerError:
+    """The error of a search that has been evaluated in part; its hint says what is kept, and how to go on."""
+    if not journal.evaluations:
+        return error
+    way = (
+        f"Its {journal.evaluations} evaluations are kept: after a change that leaves them as they are, go on with "
+        f"`{shlex.join(command)}`."
+    )
+    return type(error)(error.message, hint=f"{error.hint} {way}".strip())

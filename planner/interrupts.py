@@ -1,0 +1,192 @@
+"""Ctrl-C and SIGTERM: acted on between the steps of long work, and never lost.
+
+What a signal handler raises comes up wherever Python happens to be. In a callback of its garbage collector (jax has
+one), in a finaliser or in a library's bare `except` it is lost, or taken for an error of the work. So a search defers:
+the signal is noted, and `check`, called before anything is recorded, raises. Elsewhere the handler raises at once, and
+once more where Python says that the exception went nowhere.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+from planner.errors import EXIT_INTERRUPTED
+
+HEEDED = (signal.SIGINT, signal.SIGTERM)
+SAME_KEY_S = 0.1  # `timeout` sends its signal twice, to the process and to its group
+AGAIN_S = 0.02
+
+
+class Interrupts:
+    """A handler of SIGINT and SIGTERM, both of which become KeyboardInterrupt; `number` is the first that came.
+
+    `leave` is called for a second SIGINT; without it that raises at once. `deferring`: what comes is raised by `check`.
+    `holding`: not even a second SIGINT acts now. `sent_again`: signals to ourselves.
+    """
+
+    def __init__(self, leave: Callable[[], object] | None = None) -> None:
+        self.number: int | None = None
+        self.deferring = False
+        self.holding = False
+        self.sent_again = 0
+        self._leave = leave
+        self._due = False
+        self._echo = False
+        self._leaving = False
+        self._came_s = 0.0
+
+    @property
+    def status(self) -> int:
+        """Exit status of a process that ends because of the signal."""
+        return EXIT_INTERRUPTED if self.number is None else 128 + self.number
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Note a first signal; raise, unless that is deferred. Further ones of SIGTERM say nothing new."""
+        now = time.monotonic()
+        if self._echo:
+            self._echo = False
+        elif self.number is None:
+            self.number, self._came_s = number, now
+        elif number != signal.SIGINT or now - self._came_s < SAME_KEY_S:
+            return
+        else:
+            self._leaving = True
+            self.leave()
+            return
+        if not self.deferring:
+            raise KeyboardInterrupt
+        self._due = True
+
+    def leave(self) -> None:
+        """After a second SIGINT: at once, but for steps that are held together."""
+        if self._leaving and not self.holding:
+            self._leaving = False
+            if self._leave is None:
+                raise KeyboardInterrupt
+            self._leave()
+
+    def check(self) -> None:
+        """Raise for a signal that came while that was deferred; once."""
+        if self._due:
+            self._due = False
+            raise KeyboardInterrupt
+
+    def raise_again(self) -> None:
+        """What the handler raised went nowhere: it is called anew, a moment later."""
+        if self.number is not None:
+            self._echo = True
+            self.sent_again += 1
+            timer = threading.Timer(AGAIN_S, os.kill, (os.getpid(), self.number))
+            timer.daemon = True
+            timer.start()
+
+
+@contextmanager
+def heeded(leave: Callable[[], object] | None = None) -> Iterator[Interrupts]:
+    """SIGINT and SIGTERM are ours within the block, which the main thread must enter."""
+    handler, hook = Interrupts(leave), sys.unraisablehook
+
+    def unraisable(lost: Any, /) -> None:
+        if isinstance(lost.exc_value, KeyboardInterrupt):
+            handler.raise_again()
+        else:
+            hook(lost)
+
+    sys.unraisablehook = unraisable
+    try:
+        with _exchanged(HEEDED, handler):
+            yield handler
+    finally:
+        sys.unraisablehook = hook
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Interrupts that come within the block are raised by `check`, at the latest when it is left without an error.
+
+    Outside the main thread, and where somebody else heeds SIGINT, nothing changes.
+    """
+    present = signal.getsignal(signal.SIGINT)
+    if not _in_main_thread() or not (isinstance(present, Interrupts) or present is signal.default_int_handler):
+        yield
+    elif isinstance(present, Interrupts):
+        with _deferring(present):
+            yield
+    else:
+        handler = Interrupts()
+        with _exchanged((signal.SIGINT,), handler), _deferring(handler):
+            yield
+
+
+@contextmanager
+def _deferring(handler: Interrupts) -> Iterator[None]:
+    before, handler.deferring = handler.deferring, True
+    try:
+        yield
+    finally:
+        handler.deferring = before
+    handler.check()
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt where an interrupt came that nothing has come of yet."""
+    handler = signal.getsignal(signal.SIGINT)
+    if isinstance(handler, Interrupts) and _in_main_thread():
+        handler.check()
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Steps that a signal must not cut in two: SIGINT and SIGTERM that come within the block act when it is left.
+
+    Does nothing outside the main thread. Handlers are told or exchanged, not signals masked: a mask is one thread's,
+    and the interpreter acts on a signal whichever thread the system gave it to.
+    """
+    present = signal.getsignal(signal.SIGINT)
+    if not _in_main_thread():
+        yield
+    elif isinstance(present, Interrupts):
+        with _held(present):
+            yield
+    else:
+        came: list[int] = []
+        try:
+            with _exchanged(HEEDED, lambda number, _frame: came.append(number)):
+                yield
+        finally:
+            if came:
+                signal.raise_signal(came[0])
+
+
+@contextmanager
+def _held(handler: Interrupts) -> Iterator[None]:
+    before, handler.holding = handler.holding, True
+    try:
+        with _deferring(handler):
+            yield
+    finally:
+        handler.holding = before
+        handler.leave()
+
+
+@contextmanager
+def _exchanged(
+    numbers: tuple[signal.Signals, ...], handler: Callable[[int, FrameType | None], object]
+) -> Iterator[None]:
+    """Another handler of these signals within the block; one that raises while they are put back does not stop that."""
+    with ExitStack() as stack:
+        for number in numbers:
+            before = signal.getsignal(number)  # None: a handler that Python did not set
+            stack.callback(signal.signal, number, signal.SIG_DFL if before is None else before)
+            signal.signal(number, handler)
+        yield
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
