@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
@@ -22,6 +23,7 @@ from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation import Evaluator, open_evaluator
 from planner.feasibility import require_context, require_few_ranges, require_room
 from planner.goodput import bounds_ttft
+from planner.interrupts import check, deferred
 from planner.queued_layouts import layouts_with_queues
 from planner.workload import divide
 
@@ -46,7 +48,8 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     The scenario's own objective is not heeded, and the inner problem is that of the whole mix (`max_rate`). A point
     gets a thirtieth of search.time_limit_s and a gap of at least 1 %. Raises InputError for a number of points outside
     2..200, without any price, or in reference mode beyond 1,024 GPUs of a type; InfeasibleError where nothing serves,
-    SolverError where no fleet that does is found in time.
+    SolverError where no fleet that does is found in time. An interrupt ends it with the points found so far;
+    KeyboardInterrupt where there are none.
     """
     _require(scenario, points)
     judged = replace(scenario, assignment=replace(scenario.assignment, formulation=Formulation.MAX_RATE))
@@ -58,16 +61,22 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
         offer = offer_of(judged, evaluator, judged.search.sizes)
         settings = layout_settings(judged)
         settings = replace(settings, gap=max(GAP, settings.gap), time_limit_s=settings.time_limit_s * SHARE_OF_TIME)
-        found: list[FrontierPoint] = []
-        unsolved: list[float] = []
-        for done, budget in enumerate(_budgets(evaluator, offer, settings, points), start=1):
-            point = _point(evaluator, offer, settings, budget)
-            if point is None:
-                unsolved.append(budget)
-            else:
-                found.append(point)
-            progress(done, points, point)
-    return Frontier(points=undominated(found), unsolved=tuple(unsolved))
+        budgets = _budgets(evaluator, offer, settings, points)
+        found: dict[float, FrontierPoint | None] = {}
+        with suppress(KeyboardInterrupt), deferred():
+            for budget in budgets:
+                point = _point(evaluator, offer, settings, budget)
+                check()  # one that was found while an interrupt came may not be the best
+                found[budget] = point
+                progress(len(found), points, point)
+    solved = [point for point in found.values() if point is not None]
+    if not solved and len(found) < len(budgets):
+        raise KeyboardInterrupt
+    return Frontier(
+        points=undominated(solved),
+        unsolved=tuple(budget for budget, point in found.items() if point is None),
+        unasked=tuple(budget for budget in budgets if budget not in found),
+    )
 
 
 def _require(scenario: Scenario, points: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli import screen
+from planner.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from planner.domain import Frontier, FrontierPoint
@@ -39,6 +40,9 @@ def command(
         screen.show_json(_document(found, str(out)))
     else:
         _show(found, out)
+    if found.unasked:
+        screen.show_note(f"Interrupted {len(found.unasked)} budgets before the end; what was found is in {out}")
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def _progress(*, quiet: bool) -> "Callable[[int, int, FrontierPoint | None], None]":
@@ -62,6 +66,7 @@ def _document(found: "Frontier", folder: str) -> dict[str, Any]:
         "folder": folder,
         "most_per_dollar": found.points.index(found.most_per_dollar),
         "unsolved_usd_per_hour": list(found.unsolved),
+        "unasked_usd_per_hour": list(found.unasked),
         "points": [
             {
                 "budget_usd_per_hour": point.budget_usd_per_hour,

@@ -34,10 +34,14 @@ class FrontierPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontier:
-    """Points by rising price and rate; none is dominated. `unsolved`: budgets for which no layout was found in time."""
+    """Points by rising price and rate; none is dominated.
+
+    `unsolved`: budgets for which no layout was found in time. `unasked`: those that an interrupt came before.
+    """
 
     points: tuple[FrontierPoint, ...]
     unsolved: tuple[float, ...] = ()
+    unasked: tuple[float, ...] = ()
 
     @property
     def most_per_dollar(self) -> FrontierPoint:

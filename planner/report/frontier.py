@@ -44,6 +44,7 @@ def frontier_page(found: Frontier, scenario: Scenario) -> str:
         "this model. Budgets whose layout serves no more than a cheaper one are left out. Watts are of the rented GPUs "
         "at full load.",
         *_unsolved(found),
+        *_unasked(found),
         "![Rate against price, and the mix at each point](frontier.png)",
     ]
     return "\n\n".join(parts) + "\n"
@@ -82,6 +83,15 @@ def _line(point: FrontierPoint, best: bool) -> list[str]:
         f"**{per_usd}**" if best else per_usd,
         *(whole(count) for _, count in point.gpus),
         f"{point.watts / 1000:.1f}",
+    ]
+
+
+def _unasked(found: Frontier) -> list[str]:
+    if not found.unasked:
+        return []
+    return [
+        f"**Interrupted**: {counted(len(found.unasked), 'further budget')} up to {money(found.unasked[-1])} USD/hour "
+        "were not looked at."
     ]
 
 

@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "warm_starts": LEAVES | {"assignment", "search", "evaluation", "certificate", "queued_layouts"},
     "sensitivity": LEAVES | {"assignment", "evaluation", "certificate"},
     "frontier": LEAVES
-    | {"workload", "assignment", "evaluation", "certificate", "feasibility", "goodput", "queued_layouts"},
+    | {"workload", "assignment", "evaluation", "certificate", "feasibility", "goodput", "interrupts", "queued_layouts"},
     "exact_lengths": LEAVES | {"cost"},
     "router_grid": LEAVES | {"assignment", "cost", "exact_lengths", "workload"},
     "studies": LEAVES

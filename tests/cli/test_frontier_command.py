@@ -1,12 +1,16 @@
 """`planner frontier`: what it writes, what it prints, and what it refuses."""
 
 import csv
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Command
 
-from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
+from planner import frontier
+from planner.domain import FrontierPoint
+from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED
 
 PRICED = """\
 name: priced
@@ -53,6 +57,30 @@ def test_json_is_one_document_and_an_old_result_stays(planner: Command, priced: 
     assert (again.status, again.out) == (EXIT_BAD_INPUT, "")
     assert "--force" in again.err
     assert planner(*asked, "--force").status == EXIT_DONE
+
+
+@pytest.mark.parametrize("points", [0, 1, 2])
+def test_an_interrupt_ends_with_the_points_found(
+    planner: Command, priced: Path, monkeypatch: pytest.MonkeyPatch, points: int
+) -> None:
+    found = frontier._point
+
+    def interrupted(*arguments: Any) -> FrontierPoint | None:
+        nonlocal points
+        if points == 0:
+            signal.raise_signal(signal.SIGINT)
+        points -= 1
+        return found(*arguments)
+
+    asked = points
+    monkeypatch.setattr(frontier, "_point", interrupted)
+    answer = planner("frontier", priced, "--points", 3, "--out", "f", "--json")
+    assert answer.status == EXIT_INTERRUPTED
+    assert Path("f").exists() == (asked > 0)
+    if asked:
+        assert answer.err == f"Interrupted {3 - asked} budgets before the end; what was found is in f\n"
+        assert len(answer.json["unasked_usd_per_hour"]) == 3 - asked
+        assert "**Interrupted**" in Path("f/frontier.md").read_text()
 
 
 @pytest.mark.parametrize(

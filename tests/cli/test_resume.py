@@ -136,19 +136,34 @@ def test_a_run_moved_aside_is_put_back(planner: Command, run: Path) -> None:
     assert [path.name for path in Path().iterdir()] == ["run"]
 
 
-def test_another_scenario_is_refused_with_both_hashes(planner: Command, tiny: Path) -> None:
+def test_another_scenario_is_refused_with_the_keys_that_differ(planner: Command, tiny: Path) -> None:
     _stop(3, signal.SIGKILL, "tiny.yaml", "--out", "cut")
     content = JOURNAL.read_bytes()
     Path("other.yaml").write_text(TINY.replace("H20: 32", "H20: 48"))
-    begun = json.loads(content.splitlines()[0])["header"]["scenario_sha256"]
-    for arguments in (("other.yaml",), ("--seed", "4"), ("tiny.yaml", "--seed", "4")):
+    gpus, seed = "inventory.H20 32, got 48", "search.seed 0, got 4"
+    for arguments, said in (
+        (("other.yaml",), gpus),
+        (("--seed", "4"), seed),
+        (("other.yaml", "--seed", "4"), f"{gpus}; {seed}"),
+    ):
         answer = planner("plan", "--resume", "cut", *arguments)
         assert (answer.status, answer.out) == (2, "")
-        hashes = [word for word in answer.err.replace(";", " ").replace(".", " ").split() if len(word) == 64]
-        assert len(set(hashes)) == 2
-        assert begun in hashes
+        assert f"cut: its search is of another scenario: {said}." in answer.err
     assert JOURNAL.read_bytes() == content
     assert planner("plan", "--resume", "cut", "tiny.yaml", "--processes", "2", "--quiet").status == 0
+
+
+def test_a_changed_number_of_rounds_resumes(planner: Command) -> None:
+    """What the error of a search that is not to be begun anew says to do."""
+    Path("s.yaml").write_text(LONG)
+    _stop(9, signal.SIGKILL, "s.yaml", "--out", "cut")
+    Path("s.yaml").write_text(TINY.replace("iterations: 2", "iterations: 3"))
+    refused = planner("plan", "s.yaml", "--out", "cut")
+    assert refused.status == 2
+    assert "`planner plan SCENARIO --resume cut`" in refused.err
+    assert planner("plan", "s.yaml", "--resume", "cut", "--quiet").status == 0
+    assert planner("plan", "s.yaml", "--out", "whole", "--quiet").status == 0
+    assert untimed(Path("cut")) == untimed(Path("whole"))
 
 
 @pytest.mark.parametrize(
