@@ -28,8 +28,6 @@ from planner.domain.model import EMBEDDING_BYTES
 from planner.units import GB
 
 RESERVE_GB = 2.0
-_DISPATCH_AND_COMBINE_BYTES = 3
-_RESIDENT_COPIES = 8  # hidden states at once: residual, norm, projections in and out
 
 
 def experts_on_device(model: ModelSpec, settings: CostSettings, devices: Numbers) -> Array:
@@ -64,10 +62,8 @@ def _draft_layer_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) ->
 
 def activation_gb(model: ModelSpec, tokens_per_group: Numbers, tp: Numbers) -> Array:
     """Buffers for one step of `tokens_per_group` tokens (GB)."""
-    n, t, d = as_array(tokens_per_group), as_array(tp), model.hidden_size
-    widest = max(model.dense_ffn_size, 0) * EMBEDDING_BYTES * 2 / t
-    copies = model.experts.active * _DISPATCH_AND_COMBINE_BYTES / t if model.experts else 0.0
-    return np.asarray(n * (d * (_RESIDENT_COPIES * EMBEDDING_BYTES + copies) + widest) / GB)
+    n, t = as_array(tokens_per_group), as_array(tp)
+    return np.asarray(n * (model.whole_buffer_bytes + model.split_buffer_bytes / t) / GB)
 
 
 def usable_gb(gpu: GpuSpec) -> float:

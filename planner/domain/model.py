@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 EMBEDDING_BYTES = 2
+_DISPATCH_AND_COMBINE_BYTES = 3
+_RESIDENT_COPIES = 8  # hidden states at once: residual, norm, projections in and out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +193,21 @@ class ModelSpec:
         split = self.layers * self.attention_parameters + self.dense_layers * self.dense_ffn_parameters
         whole = split * self.weight_bytes + self.moe_layers * moe + self.embedding_parameters * EMBEDDING_BYTES
         return whole / 1e9
+
+    def buffer_bytes_per_token(self, tp: int) -> float:
+        """Buffers that a step holds at once for each of its tokens on a GPU of `tp` (bytes)."""
+        return self.whole_buffer_bytes + self.split_buffer_bytes / tp
+
+    @property
+    def whole_buffer_bytes(self) -> int:
+        """Of a token's buffers what every GPU of a group holds (bytes): hidden states."""
+        return self.hidden_size * _RESIDENT_COPIES * EMBEDDING_BYTES
+
+    @property
+    def split_buffer_bytes(self) -> int:
+        """Of a token's buffers what a group shares (bytes): dispatched and combined copies, the dense FFN's width."""
+        copies = self.experts.active * _DISPATCH_AND_COMBINE_BYTES if self.experts else 0
+        return self.hidden_size * copies + max(self.dense_ffn_size, 0) * EMBEDDING_BYTES * 2
 
     @property
     def kv_bytes_per_token(self) -> float:

@@ -9,6 +9,7 @@ Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md
 (docs/references/multi_node_deployment/lws_pd), and python/sglang/srt/server_args.py for what divides what.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
@@ -29,6 +30,7 @@ from planner.export.kv_caches import (
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.sglang_groups import GROUP_FLAGS, check_group, read_program
+from planner.units import GB
 
 _HTTP_PORT = 30000
 _BOOTSTRAP_PORT = 8998
@@ -141,7 +143,7 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     dp = island.parallel.dp
     rows: list[tuple[str, FlagValue]] = [
         ("context-length", island.max_model_len),
-        ("mem-fraction-static", ENGINE_MEMORY_SHARE),
+        ("mem-fraction-static", _static_share(island)),
     ]
     if island.phase is Phase.PREFILL:
         rows += [
@@ -157,6 +159,13 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     if spans_generations(island):
         rows += [("page-size", PAGE_SIZE)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
+
+
+def _static_share(island: ServingIsland) -> float:
+    """SGLang's share is of weights and cache alone: a step's buffers, which vLLM takes from its share, come off it."""
+    tokens = island.max_tokens_per_step if island.phase is Phase.PREFILL else island.decode_tokens
+    buffers_gb = tokens * island.model.buffer_bytes_per_token(island.parallel.tp) / GB
+    return math.ceil((ENGINE_MEMORY_SHARE - buffers_gb / island.gpu.device_gb) * 1000) / 1000
 
 
 def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:

@@ -46,7 +46,7 @@ EDITS: dict[str, tuple[tuple[str, ...], Edit]] = {
     ),
     "SGLang's flag in two items": (
         ("lws, sglang", "kubernetes, sglang"),
-        pattern(r"( +- )--mem-fraction-static=0.9", r"\g<1>--mem-fraction-static\n\g<1>'0.9'", every=True),
+        pattern(r"( +- )--mem-fraction-static=([\d.]+)", r"\g<1>--mem-fraction-static\n\g<1>'\g<2>'", every=True),
     ),
     "more of the memory": (
         ("lws", "kubernetes", "disaggregatedset", "kserve", "script"),

@@ -129,7 +129,7 @@ FLAGS = (
         name="half the static memory",
         cases=SGLANG,
         edit=flag("mem-fraction-static", "--mem-fraction-static=0.3"),
-        told="--mem-fraction-static must be at least 0.9",
+        told="--mem-fraction-static must be at least 0.8",
         folder=False,
     ),
     PlanMistake(

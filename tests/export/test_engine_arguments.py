@@ -10,7 +10,7 @@ import pytest
 import yaml
 from export_plans import MODEL, PREFILL, gpu, island, plan_of
 
-from planner.domain import ParallelConfig, Phase, PlannedIsland
+from planner.domain import ENGINE_MEMORY_SHARE, ParallelConfig, Phase, PlannedIsland
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export import render
 
@@ -269,3 +269,19 @@ def test_a_route_to_an_island_of_the_other_phase_is_named() -> None:
     rows = (route(PREFILL.id, Phase.PREFILL, 0, 1.0), route(PREFILL.id, Phase.DECODE, 0, 1.0))
     with pytest.raises(InconsistentPlanError, match=r"decode 0-2047: must name an island that serves decode"):
         render(plan_of((PREFILL,), routing=rows))
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_memory_shares_are_those_that_the_cost_model_counts_on(phase: Phase) -> None:
+    """vLLM's share is of weights, cache and buffers, SGLang's of weights and cache: both leave the cache the same room.
+
+    141 GB: 16 384 prompt tokens take 5.9 GB of buffers at TP1, so SGLang gets 0.859; few tokens of decode take none.
+    """
+    other = island("mine", "H200", phase, ParallelConfig(tp=1, dp=8))
+    vllm, sglang = (flags(containers(group_of(other, engine))[0]) for engine in ("vllm", "sglang"))
+    whole, static = float(vllm["gpu-memory-utilization"]), float(sglang["mem-fraction-static"])
+    assert whole == ENGINE_MEMORY_SHARE
+    tokens = 16_384 if phase is Phase.PREFILL else 64
+    buffers = tokens * (MODEL.hidden_size * (16 + 8 * 3) + MODEL.dense_ffn_size * 4) / 141e9
+    assert 0 <= static - (whole - buffers) < 0.001
+    assert static == {Phase.PREFILL: 0.859, Phase.DECODE: 0.9}[phase]
