@@ -77,7 +77,8 @@ def default_client(inventory: Inventory, settings: SearchSettings, trials: list[
     return cpu_seconds(lambda: client.get_next_trials(BATCH))
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("rounds", [2, 8])
 def test_a_round_of_candidates_against_the_default_client(scenario: Scenario, rounds: int) -> None:
     workload = divide(scenario.workload, scenario.ranges.width)
     trials = judged(scenario, workload, rounds)

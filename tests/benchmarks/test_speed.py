@@ -81,6 +81,7 @@ def solver_alone(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Ca
     return again
 
 
+@pytest.mark.long
 def test_inner_problem_against_its_solver_alone(scenario: Scenario, workload: Workload) -> None:
     evaluator, ratios = Evaluator(scenario, workload), []
     for layout in layouts_of(scenario, 16):
