@@ -97,7 +97,7 @@ def _show_fit(fit: "CalibrationFit", *, json: bool, file: str | None = None) -> 
     )
     for factor in fit.calibration.factors:
         unit = "" if factor.unit == "1" else f" {factor.unit}"
-        screen.show_text(f"{factor.name} ({factor.family}): {factor.value:.4f}{unit}; {factor.source}")
+        screen.show_text(f"{factor.name} ({factor.family}): {factor.value:.4f}{unit}; {factor.provenance}")
     if file:
         screen.show_text(f"written: {file}")
     for warning in cost.doubts(fit):

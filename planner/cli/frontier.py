@@ -54,8 +54,7 @@ def _progress(*, quiet: bool) -> "Callable[[int, int, FrontierPoint | None], Non
             return
         mix = ", ".join(f"{gpu} {count}" for gpu, count in point.gpus if count)
         screen.show_note(
-            f"{done}/{total}: {point.price_usd_per_hour:.2f} USD/hour: {point.rate_rps:.1f} requests/s, at most "
-            f"{point.bound_rps:.1f} ({mix})"
+            f"{done}/{total}: {point.price_usd_per_hour:.2f} USD/hour: {point.rate_rps:.1f} requests/s ({mix})"
         )
 
     return listen

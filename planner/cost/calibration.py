@@ -181,7 +181,7 @@ def doubts(fit: CalibrationFit) -> list[str]:
     for factor in fit.calibration.factors:
         low, high = BOUNDS[factor.name]
         if factor.value >= high * (1 - AT_BOUND) or factor.value <= max(low, _SMALLEST_SHARE) * (1 + AT_BOUND):
-            told.append(f"{factor.name} ({factor.family}) ended at its bound, {factor.value:.4g}: {factor.source}.")
+            told.append(f"{factor.name} ({factor.family}) ended at its bound, {factor.value:.4g}: {factor.provenance}.")
     for point in fit.fitted:
         if abs(point.after_error) > LARGE_ERROR:
             told.append(f"row {point.measurement.row} is {point.after_error:+.0%} off after the fit: is it right?")
@@ -223,8 +223,8 @@ class _Problem:
         for free, value in zip(self.free, np.exp(x).tolist(), strict=True):
             behind = [m for m in measurements if self._bears_on(m, free)]
             if behind:
-                gpus = tuple(sorted({m.gpu for m in behind}))
-                source = f"fitted to {len(behind)} measurement{'s' * (len(behind) > 1)} on {', '.join(gpus)}"
+                measured = tuple(sorted({(m.gpu, self.models[m.model].name) for m in behind}))
+                source = f"fitted to {len(behind)} step time{'s' * (len(behind) > 1)}"
                 unit = self.base.factor(free.name, free.family).unit
                 factors.append(
                     Factor(
@@ -234,7 +234,8 @@ class _Problem:
                         unit=unit,
                         origin=origin,
                         source=source,
-                        gpus=gpus,
+                        gpus=tuple(dict.fromkeys(gpu for gpu, _ in measured)),
+                        measured=measured,
                     )
                 )
         return Calibration(name=name, factors=tuple(factors))

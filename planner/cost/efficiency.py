@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.factors import BUILT_IN
-from planner.domain import Calibration, GpuSpec, Origin, Phase
+from planner.domain import Calibration, GpuSpec, ModelSpec, Origin, Phase
 from planner.domain.efficiency import ANY_FAMILY
 
 
@@ -69,10 +69,8 @@ def saturation(tokens: Numbers, half: float) -> Array:
     return np.asarray(m / (m + half))
 
 
-def origin_of(gpu: GpuSpec, phase: Phase, calibration: Calibration | None) -> tuple[Origin, str]:
-    """How firm an estimate of `gpu` in `phase` is, and why: decided by the fitted factor that scales it."""
+def origin_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, calibration: Calibration | None) -> tuple[Origin, str]:
+    """How firm an estimate of `model` on `gpu` in `phase` is, and on what it was measured: decided by the fitted factor
+    that scales it."""
     factor = merged(calibration).factor(f"kernels_{phase.value}", gpu.family)
-    origin = factor.origin_for(gpu.name)
-    carried = origin is not factor.origin
-    said = f"carried over from {', '.join(factor.gpus)}: {factor.source}" if carried else factor.source
-    return origin, said
+    return factor.origin_for(gpu.name, model.name), factor.provenance

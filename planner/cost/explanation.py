@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
 from planner.cost.device import require_figures
 from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of
+from planner.cost.fit import require_fit
 from planner.cost.grid import Degrees
 from planner.cost.parallelism import configurations, require_configuration, require_drafts
 from planner.cost.parts import BOUNDS, StepCost
@@ -29,6 +31,7 @@ from planner.domain import (
     ConfigurationRates,
     CostMode,
     CostSettings,
+    Factor,
     GpuSpec,
     LengthRange,
     ModelSpec,
@@ -60,7 +63,7 @@ def explain(
 
     `length`: a prompt's tokens, or tokens in the cache of a sequence. `batch`: prompts a rank, or sequences a group;
     by default what the token budget and the memory allow. Raises InputError on what the GPU or the model cannot have,
-    InfeasibleError where the weights do not fit.
+    InfeasibleError where weights and batch do not fit, with the memory that they need and there is.
     """
     spec = catalog.gpu(gpu) if isinstance(gpu, str) else gpu
     shape = catalog.model(model) if isinstance(model, str) else model
@@ -80,17 +83,12 @@ def explain(
     require_drafts(shape, chosen)
     require_configuration(spec, shape, chosen, config)
     most = _largest_batch(spec, shape, chosen, half, config, length)
-    if most < 1:
-        raise InfeasibleError(
-            f"{shape.name}: weights and one sequence of {length} tokens must fit on {config.devices} {spec.name}; "
-            "they do not.",
-            hint="Use more GPUs, a smaller model, or a GPU with more memory.",
-        )
+    if most < 1 or (batch is not None and batch > most):
+        require_fit(spec, shape, chosen, _steps_of(half, config, length, batch or 1, chosen))
     if batch is not None and batch > most:
         raise InfeasibleError(
-            f"batch: must be at most {most}, what the memory of {spec.name} (and the step's token budget in prefill) "
-            f"allows; got {batch}.",
-            hint="Lower it, or use more GPUs.",
+            f"batch: must be at most {most}, what the step's token budget allows; got {batch}.",
+            hint="Lower it, or raise cost.max_tokens_per_step.",
         )
     if half is Phase.DECODE and batch is not None and batch < pp:
         raise InputError(f"batch: must be at least pp, {pp}, or stages idle; got {batch}.", hint="Raise it.")
@@ -127,15 +125,7 @@ def _explained(
     length: int,
     batch: int,
 ) -> StepExplanation:
-    steps = Steps(
-        phase=phase,
-        tp=as_array(config.tp),
-        dp=as_array(config.dp),
-        pp=as_array(config.pp),
-        length=as_array(length),
-        batch=as_array(batch),
-        cached=settings.kv_cache_rate,
-    )
+    steps = _steps_of(phase, config, length, batch, settings)
     cost = step_cost(gpu, model, settings, steps)
     parts = _parts(cost)
     total = float(cost.total_ms)
@@ -143,7 +133,7 @@ def _explained(
     in_flight = config.pp if phase is Phase.PREFILL else 1
     per_gpu = tokens * config.dp * in_flight * MS_PER_S / config.devices
     held = memory.experts_on_device(model, settings, config.stage_devices)
-    origin, said = origin_of(gpu, phase, settings.calibration)
+    origin, said = origin_of(gpu, model, phase, settings.calibration)
     return StepExplanation(
         gpu=gpu.name,
         model=model.name,
@@ -167,8 +157,26 @@ def _explained(
         memory_gb_s=gpu.memory_gb_s,
         origin=origin,
         origin_source=said,
-        factors=tuple(merged(settings.calibration).factor(name, gpu.family) for name in FACTOR_NAMES),
+        factors=tuple(_factor(name, gpu, model, settings) for name in FACTOR_NAMES),
     )
+
+
+def _steps_of(phase: Phase, config: ParallelConfig, length: int, batch: int, settings: CostSettings) -> Steps:
+    return Steps(
+        phase=phase,
+        tp=as_array(config.tp),
+        dp=as_array(config.dp),
+        pp=as_array(config.pp),
+        length=as_array(length),
+        batch=as_array(batch),
+        cached=settings.kv_cache_rate,
+    )
+
+
+def _factor(name: str, gpu: GpuSpec, model: ModelSpec, settings: CostSettings) -> Factor:
+    """The factor, with the origin that it has here."""
+    factor = merged(settings.calibration).factor(name, gpu.family)
+    return replace(factor, origin=factor.origin_for(gpu.name, model.name), source=factor.provenance)
 
 
 def _parts(cost: StepCost) -> tuple[PartOfStep, ...]:

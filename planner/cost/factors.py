@@ -16,11 +16,15 @@
 | kernels_prefill, kernels_decode | what a whole engine reaches of the kernels' speed: the fitted factors |
 """
 
+from dataclasses import replace
+
 from planner.cost.fitted_factors import FITTED
 from planner.domain.efficiency import ANY_FAMILY, Calibration, Factor, Origin
 
 _DEEPGEMM = "DeepGEMM README: up to 1 550 TFLOP/s of 1 979 on H800, dense; about 1 290 in grouped GEMMs"
 _DEEPEP = "DeepEP documentation, H800 with 400 Gb/s NICs"
+_FLASH = "FlashAttention-3 paper: 600-650 TFLOP/s of 989, causal"
+_KERNELS = "InferSim's kernel measurements on H20 (bench_data of alibaba/InferSim)"
 _OURS = "estimate"
 
 
@@ -31,22 +35,32 @@ def _one(
     origin: Origin,
     source: str,
     family: str = ANY_FAMILY,
+    gpus: tuple[str, ...] = (),
 ) -> Factor:
-    gpus = () if origin is not Origin.PUBLISHED else ("H20",) if family == "h20" else ("H100", "H800")
     return Factor(name=name, family=family, value=value, unit=unit, origin=origin, source=source, gpus=gpus)
 
 
+def _of_deepseek(name: str, value: float, source: str) -> Factor:
+    """Measured on H800, with kernels for the shapes of DeepSeek-V3: for other models it is carried over."""
+    factor = _one(name, value, "1", Origin.PUBLISHED, source, gpus=("H800",))
+    return replace(factor, measured=(("H800", "deepseek-v3"),))
+
+
+def _on_h20(name: str, value: float, unit: str, source: str) -> Factor:
+    return _one(name, value, unit, Origin.PUBLISHED, f"{_KERNELS}: {source}", "h20", gpus=("H20",))
+
+
 _GENERAL = (
-    _one("gemm", 0.78, "1", Origin.PUBLISHED, _DEEPGEMM),
+    _of_deepseek("gemm", 0.78, _DEEPGEMM),
     _one("gemm_half", 48, "tokens", Origin.DEFAULT, "estimate: a tile of 64 rows is half full"),
-    _one("expert", 0.65, "1", Origin.PUBLISHED, _DEEPGEMM),
+    _of_deepseek("expert", 0.65, _DEEPGEMM),
     _one("expert_half", 32, "tokens", Origin.DEFAULT, "estimate: grouped GEMMs work in tiles of 16 to 64 rows"),
-    _one("attention_prefill", 0.6, "1", Origin.PUBLISHED, "FlashAttention-3 paper: 600-650 TFLOP/s of 989, causal"),
-    _one("attention_decode", 0.66, "1", Origin.PUBLISHED, "FlashMLA README: 660 TFLOP/s of 989 on H800"),
-    _one("memory", 0.9, "1", Origin.PUBLISHED, "FlashMLA README: 3 000 GB/s of 3 350 on H800"),
-    _one("nvlink", 0.78, "1", Origin.PUBLISHED, f"{_DEEPEP}: 155 of 200 GB/s"),
-    _one("nic_prefill", 0.9, "1", Origin.PUBLISHED, f"{_DEEPEP}: 43-51 of 50 GB/s, normal kernels"),
-    _one("nic_decode", 0.79, "1", Origin.PUBLISHED, f"{_DEEPEP}: 39-40 of 50 GB/s, low-latency kernels at EP 128"),
+    _one("attention_prefill", 0.6, "1", Origin.PUBLISHED, _FLASH, gpus=("H100",)),
+    _of_deepseek("attention_decode", 0.66, "FlashMLA README: 660 TFLOP/s of 989 on H800"),
+    _of_deepseek("memory", 0.9, "FlashMLA README: 3 000 GB/s of 3 350 on H800"),
+    _of_deepseek("nvlink", 0.78, f"{_DEEPEP}: 155 of 200 GB/s"),
+    _of_deepseek("nic_prefill", 0.9, f"{_DEEPEP}: 43-51 of 50 GB/s, normal kernels"),
+    _of_deepseek("nic_decode", 0.79, f"{_DEEPEP}: 39-40 of 50 GB/s, low-latency kernels at EP 128"),
     _one("all_to_all_us", 20, "us", Origin.DEFAULT, _OURS),
     _one("all_reduce_us", 15, "us", Origin.DEFAULT, "Shallowsim"),
     _one("transfer_us", 20, "us", Origin.DEFAULT, _OURS),
@@ -59,12 +73,11 @@ _GENERAL = (
     _one("kernels_prefill", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
     _one("kernels_decode", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
 )
-_KERNELS = "InferSim's kernel measurements on H20 (bench_data of alibaba/InferSim)"
 _H20 = (
-    _one("gemm", 0.94, "1", Origin.PUBLISHED, f"{_KERNELS}: GEMMs of 8 192 tokens and more", "h20"),
-    _one("gemm_half", 25, "tokens", Origin.PUBLISHED, f"{_KERNELS}: 64-512 tokens", "h20"),
-    _one("expert", 0.89, "1", Origin.PUBLISHED, f"{_KERNELS}: grouped GEMMs, 4 096 tokens an expert", "h20"),
-    _one("expert_half", 60, "tokens", Origin.PUBLISHED, f"{_KERNELS}: grouped GEMMs, 64-1 024 tokens an expert", "h20"),
+    _on_h20("gemm", 0.94, "1", "GEMMs of 8 192 tokens and more"),
+    _on_h20("gemm_half", 25, "tokens", "64-512 tokens"),
+    _on_h20("expert", 0.89, "1", "grouped GEMMs, 4 096 tokens an expert"),
+    _on_h20("expert_half", 60, "tokens", "grouped GEMMs, 64-1 024 tokens an expert"),
     _one("attention_prefill", 0.85, "1", Origin.DEFAULT, "estimate: a device with few FLOP/s keeps them busy", "h20"),
     _one("attention_decode", 0.85, "1", Origin.DEFAULT, "estimate: as above", "h20"),
 )

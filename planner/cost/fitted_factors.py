@@ -1,7 +1,7 @@
 """The fitted factors: what `calibration.fit_calibration` finds for the published measurements (a test fits them anew).
 
 Accuracy, leave-one-out included: `planner cost accuracy`. GPUs that no measurement is from take the factors of their
-family, or those of all families, and are called default.
+family, or those of all families; these, and models that were not measured, are called carried over.
 """
 
 from planner.domain.efficiency import ANY_FAMILY, Factor, Origin
@@ -11,11 +11,17 @@ _SET = "planner/files/measurement_sets/published.csv"
 
 
 def _fitted(name: str, family: str, value: float, count: int, gpus: tuple[str, ...], remark: str = "") -> Factor:
-    model = "Qwen3-30B-A3B" if family == "h20" else "DeepSeek-V3"
-    source = (
-        f"fitted to {count} published measurement{'s' * (count > 1)} of {model} on {', '.join(gpus)} ({_SET}){remark}"
+    model = "qwen3-30b-a3b" if family == "h20" else "deepseek-v3"
+    return Factor(
+        name=name,
+        family=family,
+        value=value,
+        unit="1",
+        origin=Origin.PUBLISHED,
+        source=f"fitted to {count} published step time{'s' * (count > 1)} ({_SET}){remark}",
+        gpus=gpus,
+        measured=tuple((gpu, model) for gpu in gpus),
     )
-    return Factor(name=name, family=family, value=value, unit="1", origin=Origin.PUBLISHED, source=source, gpus=gpus)
 
 
 FITTED = (

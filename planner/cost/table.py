@@ -108,7 +108,7 @@ def tabulate_placed(
     require_figures(gpu)
     backend, bounds = open_backend(gpu, model, settings), ServiceBounds.of(slo, workload)
     grid = _RATES[phase](backend, gpu, model, settings, workload, Degrees.of([parallel]), bounds)
-    origin, said = _origin(gpu, phase, settings)
+    origin, said = _origin(gpu, model, phase, settings)
     return PhasePerformance(
         parallel=parallel,
         rates_rps=tuple((grid.rates_rps[0] * parallel.replicas).tolist()),
@@ -197,7 +197,7 @@ class _Shapes:
             for k in range(0, len(configs), _SHAPES_AT_ONCE)
         ]
         grid = RateGrid.joined(pieces, len(workload.ranges))
-        return cls(configs=configs, rows=rows, grid=grid, origin=_origin(gpu, phase, settings))
+        return cls(configs=configs, rows=rows, grid=grid, origin=_origin(gpu, model, phase, settings))
 
     def of_size(self, size: int) -> Iterator[tuple[int, int]]:
         """(row, copies) of every configuration of `size` GPUs, fewest replicas first."""
@@ -206,10 +206,10 @@ class _Shapes:
                 yield row, size // devices
 
 
-def _origin(gpu: GpuSpec, phase: Phase, settings: CostSettings) -> tuple[Origin, str]:
+def _origin(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings) -> tuple[Origin, str]:
     if settings.source is CostSource.TABULATED:
         return Origin.USER, "profile: step times interpolated"
-    return origin_of(gpu, phase, settings.calibration)
+    return origin_of(gpu, model, phase, settings.calibration)
 
 
 _RATES = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}

@@ -10,6 +10,7 @@ from planner.cost.arguments import require_at_least, require_one_shape, require_
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.breakdowns import DecodeTime, PrefillTime
 from planner.cost.device import require_figures
+from planner.cost.fit import require_fit
 from planner.cost.parallelism import require_configuration, require_drafts
 from planner.cost.parts import StepCost
 from planner.cost.step import Steps, step_cost
@@ -37,7 +38,8 @@ def prefill_time(
     `kv_cache_rate` of a prompt is in the prefix cache; prompts beyond the settings' token budget are taken in chunks.
     Lengths and degrees may be arrays that broadcast. `gpu` and `model` are records or names; `settings` hold the other
     conditions; `mode` and `kv_cache_rate` stand here, not there.
-    Raises InputError on unknown names and on values that the GPU or the model cannot have.
+    Raises InputError on unknown names and on values that the GPU or the model cannot have, InfeasibleError where
+    weights, cache and activations do not fit (reference mode does not look).
     """
     chosen = _settings(settings, mode)
     spec, shape = _gpu(gpu), _model(model)
@@ -132,7 +134,8 @@ def max_batch_size(
 ) -> Array:
     """Most sequences of `seq_len` + `decode_len` tokens whose KV fits beside `experts_on_device` experts (with shared).
 
-    Not rounded; negative where not even the weights fit. Per attention group (default) or per GPU (reference).
+    Not rounded; 0 where not even the weights fit (in reference mode negative, as the published simulator has it). Per
+    attention group (default) or per GPU (reference).
     """
     require_at_least(seq_len, 0, "seq_len")
     require_at_least(decode_len, 0, "decode_len")
@@ -146,9 +149,10 @@ def max_batch_size(
         return reference.max_batch(
             spec, shape, seq_len=seq_len, decode_len=decode_len, tp=tp, experts_on_device=experts_on_device
         )
-    return memory.max_batch(
+    most = memory.max_batch(
         spec, shape, seq_len=seq_len, decode_len=decode_len, tp=tp, experts_on_device=experts_on_device, pp=pp
     )
+    return np.maximum(most, 0.0)
 
 
 def _gpu(gpu: GpuSpec | str) -> GpuSpec:
@@ -185,7 +189,7 @@ def _steps(phase: Phase, tp: Numbers, dp: Numbers, pp: Numbers, length: Numbers,
 
 
 def _require(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps) -> None:
-    """Every asked-for configuration must suit the GPU and the model, every length the context."""
+    """Every asked-for configuration must suit the GPU and the model, every length the context, all of it the memory."""
     require_figures(gpu)
     require_drafts(model, settings)
     longest = float(np.max(steps.length))
@@ -196,6 +200,7 @@ def _require(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Step
         )
     for tp, dp, pp in {tuple(row) for row in _degrees(steps).tolist()}:
         require_configuration(gpu, model, settings, ParallelConfig(tp=int(tp), dp=int(dp), pp=int(pp)))
+    require_fit(gpu, model, settings, steps)
 
 
 def _degrees(steps: Steps) -> Array:

@@ -38,6 +38,7 @@ class Origin(StrEnum):
 
     USER = "user's measurement"
     PUBLISHED = "published measurement"
+    CARRIED = "carried over"
     DATA_SHEET = "data sheet"
     DEFAULT = "default"
 
@@ -46,7 +47,8 @@ class Origin(StrEnum):
 class Factor:
     """One factor of one GPU family (`any`: of every family that has none of its own).
 
-    `gpus` are the GPU types that it was measured on; for others of the family it is carried over.
+    `gpus` are the GPU types that it was measured on, `measured` these with the model: for another type or model it is
+    carried over. Kernels measured apart from a model, and calibration files of before, have `gpus` alone.
     """
 
     name: str
@@ -56,11 +58,23 @@ class Factor:
     origin: Origin
     source: str
     gpus: tuple[str, ...] = ()
+    measured: tuple[tuple[str, str], ...] = ()
 
-    def origin_for(self, gpu: str) -> Origin:
-        """The factor's origin where `gpu` uses it: a measurement of another GPU type is a default there."""
-        measured = self.origin in (Origin.USER, Origin.PUBLISHED)
-        return Origin.DEFAULT if measured and gpu not in self.gpus else self.origin
+    def origin_for(self, gpu: str, model: str) -> Origin:
+        """The factor's origin where `model` on `gpu` uses it."""
+        if self.origin not in (Origin.USER, Origin.PUBLISHED):
+            return self.origin
+        vouched = (gpu, model) in self.measured if self.measured else gpu in self.gpus
+        return self.origin if vouched else Origin.CARRIED
+
+    @property
+    def provenance(self) -> str:
+        """On which model and GPUs it was measured, and its source; the source alone where it was not measured."""
+        if self.origin not in (Origin.USER, Origin.PUBLISHED):
+            return self.source
+        models = dict.fromkeys(model for _, model in self.measured)
+        places = [f"{name} on {', '.join(gpu for gpu, model in self.measured if model == name)}" for name in models]
+        return f"measured on {' and '.join(places) or ', '.join(self.gpus)}: {self.source}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

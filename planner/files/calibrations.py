@@ -11,7 +11,7 @@ from planner.files.documents import read_yaml
 from planner.files.sections import Section
 from planner.files.single_files import write_file
 
-FACTOR_KEYS = ("name", "family", "value", "unit", "origin", "source", "gpus")
+FACTOR_KEYS = ("name", "family", "value", "unit", "origin", "source", "gpus", "measured")
 _HEAD = "# Efficiency factors fitted to measurements; a scenario names this file under cost.calibration.\n"
 
 
@@ -47,7 +47,20 @@ def _factor(section: Section) -> Factor:
         origin=section.choice("origin", Origin),
         source=section.text("source"),
         gpus=section.texts("gpus") if "gpus" in section else (),
+        measured=_measured(section) if "measured" in section else (),
     )
+
+
+def _measured(section: Section) -> tuple[tuple[str, str], ...]:
+    """Rows of GPU type and model; files of before have none."""
+    rows = section.entries("measured")
+    if not all(isinstance(row, list) and len(row) == 2 and all(map(_is_word, row)) for row in rows):
+        raise section.fault("measured", "a list of rows [GPU, model]")
+    return tuple((row[0], row[1]) for row in rows if isinstance(row, list))
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def calibration_document(calibration: Calibration) -> dict[str, object]:
@@ -63,6 +76,7 @@ def calibration_document(calibration: Calibration) -> dict[str, object]:
                 "origin": factor.origin.value,
                 "source": factor.source,
                 "gpus": list(factor.gpus),
+                "measured": [list(row) for row in factor.measured],
             }
             for factor in calibration.factors
         },

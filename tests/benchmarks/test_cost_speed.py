@@ -13,6 +13,7 @@ from peak_memory import peak_mb
 from planner.cost import decode_time, max_batch_size, prefill_time, tabulate_sizes
 from planner.cost.parallelism import configurations
 from planner.domain import CostSettings, GpuSpec, LengthRange, ModelSpec, Phase, Workload
+from planner.errors import InfeasibleError
 from planner.files import load_gpu_spec, load_model
 
 pytestmark = pytest.mark.bench
@@ -83,8 +84,14 @@ def cells(gpus: list[GpuSpec], model: ModelSpec) -> pd.DataFrame:
 
 
 def one_row(row: pd.Series, specs: dict[str, GpuSpec], model: ModelSpec) -> float:
-    """One cell of the table, by itself."""
-    gpu = specs[row["gpu"]]
+    """One cell of the table, by itself; 0 where it does not fit."""
+    try:
+        return _rate(row, specs[row["gpu"]], model)
+    except InfeasibleError:
+        return 0.0
+
+
+def _rate(row: pd.Series, gpu: GpuSpec, model: ModelSpec) -> float:
     if row["phase"] is Phase.PREFILL:
         return 1000 / float(prefill_time(gpu, row["length"], tp=row["tp"], dp=row["dp"], model=model).total_ms)
     held = -(-256 // (row["tp"] * row["dp"])) + 1

@@ -32,7 +32,17 @@ def test_explain_tells_parts_bounds_memory_and_origin(planner: Command) -> None:
     assert answer.status == EXIT_DONE
     for word in ("attention", "routed experts", "dispatch", "combine", "projections", "bound by", "KV cache"):
         assert word in answer.out
-    assert "origin of the estimate: published measurement" in answer.out
+    assert "origin of the estimate: carried over (measured on qwen3-30b-a3b on H20: fitted to 1" in answer.out
+
+
+def test_only_what_was_measured_is_called_so(planner: Command) -> None:
+    options = ("--phase", "prefill", "--tp", 8, "--devices", 8, "--length", 4096)
+    llama = planner("cost", "explain", "--gpu", "H100", "--model", "llama-3.1-70b", *options)
+    assert "origin of the estimate: carried over (measured on deepseek-v3 on H100, H800: " in llama.out
+    assert "published measurement" not in llama.out
+    options = ("--phase", "prefill", "--tp", 1, "--devices", 32, "--length", 4096)
+    deepseek = planner("cost", "explain", "--gpu", "H100", "--model", "deepseek-v3", *options)
+    assert "published measurement (measured on deepseek-v3 on H100, H800: " in deepseek.out
 
 
 def test_explained_parts_add_up(planner: Command) -> None:
@@ -84,7 +94,7 @@ def test_calibrate_writes_a_file_that_a_scenario_can_name(planner: Command, meas
         *(word if word != "H20" else "H200" for word in EXPLAIN), "--calibration", "measured.calibration.yaml", "--json"
     ).json
     assert fitted["total_ms"] != plain["total_ms"]
-    assert (plain["origin"], fitted["origin"]) == ("default", "user's measurement")
+    assert (plain["origin"], fitted["origin"]) == ("carried over", "user's measurement")
 
 
 def test_calibrate_does_not_overwrite(planner: Command, measured: Path) -> None:

@@ -60,6 +60,7 @@ class TestPublishedMeasurements:
             built_in = BUILT_IN.factor(factor.name, factor.family)
             assert built_in.value == pytest.approx(factor.value, rel=1e-3)
             assert (built_in.origin, built_in.gpus) == (Origin.PUBLISHED, factor.gpus)
+            assert sorted(built_in.measured) == sorted(factor.measured)
 
     def test_errors_are_within_what_was_asked(self, published: CalibrationFit) -> None:
         assert published.mean_error("after") <= 0.10
@@ -123,28 +124,51 @@ class TestUsersMeasurements:
 
 class TestOrigins:
     @pytest.mark.parametrize(
-        ("name", "phase", "origin"),
+        ("name", "model", "phase", "origin", "place"),
         [
-            ("H800", Phase.PREFILL, Origin.PUBLISHED),
-            ("H100", Phase.DECODE, Origin.PUBLISHED),
-            ("H200", Phase.DECODE, Origin.DEFAULT),
-            ("GB200-NVL72", Phase.DECODE, Origin.PUBLISHED),
-            ("GB200-NVL72", Phase.PREFILL, Origin.DEFAULT),
-            ("DGX-B200", Phase.DECODE, Origin.DEFAULT),
-            ("H20", Phase.DECODE, Origin.PUBLISHED),
-            ("MI300X", Phase.PREFILL, Origin.DEFAULT),
+            ("H800", "deepseek-v3", Phase.PREFILL, Origin.PUBLISHED, "deepseek-v3 on H100, H800"),
+            ("H100", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, "deepseek-v3 on H100, H800"),
+            ("H100", "llama-3.1-70b", Phase.PREFILL, Origin.CARRIED, "deepseek-v3 on H100, H800"),
+            ("H100", "llama-3.1-70b", Phase.DECODE, Origin.CARRIED, "deepseek-v3 on H100, H800"),
+            ("H100", "qwen3-30b-a3b", Phase.DECODE, Origin.CARRIED, "deepseek-v3 on H100, H800"),
+            ("H200", "deepseek-v3", Phase.DECODE, Origin.CARRIED, "deepseek-v3 on H100, H800"),
+            ("GB200-NVL72", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, "deepseek-v3 on GB200-NVL72"),
+            ("GB200-NVL72", "deepseek-v3", Phase.PREFILL, Origin.CARRIED, "deepseek-v3 on H100, H800"),
+            ("DGX-B200", "deepseek-v3", Phase.DECODE, Origin.CARRIED, "deepseek-v3 on GB200-NVL72"),
+            ("H20", "qwen3-30b-a3b", Phase.DECODE, Origin.PUBLISHED, "qwen3-30b-a3b on H20"),
+            ("H20", "deepseek-v3", Phase.DECODE, Origin.CARRIED, "qwen3-30b-a3b on H20"),
+            ("MI300X", "deepseek-v3", Phase.PREFILL, Origin.CARRIED, "deepseek-v3 on H100, H800"),
         ],
     )
-    def test_a_measurement_vouches_for_its_own_gpu_only(self, name: str, phase: Phase, origin: Origin) -> None:
-        found, said = origin_of(gpu(name), phase, None)
-        assert found is origin
-        assert ("carried over" in said) == (origin is Origin.DEFAULT)
+    def test_a_measurement_vouches_for_its_own_gpu_and_model_only(
+        self, name: str, model: str, phase: Phase, origin: Origin, place: str
+    ) -> None:
+        came, said = origin_of(gpu(name), load_model(model), phase, None)
+        assert came is origin
+        assert said.startswith(f"measured on {place}: fitted to ")
+
+    def test_the_published_measurements_are_all_that_is_called_measured(self) -> None:
+        measured = {(m.gpu, m.model, m.phase) for m in load_published_measurements() if m.fitted}
+        for name in ("H100", "H800", "H200", "H20", "GB200-NVL72"):
+            for model in ("deepseek-v3", "qwen3-30b-a3b", "llama-3.1-70b"):
+                for phase in Phase:
+                    origin, _ = origin_of(gpu(name), load_model(model), phase, None)
+                    assert (origin is Origin.PUBLISHED) == ((name, model, phase) in measured)
 
     def test_a_users_measurement_comes_first(self) -> None:
+        deepseek, llama = load_model("deepseek-v3"), load_model("llama-3.1-70b")
         rows = made_with(BUILT_IN, [step("H200", Phase.DECODE, 4096, 64)])
-        fit = fit_calibration(rows, {"H200": gpu("H200")}, {"deepseek-v3": load_model("deepseek-v3")}, name="mine")
-        assert origin_of(gpu("H200"), Phase.DECODE, fit.calibration)[0] is Origin.USER
-        assert origin_of(gpu("H100"), Phase.DECODE, fit.calibration)[0] is Origin.DEFAULT
+        fit = fit_calibration(rows, {"H200": gpu("H200")}, {"deepseek-v3": deepseek}, name="mine")
+        assert origin_of(gpu("H200"), deepseek, Phase.DECODE, fit.calibration)[0] is Origin.USER
+        assert origin_of(gpu("H100"), deepseek, Phase.DECODE, fit.calibration)[0] is Origin.CARRIED
+        assert origin_of(gpu("H200"), llama, Phase.DECODE, fit.calibration)[0] is Origin.CARRIED
+
+    def test_a_file_of_before_models_vouches_for_its_gpus(self) -> None:
+        old = replace(shared("kernels_decode", "hopper", 0.6), gpus=("H200",))
+        mine = Calibration(name="mine", factors=(old,))
+        said = origin_of(gpu("H200"), load_model("deepseek-v3"), Phase.DECODE, mine)
+        assert said == (Origin.USER, "measured on H200: made up")
+        assert origin_of(gpu("H100"), load_model("deepseek-v3"), Phase.DECODE, mine)[0] is Origin.CARRIED
 
 
 def test_data_sheet_figures_are_not_factors() -> None:

@@ -161,7 +161,7 @@ def test_largest_batch_shrinks_with_length(
         assert 0 < longer_prompt < one
         assert longer_answer == pytest.approx(longer_prompt)
     else:
-        assert longer_prompt <= 0  # weights that do not fit fit no better for longer prompts
+        assert (one, longer_prompt) == (0, 0)  # weights that do not fit fit no better for longer prompts
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -174,14 +174,25 @@ def test_the_islands_gpus_hold_the_whole_model(phase: Phase, name: str, shape: s
         assert a_gpu * size >= served.weights_gb * config.replicas * (1 - DIP)
 
 
+def roomy(name: str, shape: str, *, sequences: int, tokens: int) -> dict[str, int]:
+    """The fewest GPUs, four to a group, that hold so many sequences: spread experts, or stages of a dense model."""
+    served = model(shape)
+    for parts in range(1, 64):
+        devices, pp = (4 * parts, 1) if served.experts else (4, parts)
+        held = experts_on_device(served, CostSettings(), devices)
+        if float(max_batch_size(name, tokens, 0, tp=4, experts_on_device=held, pp=pp, model=shape)) >= sequences:
+            return {"devices": devices, "pp": pp}
+    raise AssertionError(f"{shape} does not fit on {name}")
+
+
 @pytest.mark.parametrize("shape", MODELS)
 @pytest.mark.parametrize("name", GPU_NAMES)
 def test_every_shipped_model_on_every_shipped_gpu(name: str, shape: str) -> None:
     served = model(shape)
-    dp = 2 if served.experts else 1
     lengths = np.array([1, 100, 5000, 30_000])
-    prefill = prefill_time(name, lengths, tp=4, dp=dp, model=shape)
-    decode = decode_time(name, lengths, tp=4, devices=4 * dp, batch_size=32, model=shape)
+    degrees = roomy(name, shape, sequences=4, tokens=30_001)
+    prefill = prefill_time(name, lengths, tp=4, dp=degrees["devices"] // 4, pp=degrees["pp"], model=shape)
+    decode = decode_time(name, lengths, tp=4, batch_size=4, model=shape, **degrees)
     for times in (prefill.total_ms, decode.total_ms):
         assert times.shape == (4,)
         assert np.all(np.isfinite(times) & (times > 0))

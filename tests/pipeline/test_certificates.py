@@ -1,5 +1,6 @@
 """How far plans are from the best possible: against the facts' levels, against other searches, and in words."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,26 @@ def exact() -> Plan:
     return plan(scenario())
 
 
+BOUNDS = re.compile(r"none (?:serves more than|has more than|does with less than) ([\d.,]+)|at most ([\d.,]+)")
+
+
+def the_bound(found: Plan) -> float:
+    """The one bound that the page tells, as it tells it, with the one gap; both are the objective's."""
+    page, certificate = summary(found), found.certificate
+    told = [
+        float((a or b).rstrip(".,").replace(",", "")) for a, b in BOUNDS.findall(page.split("a rent of at most")[-1])
+    ]
+    assert len(told) == 1, told
+    assert page.count("of the best possible") == 1
+    assert certificate is not None
+    assert certificate.objective_bound is not None
+    assert told[0] == pytest.approx(certificate.objective_bound, rel=1e-3)
+    value, bound = certificate.objective_value, certificate.objective_bound
+    assert certificate.objective_gap == pytest.approx(abs(value - bound) / bound, abs=1e-9)
+    assert f"ithin {100 * certificate.objective_gap:.1f} % of the best possible" in page
+    return told[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", CostMode)
 def test_free_choice_is_at_least_as_good_as_each_fleet_of_its_price(mode: CostMode) -> None:
@@ -87,6 +108,7 @@ def test_no_search_passes_the_bound_or_the_optimum(exact: Plan) -> None:
         assert other.certificate is not None
         assert other.certificate.gap is not None
         assert 0 <= other.certificate.gap < 1
+        assert the_bound(other) >= exact.throughput_rps * (1 - 1e-3)
 
 
 def test_a_tight_bound_is_no_looser_than_a_fast_one(exact: Plan) -> None:
@@ -111,6 +133,7 @@ def test_the_certificate_stands_in_plan_json_and_in_words(exact: Plan) -> None:
     assert document["objective"]["kind"] == "rate"
     assert decode_plan(encode_plan(exact), Path("plan.json")).certificate == exact.certificate
     assert "of the best possible layout" in summary(exact)
+    assert the_bound(exact) == pytest.approx(exact.certificate.bound_rps, rel=1e-3)
 
 
 @pytest.mark.parametrize("sizes", [SizeSet.POWERS_OF_TWO, SizeSet.WHOLE_NODES, (12, 16)])
@@ -137,16 +160,19 @@ class TestObjectives:
         assert found.certificate.objective_value == pytest.approx(found.price_usd_per_hour)
         assert sum(found.fleet.values()) == sum(island.size for island in found.islands)
         assert "The cheapest fleet for" in summary(found)
+        assert the_bound(found) <= found.price_usd_per_hour
 
     def test_budget_is_kept(self, exact: Plan) -> None:
         found = plan(scenario(objective={"kind": "budget", "budget_usd_per_hour": 70}))
         assert found.price_usd_per_hour <= 70
+        assert the_bound(found) >= found.throughput_rps * (1 - 1e-3)
         assert found.throughput_rps <= exact.throughput_rps * 1.002
 
     def test_per_dollar_is_no_worse_than_the_whole(self, exact: Plan) -> None:
         found = plan(scenario(objective={"kind": "per_dollar"}))
         whole = exact.throughput_rps / exact.price_usd_per_hour
         assert found.throughput_rps / found.price_usd_per_hour >= whole * 0.998
+        assert the_bound(found) >= whole
 
     def test_watts_are_those_of_the_rented_gpus(self, exact: Plan) -> None:
         target = exact.throughput_rps / 3
@@ -155,6 +181,7 @@ class TestObjectives:
         assert found.certificate is not None
         assert found.certificate.objective_value == sum(items[gpu] * count for gpu, count in found.fleet.items())
         assert found.throughput_rps >= target * (1 - 1e-6)
+        assert the_bound(found) <= found.certificate.objective_value
 
     def test_out_of_reach_names_what_can_be_had(self) -> None:
         with pytest.raises(InfeasibleError, match=r"target_rps: 1e\+06 requests/s .* at most [\d.]+"):
@@ -253,6 +280,7 @@ def test_chosen_sizes_do_not_flatter_the_bound(exact: Plan) -> None:
     assert found.certificate.bound_rps is not None
     assert found.certificate.bound_rps >= exact.throughput_rps
     assert "sizes chosen" in found.certificate.note
+    assert the_bound(found) <= found.certificate.bound_rps  # the tighter one, of the sizes asked for
 
 
 @pytest.mark.parametrize("kind", ["budget", "target", "per_dollar"])

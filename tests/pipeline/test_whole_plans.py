@@ -14,6 +14,7 @@ from planner.domain import (
     CostSettings,
     IslandClass,
     Layout,
+    Origin,
     Phase,
     Plan,
     PlannedIsland,
@@ -234,3 +235,16 @@ def test_a_layout_that_serves_nothing_says_why() -> None:
     assert [one.throughput_rps for one in found] == [0, 0]
     assert all(one.error and one.assignment is None for one in found)
     assert "no island can prefill" in found[0].error
+
+
+def test_rates_of_a_model_that_nobody_measured_are_called_carried_over() -> None:
+    """Built-in factors come from DeepSeek-V3 on H100, among others; Llama there has them from it."""
+    llama = plan(small({"H100": 16}, model="llama-3.1-70b"))
+    origins = {(one.gpu, one.phase): one.origin for one in llama.provenance.estimates}
+    assert origins == {("H100", phase): Origin.CARRIED for phase in Phase}
+    page = summary(llama)
+    assert "H100 prefill: carried over (measured on deepseek-v3 on H100, H800: fitted to" in page
+    assert "published measurement" not in page
+    deepseek = plan(small({"H100": 48}))
+    assert {one.origin for one in deepseek.provenance.estimates} == {Origin.PUBLISHED}
+    assert "published measurement (measured on deepseek-v3 on H100, H800: fitted to" in summary(deepseek)

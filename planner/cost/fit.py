@@ -1,0 +1,44 @@
+"""Whether a step fits into device memory, said with what it needs and what there is."""
+
+import numpy as np
+
+from planner.cost import memory
+from planner.cost.arrays import Array, as_array
+from planner.cost.step import Steps
+from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
+from planner.errors import InfeasibleError
+
+ROUNDING = 1e-9
+
+
+def require_fit(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps) -> None:
+    """Raises InfeasibleError naming the step that exceeds the memory of one GPU by most; columns may be arrays."""
+    devices = steps.tp * steps.dp
+    held, drafts = memory.experts_on_device(model, settings, devices), settings.mtp_tokens > 0
+    weights = memory.weights_gb(model, tp=steps.tp, experts_on_device=held, pp=steps.pp, drafts=drafts)
+    free = memory.free_gb(gpu, model, tp=steps.tp, experts_on_device=held, pp=steps.pp, drafts=drafts)
+    beside = _beside_weights_gb(model, settings, steps)
+    columns = np.broadcast_arrays(steps.tp, devices, steps.pp, steps.length, steps.batch, weights, beside, free)
+    tp, devices, pp, length, batch, weights, beside, free = (np.ravel(column) for column in columns)
+    excess = beside - free
+    worst = int(np.argmax(excess))
+    if not excess[worst] > ROUNDING:
+        return
+    stages = f" in each of {pp[worst]:g} stages" if pp[worst] > 1 else ""
+    raise InfeasibleError(
+        f"{model.name}: {steps.phase} of {batch[worst]:g} x {length[worst]:g} tokens must fit on {devices[worst]:g} "
+        f"{gpu.name}{stages} (tp {tp[worst]:g}): a GPU needs {weights[worst] + beside[worst]:.1f} GB, "
+        f"{weights[worst]:.1f} of them weights, and offers {weights[worst] + free[worst]:.1f} GB.",
+        hint="Use more GPUs, fewer or shorter sequences, a smaller model, or a GPU with more memory.",
+    )
+
+
+def _beside_weights_gb(model: ModelSpec, settings: CostSettings, steps: Steps) -> Array:
+    """Cache and activations of the fullest GPU, as in `memory.max_batch` and `max_prompts` (prompts go in chunks)."""
+    drafted = model.mtp_layers * (settings.mtp_tokens > 0)
+    layers = 1 + drafted / np.ceil(model.layers / as_array(steps.pp))
+    cache = layers * memory.cache_gb(model, length=steps.length, batch=steps.batch, tp=steps.tp, pp=steps.pp)
+    if steps.phase is Phase.DECODE:
+        return cache + steps.batch * memory.activation_gb(model, 1 + settings.mtp_tokens, steps.tp)
+    tokens = np.minimum(steps.batch * steps.length * (1 - as_array(steps.cached)), settings.max_tokens_per_step)
+    return cache * steps.pp + memory.activation_gb(model, tokens, steps.tp)
