@@ -99,7 +99,9 @@ class ModelSpec:
     `expert_bytes` of the experts, `kv_bytes` of the cache; embeddings, head and router stay at 2.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
-    engine has to be allowed to run.
+    engine has to be allowed to run. What engines choose their layers by: `architecture` (the class that config.json
+    names), `quantization` (its quant_method) and `weight_block`, the side of the blocks of FP8 weights that share a
+    scale; empty or 0 where there is none or nobody said.
     """
 
     name: str
@@ -118,6 +120,9 @@ class ModelSpec:
     mtp_layers: int = 0
     tied_embeddings: bool = False
     own_code: bool = False
+    architecture: str = ""
+    quantization: str = ""
+    weight_block: int = 0
     source: str = ""
 
     @property

@@ -50,17 +50,18 @@ class ExpertExchange:
         return (f"{count} redundant experts give every GPU the same number.",) if count else ()
 
 
-def expert_exchange(island: ServingIsland, *, strided: bool = False) -> ExpertExchange | None:
+def expert_exchange(island: ServingIsland, *, strided: bool = False, obstacle: str = "") -> ExpertExchange | None:
     """The exchange that `island` can run; None where one GPU holds a stage, or the model has no experts.
 
-    Every GPU must hold the same number of experts. `strided`: the engine puts a stage onto every so manieth GPU.
+    Every GPU must hold the same number of experts. `strided`: the engine puts a stage onto every so manieth GPU;
+    `obstacle`: why the engine's own code keeps DeepEP from the model.
     """
     experts, devices = island.model.experts, island.parallel.stage_devices
     if experts is None or devices == 1:
         return None
     asked = island.redundant_experts
     return ExpertExchange(
-        obstacle=_obstacle(island, strided),
+        obstacle=obstacle or _obstacle(island, strided),
         redundant_experts=asked + -(experts.routed + asked) % devices,
         balanced=asked > 0,
     )

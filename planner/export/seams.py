@@ -78,6 +78,13 @@ class CheckFlags(Protocol):
     def __call__(self, arguments: Sequence[str], island: DeployedIsland, /) -> Iterable[tuple[str, str]]: ...
 
 
+class CheckModel(Protocol):
+    """Holds a command line against the model and the GPUs that it is for: what the engine could not load. Gives what
+    must hold and what came."""
+
+    def __call__(self, arguments: Sequence[str], island: ServingIsland, /) -> Iterable[tuple[str, str]]: ...
+
+
 class ReadProgram(Protocol):
     """The words behind the engine's program, of all words that a pod starts with; None where it is another program."""
 
@@ -94,7 +101,7 @@ class CheckGroup(Protocol):
 class Engine:
     """An inference engine: pinned images per GPU vendor (upper case), its launch, and its reading of its own
     flags. `context_flag` is the one that bounds prompt and answer together (tokens); `check_flags` looks at what is
-    neither shape nor context.
+    neither shape nor context, `check_model` at what it makes of the model's layers.
 
     `program`: its program in words. `http_port`: where it listens without `--port`; `port_flags` name further ports
     that others call. A pod with the flag `silent_flag` answers nobody.
@@ -106,6 +113,7 @@ class Engine:
     read_shape: ReadShape
     context_flag: str
     check_flags: CheckFlags
+    check_model: CheckModel
     program: str
     read_program: ReadProgram
     check_group: CheckGroup

@@ -27,9 +27,11 @@ from planner.export.kv_caches import (
     spans_generations,
     stages_fit,
 )
+from planner.export.layer_splits import require_loadable
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.sglang_groups import GROUP_FLAGS, check_group, read_program
+from planner.export.sglang_loading import REMEDY, check_model, deepep_obstacle, is_unquantised, upcast_notes
 from planner.units import GB
 
 _HTTP_PORT = 30000
@@ -54,12 +56,12 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`; leader and workers differ by their rank alone.
 
     Raises:
-        ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, or a cache format
-            that the GPUs cannot read.
+        ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
+            that the GPUs cannot read, or layers that SGLang cannot split over them.
     """
     check_cache_format(island)
     _check_stages(island)
-    exchange = expert_exchange(island)
+    exchange = expert_exchange(island, obstacle=deepep_obstacle(island))
     split = overlap(island, exchange, of_ranks_only=False)
     pod = PodCommand(
         command=_COMMAND,
@@ -75,6 +77,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         ),
         environment=_environment(island, exchange),
     )
+    require_loadable(island, "SGLang", check_model(pod.arguments, island), REMEDY)
     return Launch(
         leader=pod,
         worker=pod if island.grouping.pods > 1 else None,
@@ -84,6 +87,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *(exchange.gathering_notes + exchange.redundancy_notes if exchange else ()),
             *split.notes,
             *sglang_notes(island),
+            *upcast_notes(island),
             *own_code_notes(island),
         ),
     )
@@ -122,6 +126,8 @@ def _experts(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str,
     if exchange.deepep:
         mode = "normal" if island.phase is Phase.PREFILL else "low_latency"
         rows += [("moe-a2a-backend", "deepep"), ("deepep-mode", mode)]
+        if is_unquantised(island.model):
+            rows += [("moe-runner-backend", "deep_gemm")]
     else:
         rows += [("moe-a2a-backend", "none")]
     if exchange.redundant_experts:
@@ -251,6 +257,7 @@ SGLANG = Engine(
     read_shape=read_shape,
     context_flag="context-length",
     check_flags=check_flags,
+    check_model=check_model,
     program="python3 -m sglang.launch_server",
     read_program=read_program,
     check_group=check_group,

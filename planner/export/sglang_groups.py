@@ -25,7 +25,7 @@ GROUP_FLAGS = frozenset({"nnodes", "node-rank", _ADDRESS})
 _ALIKE = frozenset(
     {"chunked-prefill-size", "deepep-mode", "enable-dp-lm-head", "enable-eplb", "enable-two-batch-overlap"}
     | {"ep-num-redundant-experts", "kv-cache-dtype", "max-prefill-tokens", "moe-a2a-backend", "moe-dense-tp-size"}
-    | {"page-size", "trust-remote-code"}
+    | {"moe-runner-backend", "page-size", "trust-remote-code"}
     | {f"speculative-{name}" for name in ("algorithm", "num-steps", "eagle-topk", "num-draft-tokens")}
 )
 

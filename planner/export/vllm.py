@@ -26,6 +26,7 @@ from planner.export.drafts import draft_tokens
 from planner.export.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.islands import ServingIsland, nests
 from planner.export.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
+from planner.export.layer_splits import require_loadable
 from planner.export.overlap import Overlap, overlap
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.vllm_groups import (
@@ -36,6 +37,7 @@ from planner.export.vllm_groups import (
     check_group,
     read_program,
 )
+from planner.export.vllm_loading import REMEDY, check_model, deepep_obstacle
 
 _HTTP_PORT = 8000
 _RPC_PORT = 13345
@@ -66,14 +68,15 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`.
 
     Raises:
-        ExportError: ranks that neither fill pods nor are filled by them, drafted tokens with pipeline stages, or
-            a cache format that the GPUs cannot read.
+        ExportError: ranks that neither fill pods nor are filled by them, drafted tokens with pipeline stages, a cache
+            format that the GPUs cannot read, or layers that vLLM cannot split over them.
     """
     check_cache_format(island)
-    exchange = expert_exchange(island, strided=_strided(island))
+    exchange = expert_exchange(island, strided=_strided(island), obstacle=deepep_obstacle(island))
     split = overlap(island, exchange, of_ranks_only=True)
     rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island))
     leader, worker = _pods(island, (island.weights, *flags(*rows, *_transfer(island))), rendezvous, exchange)
+    require_loadable(island, "vLLM", check_model(leader.arguments, island), REMEDY)
     return Launch(
         leader=leader,
         worker=worker if island.grouping.pods > 1 else None,
@@ -328,6 +331,7 @@ VLLM = Engine(
     read_shape=read_shape,
     context_flag="max-model-len",
     check_flags=check_flags,
+    check_model=check_model,
     program="vllm serve MODEL",
     read_program=read_program,
     check_group=check_group,

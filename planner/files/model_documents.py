@@ -4,6 +4,7 @@ A mapping with `model_spec: 1` is such a document; any other is taken for a Hugg
 """
 
 from dataclasses import asdict
+from typing import TypedDict
 
 from planner.domain import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
 from planner.files.model_sections import ModelSection
@@ -51,9 +52,26 @@ def model_from_document(document: Section) -> ModelSpec:
         kv_bytes=section.number("kv_bytes", above=0, high=8),
         mtp_layers=section.integer("mtp_layers", low=0),
         tied_embeddings=section.flag("tied_embeddings"),
-        own_code=section.flag("own_code", False),  # plans of before it was known have none
+        **_of_engines(section),
         source=section.text("source"),
     )
+
+
+class _OfEngines(TypedDict):
+    own_code: bool
+    architecture: str
+    quantization: str
+    weight_block: int
+
+
+def _of_engines(section: ModelSection) -> _OfEngines:
+    """What plans of before it was known do not say."""
+    return {
+        "own_code": section.flag("own_code", False),
+        "architecture": section.text("architecture", default=""),
+        "quantization": section.text("quantization", default=""),
+        "weight_block": section.whole("weight_block", 0),
+    }
 
 
 def _attention(document: ModelSection, layers: int) -> Attention:

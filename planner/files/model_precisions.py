@@ -7,12 +7,14 @@ MXFP4       0.53125  4 bits and an 8-bit scale per 32 elements (OCP Microscaling
 """
 
 import re
+from math import lcm
 
 from planner.errors import InputError
 from planner.files.model_sections import ModelSection
 
 _FP8, _NVFP4, _MXFP4, _HALF = 1.0, 0.5625, 0.53125, 2.0
 _BYTES_BY_DTYPE = {"bfloat16": _HALF, "float16": _HALF}
+_LONGEST_BLOCK = 1 << 20
 _METHODS = ("fp8", "mxfp4", "compressed-tensors", "modelopt")
 _NAMED = "Give the bytes per element as _planner.weight_bytes and _planner.expert_bytes."
 # modules that stay at two bytes in our count too, or hold next to no weights
@@ -24,7 +26,7 @@ def read_precision(config: ModelSection, own: ModelSection) -> tuple[float, floa
     """Bytes per element of attention with dense FFNs, and of experts; `own` (`_planner`) goes first."""
     if "weight_bytes" in own:
         weights = own.number("weight_bytes", above=0, high=8)
-        default = _MXFP4 if _method(config) == "mxfp4" else weights
+        default = _MXFP4 if quantization_method(config) == "mxfp4" else weights
         return weights, own.number("expert_bytes", default=default, above=0, high=8)
     weights, experts = _stated(config)
     return weights, own.number("expert_bytes", default=experts, above=0, high=8)
@@ -35,8 +37,17 @@ def read_kv_bytes(own: ModelSection, weight_bytes: float) -> float:
     return own.number("kv_bytes", default=max(weight_bytes, _FP8), above=0, high=8)
 
 
-def _method(config: ModelSection) -> str:
+def quantization_method(config: ModelSection) -> str:
+    """The quant_method that the config names; empty for unquantised weights."""
     return config.inner("quantization_config").text("quant_method", default="")
+
+
+def read_weight_block(config: ModelSection) -> int:
+    """The side of the blocks of FP8 weights that share a scale, of two different ones what both divide; 0 for none."""
+    quantization = config.inner("quantization_config")
+    if quantization_method(config) != "fp8" or quantization.is_empty("weight_block_size"):
+        return 0
+    return lcm(*quantization.integers("weight_block_size", low=1, high=_LONGEST_BLOCK))
 
 
 def _stated(config: ModelSection) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from planner.errors import InputError
 from planner.files.documents import read_json
 from planner.files.model_architectures import read_shape
 from planner.files.model_documents import MODEL_SPEC_KEY, model_from_document
-from planner.files.model_precisions import read_kv_bytes, read_precision
+from planner.files.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
 from planner.files.model_sections import ModelSection
 from planner.files.opening import is_folder
 from planner.files.references import is_path, resolve
@@ -78,6 +78,9 @@ def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
         kv_bytes=read_kv_bytes(own, weight_bytes),
         mtp_layers=config.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", False),
+        architecture=config.texts("architectures")[0],
+        quantization=quantization_method(config),
+        weight_block=read_weight_block(config),
         own_code=own.flag("own_code", "auto_map" in config and not config.is_empty("auto_map")),
         source=own.text("source", default=""),
     )

@@ -35,6 +35,8 @@ MODEL = ModelSpec(
     max_context=163840,
 )
 
+# no width that a number of GPUs could fail to divide, for what is about pods and exchanges
+UNSHARED = replace(MODEL, name="deepseek-unshared", experts=Experts(routed=256, active=8, shared=0, ffn_size=2048))
 
 DENSE = replace(
     MODEL,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from export_plans import MODEL, PREFILL, gpu, island, plan_of
+from export_plans import MODEL, PREFILL, UNSHARED, gpu, island, plan_of
 
 from planner.domain import ENGINE_MEMORY_SHARE, ParallelConfig, Phase, PlannedIsland
 from planner.errors import ExportError, InconsistentPlanError
@@ -70,7 +70,7 @@ def an_island(tp: int, dp: int, phase: Phase = Phase.DECODE, batch_size: int = 6
 @pytest.mark.parametrize(("shape", "expected"), GROUPINGS.items())
 def test_pods_multiply_out_exactly(engine: str, shape: tuple[int, int, int], expected: tuple[int, int]) -> None:
     tp, dp, host = shape
-    group = group_of(an_island(tp, dp), engine, gpus_per_host=host)
+    group = group_of(an_island(tp, dp), engine, gpus_per_host=host, model=UNSHARED)
     gpus = containers(group)[0]["resources"]["limits"]["nvidia.com/gpu"]
     assert (group["size"], gpus) == expected
 
@@ -222,7 +222,7 @@ def test_sglang_runs_a_tensor_parallel_group_over_pods() -> None:
 def test_deepep_where_its_kernels_fit(dp: int, phase: Phase, batch: int, deepep: bool) -> None:
     one = an_island(1, dp, phase, batch)
     vllm = flags(containers(group_of(one, "vllm"))[0])["all2all-backend"]
-    sglang = flags(containers(group_of(one, "sglang"))[0])["moe-a2a-backend"]
+    sglang = flags(containers(group_of(one, "sglang", model=UNSHARED))[0])["moe-a2a-backend"]
     assert vllm.startswith("deepep_") is deepep
     assert vllm == "allgather_reducescatter" or deepep
     assert sglang == ("deepep" if deepep else "none")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from export_plans import DENSE, MODEL, gpu, island, plan_of
+from export_plans import DENSE, MODEL, UNSHARED, gpu, island, plan_of
 from test_engine_arguments import an_island, containers, environment, flags, group_of
 
 from planner.domain import CostMode, CostSettings, ParallelConfig, Phase, PlannedIsland
@@ -117,8 +117,9 @@ def test_overlap_where_the_plan_assumes_it(engine: str, phase: Phase, batch: int
 @pytest.mark.parametrize(("dp", "batch"), [(12, 64), (8, 2048), (8, 1)])
 def test_overlap_that_cannot_be_is_told(engine: str, dp: int, batch: int) -> None:
     one = an_island(1, dp, batch_size=batch)
-    assert OVERLAP[engine] not in flags(containers(group_of(one, engine))[0])
-    assert "WARNING: the plan's rates hide the experts' communication" in comments_of(one, engine)
+    assert OVERLAP[engine] not in flags(containers(group_of(one, engine, model=UNSHARED))[0])
+    told = comments_of(one, engine, model=UNSHARED)
+    assert "WARNING: the plan's rates hide the experts' communication" in told
 
 
 def test_vllm_overlaps_data_parallel_ranks_only() -> None:

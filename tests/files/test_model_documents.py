@@ -16,6 +16,8 @@ from planner.files.models import model_from_config
 
 Refused = Callable[..., None]
 
+_LATER = ("own_code", "architecture", "quantization", "weight_block")  # fields that older documents lack
+
 SIZES = st.integers(1, 200_000)
 BYTES = st.floats(0.25, 8.0)
 
@@ -72,6 +74,9 @@ def models(draw: st.DrawFn) -> ModelSpec:
         mtp_layers=draw(st.integers(0, 4)),
         tied_embeddings=draw(st.booleans()),
         own_code=draw(st.booleans()),
+        architecture=draw(st.sampled_from(["", "DeepseekV3ForCausalLM"])),
+        quantization=draw(st.sampled_from(["", "fp8"])),
+        weight_block=draw(st.sampled_from([0, 128])),
         source=draw(st.text(max_size=40)),
     )
 
@@ -170,7 +175,14 @@ def test_documents_of_before_models_could_bring_code_still_read() -> None:
     assert not _read(document).own_code
 
 
-@pytest.mark.parametrize("field", [name for name in ModelSpec.__dataclass_fields__ if name != "own_code"])
+def test_documents_of_before_engines_were_asked_still_read() -> None:
+    document = model_document(load_model("deepseek-v3"))
+    assert [document[name] for name in _LATER[1:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
+    read = _read({name: value for name, value in document.items() if name not in _LATER})
+    assert (read.architecture, read.quantization, read.weight_block) == ("", "", 0)
+
+
+@pytest.mark.parametrize("field", [name for name in ModelSpec.__dataclass_fields__ if name not in _LATER])
 def test_no_field_may_be_left_out(refused: Refused, field: str) -> None:
     document = model_document(load_model("deepseek-v3"))
     del document[field]

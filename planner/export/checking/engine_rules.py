@@ -80,7 +80,7 @@ _SGLANG = EngineRules(
         | {"ep-num-redundant-experts", "enable-eplb", "enable-two-batch-overlap", "kv-cache-dtype"}
         | {f"speculative-{name}" for name in ("algorithm", "num-steps", "eagle-topk", "num-draft-tokens")}
     ),
-    needed=frozenset({"page-size", "trust-remote-code"}),
+    needed=frozenset({"page-size", "trust-remote-code", "moe-runner-backend"}),
     at_least=frozenset({"chunked-prefill-size", "max-prefill-tokens"}),
     alike=("disaggregation-transfer-backend", "kv-cache-dtype"),
     exchanged=("page-size",),

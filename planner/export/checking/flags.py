@@ -2,7 +2,7 @@
 an engine would be told otherwise."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.errors import ExportError
@@ -26,8 +26,9 @@ def flag_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
     if engine not in RULES:
         return
     rules, manifest = RULES[engine], owned.workload.manifest
+    island = expected.serving.get(owned.island.id)
     try:
-        planned = _planned_flags(engine, owned, expected)
+        planned = None if island is None else read_flags(ENGINES[engine].launch(island, _NOBODY).leader.arguments)
     except ExportError as error:
         where = f"{owned.workload.labels_path}.{ENGINE_LABEL}"
         yield manifest.fault(where, "must be an engine that can run the island", error)
@@ -40,24 +41,19 @@ def flag_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
             unknown_flag_faults(pod, ENGINES[engine]),
             line.faults(owned),
             line.planned_faults(planned, expected),
+            ENGINES[engine].check_model(pod.arguments, island) if island else (),
         )
         for told, came in _each_flag_once(sources):
             yield manifest.fault(pod.arguments_path, told, came)
 
 
-def _each_flag_once(sources: Sequence[_Told]) -> _Told:
+def _each_flag_once(sources: Sequence[Iterable[tuple[str, str]]]) -> _Told:
     """All that the sources tell, but of flags that an earlier one tells of."""
     known: set[str] = set()
     for source in sources:
         rows = [row for row in source if row[0].split()[0] not in known]
         known |= {told.split()[0] for told, _ in rows}
         yield from rows
-
-
-def _planned_flags(engine: str, owned: Owned, expected: Expectation) -> Mapping[str, str] | None:
-    """What the planner writes for the island; None where no plan is known."""
-    island = expected.serving.get(owned.island.id)
-    return None if island is None else read_flags(ENGINES[engine].launch(island, _NOBODY).leader.arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

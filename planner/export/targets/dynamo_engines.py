@@ -23,12 +23,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from planner.domain import Phase
+from planner.errors import ExportError
 from planner.export import sglang_groups, vllm_groups
 from planner.export.arguments import read_count, read_flags
 from planner.export.islands import ServingIsland
 from planner.export.seams import Engine, Launch, PodCommand, Rendezvous
 
 RUNTIME_VERSION = "1.3.1"
+_SGLANG_VERSION = "0.5.14"
 SUFFIX_VARIABLE = "DYN_NAMESPACE_WORKER_SUFFIX"
 """Empty: some operators append a hash to the namespace of workers and not to that of their router."""
 MP_ANNOTATION = "nvidia.com/vllm-distributed-executor-backend"
@@ -83,9 +85,10 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
     apart.
 
     Raises:
-        ExportError: the engine cannot express the island.
+        ExportError: the engine cannot express the island, or the version that Dynamo brings cannot run it.
     """
     launch, dynamo = engine.launch(island, _NOBODY), DYNAMO_ENGINES[engine.name]
+    _check_version(island, launch.leader.arguments)
     command = PodCommand(
         command=dynamo.command,
         arguments=(
@@ -97,6 +100,17 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
         environment=(*launch.leader.environment, (SUFFIX_VARIABLE, "")),
     )
     return Launch(leader=command, worker=command, ports=(), health_path=launch.health_path, notes=launch.notes)
+
+
+def _check_version(island: ServingIsland, arguments: Sequence[str]) -> None:
+    """SGLang 0.5.14 takes unquantised experts by DeepEP in decode alone (srt/layers/moe/ep_moe/layer.py)."""
+    values = read_flags(arguments)
+    if values.get("deepep-mode") == "normal" and "moe-runner-backend" in values:
+        raise ExportError(
+            f"Island {island.id}: Dynamo {RUNTIME_VERSION} brings SGLang {_SGLANG_VERSION}, which cannot exchange "
+            f"tokens between unquantised experts by DeepEP in prefill, got {island.model.name}.",
+            hint="Export for lws, with SGLang's own image, or for vllm; or plan with FP8 weights.",
+        )
 
 
 def _first(island: ServingIsland, engine: Engine) -> tuple[str, ...]:
