@@ -1,8 +1,8 @@
 """The mathematical programmes: who serves which range on given islands, and which islands to form at all.
 
 Doors: `assign` (one layout), `choose_roles` (its islands, where queues count), `best_layout` (the layout itself),
-`relax` (what no layout can exceed), `rounded` (a layout near that, in milliseconds), `pool_cells` (a finished table on a
-router's grid).
+`relax` (what no layout can exceed), `rounded` (a layout near that, in milliseconds), `pool_cells` (a finished table on
+a router's grid).
 """
 
 from planner.assignment.cell_pools import CellPools, busy_times, pool_cells

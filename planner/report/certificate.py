@@ -1,7 +1,12 @@
 """How far a plan is from the best possible, in words."""
 
-from planner.domain import Certificate, ObjectiveKind, Plan
+from collections.abc import Iterator
+
+from planner.domain import Bound, Certificate, ObjectiveKind, Plan, SearchMethod, SizeSet
 from planner.report.quantities import money, rate, whole
+
+CLOSE = 0.1
+"""Up to this gap a plan is called close to the best possible; beyond it nobody knows which of the two is at fault."""
 
 _BEST = {
     ObjectiveKind.BUDGET: "The most requests/s for a rent of at most {budget} USD/hour",
@@ -26,10 +31,34 @@ def _rate(plan: Plan, found: Certificate) -> list[str]:
     if found.gap is None or found.bound_rps is None:
         return ["How far this is from the best possible layout is not known."]
     fleet = "these GPUs" if plan.scenario.objective.rents else "this inventory"
+    if found.gap <= CLOSE:
+        return [
+            f"**Within {_percent(found.gap)} of the best possible layout** of {fleet} under this model: none serves "
+            f"more than {rate(found.bound_rps)} requests/s."
+        ]
     return [
-        f"**Within {_percent(found.gap)} of the best possible layout** of {fleet} under this model: none serves more "
-        f"than {rate(found.bound_rps)} requests/s."
+        f"**Not shown to be close to the best possible layout** of {fleet} under this model: none serves more than "
+        f"{rate(found.bound_rps)} requests/s, and this plan {_percent(found.gap)} less than that. {_remedy(plan)}"
     ]
+
+
+def _remedy(plan: Plan) -> str:
+    """What would close a large gap, or tell whose it is."""
+    return f"What may close the gap: {', '.join(_closers(plan))}."
+
+
+def _closers(plan: Plan) -> Iterator[str]:
+    search, slo = plan.scenario.search, plan.scenario.slo
+    if search.method is SearchMethod.EXACT:
+        if search.sizes is not SizeSet.ALL:
+            yield "`search.sizes: all` (the bound is of islands of every size)"
+        yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
+    else:
+        yield f"`search.method: exact`, or more than {search.iterations} `search.iterations`"
+        if search.bound is Bound.FAST:
+            yield "`search.bound: tight`"
+    if slo.ttft_ms is not None or any(one.ttft_ms is not None for one in slo.ranges):
+        yield "a larger `slo.ttft_ms` (the bound does not see queues)"
 
 
 def _objective(plan: Plan, found: Certificate) -> list[str]:
@@ -42,7 +71,12 @@ def _objective(plan: Plan, found: Certificate) -> list[str]:
         return []
     asked = _BEST[objective.kind].format(budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps))
     value, bound = (_value(objective.kind, v) for v in (found.objective_value, found.objective_bound))
-    return [f"{asked}: {value}, within {_percent(found.objective_gap)} of the best possible, {bound}."]
+    if found.objective_gap <= CLOSE:
+        return [f"{asked}: {value}, within {_percent(found.objective_gap)} of the best possible, {bound}."]
+    return [
+        f"{asked}: {value}, not shown to be close to the best possible; proven is that none does better than {bound}, "
+        f"{_percent(found.objective_gap)} away. {_remedy(plan)}"
+    ]
 
 
 def _value(kind: ObjectiveKind, value: float) -> str:
