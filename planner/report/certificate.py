@@ -1,7 +1,12 @@
 """How far a plan is from the best possible, in words: one bound a page, that of the objective asked for."""
 
-from planner.domain import Certificate, ObjectiveKind, Plan
+from collections.abc import Iterator
+
+from planner.domain import Bound, Certificate, ObjectiveKind, Plan, SearchMethod, SizeSet
 from planner.report.quantities import money, rate, whole
+
+CLOSE = 0.1
+"""Up to this gap a plan is called close to the best possible; beyond it nobody knows which of the two is at fault."""
 
 _BEST = {
     ObjectiveKind.BUDGET: "The most requests/s for a rent of at most {budget} USD/hour",
@@ -29,10 +34,34 @@ def _rate(plan: Plan, certificate: Certificate) -> str:
     if gap is None or bound is None:
         return ""
     fleet = "these GPUs" if plan.scenario.objective.rents else "this inventory"
+    if gap > CLOSE:
+        return (
+            f"**Not shown to be close to the best possible layout** of {fleet} under this model: none serves more than "
+            f"{rate(bound)} requests/s, and this plan {_percent(gap)} less than that. {_remedy(plan)}"
+        )
     return (
         f"**Within {_percent(gap)} of the best possible layout** of {fleet} under this model: none serves more "
         f"than {rate(bound)} requests/s."
     )
+
+
+def _remedy(plan: Plan) -> str:
+    """What would close a large gap, or tell whose it is."""
+    return f"What may close the gap: {', '.join(_closers(plan))}."
+
+
+def _closers(plan: Plan) -> Iterator[str]:
+    search, slo = plan.scenario.search, plan.scenario.slo
+    if search.method is SearchMethod.EXACT:
+        if search.sizes is not SizeSet.ALL:
+            yield "`search.sizes: all` (the bound is of islands of every size)"
+        yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
+    else:
+        yield f"`search.method: exact`, or more than {search.iterations} `search.iterations`"
+        if search.bound is Bound.FAST:
+            yield "`search.bound: tight`"
+    if slo.ttft_ms is not None or any(level.ttft_ms is not None for level in slo.ranges):
+        yield "a larger `slo.ttft_ms` (the bound does not see queues)"
 
 
 def _objective(plan: Plan, certificate: Certificate) -> str:
@@ -43,6 +72,11 @@ def _objective(plan: Plan, certificate: Certificate) -> str:
     value = _value(objective.kind, certificate.objective_value)
     bound = _value(objective.kind, certificate.objective_bound)
     limit = "none does with less than" if objective.minimises else "none has more than"
+    if certificate.objective_gap > CLOSE:
+        return (
+            f"{asked}: {value}, **not shown to be close to the best possible** under this model: {limit} {bound}, "
+            f"{_percent(certificate.objective_gap)} away. {_remedy(plan)}"
+        )
     return (
         f"{asked}: {value}, **within {_percent(certificate.objective_gap)} of the best possible** under this model: "
         f"{limit} {bound}."
