@@ -62,7 +62,9 @@ def given_faults(manifest: Manifest, validator: Validator, name: str) -> list[Fa
         errors = list(validator.iter_errors(with_defaults(manifest.body, schema)))
     except (UnknownType, TypeError, ValueError, AttributeError, re.error) as error:
         told = f"type {error.type!r}" if isinstance(error, UnknownType) else repr(error)
-        raise InputError(f"schemas, {name}: must be a sound schema, got: {told}.") from None
+        raise InputError(
+            f"schemas, {name}: must be a sound schema, got: {told}.", hint="Mend the schema, or leave its file out."
+        ) from None
     deepest = [best_match([error]) or error for error in errors]
     fields = [".".join(str(part) for part in error.absolute_path) or "object" for error in deepest]
     return [
@@ -99,14 +101,20 @@ def _documents(name: str, text: str) -> list[Any]:
     try:
         return [json.loads(text)] if name.endswith(".json") else list(yaml.load_all(text, Loader=_LOADER))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"schemas, {name}: must be YAML or JSON, got: {' '.join(str(error).split())}.") from None
+        raise InputError(
+            f"schemas, {name}: must be YAML or JSON, got: {' '.join(str(error).split())}.",
+            hint="Mend the file, or leave it out.",
+        ) from None
 
 
 def _schemas_of(name: str, crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
     try:
         return crd_schemas(crd)
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"schemas, {name}: must be a whole CustomResourceDefinition, got: {error!r}.") from None
+        raise InputError(
+            f"schemas, {name}: must be a whole CustomResourceDefinition, got: {error!r}.",
+            hint="Take the file as the operator ships it, or leave it out.",
+        ) from None
 
 
 def crd_schemas(crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
