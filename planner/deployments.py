@@ -88,7 +88,10 @@ def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
         return plan
     text = told.pop()
     if told or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
-        raise InputError(f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, came {text!r}.")
+        raise InputError(
+            f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, came {text!r}.",
+            hint="Export the manifests again, or give all of them the grid that their router has.",
+        )
     return on_grid(plan, grid_of(plan, int(text)))
 
 

@@ -27,29 +27,34 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
+def visible(text: str) -> str:
+    """The text, what steers a terminal, turns the direction of writing or is no character written as its code."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
 def show_json(value: object) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    show_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def show_text(text: str) -> None:
-    """Plain text on standard output."""
-    print(text)
+    """Plain text on standard output; halves of characters, which no encoding has, as their codes."""
+    print(text.encode("utf-8", "backslashreplace").decode())
 
 
 def show_error(error: PlannerError) -> None:
     """One paragraph: what is wrong and what to do."""
-    err().print(f"[red]error:[/red] {escape(str(error))}")
+    err().print(f"[red]error:[/red] {escape(visible(str(error)))}")
 
 
 def show_warning(text: str) -> None:
     """One paragraph on standard error: done, but."""
-    err().print(f"[yellow]warning:[/yellow] {escape(text)}")
+    err().print(f"[yellow]warning:[/yellow] {escape(visible(text))}")
 
 
 def show_note(text: str) -> None:
     """A line of progress on standard error."""
-    err().print(text, markup=False)
+    err().print(visible(text), markup=False)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -59,7 +64,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         table.add_column(escape(column), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(_cell(value)) for value in row))
+        table.add_row(*(escape(visible(_cell(value))) for value in row))
     out().print(table)
 
 

@@ -18,5 +18,5 @@ def engine_named(name: str) -> Engine:
         InputError: there is none.
     """
     if name not in ENGINES:
-        raise InputError(f"Engine {name!r}: must be one of {', '.join(ENGINES)}.")
+        raise InputError(f"Engine {name!r}: must be one of {', '.join(ENGINES)}.", hint="Choose one of them.")
     return ENGINES[name]

@@ -113,7 +113,10 @@ def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
     """
     serving = [island for island in plan.islands if island.phase is not None]
     if not serving:
-        raise ExportError(f"Plan {plan.scenario.name}: no island serves a phase, so there is nothing to export.")
+        raise ExportError(
+            f"Plan {plan.scenario.name}: no island serves a phase, so there is nothing to export.",
+            hint="Plan again: a plan that serves has an island for each phase.",
+        )
     _check_routes(plan)
     slugs = island_slugs(island.id for island in serving)
     pairs = partners({one.id: one.phase for one in plan.islands if one.phase is not None}, plan.routing)

@@ -65,10 +65,12 @@ def island_slugs(ids: Iterable[str]) -> dict[str, str]:
     for island in ids:
         label = slug(island)
         if not label:
-            raise InputError(f"Island id {island!r}: must hold a letter or a digit.")
+            raise InputError(f"Island id {island!r}: must hold a letter or a digit.", hint="Rename the island.")
         if label in owners:
             raise InputError(
-                f"Island ids {owners[label]!r} and {island!r}: must differ in letters or digits, both become {label!r}."
+                f"Island ids {owners[label]!r} and {island!r}: must differ in letters or digits, both become "
+                f"{label!r}.",
+                hint="Rename one of them.",
             )
         owners[label] = island
     return {island: label for label, island in owners.items()}
@@ -112,9 +114,15 @@ def check_node_selector(gpu: str, selector: tuple[tuple[str, str], ...]) -> None
     """
     for key, value in selector:
         if not is_label_key(key):
-            raise InputError(f"GPU {gpu}, node_selector: {key!r} must be a Kubernetes label key.")
+            raise InputError(
+                f"GPU {gpu}, node_selector: {key!r} must be a Kubernetes label key.",
+                hint="Mend the label in the scenario's node_selectors or the GPU's spec.",
+            )
         if not is_label_value(value):
-            raise InputError(f"GPU {gpu}, node_selector[{key}]: must be a Kubernetes label value, got {value!r}.")
+            raise InputError(
+                f"GPU {gpu}, node_selector[{key}]: must be a Kubernetes label value, got {value!r}.",
+                hint="Mend the label in the scenario's node_selectors or the GPU's spec.",
+            )
 
 
 def weights_location(model: str, uri: str) -> str:
@@ -126,7 +134,10 @@ def weights_location(model: str, uri: str) -> str:
     location = uri.removeprefix("hf://")
     if _HUB_MODEL.fullmatch(location) or (location == uri and _LOCAL_MODEL.fullmatch(location)):
         return location
-    raise InputError(f"Model {model}, uri: must be hf://organisation/name or an absolute path, got {uri!r}.")
+    raise InputError(
+        f"Model {model}, uri: must be hf://organisation/name or an absolute path, got {uri!r}.",
+        hint="Give the model such a uri.",
+    )
 
 
 def one_line(text: str) -> str:

@@ -120,7 +120,10 @@ def _gpus(node: ClusterNode, numa: NumaNode, pods: Sequence[Pod], plan: Plan) ->
     held = {index for pod in pods for index in pod.gpus} & here
     vendor = plan.scenario.inventory.item(node.gpu).gpu.vendor
     if vendor.upper() not in GPU_RESOURCES:
-        raise ExportError(f"GPU {node.gpu}, vendor: must be one of {', '.join(GPU_RESOURCES)}, got {vendor!r}.")
+        raise ExportError(
+            f"GPU {node.gpu}, vendor: must be one of {', '.join(GPU_RESOURCES)}, got {vendor!r}.",
+            hint="Leave out --topology-objects, or mend the vendor.",
+        )
     return [_row(GPU_RESOURCES[vendor.upper()], len(here), len(here), len(here) - len(held))]
 
 

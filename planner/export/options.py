@@ -82,7 +82,8 @@ def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
     _check_topology(options)
     if options.priority_class and settings.priority > _MOST_PRIORITY:
         raise InputError(
-            f"placement.priority: must be at most {_MOST_PRIORITY} for a PriorityClass, got {settings.priority}."
+            f"placement.priority: must be at most {_MOST_PRIORITY} for a PriorityClass, got {settings.priority}.",
+            hint="Lower placement.priority, or leave the PriorityClass out.",
         )
 
 
@@ -112,7 +113,8 @@ def _check_sizes(options: ExportOptions, settings: PlacementSettings) -> None:
     if options.shared_memory_gib > memory:
         raise InputError(
             f"ExportOptions.shared_memory_gib: counts towards a pod's memory and must be at most "
-            f"memory_gib_per_gpu ({memory}), got {options.shared_memory_gib}."
+            f"memory_gib_per_gpu ({memory}), got {options.shared_memory_gib}.",
+            hint="Give more memory a GPU, or less shared memory.",
         )
     for name, count in options.pod_resources:
         if "/" not in name or not is_label_key(name) or not 1 <= count <= _MOST_PIECES:
@@ -129,11 +131,14 @@ def _check_names(options: ExportOptions) -> None:
         if name and not is_dns_label(name):
             raise InputError(f"ExportOptions.{key}: must be a DNS label, got {name!r}.", hint="Use a-z, 0-9 and '-'.")
     if not is_dns_label(options.namespace):
-        raise InputError(f"ExportOptions.namespace: must be a DNS label, got {options.namespace!r}.")
+        raise InputError(
+            f"ExportOptions.namespace: must be a DNS label, got {options.namespace!r}.", hint="Use a-z, 0-9 and '-'."
+        )
     if options.priority_class.startswith("system-"):
         raise InputError(
             f"ExportOptions.priority_class: must not begin with system-, which is Kubernetes' own, got "
-            f"{options.priority_class!r}."
+            f"{options.priority_class!r}.",
+            hint="Choose another name.",
         )
 
 
@@ -142,10 +147,14 @@ def _check_topology(options: ExportOptions) -> None:
     for level, label in options.topology_labels:
         if level not in LEVELS or levels.count(level) > 1:
             raise InputError(
-                f"ExportOptions.topology_labels: must be of {', '.join(LEVELS)}, each once, got {level!r}."
+                f"ExportOptions.topology_labels: must be of {', '.join(LEVELS)}, each once, got {level!r}.",
+                hint="Name each level once, for example asw=example.com/rack.",
             )
         if not is_label_key(label):
-            raise InputError(f"ExportOptions.topology_labels[{level}]: must be a node label's key, got {label!r}.")
+            raise InputError(
+                f"ExportOptions.topology_labels[{level}]: must be a node label's key, got {label!r}.",
+                hint="Give a key as of `kubectl get nodes --show-labels`.",
+            )
 
 
 def _check_images(options: ExportOptions) -> None:

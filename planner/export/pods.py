@@ -34,7 +34,8 @@ def gpu_resource(island: ServingIsland) -> str:
     if vendor not in GPU_RESOURCES:
         raise ExportError(
             f"Island {island.id}, GPU {island.gpu.name}, vendor: must be one of {', '.join(GPU_RESOURCES)}, "
-            f"got {island.gpu.vendor!r}."
+            f"got {island.gpu.vendor!r}.",
+            hint="Mend the vendor of the GPU type.",
         )
     return GPU_RESOURCES[vendor]
 
@@ -169,7 +170,9 @@ def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     }
     for name, count in options.pod_resources:
         if name in limits:
-            raise InputError(f"ExportOptions.pod_resources: must not repeat {name}, which the plan fixes.")
+            raise InputError(
+                f"ExportOptions.pod_resources: must not repeat {name}, which the plan fixes.", hint="Leave it out."
+            )
         limits[name] = count
     return limits
 

@@ -65,7 +65,10 @@ def pinned_nodes(island: ServingIsland, deployment: Deployment) -> tuple[str, ..
     values = tuple(host_name(name, nodes) for name in names)
     for value in values:
         if not value or not is_label_value(value):
-            raise InputError(f"Node {value!r}: must be a Kubernetes label value to pin pods to it.")
+            raise InputError(
+                f"Node {value!r}: must be a Kubernetes label value to pin pods to it.",
+                hint="Leave out --pin-nodes, or mend the name in the cluster file.",
+            )
     return values
 
 

@@ -217,3 +217,12 @@ def test_a_defect_is_one_line_and_status_1(
     assert [path.name for path in here.iterdir()] == ["tiny.yaml"]
     monkeypatch.setenv("PLANNER_DEBUG", "1")
     assert "Traceback" in planner("plan", tiny).err
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2Jb", "\u202etxt.yaml", "\udc80", "a\rb"])
+def test_what_came_steers_no_terminal(planner: Command, name: str) -> None:
+    for command in (("plan", name), ("gpus", name), ("workload", "summarize", name)):
+        answer = planner(*command)
+        assert answer.status == EXIT_BAD_INPUT
+        assert [c for c in answer.err if not (c.isprintable() or c == "\n")] == []
+        assert ascii(name)[1:-1].split("\\")[1][:3] in answer.err

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-import yaml
 from export_plans import DECODE, SMALL_DECODE, island, plan_of, route
+from quick_yaml import load_documents
 
 from planner.domain import ParallelConfig, Phase, Plan
 
@@ -24,7 +24,7 @@ def two_pool_plan(**changes: Any) -> Plan:
 
 def objects(files: dict[str, str], kind: str) -> list[dict[str, Any]]:
     """Every object of one kind, in the files' order."""
-    return [d for text in files.values() for d in yaml.safe_load_all(text) if d["kind"] == kind]
+    return [d for text in files.values() for d in load_documents(text) if d["kind"] == kind]
 
 
 def graphs(files: dict[str, str]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 
 import pytest
-import yaml
 from export_plans import DECODE, example_plan, island, plan_of, route
+from quick_yaml import load_document
 
 from planner.domain import ParallelConfig, Phase
 from planner.errors import InconsistentPlanError
@@ -222,6 +222,6 @@ def test_a_table_without_routes_does_not_leave() -> None:
 def test_manifests_of_another_plan_do_not_pass() -> None:
     other = plan_of((island("H20-0", "H20", Phase.DECODE, ParallelConfig(tp=1, dp=16)),))
     files = render(example_plan())
-    assert yaml.safe_load(files["routing.yaml"])["kind"] == "ConfigMap"
+    assert load_document(files["routing.yaml"])["kind"] == "ConfigMap"
     with pytest.raises(InconsistentPlanError):
         check_manifests(files, other)

@@ -13,6 +13,7 @@ from contract_plans import placed_plan
 from export_plans import DECODE, PREFILL, example_plan, island, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick_yaml import load_document, load_documents
 
 from planner.domain import Cluster, ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InconsistentPlanError, InputError
@@ -25,7 +26,7 @@ SMALL = ParallelConfig(tp=8, dp=1)
 
 def the_set(files: dict[str, str]) -> dict[str, Any]:
     """The one DisaggregatedSet."""
-    body: dict[str, Any] = yaml.safe_load(files["disaggregatedset.yaml"])
+    body: dict[str, Any] = load_document(files["disaggregatedset.yaml"])
     return body
 
 
@@ -39,7 +40,7 @@ def test_roles_are_the_islands_of_target_lws(engine: str) -> None:
     sets = [
         d
         for text in render(example_plan(), engine=engine).values()
-        for d in yaml.safe_load_all(text)
+        for d in load_documents(text)
         if d["kind"] == "LeaderWorkerSet"
     ]
     assert [role["name"] for role in roles] == ["h200-0", "h20-0", "h20-1"]
@@ -49,7 +50,7 @@ def test_roles_are_the_islands_of_target_lws(engine: str) -> None:
 
 def test_services_select_the_leaders_of_one_role_by_the_controllers_labels() -> None:
     files = dset(example_plan())
-    services = list(yaml.safe_load_all(files["services.yaml"]))
+    services = list(load_documents(files["services.yaml"]))
     assert [service["spec"]["selector"] for service in services] == [
         {
             "disaggregatedset.x-k8s.io/name": "mixed-fleet",
@@ -58,7 +59,7 @@ def test_services_select_the_leaders_of_one_role_by_the_controllers_labels() -> 
         }
         for role in ("h200-0", "h20-0", "h20-1")
     ]
-    table = json.loads(yaml.safe_load(files["routing.yaml"])["data"]["routing.json"])
+    table = json.loads(load_document(files["routing.yaml"])["data"]["routing.json"])
     assert {row["service"] for row in table["routes"]} == {service["metadata"]["name"] for service in services}
 
 

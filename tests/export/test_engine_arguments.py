@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from export_plans import MODEL, PREFILL, UNSHARED, gpu, island, plan_of
+from quick_yaml import load_documents
 
 from planner.domain import ENGINE_MEMORY_SHARE, ParallelConfig, Phase, PlannedIsland
 from planner.errors import ExportError, InconsistentPlanError
@@ -38,7 +38,7 @@ def group_of(other: PlannedIsland, engine: str, **changes: Any) -> dict[str, Any
     partner = island("partner", "H200", phase, ParallelConfig(tp=8, dp=1, pp=stages))
     types = (gpu("H200"), gpu("H20", gpus_per_host=changes.pop("gpus_per_host", 8)))
     files = render(plan_of((other, partner), gpus=types, **changes), engine=engine)
-    workload = next(iter(yaml.safe_load_all(next(iter(files.values())))))
+    workload = next(iter(load_documents(next(iter(files.values())))))
     group: dict[str, Any] = workload["spec"]["leaderWorkerTemplate"]
     return group
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from export_plans import DECODE, MODEL, PREFILL, example_plan, gpu, plan_of
 from hypothesis import given
 from hypothesis import strategies as st
+from quick_yaml import load_documents
 
 from planner.domain import ParallelConfig, Phase
 from planner.errors import InputError
@@ -24,8 +24,8 @@ def test_a_hostile_plan_name_reaches_no_value_unquoted() -> None:
     clean = render(example_plan("chat"))
     told = " ".join(hostile.split())
     for name, text in files.items():
-        objects = list(yaml.safe_load_all(text))
-        assert _renamed(objects, told, "chat") == list(yaml.safe_load_all(clean[name]))
+        objects = list(load_documents(text))
+        assert _renamed(objects, told, "chat") == list(load_documents(clean[name]))
         comments = [line for line in text.splitlines() if line.startswith("# Island")]
         assert all("\u2028" not in line for line in comments)
 
@@ -63,7 +63,7 @@ def test_long_names_are_cut_and_stay_apart() -> None:
 
 
 def object_names(files: dict[str, str]) -> set[str]:
-    return {thing["metadata"]["name"] for text in files.values() for thing in yaml.safe_load_all(text)}
+    return {thing["metadata"]["name"] for text in files.values() for thing in load_documents(text)}
 
 
 def test_island_ids_that_become_one_label_are_refused() -> None:
@@ -79,7 +79,7 @@ def test_any_name_gives_dns_labels_or_an_input_error(name: str) -> None:
     except InputError:
         return
     for text in files.values():
-        for thing in yaml.safe_load_all(text):
+        for thing in load_documents(text):
             assert DNS_LABEL.fullmatch(thing["metadata"]["name"])
 
 
@@ -108,7 +108,7 @@ def test_unusual_model_locations_are_refused(uri: str) -> None:
 def test_model_locations_that_engines_load(uri: str, location: str) -> None:
     plan = plan_of((PREFILL, DECODE), model=replace(MODEL, uri=uri))
     for engine, prefix in (("vllm", ""), ("sglang", "--model-path=")):
-        workload = next(iter(yaml.safe_load_all(render(plan, engine=engine)["01-h200-0.yaml"])))
+        workload = next(iter(load_documents(render(plan, engine=engine)["01-h200-0.yaml"])))
         pod = workload["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["spec"]
         assert f"{prefix}{location}" in pod["containers"][0]["args"]
 
@@ -126,7 +126,7 @@ def test_node_selectors_that_no_node_can_carry_are_refused(key: str, value: str)
 def test_label_values_stay_strings(value: str) -> None:
     types = (gpu("H200"), gpu("H20", node_selector=(("nvidia.com/gpu.product", value),)))
     text = render(plan_of((PREFILL, DECODE), gpus=types))["02-h20-0.yaml"]
-    workload = next(iter(yaml.safe_load_all(text)))
+    workload = next(iter(load_documents(text)))
     pod = workload["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": value}
 

@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import replace
 
-import yaml
 from export_plans import MODEL, UNSHARED, gpu, island, plan_of, route
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from quick_yaml import load_documents
 
 from planner.domain import ModelSpec, ParallelConfig, Phase, Plan, PlannedIsland, Route
 from planner.errors import ExportError
@@ -73,7 +73,7 @@ def rendered(plan: Plan, engine: str) -> dict[str, str]:
 def test_random_plans_export_exactly(plan: Plan, engine: str) -> None:
     found: Counter[str] = Counter()
     for text in rendered(plan, engine).values():
-        for thing in yaml.safe_load_all(text):
+        for thing in load_documents(text):
             if thing["kind"] == "LeaderWorkerSet":
                 group = thing["spec"]["leaderWorkerTemplate"]
                 pod = group["workerTemplate"]["spec"]

@@ -9,6 +9,7 @@ import yaml
 from contract_plans import single_node_plan
 from dynamo_plans import two_pool_plan
 from export_plans import example_plan
+from quick_yaml import load_document, load_documents
 
 from planner.errors import ExportError, InputError
 from planner.export import TARGETS, ExportOptions, find_faults, read_crds, render
@@ -34,7 +35,7 @@ def edited(target: str, old: str, new: str, *, engine: str = "vllm") -> dict[str
 def with_table(table: str) -> dict[str, str]:
     """Sound manifests with another routing table in their ConfigMap."""
     files = render(single_node_plan(), target="kubernetes")
-    config = yaml.safe_load(files["routing.yaml"])
+    config = load_document(files["routing.yaml"])
     config["data"]["routing.json"] = table
     return {**files, "routing.yaml": yaml.safe_dump(config)}
 
@@ -88,7 +89,7 @@ def test_a_routing_table_of_another_form_is_told(table: str) -> None:
 def test_a_router_configuration_of_another_form_is_told(config: str) -> None:
     files = render(two_pool_plan(), target="dynamo")
     name = "00-frontend.yaml"
-    documents = list(yaml.safe_load_all(files[name]))
+    documents = list(load_documents(files[name]))
     documents[0]["data"]["global-router.json"] = config
     assert "data[global-router.json]" in faults({**files, name: yaml.safe_dump_all(documents)})
 
@@ -96,7 +97,7 @@ def test_a_router_configuration_of_another_form_is_told(config: str) -> None:
 @pytest.mark.parametrize("table", ["no json", "{}", '{"services": [], "routes": 7}'])
 def test_a_broken_table_beside_a_router_is_told_once_and_by_its_own_check(table: str) -> None:
     files = render(two_pool_plan(), target="dynamo")
-    config = yaml.safe_load(files["routing.yaml"])
+    config = load_document(files["routing.yaml"])
     config["data"]["routing.json"] = table
     assert "data[routing.json]" in faults({**files, "routing.yaml": yaml.safe_dump(config)})
 

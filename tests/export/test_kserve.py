@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import placed_plan, single_node_plan
 from crd_schema import upstream_crds
 from export_plans import DECODE, DENSE, MODEL, PREFILL, example_plan, gpu, island, plan_of
+from quick_yaml import load_documents
 
 from planner.domain import ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InconsistentPlanError, InputError
@@ -25,7 +25,7 @@ def kserve(plan: Plan, options: ExportOptions | None = None) -> dict[str, str]:
 
 def services(files: dict[str, str]) -> list[dict[str, Any]]:
     """Every LLMInferenceService."""
-    found = [d for text in files.values() for d in yaml.safe_load_all(text)]
+    found = [d for text in files.values() for d in load_documents(text)]
     return [d for d in found if d["kind"] == "LLMInferenceService"]
 
 
@@ -96,14 +96,14 @@ def shells_words(value: str) -> list[str]:
 
 
 def test_the_shell_reads_the_engines_flags_and_no_others() -> None:
-    lws = next(iter(yaml.safe_load_all(render(example_plan())["03-h20-1.yaml"])))
+    lws = next(iter(load_documents(render(example_plan())["03-h20-1.yaml"])))
     arguments = lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"]
     decode = services(kserve(example_plan()))[1]["spec"]
     assert shells_words(variable(decode["template"])) == [a for a in arguments[1:] if not a.startswith("--port=")]
 
 
 def test_a_group_leaves_the_degrees_to_the_preset() -> None:
-    lws = next(iter(yaml.safe_load_all(render(example_plan())["02-h20-0.yaml"])))
+    lws = next(iter(load_documents(render(example_plan())["02-h20-0.yaml"])))
     arguments = lws["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["spec"]["containers"][0]["args"]
     decode = services(kserve(example_plan()))[0]["spec"]
     assert decode["parallelism"] == {"tensor": 1, "data": 32, "dataLocal": 8, "expert": True}
@@ -134,7 +134,7 @@ def test_a_dense_model_tells_no_experts_and_stages_stay_in_a_pod() -> None:
 
 def test_only_pods_that_answer_are_selected() -> None:
     files = kserve(example_plan())
-    selectors = [d["spec"]["selector"] for d in yaml.safe_load_all(files["services.yaml"])]
+    selectors = [d["spec"]["selector"] for d in load_documents(files["services.yaml"])]
     assert selectors[:2] == [
         {
             "app.kubernetes.io/name": "mixed-fleet-01",

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import single_node_plan, wide_fleet_plan
 from export_plans import example_plan
+from quick_yaml import load_documents
 
 from planner.errors import ExportError
 from planner.export import find_faults, render
@@ -16,7 +16,7 @@ from planner.export import find_faults, render
 
 def objects(files: dict[str, str], kind: str) -> list[dict[str, Any]]:
     """Every object of one kind, in the files' order."""
-    return [d for text in files.values() for d in yaml.safe_load_all(text) if d["kind"] == kind]
+    return [d for text in files.values() for d in load_documents(text) if d["kind"] == kind]
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import placed_plan, wide_fleet_plan
 from crd_schema import upstream_crds
 from export_plans import example_plan, gpu, island, plan_of
+from quick_yaml import load_documents
 
 from planner.domain import Cluster, ParallelConfig, Phase, Plan, Taint
 from planner.errors import ExportError, InconsistentPlanError, InputError
@@ -21,7 +21,7 @@ RACKS = ExportOptions(topology_labels=(("asw", "example.com/rack"), ("aggregatio
 
 def objects(files: dict[str, str], kind: str) -> list[dict[str, Any]]:
     """Every object of one kind."""
-    return [d for text in files.values() for d in yaml.safe_load_all(text) if d["kind"] == kind]
+    return [d for text in files.values() for d in load_documents(text) if d["kind"] == kind]
 
 
 def kueue(plan: Plan, options: ExportOptions | None = None) -> dict[str, str]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import PLANS
 from export_plans import DENSE, MODEL, gpu, island, plan_of, route
 from hypothesis import given
 from hypothesis import strategies as st
+from quick_yaml import load_documents
 
 from planner.domain import GpuSpec, GroupedAttention, ModelSpec, ParallelConfig, Phase, Plan, PlannedIsland, Route
 from planner.errors import ExportError
@@ -47,7 +47,7 @@ def containers(plan: Plan, engine: str, **options: Any) -> list[tuple[dict[str, 
     found = []
     for name, text in render(plan, engine=engine, options=ExportOptions(**options)).items():
         if name[:2].isdigit():
-            group = next(iter(yaml.safe_load_all(text)))["spec"]["leaderWorkerTemplate"]
+            group = next(iter(load_documents(text)))["spec"]["leaderWorkerTemplate"]
             container = group.get("leaderTemplate", group["workerTemplate"])["spec"]["containers"][0]
             pairs = (a[2:].partition("=") for a in container["args"] if a.startswith("--"))
             environment = {e["name"]: e["value"] for e in container.get("env", ()) if "value" in e}

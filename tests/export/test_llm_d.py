@@ -15,6 +15,7 @@ from export_plans import DECODE, MODEL, PREFILL, example_plan, gpu, island, plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
+from quick_yaml import load_document, load_documents
 from reference_data import reference_text
 
 from planner.domain import ParallelConfig, Phase, Plan
@@ -32,7 +33,7 @@ def llm_d(plan: Plan, engine: str = "vllm", options: ExportOptions | None = None
 
 def values(files: dict[str, str]) -> dict[str, dict[str, Any]]:
     """Values file -> its body."""
-    return {name: yaml.safe_load(text) for name, text in files.items() if name.endswith(".values.yaml")}
+    return {name: load_document(text) for name, text in files.items() if name.endswith(".values.yaml")}
 
 
 def merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_values_follow_the_charts_schema_alone_and_over_its_defaults(engine: str, plan: str) -> None:
     schema = json.loads(reference_text("crds/llm-d-modelservice_values.schema.json"))
-    defaults = yaml.safe_load(reference_text("crds/llm-d-modelservice_values.yaml"))
+    defaults = load_document(reference_text("crds/llm-d-modelservice_values.yaml"))
     bodies = list(values(llm_d(PLANS[plan](), engine)).values())[:3]
     for body in bodies:
         for held in (body, merged(defaults, body)):
@@ -102,7 +103,7 @@ def test_each_island_is_in_one_release_whatever_the_numbers(prefill: int, decode
 
 def test_releases_are_listed_with_chart_version_and_values() -> None:
     files = llm_d(example_plan())
-    assert yaml.safe_load(files["releases.yaml"])["releases"] == [
+    assert load_document(files["releases.yaml"])["releases"] == [
         {
             "name": f"mixed-fleet-{number}",
             "chart": "llm-d-modelservice/llm-d-modelservice",
@@ -132,7 +133,7 @@ def test_the_script_of_a_group_starts_the_leaders_words_or_the_workers(index: st
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_group_runs_what_target_lws_runs_but_for_the_decode_port(engine: str) -> None:
     body = values(llm_d(example_plan(), engine))["01.values.yaml"]
-    lws = [yaml.safe_load_all(render(example_plan(), engine=engine)[f]) for f in ("01-h200-0.yaml", "02-h20-0.yaml")]
+    lws = [load_documents(render(example_plan(), engine=engine)[f]) for f in ("01-h200-0.yaml", "02-h20-0.yaml")]
     for role, documents in zip(("prefill", "decode"), lws, strict=True):
         group = next(iter(documents))["spec"]["leaderWorkerTemplate"]
         both = [group[key]["spec"]["containers"][0] for key in ("leaderTemplate", "workerTemplate")]
@@ -360,7 +361,7 @@ def test_faults_are_caught_and_named(fault: str) -> None:
 
 def test_a_values_file_that_no_release_lists_is_caught() -> None:
     files = llm_d(example_plan())
-    body = yaml.safe_load(files[LIST])
+    body = load_document(files[LIST])
     del body["releases"][1]
     files[LIST] = yaml.safe_dump(body)
     with pytest.raises(InconsistentPlanError, match=re.escape("must list every values file, got no 02.values.yaml")):

@@ -6,10 +6,10 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
 from crd_schema import crd_schema
 from export_plans import DECODE, IDLE, PREFILL, SMALL_DECODE, example_plan, gpu, plan_of
 from jsonschema import Draft202012Validator
+from quick_yaml import load_documents
 
 from planner.domain import ParallelConfig, Phase
 from planner.errors import ExportError, InputError
@@ -22,7 +22,7 @@ KUBERNETES = kubernetes_validate.latest_version()
 
 def objects(files: dict[str, str], kind: str) -> list[dict[str, Any]]:
     """Every object of one kind, in the files' order."""
-    return [d for text in files.values() for d in yaml.safe_load_all(text) if d["kind"] == kind]
+    return [d for text in files.values() for d in load_documents(text) if d["kind"] == kind]
 
 
 def templates(workload: dict[str, Any]) -> list[dict[str, Any]]:

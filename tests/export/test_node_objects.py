@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import placed_plan, single_node_plan
 from crd_schema import upstream_crds
 from export_plans import gpu
+from quick_yaml import load_documents
 
 from planner.deployments import render_plan, topology_files
 from planner.domain import (
@@ -58,7 +58,7 @@ def plan_with(pods: tuple[Pod, ...] = (), **changes: object) -> Plan:
 
 def documents(files: dict[str, str], name: str) -> dict[str, dict[str, Any]]:
     """The objects of a file by name."""
-    return {d["metadata"]["name"]: d for d in yaml.safe_load_all(files[name])}
+    return {d["metadata"]["name"]: d for d in load_documents(files[name])}
 
 
 def rows(body: dict[str, Any]) -> dict[tuple[str, str], tuple[object, ...]]:

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import placed_plan, single_node_plan
 from export_plans import DECODE, PREFILL, SMALL_DECODE, example_plan, gpu, plan_of
+from quick_yaml import load_documents
 
 from planner.domain import Plan, Qos
 from planner.errors import InputError
@@ -19,7 +19,7 @@ EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 def first(files: dict[str, str], file: str) -> dict[str, Any]:
     """The first object of a file."""
-    found: dict[str, Any] = next(iter(yaml.safe_load_all(files[file])))
+    found: dict[str, Any] = next(iter(load_documents(files[file])))
     return found
 
 

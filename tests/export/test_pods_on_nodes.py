@@ -6,11 +6,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import placed_plan
 from export_plans import gpu, island, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick_yaml import load_documents
 
 from planner.domain import (
     Cluster,
@@ -171,7 +171,7 @@ def test_pinned_pods_have_room_on_their_nodes(plan: Plan, engine: str) -> None:
         files = render(plan, engine=engine, options=ExportOptions(pin_nodes=True))
     except ExportError:
         return
-    found: dict[str, Any] = next(iter(yaml.safe_load_all(files["01-h20-0.yaml"])))
+    found: dict[str, Any] = next(iter(load_documents(files["01-h20-0.yaml"])))
     group = found["spec"]["leaderWorkerTemplate"]
     pod = group["workerTemplate"]["spec"]
     gpus = pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]

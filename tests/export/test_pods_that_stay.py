@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import placed_plan, single_node_plan
 from export_plans import PREFILL
+from quick_yaml import load_documents
 
 from planner.domain import Plan
 from planner.domain.plan_diff import PlanDiff
@@ -29,7 +29,7 @@ PAIRS = [(name, engine) for name in CLUSTER for engine in TARGETS[name].engines]
 def pod_parts(files: dict[str, str]) -> list[Any]:
     """Templates, wherever they lie; the labels and annotations that KServe puts on a role's pods; what the chart makes
     pods of."""
-    documents = [d for name, text in files.items() if name.endswith(".yaml") for d in yaml.safe_load_all(text)]
+    documents = [d for name, text in files.items() if name.endswith(".yaml") for d in load_documents(text)]
     found = list(_below(documents))
     for spec in (d["spec"] for d in documents if d.get("kind") == "LLMInferenceService"):
         found += [role.get(key) for role in (spec, spec["prefill"]) for key in ("labels", "annotations")]

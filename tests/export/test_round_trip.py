@@ -10,6 +10,7 @@ from contract_plans import PLANS, single_node_plan
 from export_plans import gpu, island, plan_of, route
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from quick_yaml import load_document, load_documents
 
 from planner.domain import DeployedPlan, ParallelConfig, Phase, Plan, PlannedIsland
 from planner.errors import ExportError, InputError
@@ -46,7 +47,7 @@ def test_objects_that_tell_of_the_fleet_are_no_plan(target: str, engine: str) ->
 
 def relaid(files: Mapping[str, str]) -> dict[str, str]:
     """The same objects as another tool would write them: comments gone, keys sorted, all in one file."""
-    documents = [d for name, text in files.items() if name.endswith(".yaml") for d in yaml.safe_load_all(text)]
+    documents = [d for name, text in files.items() if name.endswith(".yaml") for d in load_documents(text)]
     return {"all.yml": yaml.safe_dump_all(documents[::-1], sort_keys=True)}
 
 
@@ -59,7 +60,7 @@ def test_layout_order_and_comments_mean_nothing(target: str) -> None:
 def edited(change: Mapping[str, object]) -> dict[str, str]:
     """The kubernetes manifests of three islands, H20-1 changed by hand."""
     files = render(single_node_plan(), target="kubernetes")
-    documents = list(yaml.safe_load_all(files["03-h20-1.yaml"]))
+    documents = list(load_documents(files["03-h20-1.yaml"]))
     workload = documents[0]
     for path, value in change.items():
         keys, place = path.split("|"), workload
@@ -132,7 +133,7 @@ def test_ranges_that_overlap_are_told() -> None:
 @pytest.mark.parametrize("target", ["script", "kubernetes"])
 def test_a_table_that_is_none_is_told(target: str, path: tuple[str | int, ...], value: object, told: str) -> None:
     files = render(single_node_plan(), target=target)
-    config = None if target == "script" else yaml.safe_load(files["routing.yaml"])
+    config = None if target == "script" else load_document(files["routing.yaml"])
     table = json.loads(files["routing.json"] if config is None else config["data"]["routing.json"])
     place = table
     for key in path[:-1]:

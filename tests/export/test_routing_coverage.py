@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 from export_plans import gpu, island, plan_of, route
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick_yaml import load_document
 
 from planner.domain import ParallelConfig, Phase, Plan
 from planner.export import TARGETS, find_faults, read_plan, render, summarize_plan
@@ -35,14 +35,18 @@ def holey_plan() -> Plan:
 
 def table_of(files: dict[str, str]) -> dict[str, Any]:
     """The routing table, wherever a target writes it."""
-    text = files.get("routing.json") or yaml.safe_load(files["routing.yaml"])["data"]["routing.json"]
+    text = files.get("routing.json") or load_document(files["routing.yaml"])["data"]["routing.json"]
     found: dict[str, Any] = json.loads(text)
     return found
 
 
 def asked(files: dict[str, str], phase: Phase, tokens: int) -> Shares:
     """Island -> share, as a router reads the table."""
-    table = table_of(files)
+    return shares_in(table_of(files), phase, tokens)
+
+
+def shares_in(table: dict[str, Any], phase: Phase, tokens: int) -> Shares:
+    """Island -> share of prompts of so many tokens."""
     owners = {row["service"]: row["island"] for row in table["services"]}
     rows = [r for r in table["routes"] if r["phase"] == phase and r["range_start"] <= tokens < r["range_end"]]
     return {owners[r["service"]]: r["share"] for r in rows}
@@ -88,12 +92,12 @@ def test_any_holes_are_covered_once(cells: set[int], data: st.DataObject) -> Non
     rows = [route(owner[cell], Phase.PREFILL, cell * width, 1.0, width) for cell in sorted(cells)]
     rows += [route(DECODE.id, Phase.DECODE, cell * width, 1.0, width) for cell in sorted(cells)]
     files = render(plan_of((SHORT, LONG, DECODE), routing=tuple(rows)))
-    end = max(least_context(files), (max(cells) + 1) * width)
+    table, end = table_of(files), max(least_context(files), (max(cells) + 1) * width)
     for tokens in range(0, end, 50):
         above = [cell for cell in sorted(cells) if cell >= tokens // width]
-        assert asked(files, Phase.PREFILL, tokens) == {owner[above[0] if above else max(cells)]: 1.0}
-        assert asked(files, Phase.DECODE, tokens) == {DECODE.id: 1.0}
-    assert asked(files, Phase.PREFILL, end) == asked(files, Phase.DECODE, end) == {}
+        assert shares_in(table, Phase.PREFILL, tokens) == {owner[above[0] if above else max(cells)]: 1.0}
+        assert shares_in(table, Phase.DECODE, tokens) == {DECODE.id: 1.0}
+    assert shares_in(table, Phase.PREFILL, end) == shares_in(table, Phase.DECODE, end) == {}
 
 
 def edited(change: Callable[[list[dict[str, Any]]], object]) -> list[str]:

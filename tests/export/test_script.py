@@ -14,6 +14,7 @@ from contract_plans import PLANS, placed_plan, single_node_plan
 from export_plans import MODEL, PREFILL, SMALL_DECODE, example_plan, gpu, island, plan_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from quick_yaml import load_document
 
 from planner.domain import ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InputError
@@ -85,9 +86,8 @@ def test_a_script_reads_as_before() -> None:
 
 
 def test_a_leader_starts_with_the_flags_of_the_other_targets(tmp_path: Path) -> None:
-    import yaml
 
-    there = yaml.safe_load(render(example_plan())["01-h200-0.yaml"].split("---")[1])
+    there = load_document(render(example_plan())["01-h200-0.yaml"].split("---")[1])
     group = there["spec"]["leaderWorkerTemplate"]
     wanted = [
         one.replace("$(LWS_LEADER_ADDRESS)", "10.0.0.1")

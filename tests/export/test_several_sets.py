@@ -12,6 +12,7 @@ from contract_plans import placed_plan, two_range_plan, wide_fleet_plan
 from export_plans import DECODE, PREFILL, island, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick_yaml import load_document, load_documents
 
 from planner.deployments import render_plan
 from planner.domain import Cluster, ParallelConfig, Phase, Plan
@@ -31,7 +32,7 @@ def dset(plan: Plan, options: ExportOptions | None = None) -> dict[str, str]:
 
 def sets(files: dict[str, str]) -> dict[str, dict[str, Any]]:
     """File -> the DisaggregatedSet in it."""
-    return {name: yaml.safe_load(text) for name, text in files.items() if name.startswith("disaggregatedset")}
+    return {name: load_document(text) for name, text in files.items() if name.startswith("disaggregatedset")}
 
 
 def roles(body: dict[str, Any]) -> list[str]:
@@ -113,9 +114,9 @@ def test_a_set_of_one_phase_is_sound_and_says_why() -> None:
 def test_services_select_their_role_in_its_set_and_the_table_names_them() -> None:
     files = dset(two_range_plan())
     wanted = {role: body["metadata"]["name"] for body in sets(files).values() for role in roles(body)}
-    services = list(yaml.safe_load_all(files[SERVICES]))
+    services = list(load_documents(files[SERVICES]))
     assert {one["spec"]["selector"][ROLE]: one["spec"]["selector"][SET] for one in services} == wanted
-    table = json.loads(yaml.safe_load(files["routing.yaml"])["data"]["routing.json"])
+    table = json.loads(load_document(files["routing.yaml"])["data"]["routing.json"])
     assert {row["service"] for row in table["services"]} == {one["metadata"]["name"] for one in services}
 
 

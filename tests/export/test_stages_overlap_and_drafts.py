@@ -5,8 +5,8 @@ import json
 from dataclasses import replace
 
 import pytest
-import yaml
 from export_plans import DENSE, MODEL, UNSHARED, gpu, island, plan_of
+from quick_yaml import load_document, load_documents
 from test_engine_arguments import an_island, containers, environment, flags, group_of
 
 from planner.domain import CostMode, CostSettings, ParallelConfig, Phase, PlannedIsland
@@ -199,9 +199,9 @@ def test_prefill_copies_are_replicas_with_a_leader_each(engine: str) -> None:
     prefill = island("H20-p", "H20", Phase.PREFILL, ParallelConfig(tp=4, dp=4, replicas=3), batch_size=2)
     decode = island("H20-d", "H20", Phase.DECODE, ParallelConfig(tp=1, dp=8))
     files = render(plan_of((prefill, decode), gpus=(gpu("H20"),)), engine=engine)
-    workload = next(iter(yaml.safe_load_all(files["01-h20-p.yaml"])))
+    workload = next(iter(load_documents(files["01-h20-p.yaml"])))
     assert (workload["spec"]["replicas"], workload["spec"]["leaderWorkerTemplate"]["size"]) == (3, 2)
     assert "# 3 groups x 2 pods x 8 GPUs = 48 H20." in files["01-h20-p.yaml"]
-    table = json.loads(yaml.safe_load(files["routing.yaml"])["data"]["routing.json"])
+    table = json.loads(load_document(files["routing.yaml"])["data"]["routing.json"])
     service = next(row for row in table["services"] if row["phase"] == "prefill")
     assert len(set(service["leaders"])) == 3

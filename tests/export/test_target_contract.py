@@ -12,6 +12,7 @@ import yaml
 from contract_plans import PLANS, single_node_plan
 from crd_schema import upstream_crds
 from export_plans import plan_of
+from quick_yaml import load_documents
 
 from planner.domain import GpuSpec, Plan
 from planner.errors import ExportError, InputError
@@ -195,7 +196,7 @@ def test_unknown_targets_and_engines_list_all_known_ones() -> None:
 
 def _damages(text: str, kind: Kind) -> list[str]:
     """The text with a stray field in the first object of the kind."""
-    documents = list(yaml.safe_load_all(text))
+    documents = list(load_documents(text))
     for document in documents:
         if document.get("kind") == kind.kind:
             document["strayField"] = 1

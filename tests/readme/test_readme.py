@@ -3,11 +3,17 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from planner.cli import main
+
+Planner = Callable[[str], str]
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -59,6 +65,25 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def planner(checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Planner]:
+    """Runs a line of the README in this process, in that folder; its standard output. A process of its own, as the
+    tests of the command line start some, would load the libraries anew for every line."""
+
+    def typed(line: str) -> str:
+        monkeypatch.chdir(checkout)
+        monkeypatch.setattr(sys, "argv", line.split())
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        assert not left.value.code, f"{line}: {said.err}"
+        return said.out
+
+    before = signal.getsignal(signal.SIGTERM)
+    yield typed
+    signal.signal(signal.SIGTERM, before)
+
+
 def run(command: list[str], folder: Path) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"
@@ -69,11 +94,10 @@ def test_every_block_is_of_a_kind_that_is_checked() -> None:
     assert {kind for kind, _ in BLOCKS} == {"", "bash", "python", "text", "yaml"}
 
 
-def test_commands_run_in_order(checkout: Path) -> None:
+def test_commands_run_in_order(planner: Planner, checkout: Path) -> None:
     for line in "".join(blocks("bash")).splitlines():
-        words = line.split()
-        assert words[0] == "planner"
-        run([sys.executable, "-m", *words], checkout)
+        assert line.startswith("planner ")
+        planner(line)
     assert (checkout / "runs/quickstart/plan.json").is_file()
     assert (checkout / "runs/quickstart-sglang/routing.yaml").is_file()
     assert (checkout / "my-trace.yaml").is_file()
@@ -90,12 +114,12 @@ def test_python_blocks_run(checkout: Path) -> None:
     assert (checkout / "runs/from-a-notebook/plan.json").is_file()
 
 
-def test_the_scenario_is_a_scenario(checkout: Path) -> None:
+def test_the_scenario_is_a_scenario(planner: Planner, checkout: Path) -> None:
     (scenario,) = blocks("yaml")
     (synth,) = (line for line in "".join(blocks("bash")).splitlines() if line.endswith("--out cluster.yaml"))
-    run([sys.executable, "-m", *synth.split()], checkout)
+    planner(synth)
     (checkout / "my-fleet.yaml").write_text(scenario)
-    assert "my-fleet" in run([sys.executable, "-m", "planner", "check", "my-fleet.yaml"], checkout)
+    assert "my-fleet" in planner("planner check my-fleet.yaml")
 
 
 def test_make_targets_do_what_the_set_up_says() -> None:

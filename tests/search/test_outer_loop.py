@@ -17,7 +17,9 @@ BAYESIAN = [
     pytest.param(search(SearchMethod.DIVIDER), id="divider"),
     pytest.param(search(SearchMethod.DIRECT, slots=2), id="direct"),
     pytest.param(
-        search(SearchMethod.DIRECT, surrogate=Surrogate.SAASBO, slots=1), id="direct-saasbo", marks=pytest.mark.slow
+        search(SearchMethod.DIRECT, surrogate=Surrogate.SAASBO, slots=1, batch_size=2),
+        id="direct-saasbo",
+        marks=pytest.mark.slow,
     ),
 ]
 

@@ -121,14 +121,20 @@ def _documents(name: str, text: str) -> list[Any]:
     try:
         return [json.loads(text)] if name.endswith(".json") else list(yaml.load_all(text, Loader=_LOADER))
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        raise InputError(f"schemas, {name}: must be YAML or JSON, got: {' '.join(str(error).split())}.") from None
+        raise InputError(
+            f"schemas, {name}: must be YAML or JSON, got: {' '.join(str(error).split())}.",
+            hint="Mend the file, or leave it out.",
+        ) from None
 
 
 def _schemas_of(name: str, crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
     try:
         return crd_schemas(crd)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"schemas, {name}: must be a whole CustomResourceDefinition, got: {error!r}.") from None
+        raise InputError(
+            f"schemas, {name}: must be a whole CustomResourceDefinition, got: {error!r}.",
+            hint="Take the file as the operator ships it, or leave it out.",
+        ) from None
 
 
 def crd_schemas(crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:

@@ -39,7 +39,7 @@ def target_named(name: str, engine: str) -> Target:
         ExportError: the target cannot start the engine.
     """
     if name not in TARGETS:
-        raise InputError(f"Target {name!r}: must be one of {', '.join(TARGETS)}.")
+        raise InputError(f"Target {name!r}: must be one of {', '.join(TARGETS)}.", hint="Choose one of them.")
     target = TARGETS[name]
     if engine not in target.engines:
         raise ExportError(

@@ -97,7 +97,9 @@ def _check_model(deployment: Deployment) -> None:
     name, weights = deployment.plan.scenario.model.name, deployment.islands[0].weights
     if not _MODEL_NAME.fullmatch(name):
         raise InputError(
-            f"Model, name: must be letters, digits and . _ / -, as KServe writes it into a shell command, got {name!r}."
+            f"Model, name: must be letters, digits and . _ / -, as KServe writes it into a shell command, got "
+            f"{name!r}.",
+            hint="Rename the model.",
         )
     if weights.startswith("/") or deployment.options.model_volume:
         raise ExportError(

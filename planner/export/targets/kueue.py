@@ -66,12 +66,16 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
 def _check_types(gpus: Sequence[GpuSpec], deployment: Deployment) -> None:
     if len(gpus) > _MOST_FLAVORS:
         raise ExportError(
-            f"Target kueue: a resource group has at most {_MOST_FLAVORS} flavors, the fleet has {len(gpus)} GPU types."
+            f"Target kueue: a resource group has at most {_MOST_FLAVORS} flavors, the fleet has {len(gpus)} GPU types.",
+            hint="Export parts of the fleet by themselves.",
         )
     for gpu in gpus:
         check_node_selector(gpu.name, gpu.node_selector)
         if gpu.vendor.upper() not in GPU_RESOURCES:
-            raise ExportError(f"GPU {gpu.name}, vendor: must be one of {', '.join(GPU_RESOURCES)}, got {gpu.vendor!r}.")
+            raise ExportError(
+                f"GPU {gpu.name}, vendor: must be one of {', '.join(GPU_RESOURCES)}, got {gpu.vendor!r}.",
+                hint="Mend the vendor of the GPU type.",
+            )
         if _levels(deployment) and not gpu.node_selector:
             raise ExportError(
                 f"GPU {gpu.name}, node_selector: must hold a label, as a flavor with a topology needs one.",
@@ -127,7 +131,8 @@ def _flavor(gpu: GpuSpec, name: str, deployment: Deployment) -> dict[str, Any]:
     if max(len(tolerated), len(taints)) > _MOST_TAINTS:
         raise ExportError(
             f"GPU {gpu.name}: a flavor has at most {_MOST_TAINTS} taints and {_MOST_TAINTS} tolerations, "
-            f"got {len(taints)} and {len(tolerated)}."
+            f"got {len(taints)} and {len(tolerated)}.",
+            hint="Join taints or tolerations that say the same.",
         )
     metadata = _metadata(name, deployment, gpu=label_value(gpu.name))
     metadata["annotations"] = {f"{PREFIX}gpu-type": one_line(gpu.name)}
