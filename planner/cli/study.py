@@ -12,10 +12,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from planner.cli import screen
 from planner.domain import CostMode
+from planner.errors import PlannerError
 
 if TYPE_CHECKING:
     from planner.domain import Scenario
     from planner.domain.study import Setup, Study
+    from planner.files import TrialJournal
     from planner.studies import Pace, Request, Step
 
 group = typer.Typer(help="Published evaluations, done again.", no_args_is_help=True)
@@ -54,6 +56,7 @@ def chapter5(
 ) -> None:
     """The paper's evaluation (chapter 5): its table and figures, beside its own numbers and the exact optimum."""
     from planner import files
+    from planner.provenance import versions
     from planner.report.study_pages import file_names, render_study
     from planner.studies import FIGURES, Request, run
 
@@ -67,14 +70,40 @@ def chapter5(
         small=small,
     )
     request.chosen()
-    files.claim_folder(out, file_names(FIGURES), force=force)  # told before the work, not after it
+    kinds = [*file_names(FIGURES), files.SEARCHES_FILE]
+    files.claim_folder(out, kinds, force=force or files.holds_searches(out))  # told before the work, not after it
     scenario_of = _scenarios(mode)
     if not quiet:
         _tell_time(request, scenario_of, processes)
-    with _progress(quiet=quiet) as listen:
-        study = run(request, scenario_of, processes=processes, listen=listen)
-    files.write_folder(out, render_study(study), force=force, kinds=file_names(FIGURES))
+    with files.trial_journal(out, versions()) as journal, _kept(journal, out), _progress(quiet=quiet) as listen:
+        study = run(request, scenario_of, processes=processes, listen=listen, journal=journal)
+        files.write_folder(out, render_study(study), force=True, kinds=kinds)  # in place of the searches
     _show(study, out)
+
+
+@contextmanager
+def _kept(journal: "TrialJournal", out: Path) -> "Iterator[None]":
+    """Whatever ends a study, the searches that it has made are kept; the user hears of it."""
+    if journal.searches:
+        screen.show_note(f"{out}: goes on from {_searches(journal)} kept there")
+    try:
+        yield
+    except KeyboardInterrupt:
+        if journal.searches:
+            screen.show_note(f"Interrupted; {_way_on(journal, out)}")
+        raise
+    except PlannerError as error:
+        if not journal.searches:
+            raise
+        raise type(error)(error.message, hint=f"{error.hint} {_way_on(journal, out)}".strip()) from error
+
+
+def _way_on(journal: "TrialJournal", out: Path) -> str:
+    return f"{_searches(journal)} kept in {out}: give the same command to go on from there."
+
+
+def _searches(journal: "TrialJournal") -> str:
+    return "1 search" if journal.searches == 1 else f"{journal.searches} searches"
 
 
 def _scenarios(mode: CostMode) -> "Callable[[Setup], Scenario]":

@@ -2,9 +2,10 @@
 
 import statistics
 from dataclasses import dataclass
+from typing import Protocol
 
 from planner.domain.layout import IslandClass, Layout, Phase
-from planner.domain.scenario import CostMode, SearchSettings
+from planner.domain.scenario import CostMode, Scenario, SearchSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,26 @@ class TrialOutcome:
     def cpu_s(self) -> float:
         """CPU-seconds from first round to last."""
         return sum(self.generation_cpu_s) + sum(self.evaluation_cpu_s)
+
+
+class StudyJournal(Protocol):
+    """Keeps what became of each search, so that a later process need not make it again."""
+
+    def kept(self, scenario: Scenario) -> TrialOutcome | None:
+        """What became of the scenario's search, if it was made before."""
+
+    def keep(self, scenario: Scenario, outcome: TrialOutcome) -> None:
+        """A search has ended."""
+
+
+class NothingKept:
+    """The journal of a study that nobody will continue."""
+
+    def kept(self, scenario: Scenario) -> TrialOutcome | None:
+        """Nothing is."""
+
+    def keep(self, scenario: Scenario, outcome: TrialOutcome) -> None:
+        """Forget it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

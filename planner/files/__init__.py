@@ -21,11 +21,14 @@ from planner.files.search_keys import all_differences, deciding_differences, sce
 from planner.files.shipped import shipped_models, shipped_scenarios, shipped_workloads
 from planner.files.single_files import refuse_existing, write_file
 from planner.files.traces import read_trace
+from planner.files.trial_journals import SEARCHES_FILE, TrialJournal, holds_searches, trial_journal
 from planner.files.workload_writer import workload_path, write_workload
 from planner.files.workloads import load_workload
 
 __all__ = [
+    "SEARCHES_FILE",
     "Journal",
+    "TrialJournal",
     "Undertaking",
     "all_differences",
     "claim_folder",
@@ -37,6 +40,7 @@ __all__ = [
     "engine_of",
     "holds_run",
     "holds_search",
+    "holds_searches",
     "input_hash",
     "is_folder",
     "is_there",
@@ -66,6 +70,7 @@ __all__ = [
     "shipped_models",
     "shipped_scenarios",
     "shipped_workloads",
+    "trial_journal",
     "workload_path",
     "write_calibration",
     "write_cluster",

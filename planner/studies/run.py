@@ -8,9 +8,11 @@ from planner.domain.study import (
     CaseOutcome,
     Experiment,
     ExperimentOutcome,
+    NothingKept,
     Optimum,
     Setup,
     Study,
+    StudyJournal,
     TrialOutcome,
 )
 from planner.studies.chapter5 import NAME, Request, experiments, island_cases
@@ -35,15 +37,22 @@ class Step:
 Listen = Callable[[Step], None]
 
 
-def run(request: Request, scenario_of: ScenarioOf, *, processes: int = 1, listen: Listen = lambda _: None) -> Study:
+def run(
+    request: Request,
+    scenario_of: ScenarioOf,
+    *,
+    processes: int = 1,
+    listen: Listen = lambda _: None,
+    journal: StudyJournal | None = None,
+) -> Study:
     """Chapter 5 as asked for. `scenario_of` gives the scenario of a setup (see `document`); its search is set here.
 
-    Equal request, equal study, CPU-seconds apart. Raises InputError for what cannot be asked for, SolverError where
-    a search fails, KeyboardInterrupt where the user ends it.
+    Equal request, equal study, CPU-seconds apart. Searches that `journal` keeps are not made again. Raises InputError
+    for what cannot be asked for, SolverError where a search fails, KeyboardInterrupt where the user ends it.
     """
     asked = experiments(request)
     islands = tuple(run_islands(case, scenario_of(case.setup)) for case in island_cases(request))
-    outcomes = _Bench(asked, scenario_of, processes, listen).outcomes()
+    outcomes = _Bench(asked, scenario_of, processes, listen, journal or NothingKept()).outcomes()
     return Study(
         name=NAME,
         mode=request.mode,
@@ -59,8 +68,16 @@ def run(request: Request, scenario_of: ScenarioOf, *, processes: int = 1, listen
 class _Bench:
     """Experiments under way. Searches that two experiments share are made once, and so are optima."""
 
-    def __init__(self, asked: Sequence[Experiment], scenario_of: ScenarioOf, processes: int, listen: Listen) -> None:
+    def __init__(
+        self,
+        asked: Sequence[Experiment],
+        scenario_of: ScenarioOf,
+        processes: int,
+        listen: Listen,
+        journal: StudyJournal,
+    ) -> None:
         self.asked, self.scenario_of, self.processes, self.listen = asked, scenario_of, processes, listen
+        self.journal = journal
         self.trials: dict[Search, TrialOutcome] = {}
         self.optima: dict[tuple[Setup, int], Optimum | None] = {}
         self.done = 0
@@ -84,14 +101,22 @@ class _Bench:
 
     def _made(self, asked: Sequence[Search]) -> Iterator[TrialOutcome]:
         """The outcome of each search, in order; those not made before are made, several at once."""
+        for search in asked:
+            if search not in self.trials and (kept := self.journal.kept(self._scenario(search))):
+                self._enter(search, kept)
         missing = [search for search in dict.fromkeys(asked) if search not in self.trials]
         made = run_trials([self._scenario(search) for search in missing], self.processes, self._hear)
         for search in asked:
             if search not in self.trials:
-                self.trials[search] = next(made)
-                self.done += search[1].iterations * search[1].batch_size
-                self.listen(Step(done=self.done, total=self.total))
+                outcome = next(made)
+                self.journal.keep(self._scenario(search), outcome)
+                self._enter(search, outcome)
             yield self.trials[search]
+
+    def _enter(self, search: Search, outcome: TrialOutcome) -> None:
+        self.trials[search] = outcome
+        self.done += search[1].iterations * search[1].batch_size
+        self.listen(Step(done=self.done, total=self.total))
 
     def _scenario(self, search: Search) -> Scenario:
         setup, settings = search

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from command_line import Command
 
-from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
+from planner.domain import Scenario
+from planner.domain.study import TrialOutcome
+from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, SolverError
 
 TINY_STUDY = ("study", "chapter5", "--trials", 1, "--iterations", 2, "--batch", 2, "--small", "--out", "s")
 FIGURES = ("--figure", "5.7", "--figure", "5.8")
@@ -68,6 +70,46 @@ def test_what_cannot_be_is_refused_before_the_work(planner: Command, options: tu
     assert said in answer.err
     assert "measured" not in answer.err
     assert [path.name for path in Path().iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), SolverError("made up", hint="Mend it.")])
+def test_searches_outlive_what_cuts_a_study_short(
+    planner: Command, monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    from planner.studies import trials
+
+    asked = ("study", "chapter5", "--trials", 1, "--small", "--figure", "5.8", "--quiet", "--out")
+    made: list[int] = []
+
+    def run_trial(scenario: Scenario, _progress: object) -> TrialOutcome:
+        made.append(scenario.search.batch_size)
+        if len(made) == 2 and not Path("whole").exists():
+            raise end
+        rates = tuple(100 + scenario.search.batch_size / (3 + k) for k in range(scenario.search.iterations))
+        spent = (0.125,) * len(rates)
+        return TrialOutcome(
+            seed=scenario.search.seed, best_rps=rates, generation_cpu_s=spent, evaluation_cpu_s=spent,
+            deviation_rps=None, layout="made up",
+        )  # fmt: skip
+
+    def none_in_time(*_arguments: object) -> None:
+        raise SolverError("made up")
+
+    monkeypatch.setattr(trials, "run_trial", run_trial)
+    monkeypatch.setattr(trials, "solve_layout", none_in_time)
+    answer = planner(*asked, "s")
+    assert answer.status == (130 if isinstance(end, KeyboardInterrupt) else 1)
+    assert "1 search kept in s: give the same command" in answer.err
+    assert [path.name for path in Path("s").iterdir()] == ["searches.jsonl"]
+    Path("whole").mkdir()
+    assert planner(*asked, "whole").status == EXIT_DONE
+    whole = made[2:]
+    made.clear()
+    answer = planner(*asked, "s")
+    assert (answer.status, answer.err) == (EXIT_DONE, "s: goes on from 1 search kept there\n")
+    assert made == whole[1:]
+    files = [{path.name: path.read_bytes() for path in Path(out).iterdir()} for out in ("s", "whole")]
+    assert files[0] == files[1]
 
 
 def test_an_interrupt_leaves_nothing(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
