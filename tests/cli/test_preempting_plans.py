@@ -10,6 +10,7 @@ from command_line import TINY, Command
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
 from planner.files import load_run
+from planner.files.digests import sealed
 
 
 def shape(gpu: str) -> dict[str, Any]:
@@ -96,10 +97,12 @@ def test_plan_json_tells_which_evictions_an_island_waits_for(planner: Command, c
     assert report_of("run")["sites"] == report["sites"]
     document = json.loads(Path("run/plan.json").read_text())
     document["placement_report"]["sites"][0]["waits_for"] = []
-    Path("run/plan.json").write_text(json.dumps(document))
-    answer = planner("report", "run")
-    assert answer.status == EXIT_BAD_INPUT
-    assert "waits_for" in answer.err
+    edited = "placement_report.sites.0: must be as it was written"
+    for written, told in ((document, edited), (sealed(document), "waits_for")):
+        Path("run/plan.json").write_text(json.dumps(written))
+        answer = planner("report", "run")
+        assert answer.status == EXIT_BAD_INPUT
+        assert told in answer.err
 
 
 def test_limits_are_constraints_and_what_is_kept_out_says_so(planner: Command, cluster: dict[str, Any]) -> None:

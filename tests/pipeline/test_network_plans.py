@@ -15,6 +15,7 @@ from planner.audit import audit
 from planner.domain import KvFlow, NetworkSettings, Phase, Plan, Workload
 from planner.errors import InconsistentPlanError, InputError
 from planner.files import encode_plan
+from planner.files.digests import sealed
 from planner.files.plan_document import plan_document
 from planner.files.plan_reader import decode_plan
 from planner.pipeline import plan
@@ -52,8 +53,8 @@ def test_without_a_network_there_are_no_flows() -> None:
 
 
 def test_plans_of_before_flows_are_read() -> None:
-    document = plan_document(planned())
-    del document["flows"], document["network_bottleneck"]
+    document = plan_document(planned()) | {"schema_version": 1}
+    del document["flows"], document["network_bottleneck"], document["digests"]
     again = decode_plan(json.dumps(document).encode(), Path("plan.json"))
     assert (again.flows, again.network_bottleneck) == ((), "")
 
@@ -105,8 +106,10 @@ def test_flows_go_to_disk_and_back(narrow: Plan) -> None:
 
 def test_a_flow_to_nobody_is_refused(narrow: Plan) -> None:
     text = encode_plan(narrow).replace(f'"decode": "{narrow.flows[0].decode}"'.encode(), b'"decode": "nobody"', 1)
-    with pytest.raises(InputError, match=r"flows\.0\.decode: must be an island that serves, came 'nobody'"):
+    with pytest.raises(InputError, match=r"flows\.0: must be as it was written"):
         decode_plan(text, Path("plan.json"))
+    with pytest.raises(InputError, match=r"flows\.0\.decode: must be an island that serves, came 'nobody'"):
+        decode_plan(json.dumps(sealed(json.loads(text))).encode(), Path("plan.json"))
 
 
 def tampered(found: Plan, change: Callable[[KvFlow], KvFlow]) -> Plan:
