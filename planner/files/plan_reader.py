@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,7 @@ from planner.files.search_documents import read_search
 from planner.files.sensitivity_documents import read_sensitivity
 from planner.files.service_documents import read_service
 
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 REMEDY = "Plan again, or restore the file."
 
 
@@ -113,7 +115,10 @@ def _checked(text: bytes, origin: Path) -> Document:
 
 def _parsed(text: bytes, origin: Path) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        document = json.loads(text, parse_constant=_refuse_constant)
+        if _SURROGATE.search(text):
+            json.dumps(document, ensure_ascii=False).encode()  # a half of a pair can be read, but not written again
+        return document
     except ValueError as error:
         raise InputError(f"{origin}: must be JSON: {error}.", hint=REMEDY) from None
     except RecursionError:

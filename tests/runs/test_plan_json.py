@@ -177,6 +177,7 @@ def _repeat(key: str, index: int) -> Change:
         (_set("islands", 0, "pp", to=2), ("islands.0", "tp, dp, pp and replicas must multiply to size")),
         (_set("schema_version", to=2), ("schema_version", "must be 1", "2")),
         (_set("schema_version", to="1"), ("schema_version", "must be 1", "'1'")),
+        (_drop("bound_rps"), ("'bound_rps'", "dependency of 'objective'")),
         (_drop("schema_version"), ("schema_version", "None")),
         (_set("colour", to="red"), ("'colour'", "unexpected")),
         (_set("islands", 0, "color", to="red"), ("islands.0", "'color'", "unexpected")),
@@ -270,6 +271,7 @@ def test_a_plan_that_refers_to_a_trace_is_refused(document: Document, tmp_path: 
         (b'{"schema_version": 1}', "required"),
         (b'{"schema_version": 1, "throughput_rps": NaN}', "NaN is no number"),
         (b"[" * 100_000, "nested too deeply"),
+        (b'{"schema_version": 1, "name": "\\ud800"}', "surrogates not allowed"),
     ],
 )
 def test_what_is_no_plan_is_refused(content: bytes, words: str, tmp_path: Path) -> None:
