@@ -5,6 +5,7 @@ A plan of before digests (schema_version 1) is read, and said to be unverified w
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,7 @@ from planner.files.sensitivity_documents import read_sensitivity
 from planner.files.service_documents import read_service
 
 _DERIVED = 1e-9
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def decode_plan(text: bytes, origin: Path) -> Plan:
@@ -147,7 +149,10 @@ def _checked(text: bytes, origin: Path) -> Document:
 
 def _parsed(text: bytes, origin: Path) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        document = json.loads(text, parse_constant=_refuse_constant)
+        if _SURROGATE.search(text):
+            json.dumps(document, ensure_ascii=False).encode()  # a half of a pair can be read, but not written again
+        return document
     except ValueError as error:
         raise InputError(f"{origin}: must be JSON: {error}.", hint=REMEDY) from None
     except RecursionError:

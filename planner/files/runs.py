@@ -1,5 +1,6 @@
 """Run folders: reading a plan back."""
 
+import os
 import re
 from pathlib import Path
 
@@ -23,10 +24,12 @@ def holds_run(folder: Path) -> bool:
 def load_run(path: Path) -> Plan:
     """The plan of a run folder, or of a plan.json. Raises InputError where it is missing or not a plan."""
     file = path / PLAN_FILE if is_folder(path) else path
+    hint = "Give a run folder that `planner plan` wrote, or its plan.json."
+    if not os.path.lexists(file):
+        raise InputError(f"{file}: cannot be read: there is no such file.", hint=hint)
     try:
         text = read_bytes(file, most=MOST_OF_A_LIST)
     except InputError as error:
-        hint = "Give a run folder that `planner plan` wrote, or its plan.json."
         raise InputError(error.message, hint=hint) from None
     return decode_plan(text, file)
 

@@ -135,8 +135,7 @@ def test_what_is_not_a_file_of_ours(
     before = _tree(here)
     rest = ("--out", "manifests") if command == "export" else ()
     answer = planner(*command.split(), given, *rest)
-    absent = given == "gone" or (given == "folder" and command in ("report", "export"))  # no plan.json in it
-    needed = (given, "no such file") if absent else words
+    needed = (given, "o such file") if given == "gone" else words
     _told(answer, here, EXIT_BAD_INPUT, needed)
     assert _tree(here) == before
 

@@ -179,6 +179,7 @@ def _repeat(key: str, index: int) -> Change:
         (_set("schema_version", to=3), ("schema_version", "must be 2", "3")),
         (_set("schema_version", to="2"), ("schema_version", "must be 2", "'2'")),
         (_drop("digests"), ("'digests'", "required")),
+        (_drop("bound_rps"), ("'bound_rps'", "dependency of 'objective'")),
         (_drop("schema_version"), ("schema_version", "None")),
         (_set("colour", to="red"), ("'colour'", "unexpected")),
         (_set("islands", 0, "color", to="red"), ("islands.0", "'color'", "unexpected")),
@@ -274,6 +275,7 @@ def test_a_plan_that_refers_to_a_trace_is_refused(document: Document, tmp_path: 
         (b'{"schema_version": 1}', "required"),
         (b'{"schema_version": 1, "throughput_rps": NaN}', "NaN is no number"),
         (b"[" * 100_000, "nested too deeply"),
+        (b'{"schema_version": 1, "name": "\\ud800"}', "surrogates not allowed"),
     ],
 )
 def test_what_is_no_plan_is_refused(content: bytes, words: str, tmp_path: Path) -> None:
