@@ -12,6 +12,8 @@ LEVELS = ("asw", "aggregation")
 """Switch levels of a cluster file, from the node upwards."""
 
 _MOST_PRIORITY = 1_000_000_000  # above are Kubernetes' own
+LEAST_SHARED_GIB = 1
+"""The shared memory that an engine needs at least."""
 _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
 _MOST = {"cpus_per_gpu": 1024, "memory_gib_per_gpu": 65_536, "shared_memory_gib": 65_536}
 """For a GPU: a host of 8 would have 8192 cores and 512 TiB, ten times the largest there are."""

@@ -103,8 +103,9 @@ class Engine:
     flags. `context_flag` is the one that bounds prompt and answer together (tokens); `check_flags` looks at what is
     neither shape nor context, `check_model` at what it makes of the model's layers.
 
-    `program`: its program in words. `http_port`: where it listens without `--port`; `port_flags` name further ports
-    that others call. A pod with the flag `silent_flag` answers nobody.
+    `program`: its program in words. `http_port`: where it listens without `--port`; `probe_paths`: what its server
+    answers with 200 once it serves; `port_flags` name further ports that others call. A pod with the flag `silent_flag`
+    answers nobody.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Engine:
     read_program: ReadProgram
     check_group: CheckGroup
     http_port: int
+    probe_paths: tuple[str, ...]
     port_flags: tuple[str, ...] = ()
     silent_flag: str = ""
 

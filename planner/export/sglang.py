@@ -262,5 +262,7 @@ SGLANG = Engine(
     read_program=read_program,
     check_group=check_group,
     http_port=_HTTP_PORT,
+    # python/sglang/srt/entrypoints/http_server.py: routes without parameters
+    probe_paths=("/health", "/health_generate", "/ping", "/v1/models", "/model_info", "/server_info", "/"),
     port_flags=(_BOOTSTRAP_FLAG,),
 )

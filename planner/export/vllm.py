@@ -336,5 +336,7 @@ VLLM = Engine(
     read_program=read_program,
     check_group=check_group,
     http_port=_HTTP_PORT,
+    # vllm/entrypoints/serve/instrumentator, sagemaker and openai/models: routes without parameters
+    probe_paths=("/health", "/ping", "/v1/models", "/version"),
     silent_flag=HEADLESS,
 )

@@ -69,6 +69,10 @@ SOUND_EDITS = tuple(
                 ("*", "containerPort: 8998", "containerPort: 8990"),
             ),
         ),
+        ("lws, vllm, ranks", "probe of another route", (("*", "path: /health", "path: /v1/models"),)),
+        ("lws, sglang, ranks", "probe by a generation", (("*", "path: /health", "path: /health_generate"),)),
+        ("lws, vllm, ranks", "smaller shared memory", (("*", "sizeLimit: 16Gi", "sizeLimit: 1Gi"),)),
+        ("lws, vllm, ranks", "shared memory up to the pod's", (("*", "            sizeLimit: 16Gi\n", ""),)),
         ("lws, vllm, ranks", "rendezvous port", (("02-h20-0.yaml", "rpc-port=13345", "rpc-port=23456"),)),
         (
             "lws, vllm, ranks",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from contract_plans import PLANS, placed_plan
+from contract_plans import PLANS, placed_plan, single_node_plan
 from export_plans import DECODE, MODEL, PREFILL, example_plan, gpu, island, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +40,26 @@ def merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Values over the chart's defaults, as Helm lays them."""
     both = [key for key in own if isinstance(own[key], dict) and isinstance(defaults.get(key), dict)]
     return defaults | own | {key: merged(defaults[key], own[key]) for key in both}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_decode_groups_install(engine: str) -> None:
+    """Chart 0.4.12 prints `env:` and nothing below it for their sidecar unless tracing is on: no list for the API."""
+    groups, single = values(llm_d(placed_plan(), engine)), values(llm_d(single_node_plan(), engine))
+    assert all(body["tracing"]["enabled"] is True for body in groups.values())
+    assert all(body["tracing"]["sampling"]["samplerArg"] == "0.0" for body in groups.values())
+    assert all("tracing" not in body for body in single.values())
+    assert "http://otel-collector:4317" in "".join(llm_d(placed_plan(), engine).values())
+
+
+def test_groups_without_tracing_are_told() -> None:
+    files = llm_d(placed_plan())
+    for old, new in (("  enabled: true\n  sampling", "  enabled: false\n  sampling"), ("tracing:", "x")):
+        text = files["01.values.yaml"]
+        edited = text.replace(old, new) if new != "x" else re.sub(r"tracing:\n(  .*\n)+", "", text)
+        assert edited != text
+        with pytest.raises(InconsistentPlanError, match=r"tracing\.enabled: must be true beside multinode"):
+            check_manifests({**files, "01.values.yaml": edited}, placed_plan())
 
 
 @pytest.mark.parametrize("plan", PLANS)

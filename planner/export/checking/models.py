@@ -1,8 +1,10 @@
 """One model in all pods: the weights that engines load, and what the files say of the plan that they are of."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from planner.export.checking.agreement import Agreement, agreement
 from planner.export.checking.command_words import named_models
 from planner.export.checking.devices import gpu_limits
 from planner.export.checking.engine_rules import RULES
@@ -20,12 +22,12 @@ _CLAIM = "PersistentVolumeClaim"
 
 
 def model_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
-    """Pods and objects that name other weights than the plan (without one: than the first pod), and rooms too small
+    """Pods and objects that name other weights than the plan (without one: than most files), and rooms too small
     for them."""
     told = [*_told_by_pods(owned), *_told_by_objects(manifests)]
-    wanted = next((island.weights for island in expected.serving.values()), None)
+    planned = next((island.weights for island in expected.serving.values()), None)
+    wanted = planned or (agreement([(m.file, weights) for m, _, weights in told]).said if told else "")
     for manifest, field, weights in told:
-        wanted = weights if wanted is None else wanted
         if weights != wanted:
             yield manifest.fault(field, f"the model must be {wanted}, as in the plan and all pods", weights or "none")
     yield from _room_faults(manifests, expected)
@@ -99,43 +101,66 @@ def head_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected:
 def _unlike(rows: Sequence[tuple[Manifest, str, str, str | None]], expected: Expectation) -> Iterator[Fault]:
     scenario = expected.planned.scenario if expected.planned else None
     names = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name)} if scenario else {}
-    wanted = {key: (name, "the plan") for key, name in names.items()}
+    wanted = {key: Agreement(said=name, file="the plan") for key, name in names.items()}
+    for key in {key: None for _, _, key, came in rows if key not in wanted and came is not None}:
+        wanted[key] = agreement([(row[0].file, row[3]) for row in rows if row[2] == key and row[3] is not None])
     for manifest, field, key, came in rows:
-        right, origin = wanted.setdefault(key, (str(came), manifest.file))
-        if came is not None and came != right:
-            yield manifest.fault(field, f"must be {right!r} as in {origin}", repr(came))
+        if came is not None and came != wanted[key].said:
+            yield manifest.fault(field, f"must be {wanted[key].said!r} as in {wanted[key].file}", repr(came))
 
 
 def image_faults(owned: Sequence[Owned]) -> Iterator[Fault]:
     """An image is its engine's, and one engine's version is the same wherever it runs."""
-    seen: dict[str, tuple[str, str]] = {}
-    for one in owned:
+    rows = [_FoundImage.of(one, pod) for one in owned for pod in one.workload.pods if pod.arguments is not None]
+    for row in rows:
+        others = [other for other in RULES if other != row.engine and other in row.name and row.engine not in row.name]
+        if others:
+            yield row.fault(f"must be an image of {row.engine}, as the pod starts it", row.image)
+        yield from _vendor_faults(row)
+    for name in dict.fromkeys(row.name for row in rows if row.version):  # a digest does not tell
+        alike = [row for row in rows if row.name == name and row.version]
+        default = next((version for row in alike for version in row.defaults()), None)
+        right = agreement([(row.manifest.file, row.version) for row in alike], default)
+        told = f"must be version {right.said} as in {right.file}: engines of several versions hand over no KV cache"
+        yield from (row.fault(told, row.version) for row in alike if row.version != right.said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FoundImage:
+    """The image of a pod's engine: name with its registry, and the tag, empty where there is none."""
+
+    manifest: Manifest
+    pod: FoundPod
+    engine: str
+    image: str
+    name: str
+    version: str
+
+    @classmethod
+    def of(cls, one: Owned, pod: FoundPod) -> "_FoundImage":
+        image = str(pod.spec["containers"][0].get("image", ""))
+        name, version = _image_parts(image)
         engine = one.workload.labels.get(ENGINE_LABEL, "")
-        for pod in one.workload.pods:
-            if pod.arguments is None:
-                continue
-            where, image = f"{pod.path}.containers.0.image", str(pod.spec["containers"][0].get("image", ""))
-            name, version = _image_parts(image)
-            others = [other for other in RULES if other != engine and other in name and engine not in name]
-            if others:
-                yield one.workload.manifest.fault(where, f"must be an image of {engine}, as the pod starts it", image)
-            yield from _vendor_faults(one, where, image, pod)
-            if not version:
-                continue  # a digest does not tell
-            first = seen.setdefault(name, (version, one.workload.manifest.file))
-            if version != first[0]:
-                told = f"must be version {first[0]} as in {first[1]}: engines of several versions hand over no KV cache"
-                yield one.workload.manifest.fault(where, told, version)
+        return cls(manifest=one.workload.manifest, pod=pod, engine=engine, image=image, name=name, version=version)
+
+    def fault(self, told: str, came: str) -> Fault:
+        return self.manifest.fault(f"{self.pod.path}.containers.0.image", told, came)
+
+    def defaults(self) -> Iterator[str]:
+        """The version that the planner writes of this image, if it does."""
+        engine = ENGINES.get(self.engine)
+        parts = map(_image_parts, engine.images.values() if engine else ())
+        return (version for name, version in parts if name == self.name)
 
 
-def _vendor_faults(one: Owned, where: str, image: str, pod: FoundPod) -> Iterator[Fault]:
+def _vendor_faults(row: _FoundImage) -> Iterator[Fault]:
     """An image that the planner takes for one vendor's GPUs runs on no other's."""
-    engine = ENGINES.get(one.workload.labels.get(ENGINE_LABEL, ""))
+    engine = ENGINES.get(row.engine)
     known = {_image_parts(name)[0]: GPU_RESOURCES[vendor] for vendor, name in engine.images.items()} if engine else {}
-    wanted = known.get(_image_parts(image)[0])
-    found = gpu_limits(pod.spec["containers"][0])
+    wanted = known.get(row.name)
+    found = gpu_limits(row.pod.spec["containers"][0])
     if wanted is not None and found and wanted not in found:
-        yield one.workload.manifest.fault(where, f"must be an image for {', '.join(found)}", image)
+        yield row.fault(f"must be an image for {', '.join(found)}", row.image)
 
 
 def _image_parts(image: str) -> tuple[str, str]:

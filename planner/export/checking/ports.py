@@ -1,5 +1,5 @@
 """The way of a request: port of the routing table, the Service's port and its target, the container's port, `--port` of
-the engine; and where probes ask."""
+the engine; and where and what probes ask."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -82,6 +82,10 @@ def _probe_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterator
             told = f"must be left out of pods with --{engine.silent_flag}, which answer no HTTP"
             yield manifest.fault(where, told, container[probe]["httpGet"]["path"])
             continue
+        path = container[probe]["httpGet"]["path"].partition("?")[0]
+        if path not in engine.probe_paths:
+            told = f"must be a path that {engine.name} answers, {', '.join(engine.probe_paths)}"
+            yield manifest.fault(f"{where}.httpGet.path", told, path)
         asked = container[probe]["httpGet"]["port"]
         if resolved(asked, pod) not in {own, pod.answers_at or own}:
             yield manifest.fault(f"{where}.httpGet.port", f"must lead to the engine's port, {own}", asked)

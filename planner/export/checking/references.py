@@ -1,11 +1,10 @@
-"""What pods name has to be there: priority classes and claims of the same files."""
+"""What pods name has to be there: priority classes, claims and volumes of the same files."""
 
 from collections.abc import Iterator, Sequence
 
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 
 _SYSTEM = "system-"
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a mount point, no file
 
 
 def reference_faults(manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]) -> Iterator[Fault]:
@@ -19,25 +18,14 @@ def reference_faults(manifests: Sequence[Manifest], workloads: Sequence[FoundWor
 
 
 def mount_faults(manifest: Manifest, pod: FoundPod) -> Iterator[Fault]:
-    """Mounts of volumes that the pod does not have, and shared memory where the engine's processes do not look."""
+    """Mounts of volumes that the pod does not have."""
     names = {volume["name"] for volume in pod.spec.get("volumes", ())}
-    yield from _shared_memory_faults(manifest, pod)
     for part in ("containers", "initContainers"):
         for index, container in enumerate(pod.spec.get(part, ())):
             for at, mount in enumerate(container.get("volumeMounts", ())):
                 if mount["name"] not in names:
                     where = f"{pod.path}.{part}.{index}.volumeMounts.{at}.name"
                     yield manifest.fault(where, "must be a volume of the pod", mount["name"])
-
-
-def _shared_memory_faults(manifest: Manifest, pod: FoundPod) -> Iterator[Fault]:
-    volumes = pod.spec.get("volumes", ())
-    memory = {one["name"] for one in volumes if one.get("emptyDir", {}).get("medium") == "Memory"}
-    mounts = pod.spec["containers"][0].get("volumeMounts", ())
-    paths = [mount["mountPath"].rstrip("/") for mount in mounts if mount["name"] in memory]
-    if paths and _SHARED_MEMORY not in paths:
-        where = f"{pod.path}.containers.0.volumeMounts"
-        yield manifest.fault(where, f"must mount the volume of memory at {_SHARED_MEMORY}", ", ".join(paths))
 
 
 def _references(pod: FoundPod) -> Iterator[tuple[str, str, str]]:

@@ -13,6 +13,7 @@ from planner.export.checking.references import mount_faults
 from planner.export.checking.rollouts import spread_faults, surge_faults
 from planner.export.checking.routes import route_faults
 from planner.export.checking.service_class import class_faults
+from planner.export.checking.shared_memory import shared_memory_faults
 from planner.export.checking.transfer import address_variable_faults, transfer_faults
 from planner.export.found import Fault, Manifest
 
@@ -25,6 +26,7 @@ def serving_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
     for pod in workload.pods:
         yield from init_faults(workload.manifest, pod)
         yield from mount_faults(workload.manifest, pod)
+        yield from shared_memory_faults(workload.manifest, pod)
     yield from address_variable_faults(workload)
     yield from class_faults(owned, expected)
     yield from admission_faults(workload)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.export.arguments import read_flags
+from planner.export.checking.agreement import agreement
 from planner.export.checking.command_words import is_dynamo, variables
 from planner.export.checking.engine_rules import RULES
 from planner.export.checking.expectation import Expectation, Owned
@@ -22,7 +23,7 @@ _NIXL = "nixl"
 def transfer_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
     """Connector, backend and form of the KV cache are the same in all pods; what engines read caches with is the same
     in islands that hand them to each other."""
-    first: dict[tuple[str, frozenset[str]], tuple[str, str]] = {}
+    told: dict[tuple[str, frozenset[str]], list[tuple[Manifest, FoundPod, str]]] = {}
     routes = expected.plan.routes if expected.plan else told_routes(manifests)
     together = clusters(partners({one.island.id: one.island.phase for one in owned}, routes))
     for one in owned:
@@ -34,10 +35,11 @@ def transfer_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expec
             for flag in (*rules.alike, *rules.exchanged):
                 came = _carried(values.get(flag, "left out"))
                 sides = together[one.island.id] if flag in rules.exchanged else frozenset()
-                wanted, file = first.setdefault((flag, sides), (came, one.workload.manifest.file))
-                if came != wanted:
-                    told = f"--{flag} must be the same on both sides of a KV transfer, {wanted} as in {file}"
-                    yield one.workload.manifest.fault(pod.arguments_path, told, came)
+                told.setdefault((flag, sides), []).append((one.workload.manifest, pod, came))
+    for (flag, _), rows in told.items():
+        right = agreement([(manifest.file, came) for manifest, _, came in rows])
+        expects = f"--{flag} must be the same on both sides of a KV transfer, {right.said} as in {right.file}"
+        yield from (m.fault(pod.arguments_path, expects, came) for m, pod, came in rows if came != right.said)
 
 
 def _carried(value: str) -> str:

@@ -102,6 +102,12 @@ def _service_name(island: ServingIsland) -> str:
 
 def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> tuple[str, ...]:
     told = [f"Release {pair.name}, values of chart {CHART} {CHART_VERSION}.", pair.note]
+    if _tracing(pair):
+        told.append(
+            f"Tracing is on, with a share of 0.0: chart {CHART} {CHART_VERSION} gives the sidecar of decode groups an "
+            "env without entries otherwise, and helm install fails. Only requests that their sender traces leave "
+            "traces; to have them, set tracing.otlpEndpoint (else http://otel-collector:4317) and the share."
+        )
     for island in pair.islands:
         notes = (*packing_notes(island, deployment), *launches[island.id].notes)
         told += island_comments(island, deployment, (*notes, *_class_notes(island, deployment)))
@@ -135,6 +141,7 @@ def _values(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch
     return {
         "fullnameOverride": pair.name,
         "multinode": _multinode(pair),
+        **_tracing(pair),
         "modelArtifacts": {
             "name": model.name,
             "uri": weights if weights.startswith("/") else f"hf://{weights}",
@@ -156,6 +163,14 @@ def _values(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch
         "prefill": _role(pair.prefill, deployment, launches),
         "decode": _role(pair.decode, deployment, launches),
     }
+
+
+def _tracing(pair: IslandPair) -> dict[str, Any]:
+    """Without it the chart's sidecar of decode groups has an `env` of nothing, which the API server refuses. No request
+    is traced, so that nobody has to listen at its OTLP endpoint."""
+    if not _multinode(pair) or pair.decode is None:
+        return {}
+    return {"tracing": {"enabled": True, "sampling": {"sampler": "parentbased_traceidratio", "samplerArg": "0.0"}}}
 
 
 def _multinode(pair: IslandPair) -> bool:

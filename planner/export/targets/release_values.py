@@ -117,6 +117,12 @@ def release_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> 
 def _values_faults(manifest: Manifest) -> Iterator[Fault]:
     for path, text in templates_in(manifest.body):
         yield manifest.fault(path, "must not hold {{, which Helm expands", repr(text))
+    traced = manifest.body.get("tracing", {}).get("enabled", False)
+    if manifest.body["multinode"] and manifest.body["decode"]["create"] and not traced:
+        told = (
+            f"must be true beside multinode: else chart {CHART_VERSION} gives the decode sidecar an env without entries"
+        )
+        yield manifest.fault("tracing.enabled", told, "false")
     name, image = manifest.body["fullnameOverride"], manifest.body["routing"]["proxy"]["image"]
     if manifest.body["routing"]["proxy"]["targetPort"] == manifest.body["routing"]["servicePort"]:
         told = "must be another than routing.servicePort, where the sidecar listens"
