@@ -19,7 +19,7 @@ from planner.domain import IslandClass, Layout, Phase
 MOST_SIZES = 5
 """Sizes of a type that are combined with those of the others, of each phase."""
 
-MOST_MIXED = 6
+MOST_MIXED = 4
 """Layouts of all types that are worth judging, those of most promise."""
 
 TINY = 1e-12

@@ -20,7 +20,7 @@ from planner.files.plan_document import encode_plan
 from planner.files.plan_reader import decode_plan
 from planner.goodput import goodput_of
 from planner.pipeline import place, plan
-from planner.placement import synthesize
+from planner.placement import NodeType, synthesize
 from planner.workload import divide, summarize
 
 CODE, CONVERSATION = ("code", (2000, 40)), ("conv", (4000, 60))
@@ -63,12 +63,12 @@ def whole_nodes() -> Plan:
     return plan(scenario({"H200": 64}, *CODE, sizes="whole_nodes"))
 
 
-@pytest.mark.parametrize("sizes", ["whole_nodes", "powers_of_two"])
-def test_chosen_sizes_reach_most_of_what_all_sizes_do(sizes: str, whole_nodes: Plan) -> None:
+def test_chosen_sizes_reach_most_of_what_all_sizes_do(whole_nodes: Plan) -> None:
     """One configuration a size would leave no island of whole nodes that prefills long prompts within the bound."""
-    chosen = whole_nodes if sizes == "whole_nodes" else plan(scenario({"H200": 64}, *CODE, sizes=sizes))
-    every = plan(scenario({"H200": 64}, *CODE))
-    assert LEAST * every.throughput_rps <= chosen.throughput_rps
+    every = plan(scenario({"H200": 64}, *CODE, gap=0.05))
+    powers = plan(scenario({"H200": 64}, *CODE, sizes="powers_of_two"))
+    for chosen in (whole_nodes, powers):
+        assert LEAST * every.throughput_rps <= chosen.throughput_rps
     assert every.throughput_rps >= whole_nodes.throughput_rps * (1 - 1e-9)
 
 
@@ -99,7 +99,7 @@ def small_cases(draw: st.DrawFn) -> Scenario:
     return scenario(inventory, draw(st.sampled_from(["code", "conv"])), levels, width=2048, sizes="whole_nodes")
 
 
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(small_cases())
 def test_no_simple_layout_is_better_and_none_passes_the_bound(problem: Scenario) -> None:
     judge = evaluator_of(problem)
@@ -123,7 +123,7 @@ def test_no_simple_layout_is_better_and_none_passes_the_bound(problem: Scenario)
     assert max(best, found.throughput_rps) <= min(bounds) * (1 + 1e-6)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(2, 16), min_size=2, max_size=6), st.sampled_from([1500, 2500, 5000]))
 def test_no_layout_of_any_sizes_passes_the_bound(sizes: list[int], ttft_ms: float) -> None:
     problem = scenario({"H200": 32, "H20": 32}, "code", (ttft_ms, 60), width=2048)
@@ -179,7 +179,7 @@ def _closed_by_hand(judge: Evaluator, layout: Layout) -> Iterator[Evaluation]:
 
 
 def test_islands_in_roles_are_told_apart_in_the_plan(whole_nodes: Plan) -> None:
-    """Equal islands at several configurations each have a name, degrees of their own size, and bears its routes."""
+    """Equal islands at several configurations have names and degrees of their own."""
     prefill = [island for island in whole_nodes.islands if island.phase is Phase.PREFILL]
     assert len({(island.parallel.tp, island.longest_prompt) for island in prefill if island.parallel}) > 1
     assert len({island.id for island in whole_nodes.islands}) == len(whole_nodes.islands)
@@ -193,7 +193,7 @@ def test_islands_in_roles_are_told_apart_in_the_plan(whole_nodes: Plan) -> None:
 
 
 def test_a_plan_in_roles_is_placed_as_it_is(whole_nodes: Plan) -> None:
-    cluster = synthesize(8, seed=0, load=0.0, mix={"H200": 1.0})
+    cluster = synthesize(8, seed=0, load=0.0, types=(NodeType(gpu="H200", share=1.0),))
     placed = place(whole_nodes, replace(whole_nodes.scenario, cluster=cluster))
     assert placed.placement is not None
     assert placed.placement.unplaced_rps == pytest.approx(whole_nodes.throughput_rps, rel=1e-6)
