@@ -31,7 +31,7 @@ from planner.export.layer_splits import (
     vocabulary_split,
 )
 
-REMEDY = "Export for vllm, or plan with other island sizes (search.sizes: powers_of_two or whole_nodes)."
+REMEDY = "Export for vllm, or plan with sizes that it can split (search: {method: exact, sizes: powers_of_two})."
 _WHOLE_SHARED = frozenset({"deepep", "mooncake", "nixl", "mori", "ascend_fuseep", "flashinfer"})
 _MIXTRAL, _GPT_OSS = "MixtralForCausalLM", "GptOssForCausalLM"
 _DEEPEP_WEIGHTS = frozenset({"", "fp8"})

@@ -25,7 +25,7 @@ from planner.export.layer_splits import (
     vocabulary_split,
 )
 
-REMEDY = "Plan with other island sizes (search.sizes: powers_of_two or whole_nodes)."
+REMEDY = "Plan with sizes that it can split (search: {method: exact, sizes: powers_of_two})."
 _TENSOR, _DATA, _EXPERTS = "tensor-parallel-size", "data-parallel-size", "enable-expert-parallel"
 _GLM = "Glm4MoeForCausalLM"
 _WIDEST_LOW_LATENCY = 8192

@@ -27,6 +27,12 @@ def plan() -> planner.PlannedDeployment:
     return planner.plan(**QUESTION, seed=0)
 
 
+@pytest.fixture(scope="module")
+def even_plan() -> planner.PlannedDeployment:
+    """Islands of 16 or 32 GPUs, which every engine can run."""
+    return planner.plan(**{**QUESTION, "search": {**SEARCH, "min_island_size": 16}}, seed=0)
+
+
 def test_figures_of_a_plan(plan: planner.PlannedDeployment) -> None:
     assert plan.throughput_rps == min(plan.record.prefill_rps, plan.record.decode_rps) > 0
     assert plan.price_usd_per_hour == 32 * 4 + 32 * 1
@@ -94,12 +100,12 @@ def test_save_and_load(plan: planner.PlannedDeployment, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_export(plan: planner.PlannedDeployment, tmp_path: Path, engine: str) -> None:
-    folder = plan.export(tmp_path / "m", target="lws", engine=engine)
+def test_export(even_plan: planner.PlannedDeployment, tmp_path: Path, engine: str) -> None:
+    folder = even_plan.export(tmp_path / "m", target="lws", engine=engine)
     kinds = [d["kind"] for path in folder.glob("*.yaml") for d in yaml.safe_load_all(path.read_text()) if d]
-    assert kinds.count("LeaderWorkerSet") == len(plan.islands.dropna(subset=["phase"]))
+    assert kinds.count("LeaderWorkerSet") == len(even_plan.islands.dropna(subset=["phase"]))
     with pytest.raises(planner.InputError, match="already holds"):
-        plan.export(folder)
+        even_plan.export(folder)
 
 
 def test_no_other_target_or_engine(plan: planner.PlannedDeployment, tmp_path: Path) -> None:

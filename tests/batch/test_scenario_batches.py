@@ -73,7 +73,7 @@ def test_a_job_may_change_seed_and_processes(job: MakeJob) -> None:
 
 @pytest.mark.parametrize(("engine", "command"), [("vllm", "vllm"), ("sglang", "sglang")])
 def test_a_job_chooses_the_engine(job: MakeJob, engine: str, command: str) -> None:
-    folder = Path(run_job(job("one", engine=engine)).folder)
+    folder = Path(run_job(job("one", engine=engine, least=16)).folder)  # 16 or 32 GPUs, which SGLang can run
     manifests = [path.read_text() for path in (folder / "manifests").glob("0*.yaml")]
     assert manifests
     assert all(command in text for text in manifests)

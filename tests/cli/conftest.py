@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import TINY, TRACE, Answer, Command
+from command_line import EVEN, TINY, TRACE, Answer, Command
 
 from planner.cli import main
 
@@ -54,6 +54,24 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "tiny.yaml").write_text(TINY)
     run_job(Job(scenario=folder / "tiny.yaml", folder=folder / "run"))
     return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def planned_evenly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose islands have 16 or 32 GPUs, which every engine can run; written once."""
+    from planner.batch import Job, run_job
+
+    folder = tmp_path_factory.mktemp("planned-evenly")
+    (folder / "tiny.yaml").write_text(EVEN)
+    run_job(Job(scenario=folder / "tiny.yaml", folder=folder / "run"))
+    return folder / "run"
+
+
+@pytest.fixture
+def even_run(planned_evenly: Path, here: Path) -> Path:
+    """Such a run, to do with as one likes."""
+    shutil.copytree(planned_evenly, here / "even-run")
+    return Path("even-run")
 
 
 @pytest.fixture

@@ -137,7 +137,8 @@ def test_report_prints_and_writes(planner: Command, run: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_export_writes_manifests_of_the_plans_gpus(planner: Command, run: Path, engine: str) -> None:
+def test_export_writes_manifests_of_the_plans_gpus(planner: Command, even_run: Path, engine: str) -> None:
+    run = even_run
     answer = planner("export", run, "--out", "manifests", "--engine", engine, "--json")
     plan = json.loads((run / "plan.json").read_text())
     assert answer.json["engine"] == engine
@@ -148,6 +149,14 @@ def test_export_writes_manifests_of_the_plans_gpus(planner: Command, run: Path, 
     assert (refused.status, refused.out) == (2, "")
     words = planner("export", run, "--out", "manifests", "--engine", engine, "--force")
     assert words.out == f"{len(answer.json['files'])} files written to manifests\n"
+
+
+def test_a_plan_that_the_engine_cannot_run_ends_in_3_with_the_remedy(planner: Command, run: Path) -> None:
+    answer = planner("export", run, "--out", "manifests", "--engine", "sglang")
+    assert (answer.status, answer.out) == (3, "")
+    assert "SGLang cannot load deepseek-v3 on its" in answer.err
+    assert "Export for vllm" in answer.err
+    assert not Path("manifests").exists()
 
 
 def test_gpus_lists_types_and_sources(planner: Command) -> None:

@@ -58,12 +58,11 @@ def test_nothing_changes_between_a_run_and_its_manifests(planner: Command, run: 
     assert (answer.status, "Nothing changes" in answer.out) == (0, True)
 
 
-def test_another_engine_restarts_all_and_the_exit_code_says_so_if_asked(
-    planner: Command, run: Path, manifests: Path
-) -> None:
-    assert planner("export", run, "--engine", "sglang", "--out", "other").status == 0
-    assert planner("diff", manifests, "other").status == 0
-    answer = planner("diff", manifests, "other", "--exit-code", "--json")
+def test_another_engine_restarts_all_and_the_exit_code_says_so_if_asked(planner: Command, even_run: Path) -> None:
+    for engine in ("vllm", "sglang"):
+        assert planner("export", even_run, "--engine", engine, "--out", engine).status == 0
+    assert planner("diff", "vllm", "sglang").status == 0
+    answer = planner("diff", "vllm", "sglang", "--exit-code", "--json")
     assert answer.status == 1
     assert answer.json["everything_restarts_for"] == ["engine"]
     assert {i["fate"] for i in answer.json["islands"]} == {"restarted"}

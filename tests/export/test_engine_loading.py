@@ -50,7 +50,7 @@ def test_a_shared_expert_that_ranks_do_not_divide_is_refused(ranks: int, target:
     assert "Island H20-0: SGLang cannot load deepseek-v3" in told
     assert f"--tp-size must share out the 2048 columns of the shared expert evenly, got {ranks}." in told
     assert "Export for vllm" in told
-    assert "search.sizes" in told
+    assert "search: {method: exact, sizes: powers_of_two}" in told
 
 
 @pytest.mark.parametrize("ranks", [10, 11, 13, 17])

@@ -99,7 +99,7 @@ def test_commands_run_in_order(planner: Planner, checkout: Path) -> None:
         assert line.startswith("planner ")
         planner(line)
     assert (checkout / "runs/quickstart/plan.json").is_file()
-    assert (checkout / "runs/quickstart-sglang/routing.yaml").is_file()
+    assert (checkout / "runs/quickstart-lws/routing.yaml").is_file()
     assert (checkout / "my-trace.yaml").is_file()
     assert (checkout / "runs/quickstart-placed/placement.csv").is_file()
     assert (checkout / "mine.yaml").is_file()
