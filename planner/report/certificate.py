@@ -8,6 +8,10 @@ from planner.report.quantities import money, rate, whole
 CLOSE = 0.1
 """Up to this gap a plan is called close to the best possible; beyond it nobody knows which of the two is at fault."""
 
+CLOSER = 0.01
+TIME_LIMIT = "time limit"
+"""What the note of a certificate says where the solver was stopped."""
+
 _BEST = {
     ObjectiveKind.BUDGET: "The most requests/s for a rent of at most {budget} USD/hour",
     ObjectiveKind.TARGET: "The cheapest fleet for {target} requests/s",
@@ -38,21 +42,33 @@ def _rate(plan: Plan, found: Certificate) -> list[str]:
         ]
     return [
         f"**Not shown to be close to the best possible layout** of {fleet} under this model: none serves more than "
-        f"{rate(found.bound_rps)} requests/s, and this plan {_percent(found.gap)} less than that. {_remedy(plan)}"
+        f"{rate(found.bound_rps)} requests/s, and this plan {_percent(found.gap)} less than that.",
+        *_of_sizes(plan, found, found.bound_rps),
+        *_remedy(plan, found),
     ]
 
 
-def _remedy(plan: Plan) -> str:
-    """What would close a large gap, or tell whose it is."""
-    return f"What may close the gap: {', '.join(_closers(plan))}."
+def _of_sizes(plan: Plan, found: Certificate, bound_rps: float) -> list[str]:
+    """The closer bound of the island sizes that the exact method was held to."""
+    closer = found.objective_bound
+    if plan.scenario.objective.kind is not ObjectiveKind.RATE or closer is None or closer > bound_rps * (1 - CLOSER):
+        return []
+    return [f"Of the island sizes chosen none serves more than {rate(closer)} requests/s."]
 
 
-def _closers(plan: Plan) -> Iterator[str]:
+def _remedy(plan: Plan, found: Certificate) -> list[str]:
+    """What would close a large gap, or tell whose it is; nothing where that is not known."""
+    closers = list(_closers(plan, found))
+    return [f"What may close the gap: {', '.join(closers)}."] if closers else []
+
+
+def _closers(plan: Plan, found: Certificate) -> Iterator[str]:
     search, slo = plan.scenario.search, plan.scenario.slo
     if search.method is SearchMethod.EXACT:
         if search.sizes is not SizeSet.ALL:
             yield "`search.sizes: all` (the bound is of islands of every size)"
-        yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
+        if TIME_LIMIT in found.note:
+            yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
     else:
         yield f"`search.method: exact`, or more than {search.iterations} `search.iterations`"
         if search.bound is Bound.FAST:
@@ -75,7 +91,8 @@ def _objective(plan: Plan, found: Certificate) -> list[str]:
         return [f"{asked}: {value}, within {_percent(found.objective_gap)} of the best possible, {bound}."]
     return [
         f"{asked}: {value}, not shown to be close to the best possible; proven is that none does better than {bound}, "
-        f"{_percent(found.objective_gap)} away. {_remedy(plan)}"
+        f"{_percent(found.objective_gap)} away.",
+        *_remedy(plan, found),
     ]
 
 
