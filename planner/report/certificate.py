@@ -8,6 +8,9 @@ from planner.report.quantities import money, rate, whole
 CLOSE = 0.1
 """Up to this gap a plan is called close to the best possible; beyond it nobody knows which of the two is at fault."""
 
+TIME_LIMIT = "time limit"
+"""How a note tells that a solver was stopped."""
+
 _BEST = {
     ObjectiveKind.BUDGET: "The most requests/s for a rent of at most {budget} USD/hour",
     ObjectiveKind.TARGET: "The cheapest fleet for {target} requests/s",
@@ -37,7 +40,7 @@ def _rate(plan: Plan, certificate: Certificate) -> str:
     if gap > CLOSE:
         return (
             f"**Not shown to be close to the best possible layout** of {fleet} under this model: none serves more than "
-            f"{rate(bound)} requests/s, and this plan {_percent(gap)} less than that. {_remedy(plan)}"
+            f"{rate(bound)} requests/s, and this plan {_percent(gap)} less than that.{_remedy(plan, certificate)}"
         )
     return (
         f"**Within {_percent(gap)} of the best possible layout** of {fleet} under this model: none serves more "
@@ -45,17 +48,19 @@ def _rate(plan: Plan, certificate: Certificate) -> str:
     )
 
 
-def _remedy(plan: Plan) -> str:
-    """What would close a large gap, or tell whose it is."""
-    return f"What may close the gap: {', '.join(_closers(plan))}."
+def _remedy(plan: Plan, certificate: Certificate) -> str:
+    """What would close a large gap, or tell whose it is; nothing where that is not known."""
+    closers = list(_closers(plan, certificate))
+    return f" What may close the gap: {', '.join(closers)}." if closers else ""
 
 
-def _closers(plan: Plan) -> Iterator[str]:
+def _closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
     search, slo = plan.scenario.search, plan.scenario.slo
     if search.method is SearchMethod.EXACT:
         if search.sizes is not SizeSet.ALL:
-            yield "`search.sizes: all` (the bound is of islands of every size)"
-        yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
+            yield "`search.sizes: all`"
+        if TIME_LIMIT in certificate.note:
+            yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
     else:
         yield f"`search.method: exact`, or more than {search.iterations} `search.iterations`"
         if search.bound is Bound.FAST:
@@ -75,7 +80,7 @@ def _objective(plan: Plan, certificate: Certificate) -> str:
     if certificate.objective_gap > CLOSE:
         return (
             f"{asked}: {value}, **not shown to be close to the best possible** under this model: {limit} {bound}, "
-            f"{_percent(certificate.objective_gap)} away. {_remedy(plan)}"
+            f"{_percent(certificate.objective_gap)} away.{_remedy(plan, certificate)}"
         )
     return (
         f"{asked}: {value}, **within {_percent(certificate.objective_gap)} of the best possible** under this model: "

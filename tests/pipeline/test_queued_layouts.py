@@ -26,6 +26,7 @@ from planner.workload import divide, summarize
 CODE, CONVERSATION = ("code", (2000, 40)), ("conv", (4000, 60))
 MIXED = {"H200": 64, "H800": 64, "H20": 128}
 LEAST = 0.8  # of what islands of any size serve
+GAP = 0.005  # to which the programme with queues is solved
 
 
 def scenario(
@@ -69,7 +70,7 @@ def test_chosen_sizes_reach_most_of_what_all_sizes_do(whole_nodes: Plan) -> None
     powers = plan(scenario({"H200": 64}, *CODE, sizes="powers_of_two"))
     for chosen in (whole_nodes, powers):
         assert LEAST * every.throughput_rps <= chosen.throughput_rps
-    assert every.throughput_rps >= whole_nodes.throughput_rps * (1 - 1e-9)
+    assert every.throughput_rps >= whole_nodes.throughput_rps * (1 - GAP)
 
 
 @pytest.mark.slow
@@ -78,7 +79,7 @@ def test_whole_nodes_reach_most_of_what_all_sizes_do(
     inventory: dict[str, int], case: tuple[str, tuple[float, float]]
 ) -> None:
     chosen, every = (plan(scenario(inventory, *case, width=256, sizes=sizes)) for sizes in ("whole_nodes", "all"))
-    assert LEAST * every.throughput_rps <= chosen.throughput_rps <= every.throughput_rps * (1 + 1e-9)
+    assert LEAST * every.throughput_rps <= chosen.throughput_rps <= every.throughput_rps * (1 + GAP)
     judge = evaluator_of(chosen.scenario)
     for gpus in (dict.fromkeys(inventory, 16), dict.fromkeys(inventory, 32)):
         simple = Layout.of(IslandClass(gpu=g, size=z) for g, z in gpus.items() for _ in range(inventory[g] // z))
@@ -155,7 +156,7 @@ def test_no_pool_of_a_fixed_layout_is_dragged_down_by_a_range_it_could_leave() -
     )
     found = judge.evaluate(layout).throughput_rps
     by_hand = max(one.throughput_rps for one in _closed_by_hand(judge, layout))
-    assert found >= by_hand * (1 - 0.005)  # the gap to which roles are solved for
+    assert found >= by_hand * (1 - GAP)
     as_it_is = assign(judge.table(layout), layout, problem.assignment)
     dragged = goodput_of(as_it_is, judge.table(layout), problem.slo, judge.workload.mean_output_tokens)
     assert dragged.goodput_rps < found / 2
