@@ -6,7 +6,7 @@ the signal is noted, and `check`, called before anything is recorded, raises. El
 once more where Python says that the exception went nowhere.
 """
 
-import os
+import gc
 import signal
 import sys
 import threading
@@ -21,23 +21,22 @@ from planner.errors import EXIT_INTERRUPTED
 HEEDED = (signal.SIGINT, signal.SIGTERM)
 SAME_KEY_S = 0.1  # `timeout` sends its signal twice, to the process and to its group
 AGAIN_S = 0.02
+DROPS = frozenset({"__del__", "_unraisable"})
 
 
 class Interrupts:
     """A handler of SIGINT and SIGTERM, both of which become KeyboardInterrupt; `number` is the first that came.
 
     `leave` is called for a second SIGINT; without it that raises at once. `deferring`: what comes is raised by `check`.
-    `holding`: not even a second SIGINT acts now. `sent_again`: signals to ourselves.
+    `holding`: not even a second SIGINT acts now. SIGALRM, which we send ourselves, stands for the signal before it.
     """
 
     def __init__(self, leave: Callable[[], object] | None = None) -> None:
         self.number: int | None = None
         self.deferring = False
         self.holding = False
-        self.sent_again = 0
         self._leave = leave
         self._due = False
-        self._echo = False
         self._leaving = False
         self._came_s = 0.0
 
@@ -46,22 +45,23 @@ class Interrupts:
         """Exit status of a process that ends because of the signal."""
         return EXIT_INTERRUPTED if self.number is None else 128 + self.number
 
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
+    def __call__(self, number: int, frame: FrameType | None) -> None:
         """Note a first signal; raise, unless that is deferred. Further ones of SIGTERM say nothing new."""
         now = time.monotonic()
-        if self._echo:
-            self._echo = False
-        elif self.number is None:
+        if self.number is None and number in HEEDED:
             self.number, self._came_s = number, now
-        elif number != signal.SIGINT or now - self._came_s < SAME_KEY_S:
-            return
-        else:
+        elif number == signal.SIGINT and now - self._came_s >= SAME_KEY_S:
             self._leaving = True
             self.leave()
             return
-        if not self.deferring:
+        elif number != signal.SIGALRM or self.number is None:
+            return
+        if self.deferring:
+            self._due = True
+        elif _goes_nowhere(frame):
+            self.raise_again()
+        else:
             raise KeyboardInterrupt
-        self._due = True
 
     def leave(self) -> None:
         """After a second SIGINT: at once, but for steps that are held together."""
@@ -78,13 +78,8 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def raise_again(self) -> None:
-        """What the handler raised went nowhere: it is called anew, a moment later."""
-        if self.number is not None:
-            self._echo = True
-            self.sent_again += 1
-            timer = threading.Timer(AGAIN_S, os.kill, (os.getpid(), self.number))
-            timer.daemon = True
-            timer.start()
+        """What the handler raised went nowhere, or would have: it is called anew, a moment later."""
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_S)  # a thread must not be started wherever a signal may come
 
 
 @contextmanager
@@ -92,18 +87,29 @@ def heeded(leave: Callable[[], object] | None = None) -> Iterator[Interrupts]:
     """SIGINT and SIGTERM are ours within the block, which the main thread must enter."""
     handler, hook = Interrupts(leave), sys.unraisablehook
 
-    def unraisable(lost: Any, /) -> None:
+    def _unraisable(lost: Any, /) -> None:
         if isinstance(lost.exc_value, KeyboardInterrupt):
             handler.raise_again()
         else:
             hook(lost)
 
-    sys.unraisablehook = unraisable
+    sys.unraisablehook = _unraisable
     try:
-        with _exchanged(HEEDED, handler):
+        with _exchanged((*HEEDED, signal.SIGALRM), handler):
             yield handler
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         sys.unraisablehook = hook
+
+
+def _goes_nowhere(frame: FrameType | None) -> bool:
+    """Whether Python would drop an exception that is raised in `frame`."""
+    callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
+    while frame is not None:
+        if frame.f_code in callbacks or frame.f_code.co_name in DROPS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager

@@ -89,7 +89,7 @@ class _Watch:
             if self.pressed == 1:
                 self.first_s = now
                 self.due.append((now + SOON_S, self._note))
-            elif self.pressed > 1 + self.interrupts.sent_again and now - self.first_s >= SAME_KEY_S:
+            elif now - self.first_s >= SAME_KEY_S:
                 self.due.append((now + SOON_S, _leave))
 
     def _note(self) -> None:

@@ -92,7 +92,9 @@ def test_exit_statuses_of_failures(inventory: str, status: int) -> None:
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith("error: ")
     assert len(done.stderr.splitlines()) == 1
-    assert [path.name for path in Path().iterdir()] == ["bad.yaml"]
+    assert ("go on with `planner plan bad.yaml --resume runs/bad`" in done.stderr) == (status == 3)
+    kept = [path.as_posix() for path in Path().rglob("*") if path.is_file() and path.suffix != ".yaml"]
+    assert kept == (["runs/bad/search/journal.jsonl"] if status == 3 else [])  # what a search has evaluated
 
 
 SEARCHES: Sequence[tuple[str, ...]] = [("endless.yaml",), ("pool.yaml",), ("endless.yaml", "pool.yaml")]

@@ -45,7 +45,9 @@ def test_an_infeasible_one_as_json(planner: Command) -> None:
     assert "none of the 8 layouts tried serves every range in both phases" in answer.json[0]["message"]
     assert answer.json[0]["throughput_rps"] is None
     assert answer.json[1]["throughput_rps"] > 0
-    assert [path.name for path in Path("out").iterdir()] == ["good"]
+    assert sorted(path.name for path in Path("out").iterdir()) == ["good", "poor"]
+    assert [path.name for path in Path("out/poor").rglob("*")] == ["search", "journal.jsonl"]  # what it has evaluated
+    assert "`planner plan poor.yaml --resume out/poor`" in answer.json[0]["message"]
 
 
 def test_failures_of_two_kinds_are_status_1(planner: Command) -> None:
@@ -53,7 +55,7 @@ def test_failures_of_two_kinds_are_status_1(planner: Command) -> None:
     assert (status, err) == (1, "")
     assert "bad.yaml" in out
     assert "layouts tried" in out
-    assert not Path("out").exists()
+    assert [path.name for path in Path("out").rglob("*")] == ["poor", "search", "journal.jsonl"]
 
 
 def test_all_good_is_status_0(planner: Command) -> None:

@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -40,7 +41,30 @@ def test_an_interrupt_that_is_lost_is_raised_again(number: int) -> None:
     with heeded() as interrupts, _in_a_gc_callback(lambda: signal.raise_signal(number)):
         with pytest.raises(KeyboardInterrupt):
             work()
-        assert (interrupts.status, interrupts.sent_again) == (128 + number, 1)
+        assert interrupts.status == 128 + number
+
+
+class Dying:
+    """Interrupted in its finaliser."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("fragile", ["finaliser", "weak reference"])
+def test_nor_is_one_lost_that_comes_while_an_object_dies(fragile: str) -> None:
+    def work() -> None:
+        if fragile == "finaliser":
+            Dying()
+        else:
+            thing = type("Thing", (), {})()
+            remembered = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+            del thing
+            assert remembered() is None
+        time.sleep(10)
+
+    with heeded(), pytest.raises(KeyboardInterrupt):
+        work()
 
 
 @BOTH
