@@ -1,5 +1,6 @@
 """Physics that any cost model must keep, over random models, GPUs and configurations, in default mode."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from planner.cost.memory import experts_on_device, weights_gb
 from planner.cost.parallelism import configurations
 from planner.cost.parts import StepCost
 from planner.domain import CostSettings, Phase
+from planner.errors import InfeasibleError
 from planner.files import load_gpu_specs, shipped_models
 
 DIP = 1e-12  # rounding
@@ -180,7 +182,10 @@ def roomy(name: str, shape: str, *, sequences: int, tokens: int) -> dict[str, in
     for parts in range(1, 64):
         devices, pp = (4 * parts, 1) if served.experts else (4, parts)
         held = experts_on_device(served, CostSettings(), devices)
-        if float(max_batch_size(name, tokens, 0, tp=4, experts_on_device=held, pp=pp, model=shape)) >= sequences:
+        if float(max_batch_size(name, tokens, 0, tp=4, experts_on_device=held, pp=pp, model=shape)) < sequences:
+            continue
+        with suppress(InfeasibleError):  # prefill keeps the buffers of a full step free besides
+            prefill_time(name, tokens, tp=4, dp=devices // 4, pp=pp, model=shape)
             return {"devices": devices, "pp": pp}
     raise AssertionError(f"{shape} does not fit on {name}")
 

@@ -13,6 +13,7 @@ from planner.export import find_faults, render
 from planner.export.checking import read_manifests
 
 REFUSALS = (
+    "SGLang cannot load",
     "must be one stage within a pod",
     "takes pipeline stages or data-parallel ranks",
     "pods of whole ranks or ranks of whole pods",

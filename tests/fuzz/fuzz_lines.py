@@ -1,0 +1,98 @@
+"""Sound command lines, at least one for every command, and the files of the workshop that each reads."""
+
+from dataclasses import dataclass
+
+GROUPS = ("workload", "cost", "study", "cluster", "simulate")
+
+# what is typed after `planner` | files that it reads; `costly`: takes seconds when it goes through, `long` minutes
+TABLE = """
+check tiny.yaml | tiny.yaml
+check rich.yaml --json | rich.yaml model/config.json lengths.yaml mine.calibration.yaml
+check tabulated.yaml | tabulated.yaml trace.csv profile.csv
+check budget.yaml | budget.yaml
+check goals.yaml | goals.yaml run/plan.json
+check placed.yaml | placed.yaml cluster.yaml
+plan tiny.yaml --out made --quiet | tiny.yaml costly
+plan tabulated.yaml --out made --json | tabulated.yaml trace.csv profile.csv costly
+plan placed.yaml --out made --seed 3 --processes 1 --engine vllm | placed.yaml cluster.yaml costly
+plan --resume run | run/plan.json
+frontier budget.yaml --points 2 --out made | budget.yaml costly
+report run | run/plan.json
+report run --out made | run/plan.json costly
+report placed-run --json | placed-run/plan.json
+place run --cluster cluster.yaml --out made --json | run/plan.json cluster.yaml costly
+export run --out made --engine sglang --cpus-per-gpu 4 --memory-gib-per-gpu 32 --name mine | run/plan.json
+export run --out made --target script --image NVIDIA=a:b | run/plan.json
+export run --out made --target dynamo --grid-cells 8 --namespace there --model-volume weights | run/plan.json
+export placed-run --out made --topology asw=rack --pin-nodes --priority-class high --pod-resource rdma/ib=8 | placed-run/plan.json
+export placed-run --out made --target kueue --queue mine | placed-run/plan.json
+export placed-run --out made --topology-objects --json --schemas schemas | placed-run/plan.json schemas/widget.json
+export --check lws placed-run | lws/routing.yaml lws/*prefill-1.yaml lws/*decode*.yaml lws/flextopo.yaml placed-run/plan.json
+export --check script run --json | script/routing.json script/*prefill-1.sh run/plan.json
+export --check dynamo --schemas schemas | dynamo/00-frontend.yaml dynamo/routing.yaml schemas/widget.json
+export --check llm-d run | llm-d/01.values.yaml llm-d/releases.yaml llm-d/routing.json llm-d/services.yaml run/plan.json
+export --check kueue run | kueue/flavors.yaml kueue/queues.yaml run/plan.json
+import run/plan.json --json | run/plan.json
+import lws --out made.json | lws/routing.yaml lws/*prefill-1.yaml lws/noderesourcetopologies.yaml
+import script | script/routing.json script/*decode*.sh
+diff run placed-run --json | run/plan.json placed-run/plan.json
+diff script lws | script/routing.json lws/*prefill-1.yaml lws/routing.yaml
+gpus H20 |
+gpus --json |
+models --json |
+workloads |
+workload summarize trace.csv --name mine --out made.yaml | trace.csv
+workload summarize trace.csv --columns TIMESTAMP,ContextTokens,GeneratedTokens --json | trace.csv
+cost explain --gpu H20 --model deepseek-v3 --phase decode --tp 1 --devices 32 --length 4096 --batch 8 --json |
+cost explain --gpu H200 --model model/config.json --phase prefill --tp 2 --devices 8 --length 512 --calibration mine.calibration.yaml | model/config.json mine.calibration.yaml
+cost configurations --gpu H200 --gpu H20 --phase prefill --size 16 --lengths 512,4096 --mode default |
+cost calibrate measured.csv --out made.yaml --json | measured.csv
+cost accuracy measured.csv --json | measured.csv
+study chapter5 --small --figure table5.1 --trials 1 --iterations 1 --batch 2 --out made | long
+cluster synth --nodes 4 --seed 1 --load 0.5 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
+cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.yaml
+cluster show small.yaml --json | small.yaml
+cluster flextopo small.yaml --out made --dialect agent | small.yaml
+cluster import --kubectl list.json --gpu-numa numa.yaml --devices devices.yaml --level asw=rack --taken-at 2026-02-01T00:00:00Z --out made.yaml | list.json numa.yaml devices.yaml
+cluster import --flextopo topos/n-1.yaml --flextopo topos/n-2.yaml --kubectl list.json --gpu-numa numa.yaml --level asw=rack --out made.json | topos/n-1.yaml topos/n-2.yaml list.json numa.yaml
+cluster import --nrt lws/noderesourcetopologies.yaml --flextopo lws/flextopo.yaml --out made.yaml | lws/noderesourcetopologies.yaml lws/flextopo.yaml
+cluster import --host h-1=host --gpu-type NVIDIA=H200 --core-group-size 2 --out made.yaml --json | host/lscpu.txt host/topo.txt host/gpus.csv
+simulate cluster --nodes nodes.csv --pods pods.csv --policy fgd --policy pwr:0.1+fgd:0.9 --inflate 1.2 --seeds 1 --processes 1 --json | nodes.csv pods.csv
+simulate cluster --nodes nodes.csv --pods pods.csv --policy bestfit --arrivals arrivals.csv --tie-order ties.csv --seeds 1 --processes 1 --decisions --no-figures --out made | nodes.csv pods.csv arrivals.csv ties.csv
+simulate queue --nodes nodes.csv --pods pods.csv --policy fgd --longest-wait-s 600 --stretch 2 --seed 1 --out made --json | nodes.csv pods.csv
+simulate spot --nodes spot-nodes.csv --jobs jobs.csv --days 1 --warm-up-days 0.1 --seeds 1 --processes 1 --json --quiet | spot-nodes.csv jobs.csv
+simulate spot --machines 4 --days 1 --warm-up-days 0.1 --seeds 1 --processes 1 --curve 0.1,0.2 --most-evictions-per-job 1 --no-figures --out made --quiet |
+simulate preemption --nodes 5 --cycles 2 --repetitions 2 --seed 1 --workload 20:30 --qos guaranteed --json --quiet |
+"""  # noqa: E501
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """`words`: what is typed after `planner`. `inputs`: files that it reads, below the workshop; `*` stands for any.
+
+    To `long` lines (and in the small form to `costly` ones) only such damage is done as must be refused.
+    """
+
+    words: tuple[str, ...]
+    inputs: tuple[str, ...]
+    costly: bool
+    long: bool
+
+    @property
+    def command(self) -> str:
+        """The command, with its group."""
+        return " ".join(self.words[: 2 if self.words[0] in GROUPS else 1])
+
+
+def _line(text: str) -> Line:
+    words, _, files = text.partition("|")
+    names = files.split()
+    return Line(
+        words=tuple(words.split()),
+        inputs=tuple(name for name in names if "." in name),
+        costly="costly" in names,
+        long="long" in names,
+    )
+
+
+LINES = tuple(map(_line, TABLE.strip().splitlines()))
