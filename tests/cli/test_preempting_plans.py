@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import TINY, Command
+from command_line import TINY, Command, untimed
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
 from planner.files import load_run
@@ -125,7 +125,14 @@ def test_no_room_within_the_limits_is_infeasible(planner: Command, cluster: dict
     assert answer.status == EXIT_INFEASIBLE
     assert "short of evictions" in answer.err
     assert "placement.most_victims" in answer.err
-    assert not Path("run").exists()
+    assert "`planner plan on.yaml --resume run`" in answer.err
+    assert [path.name for path in Path("run").rglob("*")] == ["search", "journal.jsonl"]
+    judged = Path("run/search/journal.jsonl").read_bytes()
+    answer = planner("plan", scenario(most_victims=8), "--resume", "run")  # as the hint says
+    assert answer.status == EXIT_DONE, answer.err
+    assert planner("plan", "on.yaml", "--out", "whole").status == EXIT_DONE
+    assert untimed(Path("run")) == untimed(Path("whole"))
+    assert judged.count(b'{"judged"') == len(json.loads(Path("run/plan.json").read_text())["search"]["trials"])
 
 
 def test_a_placed_run_may_be_limited(planner: Command, run: Path, cluster: dict[str, Any]) -> None:
