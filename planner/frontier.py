@@ -72,6 +72,11 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     solved = [point for point in found.values() if point is not None]
     if not solved and len(found) < len(budgets):
         raise KeyboardInterrupt
+    if not solved:
+        raise SolverError(
+            f"frontier: scenario {scenario.name}: none found in time for any of the {len(budgets)} budgets.",
+            hint="Raise search.time_limit_s, of which a point gets a thirtieth.",
+        )
     return Frontier(
         points=undominated(solved),
         unsolved=tuple(budget for budget, point in found.items() if point is None),

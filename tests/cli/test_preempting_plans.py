@@ -10,6 +10,7 @@ from command_line import TINY, Command, untimed
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
 from planner.files import load_run
+from planner.files.digests import sealed
 
 
 def shape(gpu: str) -> dict[str, Any]:
@@ -96,10 +97,12 @@ def test_plan_json_tells_which_evictions_an_island_waits_for(planner: Command, c
     assert report_of("run")["sites"] == report["sites"]
     document = json.loads(Path("run/plan.json").read_text())
     document["placement_report"]["sites"][0]["waits_for"] = []
-    Path("run/plan.json").write_text(json.dumps(document))
-    answer = planner("report", "run")
-    assert answer.status == EXIT_BAD_INPUT
-    assert "waits_for" in answer.err
+    edited = "placement_report.sites.0: must be as it was written"
+    for written, told in ((document, edited), (sealed(document), "waits_for")):
+        Path("run/plan.json").write_text(json.dumps(written))
+        answer = planner("report", "run")
+        assert answer.status == EXIT_BAD_INPUT
+        assert told in answer.err
 
 
 def test_limits_are_constraints_and_what_is_kept_out_says_so(planner: Command, cluster: dict[str, Any]) -> None:
@@ -184,3 +187,54 @@ def test_budgets_that_contradict_the_pods_are_refused(
     answer = planner("plan", scenario(), "--out", "run")
     assert answer.status == EXIT_BAD_INPUT
     assert all(word in answer.err for word in words), answer.err
+
+
+def test_a_plan_that_evicts_comes_with_a_script_that_the_check_knows(planner: Command, cluster: dict[str, Any]) -> None:
+    assert planner("plan", scenario(), "--out", "run").status == EXIT_DONE
+    answer = planner("export", "run", "--out", "manifests")
+    assert answer.status == EXIT_DONE
+    assert "evictions.sh: the islands' pods name no priority class" in " ".join(answer.err.split())
+    victims = [(*row["pod"].split("/"), row["node"]) for row in report_of("run")["victims"]]
+    script = Path("manifests/evictions.sh")
+    lines = [line.split()[1:] for line in script.read_text().splitlines() if line.startswith("evict ")]
+    assert lines == [list(row) for row in victims]
+    assert planner("export", "--check", "manifests", "run").status == EXIT_DONE
+    script.write_text(script.read_text().replace(f"evict {' '.join(victims[-1])}\n", ""))
+    answer = planner("export", "--check", "manifests", "run")
+    assert answer.status == EXIT_BAD_INPUT
+    assert "must be the 4 of the plan, got 3" in " ".join(answer.out.split())
+    assert "evictions.sh" not in planner("export", "run", "--out", "named", "--priority-class", "serving").err
+
+
+def test_what_an_inventory_of_the_cluster_leaves_out_is_told(planner: Command, cluster: dict[str, Any]) -> None:
+    """One H200 node is cordoned, one H20 node belongs to a team: what is planned for can be placed."""
+    taints = ("node.kubernetes.io/unschedulable", "team")
+    nodes = [dict(one) for one in cluster["nodes"]]
+    for one, taint in zip((nodes[0], nodes[4]), taints, strict=True):
+        one["taints"] = [{"key": taint}]
+    Path("c.yaml").write_text(yaml.safe_dump(cluster | {"nodes": nodes, "pods": []}))
+    asked = scenario(preempt=False)
+    asked.write_text(asked.read_text().replace("inventory: {H200: 32, H20: 32}", "inventory: cluster"))
+    answer = planner("check", asked, "--json")
+    assert answer.json["inventory"] == {"H20": 24, "H200": 24}
+    assert answer.json["left_out"] == [
+        "8 idle H20 GPUs on 1 node: taint team:NoSchedule is not tolerated; placement.tolerations: "
+        "[{key: team, effect: NoSchedule}] would open them",
+        "8 idle H200 GPUs on 1 node: are cordoned; uncordon them (kubectl uncordon)",
+    ]
+    answer = planner("check", asked)
+    assert "left out of the cluster: 8 idle H20 GPUs" in " ".join(answer.err.split())
+    assert planner("plan", asked, "--out", "run").status == EXIT_DONE
+    text = Path("run/summary.md").read_text()
+    assert "Left out of the cluster: 8 idle H200 GPUs on 1 node: are cordoned" in text
+    assert report_of("run")["shortfalls"] == []
+
+
+def test_an_inventory_of_a_cluster_that_nobody_may_use_is_refused(planner: Command, cluster: dict[str, Any]) -> None:
+    nodes = [one | {"taints": [{"key": "node.kubernetes.io/unreachable"}]} for one in cluster["nodes"]]
+    Path("c.yaml").write_text(yaml.safe_dump(cluster | {"nodes": nodes}))
+    asked = scenario()
+    asked.write_text(asked.read_text().replace("inventory: {H200: 32, H20: 32}", "inventory: cluster"))
+    answer = planner("plan", asked, "--out", "run")
+    assert answer.status == EXIT_BAD_INPUT
+    assert "on 2 nodes: are unreachable" in " ".join(answer.err.split())
