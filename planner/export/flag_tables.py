@@ -25,7 +25,13 @@ _NEGATIVE = re.compile(r"-[0-9]+|-[0-9]*\.[0-9]+")
 _LEVEL = re.compile(r"-O.*")
 _LONGEST_NAME = 64
 _EXPANDED = "$"  # what Kubernetes or a shell puts in place of it, nobody knows here
-_TYPES = {"whole": "a whole number", "size": "a whole number, or one as 8k", "number": "a number", "json": "JSON"}
+_TYPES = {
+    "whole": "a whole number",
+    "size": "a whole number, or one as 8k",
+    "number": "a number",
+    "json": "JSON",
+    "object": "JSON of an object",
+}
 
 Told = tuple[str, str]
 """What must hold and what came."""
@@ -33,8 +39,8 @@ Told = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One flag by all its names. `values`: 0, 1, ?, + or *, as argparse counts them; `type`: text, whole, size, number
-    or json; `words`: texts that it takes beside its type; `choices`: empty where it takes any."""
+    """One flag by all its names. `values`: 0, 1, ?, + or *, as argparse counts them; `type`: text, whole, size, number,
+    json or object; `words`: texts that it takes beside its type; `choices`: empty where it takes any."""
 
     names: tuple[str, ...]
     values: str
@@ -142,7 +148,7 @@ def _no_value(name: str, value: str) -> Told:
 
 
 def _key_fault(name: str, flag: Flag, given: bool) -> Told | None:
-    if flag.type != "json":
+    if flag.type not in ("json", "object"):
         return f"{name} must be given without a key: {flag.names[0]} takes no object", name
     return None if given else (f"{name} must have a value", "none")
 
@@ -167,8 +173,8 @@ def _is_type(value: str, kind: str, *, flexible: bool) -> bool:
     try:
         if kind == "number":
             float(value)
-        elif kind == "json":
-            json.loads(value)
+        elif kind in ("json", "object"):
+            return isinstance(json.loads(value), dict) or kind == "json"
     except (ValueError, RecursionError):
         return False
     return True

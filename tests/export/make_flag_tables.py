@@ -12,8 +12,8 @@ importable; what is compiled for GPUs is stood in for, what else is missing the 
     python tests/export/make_flag_tables.py dynamo.sglang 1.3.1 engine > planner/export/flags/dynamo.sglang.json
 
 A row is [names, values, type, choices, words]: `values` as argparse counts them (0, 1, ? + *); `type`: text, whole,
-size (a whole number, maybe with a suffix as 1k), number, json; `words` are texts that a type takes beside it. Types are
-learnt by trying them. `dialect`: flexible (vLLM: underscores for hyphens, --name.key, -O1) or plain; `exact`: names
+size (a whole number, maybe with a suffix as 1k), number, json, object (JSON, too); `words` are texts that a type takes
+beside it. Types are learnt by trying them. `dialect`: flexible (vLLM: underscores for hyphens, --name.key, -O1) or plain; `exact`: names
 that cannot be cut short.
 """
 
@@ -37,7 +37,7 @@ _SOURCES = {
     "dynamo.vllm": "ai-dynamo/dynamo, components/src/dynamo/vllm/args.py, over vLLM 0.23.0's AsyncEngineArgs",
     "dynamo.sglang": "ai-dynamo/dynamo, components/src/dynamo/sglang/args.py, over SGLang 0.5.14's ServerArgs",
 }
-_WORDS = ("auto", "None", "none", "null")
+_WORDS = ("", "auto", "None", "none", "null")
 
 
 class _StandIns:
@@ -116,8 +116,8 @@ def rows(parser: argparse.ArgumentParser) -> Iterator[list[object]]:
     """One row a flag, in the parser's order."""
     for action in parser._actions:
         names = list(action.option_strings)
-        if not names or action.dest == "help":
-            continue
+        if not names or action.dest == "help" or getattr(action, "error_message", None):
+            continue  # the last: what SGLang refuses with a word on what came in its place
         kind, words = _kind(action)
         yield [names, "1" if action.nargs is None else str(action.nargs), kind, _choices(action), words]
 
@@ -134,14 +134,10 @@ def _kind(action: argparse.Action) -> tuple[str, list[str]]:
     if _takes(read, "no such value"):
         return "text", []
     words = [word for word in _WORDS if _takes(read, word)]
-    if _takes(read, "1.5"):
-        numeric = "json" if _takes(read, "{}") else "number"
-        return numeric, words
-    if _takes(read, "1k"):
-        return "size", words
-    if _takes(read, "7"):
-        return ("json" if _takes(read, "{}") else "whole"), words
-    return ("json" if _takes(read, "{}") else "text"), words
+    if _takes(read, "{}"):
+        return ("json" if _takes(read, "7") else "object"), words
+    kinds = {"number": "1.5", "size": "1k", "whole": "7"}
+    return next((kind for kind, example in kinds.items() if _takes(read, example)), "text"), words
 
 
 def _takes(read: Callable[[str], Any], text: str) -> bool:

@@ -17,6 +17,7 @@ from planner.export.flag_tables import FlagTable, flag_table, word_faults
 from planner.export.targets.dynamo_engines import DYNAMO_ENGINES, RUNTIME_VERSION
 
 PROGRAMS = (*ENGINES, *(f"dynamo.{name}" for name in DYNAMO_ENGINES))
+TYPES = ("text", "whole", "size", "number", "json", "object")
 VLLM, SGLANG = flag_table("vllm"), flag_table("sglang")
 
 # (words, what is wrong with them: empty where the engine's own parser takes them), tried on the parsers themselves
@@ -51,7 +52,9 @@ VLLM_WORDS = (
     (("--max-num-seqs", "--enable-dbo"), "--max-num-seqs must have a value"),
     (("--gpu-memory-utilization=most",), "--gpu-memory-utilization must be a number"),
     (("--kv-cache-dtype=fp4",), "--kv-cache-dtype must be one of auto, bfloat16"),
-    (("--eplb-config={num_redundant_experts: 1}",), "--eplb-config must be JSON"),
+    (("--eplb-config={num_redundant_experts: 1}",), "--eplb-config must be JSON of an object"),
+    (("--kv-transfer-config=3",), "--kv-transfer-config must be JSON of an object"),
+    (("--kv-transfer-config=None",), ""),
     (("--seed.key=1",), "--seed.key must be given without a key"),
     (("--enable-dbo=true",), "--enable-dbo must be given without a value"),
     (("--enable-dbo", "true"), "vllm 0.18.0 must be given flags and their values alone"),
@@ -67,6 +70,7 @@ SGLANG_WORDS = (
     (("--max_running_requests=8",), "--max_running_requests must be a flag of sglang 0.5.18"),
     (("--moe-a2a-backend=deepsea",), "--moe-a2a-backend must be one of"),
     (("--enable-dbo",), "--enable-dbo must be a flag of sglang 0.5.18"),
+    (("--enable-expert-distribution-metrics",), "--enable-expert-distribution-metrics must be a flag of sglang"),
     (("--trust-remote-code", "yes"), "sglang 0.5.18 must be given flags and their values alone"),
 )
 
@@ -102,9 +106,7 @@ def test_a_table_is_of_the_version_that_is_exported(program: str) -> None:
     assert all(image.rpartition(":")[2].removeprefix("v") == table.version for image in images.values())
     assert not dynamo or table.version == RUNTIME_VERSION
     assert len(table.flags) > 200
-    assert all(
-        flag.values in "01?+*" and flag.type in ("text", "whole", "size", "number", "json") for flag in rows(table)
-    )
+    assert all(flag.values in "01?+*" and flag.type in TYPES for flag in rows(table))
 
 
 def rows(table: FlagTable) -> set[object]:
