@@ -13,8 +13,8 @@ importable; what is compiled for GPUs is stood in for, what else is missing the 
 
 A row is [names, values, type, choices, words]: `values` as argparse counts them (0, 1, ? + *); `type`: text, whole,
 size (a whole number, maybe with a suffix as 1k), number, json, object (JSON, too); `words` are texts that a type takes
-beside it. Types are learnt by trying them. `dialect`: flexible (vLLM: underscores for hyphens, --name.key, -O1) or plain; `exact`: names
-that cannot be cut short.
+beside it. Types are learnt by trying them. `dialect`: flexible (vLLM: underscores for hyphens, --name.key, -O1) or
+plain; `exact`: names that cannot be cut short.
 """
 
 import argparse
