@@ -5,8 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner import export, files, pipeline, publication, report
-from planner.deployments import render_plan
+from planner import export, files, pipeline, report
 from planner.domain import (
     Cluster,
     InputHash,
@@ -17,8 +16,10 @@ from planner.domain import (
     no_progress,
     require_sound,
 )
-from planner.placed_runs import scenario_on
-from planner.router_grid import CELLS
+from planner.plans.router_grid import CELLS
+from planner.runs import publication
+from planner.runs.deployments import render_plan
+from planner.runs.placed_runs import scenario_on
 from planner.workload import summarize
 
 if TYPE_CHECKING:

@@ -2,10 +2,7 @@
 
 from dataclasses import replace
 
-from planner.assembly import assemble, assemble_flows, network_bottleneck
 from planner.assignment import LayoutAnswer
-from planner.audit import audit
-from planner.certificate import certified_again, certify
 from planner.domain import (
     Certificate,
     Evaluation,
@@ -20,16 +17,19 @@ from planner.domain import (
     no_progress,
 )
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
-from planner.evaluation import Evaluator, open_evaluator
-from planner.exact_lengths import recounted_rps
-from planner.feasibility import nothing_found, require_context, require_few_ranges, require_room
-from planner.goodput import service_of
-from planner.judging import judge
-from planner.layouts import find_layout
+from planner.evaluation.evaluator import Evaluator, open_evaluator
+from planner.evaluation.goodput import service_of
+from planner.evaluation.judging import judge
+from planner.evaluation.placing import demands_of, placed_layout
+from planner.layouts.certificate import certified_again, certify
+from planner.layouts.choice import find_layout
+from planner.layouts.feasibility import nothing_found, require_context, require_few_ranges, require_room
+from planner.layouts.sensitivity import sensitivity_of
 from planner.placement import EvictionTerms, violations
-from planner.placing import demands_of, placed_layout
-from planner.provenance import estimates_of, provenance_of
-from planner.sensitivity import sensitivity_of
+from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
+from planner.plans.audit import audit
+from planner.plans.exact_lengths import recounted_rps
+from planner.plans.provenance import estimates_of, provenance_of
 from planner.workload import divide
 
 SAME = 1e-4

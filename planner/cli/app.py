@@ -40,7 +40,7 @@ def _version(
     version: bool = typer.Option(False, "--version", help="Print the version and leave.", is_eager=True),
 ) -> None:
     if version:
-        from planner.provenance import planner_version
+        from planner.plans.provenance import planner_version
 
         screen.show_text(f"planner {planner_version()}")
         raise typer.Exit

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner import catalog
 from planner.cost import memory
 from planner.cost.arguments import require_at_least, require_whole
 from planner.cost.arrays import as_array
@@ -42,6 +41,7 @@ from planner.domain import (
     Workload,
 )
 from planner.errors import InfeasibleError, InputError
+from planner.files import catalog
 from planner.units import MS_PER_S
 
 _GB = 1e9

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner import catalog
 from planner.cost import memory, reference
 from planner.cost.arguments import require_at_least, require_one_shape, require_share, require_whole
 from planner.cost.arrays import Array, Numbers, as_array
@@ -16,6 +15,7 @@ from planner.cost.parts import StepCost
 from planner.cost.step import Steps, step_cost
 from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase
 from planner.errors import InputError
+from planner.files import catalog
 
 DEFAULT_MODEL = "deepseek-v3"
 

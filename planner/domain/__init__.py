@@ -17,17 +17,19 @@ from planner.domain.cluster import (
     TopologyEdge,
     Vertex,
 )
-from planner.domain.departures import (
-    ClusterMoment,
-    DepartureRun,
-    Outcome,
-    QueueSettings,
-    Stay,
-    WaitFigures,
-)
 from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute, PodField
 from planner.domain.efficiency import Calibration, Factor, Origin
 from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
+from planner.domain.fragments import (
+    WHOLE_GPU,
+    Fragmentation,
+    FragmentCause,
+    Semantics,
+    TraceNode,
+    TracePod,
+    TypicalPod,
+    allows,
+)
 from planner.domain.frontier import Frontier, FrontierPoint
 from planner.domain.gpu import ENGINE_MEMORY_SHARE, GpuSpec, Price, Source
 from planner.domain.layout import (
@@ -44,19 +46,6 @@ from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measur
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.objective import Certificate, CurrentIsland, Goal, ObjectiveKind, ObjectiveSettings, Pick
-from planner.domain.online import (
-    WHOLE_GPU,
-    Decision,
-    Fragmentation,
-    FragmentCause,
-    OnlineMetrics,
-    OnlineRun,
-    Semantics,
-    TraceNode,
-    TracePod,
-    TypicalPod,
-    allows,
-)
 from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
 from planner.domain.placement import (
     Alignment,
@@ -110,21 +99,6 @@ from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sens
 from planner.domain.service import RangeService, Service
 from planner.domain.slo import RangeSlo, SloSettings
 from planner.domain.soundness import require_sound
-from planner.domain.spot import (
-    EvictionLaw,
-    JobClass,
-    JobFate,
-    SpotAction,
-    SpotEvent,
-    SpotFigures,
-    SpotJob,
-    SpotNode,
-    SpotPolicy,
-    SpotRun,
-    SpotSample,
-    SpotWorkload,
-    StandbyWindow,
-)
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
@@ -142,7 +116,6 @@ __all__ = [
     "Certificate",
     "ClassPerformance",
     "Cluster",
-    "ClusterMoment",
     "ClusterNode",
     "ClusterState",
     "ConfigurationRates",
@@ -151,8 +124,6 @@ __all__ = [
     "CostSource",
     "CpuPower",
     "CurrentIsland",
-    "Decision",
-    "DepartureRun",
     "DeployedIsland",
     "DeployedPlan",
     "DeployedRoute",
@@ -162,7 +133,6 @@ __all__ = [
     "Estimate",
     "EvaluateLayouts",
     "Evaluation",
-    "EvictionLaw",
     "EvictionRule",
     "Experts",
     "Factor",
@@ -185,8 +155,6 @@ __all__ = [
     "InventoryItem",
     "IslandClass",
     "IslandSite",
-    "JobClass",
-    "JobFate",
     "Judged",
     "JudgedMeasurement",
     "KvFlow",
@@ -203,10 +171,7 @@ __all__ = [
     "NumaNode",
     "ObjectiveKind",
     "ObjectiveSettings",
-    "OnlineMetrics",
-    "OnlineRun",
     "Origin",
-    "Outcome",
     "ParallelConfig",
     "PartOfStep",
     "PerformanceTable",
@@ -233,7 +198,6 @@ __all__ = [
     "Proposed",
     "Provenance",
     "Qos",
-    "QueueSettings",
     "RangeHeadroom",
     "RangeService",
     "RangeSettings",
@@ -258,17 +222,6 @@ __all__ = [
     "SizeSet",
     "SloSettings",
     "Source",
-    "SpotAction",
-    "SpotEvent",
-    "SpotFigures",
-    "SpotJob",
-    "SpotNode",
-    "SpotPolicy",
-    "SpotRun",
-    "SpotSample",
-    "SpotWorkload",
-    "StandbyWindow",
-    "Stay",
     "StepExplanation",
     "Surrogate",
     "Taint",
@@ -283,7 +236,6 @@ __all__ = [
     "VictimRule",
     "VictimSet",
     "VictimSettings",
-    "WaitFigures",
     "WarmStart",
     "Workload",
     "allows",

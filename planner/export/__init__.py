@@ -1,13 +1,13 @@
 """Export: a plan in, deployment manifests out. The door is `render`; it knows no disk."""
 
 from planner.export.checking import CrdSchemas, check_manifests, find_faults, read_crds, read_manifests, tells_fleet
-from planner.export.engines import ENGINES
+from planner.export.engines.dialects import ENGINES
 from planner.export.manifests import render
-from planner.export.node_objects import node_files, node_pods, placed_nodes
+from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.options import ExportOptions
 from planner.export.reading import read_plan, summarize_plan
 from planner.export.targets import TARGETS
-from planner.export.targets.dynamo_components import GRID_CELLS
+from planner.export.targets.dynamo.components import GRID_CELLS
 
 __all__ = [
     "ENGINES",

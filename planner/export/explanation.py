@@ -1,9 +1,9 @@
 """What the reader of a manifest is told on top of it: which island, what for, and how its GPUs multiply
 out."""
 
+from planner.export.engines.kv_caches import image_notes
 from planner.export.islands import ServingIsland
-from planner.export.kv_caches import image_notes
-from planner.export.scheduling import scheduling_notes
+from planner.export.objects.scheduling import scheduling_notes
 from planner.export.seams import Deployment
 
 

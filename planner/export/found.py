@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.domain import DeployedPlan
-from planner.export.names import MAX_DNS_LABEL
+from planner.export.objects.names import MAX_DNS_LABEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

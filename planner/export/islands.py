@@ -25,8 +25,8 @@ from planner.domain import (
     Scenario,
 )
 from planner.errors import ExportError, InconsistentPlanError
-from planner.export.names import island_slugs, weights_location, workload_name
-from planner.export.node_shares import NodeShare, node_shares
+from planner.export.objects.names import island_slugs, weights_location, workload_name
+from planner.export.objects.node_shares import NodeShare, node_shares
 from planner.export.partners import clusters, partners
 
 

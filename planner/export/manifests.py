@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from planner.domain import Plan, RouterGrid
 from planner.export.checking import CrdSchemas, check_manifests
-from planner.export.engines import engine_named
-from planner.export.evictions import eviction_files
+from planner.export.engines.dialects import engine_named
 from planner.export.islands import serving_islands
-from planner.export.names import ROUTING, plan_slug
+from planner.export.objects.evictions import eviction_files
+from planner.export.objects.names import ROUTING, plan_slug
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.seams import Deployment
 from planner.export.targets import target_named

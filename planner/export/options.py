@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from planner.domain import PlacementSettings
 from planner.errors import ExportError, InputError
-from planner.export.names import is_dns_label, is_label_key
+from planner.export.objects.names import is_dns_label, is_label_key
 
 LEVELS = ("asw", "aggregation")
 """Switch levels of a cluster file, from the node upwards."""

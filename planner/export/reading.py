@@ -10,8 +10,8 @@ from planner.export.checking.faults import faults_text, find_faults
 from planner.export.checking.structure import read_manifests
 from planner.export.checking.tables import FoundTable, routing_tables, told_inventory
 from planner.export.found import FoundWorkload, Manifest
-from planner.export.pod_fields import pod_fields
-from planner.export.pods import ENGINE_LABEL, PHASE_LABEL
+from planner.export.objects.pod_fields import pod_fields
+from planner.export.objects.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.summary import PREFIX, deployed_plan, read_island
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from planner.domain import DeployedIsland, Plan, RouterGrid
+from planner.export.engines.groups import FoundGroup, LineFault
 from planner.export.found import CheckObjects, Kind
-from planner.export.groups import FoundGroup, LineFault
 from planner.export.islands import ServingIsland
 from planner.export.options import ExportOptions
 

@@ -19,7 +19,7 @@ over ranks), layers/moe/ep_moe/layer.py (which weights DeepEP's path takes), lay
 from collections.abc import Iterator, Mapping, Sequence
 
 from planner.domain import ModelSpec
-from planner.export.arguments import read_count, read_flags
+from planner.export.engines.arguments import read_count, read_flags
 from planner.export.islands import ServingIsland
 from planner.export.layer_splits import (
     LayerSplit,

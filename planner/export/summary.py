@@ -36,11 +36,11 @@ from planner.domain import (
     Plan,
     PlannedIsland,
 )
-from planner.export.coverage import covering_routes
-from planner.export.documents import json_document
 from planner.export.islands import ServingIsland
-from planner.export.names import one_line
-from planner.export.scheduling import node_annotations
+from planner.export.objects.documents import json_document
+from planner.export.objects.names import one_line
+from planner.export.objects.scheduling import node_annotations
+from planner.export.routers.coverage import covering_routes
 from planner.export.seams import Deployment
 
 PREFIX = "planner/"

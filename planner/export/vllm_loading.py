@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from planner.domain import ModelSpec, Phase
-from planner.export.arguments import read_count, read_flags
+from planner.export.engines.arguments import read_count, read_flags
 from planner.export.islands import ServingIsland
 from planner.export.layer_splits import (
     LayerSplit,

@@ -1,29 +1,29 @@
 """The only part that touches the disk: facts, traces and scenarios read strictly, runs written whole."""
 
-from planner.files.calibrations import load_calibration, write_calibration
-from planner.files.cluster_documents import cluster_document
-from planner.files.cluster_sections import cluster_from_section
-from planner.files.clusters import load_cluster, write_cluster
-from planner.files.documents import input_hash
-from planner.files.folders import claim_folder, claim_run_folder, write_folder, write_run
-from planner.files.gpu_specs import load_gpu_spec, load_gpu_specs
-from planner.files.journals import Journal, Undertaking, holds_search, recover
-from planner.files.manifest_folders import load_manifests, load_schemas
-from planner.files.measurements import load_measurements, load_published_measurements, measured_records
-from planner.files.model_documents import model_document
-from planner.files.models import load_model
-from planner.files.opening import is_folder, is_there
-from planner.files.plan_document import encode_plan, plan_document, plan_schema
-from planner.files.runs import engine_of, holds_run, load_run, search_files
-from planner.files.scenario_documents import scenario_document
-from planner.files.scenarios import load_scenario, scenario_from_document
-from planner.files.search_keys import all_differences, deciding_differences, scenario_hash
-from planner.files.shipped import shipped_models, shipped_scenarios, shipped_workloads
-from planner.files.single_files import refuse_existing, write_file
-from planner.files.traces import read_trace
-from planner.files.trial_journals import SEARCHES_FILE, TrialJournal, holds_searches, trial_journal
-from planner.files.workload_writer import workload_path, write_workload
-from planner.files.workloads import load_workload
+from planner.files.cluster.cluster_documents import cluster_document
+from planner.files.cluster.cluster_sections import cluster_from_section
+from planner.files.cluster.clusters import load_cluster, write_cluster
+from planner.files.disk.documents import input_hash
+from planner.files.disk.folders import claim_folder, claim_run_folder, write_folder, write_run
+from planner.files.disk.manifest_folders import load_manifests, load_schemas
+from planner.files.disk.opening import is_folder, is_there
+from planner.files.disk.shipped import shipped_models, shipped_scenarios, shipped_workloads
+from planner.files.disk.single_files import refuse_existing, write_file
+from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
+from planner.files.models.model_documents import model_document
+from planner.files.models.models import load_model
+from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
+from planner.files.plan.plan_document import encode_plan, plan_document, plan_schema
+from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
+from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
+from planner.files.scenario.scenario_documents import scenario_document
+from planner.files.scenario.scenarios import load_scenario, scenario_from_document
+from planner.files.tables.calibrations import load_calibration, write_calibration
+from planner.files.tables.measurements import load_measurements, load_published_measurements, measured_records
+from planner.files.tables.traces import read_trace
+from planner.files.tables.workload_writer import workload_path, write_workload
+from planner.files.tables.workloads import load_workload
+from planner.studies.chapter5.journals import SEARCHES_FILE, TrialJournal, holds_searches, trial_journal
 
 __all__ = [
     "SEARCHES_FILE",

@@ -7,15 +7,6 @@ from outside; `synthesize` makes clusters up.
 
 from planner.placement.clusters import DEFAULT_TYPES, Fit, NodeType, TaskMix, synthesize
 from planner.placement.islands import EvictionTerms, Fleet, place, violations
-from planner.placement.online import (
-    arrivals_in_order,
-    draw_arrivals,
-    draw_tie_order,
-    lengthened,
-    parse_policy,
-    simulate,
-    simulate_departures,
-)
 from planner.placement.power_model import OPENB_POWER, with_gpu_specs
 from planner.placement.typical_pods import target_workload
 
@@ -27,14 +18,7 @@ __all__ = [
     "Fleet",
     "NodeType",
     "TaskMix",
-    "arrivals_in_order",
-    "draw_arrivals",
-    "draw_tie_order",
-    "lengthened",
-    "parse_policy",
     "place",
-    "simulate",
-    "simulate_departures",
     "synthesize",
     "target_workload",
     "violations",

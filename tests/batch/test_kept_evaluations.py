@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from planner import evaluation, judging
-from planner.batch import Job, resume_job, run_job
 from planner.domain import Evaluation, Layout, PerformanceTable
 from planner.errors import EXIT_INTERRUPTED, InconsistentPlanError, InfeasibleError, InputError, SolverError
+from planner.evaluation import evaluator as evaluation
+from planner.evaluation import judging
+from planner.runs.batch import Job, resume_job, run_job
 
 SCENARIO = """\
 name: {name}
@@ -32,7 +33,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.report.pages.figures_of", lambda _plan: ())
+    monkeypatch.setattr("planner.report.page.pages.figures_of", lambda _plan: ())
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from planner.batch import Job, Outcome, run_job, run_scenarios
-from planner.batch.runner import PATIENCE_S
 from planner.errors import InfeasibleError, InputError
 from planner.files import load_run
+from planner.runs.batch import PATIENCE_S, Job, Outcome, run_job, run_scenarios
 
 TINY = """\
 name: {name}

@@ -8,7 +8,7 @@ import pytest
 from planner.domain import Cluster, Phase, PlacementDemand, PlacementSettings
 from planner.placement import place
 from planner.placement.clusters.synthetic import Fit, synthesize
-from planner.placement.islands import eviction_trials
+from planner.placement.islands.evictions import eviction_trials
 
 pytestmark = pytest.mark.bench
 

@@ -9,10 +9,10 @@ import pytest
 from peak_memory import peak_mb
 
 from planner.domain import TraceNode, TracePod
-from planner.placement.online.arrivals import draw_arrivals, draw_tie_order
-from planner.placement.online.policies import parse_policy
-from planner.placement.online.simulation import simulate
 from planner.placement.typical_pods import target_workload
+from planner.studies.policies.online.arrivals import draw_arrivals, draw_tie_order
+from planner.studies.policies.online.policies import parse_policy
+from planner.studies.policies.online.simulation import simulate
 
 pytestmark = pytest.mark.bench
 

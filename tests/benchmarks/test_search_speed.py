@@ -10,7 +10,7 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
 from planner.domain import Inventory, Scenario, SearchSettings, Trial, Workload
-from planner.evaluation import Evaluator
+from planner.evaluation.evaluator import Evaluator
 from planner.files import load_scenario, shipped_scenarios
 from planner.search import space_of
 from planner.search.experiment import AxProposer

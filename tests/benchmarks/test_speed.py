@@ -29,7 +29,7 @@ from planner.domain import (
     SearchSettings,
     Workload,
 )
-from planner.evaluation import Evaluator
+from planner.evaluation.evaluator import Evaluator
 from planner.files import load_gpu_spec, load_model, load_scenario, shipped_scenarios
 from planner.search import optimize, space_of
 from planner.workload import divide, summarize

@@ -5,8 +5,10 @@ import time
 
 import pytest
 
-from planner.domain import SpotNode, SpotWorkload
-from planner.placement.spot import SPOTGPU, draw_jobs, simulate_spot
+from planner.studies.spot.records import SpotNode, SpotWorkload
+from planner.studies.spot.simulation.policies import SPOTGPU
+from planner.studies.spot.simulation.runs import simulate_spot
+from planner.studies.spot.workload import draw_jobs
 
 pytestmark = pytest.mark.bench
 

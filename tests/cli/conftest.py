@@ -48,7 +48,7 @@ def tiny(here: Path) -> Path:
 @pytest.fixture(scope="session")
 def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the tiny scenario, written once."""
-    from planner.batch import Job, run_job
+    from planner.runs.batch import Job, run_job
 
     folder = tmp_path_factory.mktemp("planned")
     (folder / "tiny.yaml").write_text(TINY)
@@ -59,7 +59,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def planned_evenly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose islands have 16 or 32 GPUs, which every engine can run; written once."""
-    from planner.batch import Job, run_job
+    from planner.runs.batch import Job, run_job
 
     folder = tmp_path_factory.mktemp("planned-evenly")
     (folder / "tiny.yaml").write_text(EVEN)

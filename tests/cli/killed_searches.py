@@ -19,7 +19,7 @@ import matplotlib.pyplot  # noqa: F401  (loaded once, for all)
 
 from planner import batch  # noqa: F401
 from planner.cli import main
-from planner.report import pages
+from planner.report.page import pages
 
 
 def _child(work: Callable[[], object]) -> int:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from command_line import Command
 
-from planner.files.clusters import load_cluster
+from planner.files.cluster.clusters import load_cluster
 
 NUMA = "default: [0, 0, 0, 0, 1, 1, 1, 1]\n"
 

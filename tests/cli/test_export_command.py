@@ -7,7 +7,7 @@ import pytest
 import yaml
 from command_line import Command
 
-from planner.cli import export as export_cli
+from planner.cli.plan import export as export_cli
 from planner.export import TARGETS
 
 

@@ -22,7 +22,7 @@ search: {method: random, iterations: 1, batch_size: 3, min_island_size: 5}
 @pytest.fixture(scope="module")
 def planned_many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of more than ten serving islands, written once."""
-    from planner.batch import Job, run_job
+    from planner.runs.batch import Job, run_job
 
     folder = tmp_path_factory.mktemp("many")
     (folder / "many.yaml").write_text(MANY)

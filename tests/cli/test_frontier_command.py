@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from command_line import Command
 
-from planner import frontier
 from planner.domain import FrontierPoint
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED
+from planner.layouts import frontier
 
 PRICED = """\
 name: priced

@@ -121,8 +121,8 @@ def test_a_scenario_may_name_its_cluster(planner: Command, here: Path, cluster: 
 
 
 def test_what_is_written_holds_on_the_cluster(planner: Command, run: Path, cluster: Path) -> None:
+    from planner.evaluation.placing import demands_of
     from planner.files import load_run
-    from planner.placing import demands_of
 
     assert planner("place", run, "--cluster", cluster).status == EXIT_DONE
     plan = load_run(run)

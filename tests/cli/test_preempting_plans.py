@@ -10,7 +10,7 @@ from command_line import TINY, Command, untimed
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
 from planner.files import load_run
-from planner.files.digests import sealed
+from planner.files.plan.digests import sealed
 
 
 def shape(gpu: str) -> dict[str, Any]:

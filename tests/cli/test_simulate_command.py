@@ -8,7 +8,7 @@ from command_line import Answer, Command
 from openb_files import read_rows, trace_nodes, trace_pods, write_rows
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
-from planner.placement.online.policies import NAMES
+from planner.studies.policies.online.policies import NAMES
 
 MIX = "pwr:0.1+fgd:0.9"
 PLAIN = ("simulate", "cluster", "--nodes", "nodes.csv", "--pods", "pods.csv")

@@ -7,8 +7,8 @@ import pytest
 from command_line import Command
 
 from planner.domain import Scenario
-from planner.domain.study import TrialOutcome
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, SolverError
+from planner.studies.chapter5.records import TrialOutcome
 
 TINY_STUDY = ("study", "chapter5", "--trials", 1, "--iterations", 2, "--batch", 2, "--small", "--out", "s")
 FIGURES = ("--figure", "5.7", "--figure", "5.8")
@@ -76,7 +76,7 @@ def test_what_cannot_be_is_refused_before_the_work(planner: Command, options: tu
 def test_searches_outlive_what_cuts_a_study_short(
     planner: Command, monkeypatch: pytest.MonkeyPatch, end: BaseException
 ) -> None:
-    from planner.studies import trials
+    from planner.studies.chapter5 import trials
 
     asked = ("study", "chapter5", "--trials", 1, "--small", "--figure", "5.8", "--quiet", "--out")
     made: list[int] = []
@@ -113,7 +113,7 @@ def test_searches_outlive_what_cuts_a_study_short(
 
 
 def test_an_interrupt_leaves_nothing(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from planner.studies import trials
+    from planner.studies.chapter5 import trials
 
     def interrupted(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from planner.cost import Mixture, admitted_shares, largest_share, mixture, tabulate
 from planner.cost.parallelism import RARE, WORTH_HAVING, further
 from planner.domain import CostSettings, Phase, PhasePerformance, SloSettings
-from planner.goodput import misses_of, slack_ms
+from planner.evaluation.goodput import misses_of, slack_ms
 
 LOAD = workload((128, 1024, 4096, 7000), mean_output_tokens=200, max_output_tokens=1000)
 SLO = SloSettings(ttft_ms=3000, tpot_ms=50, percentile=99)

@@ -7,7 +7,7 @@ from seeded_mistakes import CASES
 
 from planner.errors import InputError
 from planner.export import find_faults
-from planner.export.checking.agreement import agreement
+from planner.export.checking.commands.agreement import agreement
 from planner.export.reading import read_plan
 
 FILES = {

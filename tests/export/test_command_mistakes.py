@@ -15,9 +15,9 @@ from sound_edits import SOUND_EDITS
 
 from planner.domain import Plan
 from planner.export import find_faults
-from planner.export.arguments import doubled
-from planner.export.groups import program_arguments
-from planner.export.targets.dynamo_engines import joined
+from planner.export.engines.arguments import doubled
+from planner.export.engines.groups import program_arguments
+from planner.export.targets.dynamo.engines import joined
 
 MISTAKES = (*RENDEZVOUS_MISTAKES, *PROGRAM_MISTAKES, *PORT_MISTAKES, *FLAG_MISTAKES)
 RENDEZVOUS_LINE = re.compile(

@@ -17,7 +17,7 @@ from planner.domain import ParallelConfig, Phase, Plan, PoolGrid, RouterGrid
 from planner.errors import ExportError, InconsistentPlanError, InputError
 from planner.export import ExportOptions, render
 from planner.export.checking import read_manifests
-from planner.export.targets.dynamo_engines import started
+from planner.export.targets.dynamo.engines import started
 
 KUBERNETES = kubernetes_validate.latest_version()
 

@@ -15,7 +15,7 @@ from test_engine_arguments import an_island, containers, flags, group_of
 from planner.domain import CostSettings, Experts, GroupedAttention, ModelSpec, ParallelConfig, Phase, Plan
 from planner.errors import ExportError
 from planner.export import find_faults, render
-from planner.export.engines import ENGINES
+from planner.export.engines.dialects import ENGINES
 from planner.export.islands import serving_islands
 from planner.files import load_model
 

@@ -11,10 +11,10 @@ import pytest
 from contract_plans import placed_plan
 from export_plans import DECODE, PREFILL
 
-from planner.deployments import render_plan
 from planner.domain import Plan, Victim
 from planner.errors import InconsistentPlanError, InputError
 from planner.export import TARGETS, ExportOptions, check_manifests, find_faults, render
+from planner.runs.deployments import render_plan
 
 FILE = "evictions.sh"
 KUBECTL = """\

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from seeded_mistakes import CASES
 
 from planner.export import find_faults
-from planner.export.engines import ENGINES
-from planner.export.flag_tables import FlagTable, flag_table, word_faults
-from planner.export.targets.dynamo_engines import DYNAMO_ENGINES, RUNTIME_VERSION
+from planner.export.engines.dialects import ENGINES
+from planner.export.engines.flag_tables import FlagTable, flag_table, word_faults
+from planner.export.targets.dynamo.engines import DYNAMO_ENGINES, RUNTIME_VERSION
 
 PROGRAMS = (*ENGINES, *(f"dynamo.{name}" for name in DYNAMO_ENGINES))
 TYPES = ("text", "whole", "size", "number", "json", "object")
@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _toy() -> FlagTable:
-    from planner.export.flag_tables import Flag
+    from planner.export.engines.flag_tables import Flag
 
     flags = (
         Flag(names=("--alpha", "-a"), values="1", type="whole", choices=(), words=()),

@@ -21,7 +21,7 @@ from reference_data import reference_text
 from planner.domain import ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InconsistentPlanError, InputError
 from planner.export import ExportOptions, check_manifests, render
-from planner.export.targets.release_values import GROUP_SCRIPT
+from planner.export.targets.llm_d.release_values import GROUP_SCRIPT
 
 ENGINES = ("vllm", "sglang")
 SMALL = ParallelConfig(tp=8, dp=1)

@@ -13,7 +13,6 @@ from crd_schema import upstream_crds
 from export_plans import gpu
 from quick_yaml import load_documents
 
-from planner.deployments import render_plan, topology_files
 from planner.domain import (
     Cluster,
     ClusterNode,
@@ -28,8 +27,9 @@ from planner.domain import (
 )
 from planner.errors import ExportError, InputError
 from planner.export import TARGETS, find_faults, read_plan, tells_fleet
-from planner.files.flextopo_files import read_flextopos
-from planner.files.node_resource_topologies import read_node_resource_topologies
+from planner.files.cluster.flextopo_files import read_flextopos
+from planner.files.kubernetes.node_resource_topologies import read_node_resource_topologies
+from planner.runs.deployments import render_plan, topology_files
 
 NRT, FLEX = "noderesourcetopologies.yaml", "flextopo.yaml"
 

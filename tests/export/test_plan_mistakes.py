@@ -15,8 +15,8 @@ from plan_scheduling_mistakes import SCHEDULING
 
 from planner.domain import Plan
 from planner.export import ENGINES, find_faults, read_manifests, render
-from planner.export.checking.engine_rules import RULES
-from planner.export.quantities import amount
+from planner.export.checking.commands.engine_rules import RULES
+from planner.export.objects.quantities import amount
 
 PLAN_MISTAKES = (*ROUTES, *DEVICES, *MODELS, *FLAGS, *SCHEDULING)
 ROWS = [(mistake, case) for mistake in PLAN_MISTAKES for case in mistake.cases]

@@ -14,8 +14,8 @@ from planner.domain import Plan
 from planner.domain.plan_diff import PlanDiff
 from planner.errors import ExportError
 from planner.export import TARGETS, ExportOptions, read_plan, render, summarize_plan
-from planner.plan_diff import compare
-from planner.report.plan_diff import diff_document, diff_page
+from planner.plans.diff import compare
+from planner.report.comparison.plan_diff import diff_document, diff_page
 
 TEMPLATES = ("template", "podTemplate", "leaderWorkerTemplate", "podAnnotations")
 """Keys of what a controller makes pods of, in Deployments, LeaderWorkerSets, Dynamo's graphs and KServe's services."""

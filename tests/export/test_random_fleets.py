@@ -9,11 +9,11 @@ from export_plans import DENSE, MODEL, gpu, island, plan_of, route
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from planner.deployments import render_plan, routed_as
 from planner.domain import ParallelConfig, Phase, Plan, PlannedIsland, Route
 from planner.errors import ExportError
 from planner.export import TARGETS, ExportOptions, find_faults, read_manifests, render
-from planner.export.checking.workloads import copy_gpus
+from planner.export.checking.pods.workloads import copy_gpus
+from planner.runs.deployments import render_plan, routed_as
 
 PAIRS = [(target.name, engine) for target in TARGETS.values() for engine in target.engines]
 TYPES = ("H20", "H200", "H800", "L40S", "B200", "A100")

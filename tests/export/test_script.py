@@ -19,7 +19,7 @@ from quick_yaml import load_document
 from planner.domain import ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, find_faults, read_plan, render
-from planner.export.launch_script import read_script
+from planner.export.objects.launch_script import read_script
 
 ENGINES = ("vllm", "sglang")
 COMMANDS = {"vllm": "vllm", "sglang": "python3"}

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick_yaml import load_document, load_documents
 
-from planner.deployments import render_plan
 from planner.domain import Cluster, ParallelConfig, Phase, Plan
 from planner.errors import InputError
 from planner.export import ExportOptions, find_faults, read_plan, render, summarize_plan
+from planner.runs.deployments import render_plan
 
 NODE = ParallelConfig(tp=8, dp=1)
 FIRST, SECOND, SERVICES = "disaggregatedset-1.yaml", "disaggregatedset-2.yaml", "services.yaml"

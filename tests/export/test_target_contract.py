@@ -20,7 +20,7 @@ from planner.export import ENGINES, TARGETS, CrdSchemas, ExportOptions, find_fau
 from planner.export.checking import read_manifests
 from planner.export.checking.structure import FoundManifests
 from planner.export.found import FoundWorkload, Kind
-from planner.export.pods import GPU_RESOURCES
+from planner.export.objects.pods import GPU_RESOURCES
 from planner.export.summary import deployed_plan, read_island
 
 CORE = ("v1", "apps/v1", "scheduling.k8s.io/v1")

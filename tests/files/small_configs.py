@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from planner.domain import GroupedAttention, ModelSpec
-from planner.files.documents import parse_json
-from planner.files.models import model_from_config
+from planner.files.disk.documents import parse_json
+from planner.files.models.models import model_from_config
 
 Config = dict[str, Any]
 DENSE: Config = {

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from planner.domain import Cluster, ClusterNode, DisruptionBudget, NumaNode, Pod
 from planner.errors import InputError
 from planner.files import cluster_document
-from planner.files.cluster_sections import cluster_from_section
-from planner.files.kubectl_lists import KubectlLists, read_kubectl
-from planner.files.kubectl_times import parse_time
+from planner.files.cluster.cluster_sections import cluster_from_section
+from planner.files.kubernetes.kubectl_lists import KubectlLists, read_kubectl
+from planner.files.kubernetes.kubectl_times import parse_time
 from planner.files.sections import Section
 
 Refused = Callable[..., None]
@@ -169,7 +169,7 @@ def test_a_budget_allows_no_less_than_nothing(read: Callable[..., KubectlLists],
 
 
 def test_a_bad_time_on_the_command_line_is_input(tmp_path: Path) -> None:
-    from planner.cluster_import import ClusterSources, import_cluster
+    from planner.runs.cluster_import import ClusterSources, import_cluster
 
     path = tmp_path / "list.json"
     path.write_text(json.dumps({"kind": "List", "items": [kube_node("2026-05-04T12:00:00Z")]}))

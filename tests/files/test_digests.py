@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.errors import InputError
-from planner.files.digests import KEY, MEASURED, require_unedited, sealed
+from planner.files.plan.digests import KEY, MEASURED, require_unedited, sealed
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()

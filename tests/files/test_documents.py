@@ -9,7 +9,7 @@ import pytest
 from planner.domain import Scenario
 from planner.errors import InputError
 from planner.files import load_model, load_scenario, load_workload, shipped_models
-from planner.files.documents import read_yaml
+from planner.files.disk.documents import read_yaml
 from planner.workload import summarize
 
 Refused = Callable[..., None]

@@ -8,7 +8,8 @@ import pytest
 from reference_data import reference_rows
 
 from planner.errors import PlannerError
-from planner.files import load_gpu_spec, load_gpu_specs, shipped, shipped_scenarios
+from planner.files import load_gpu_spec, load_gpu_specs, shipped_scenarios
+from planner.files.disk import shipped
 
 SHIPPED = Path(__file__).parents[2] / "gpu_specs"
 

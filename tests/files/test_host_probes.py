@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from planner.domain import NumaNode
-from planner.files.host_probes import parse_gpu_list, parse_lscpu, read_host
-from planner.files.topology_matrices import read_matrix
+from planner.files.cluster.host_probes import parse_gpu_list, parse_lscpu, read_host
+from planner.files.cluster.topology_matrices import read_matrix
 
 LSCPU = "# CPU,Core,Socket,Node\n0,0,0,0\n1,1,0,0\n2,2,1,1\n3,3,1,1\n4,0,0,0\n5,1,0,0\n6,2,1,1\n7,3,1,1\n"
 TOPO = """\

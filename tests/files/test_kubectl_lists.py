@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.domain import PodClass
-from planner.files.kubectl_lists import KubectlLists, read_kubectl
-from planner.files.kubectl_pods import requests
-from planner.files.kubernetes_objects import count, quantity, read_objects
-from planner.files.node_resource_topologies import read_node_resource_topologies
+from planner.files.kubernetes.kubectl_lists import KubectlLists, read_kubectl
+from planner.files.kubernetes.kubectl_pods import requests
+from planner.files.kubernetes.kubernetes_objects import count, quantity, read_objects
+from planner.files.kubernetes.node_resource_topologies import read_node_resource_topologies
 from planner.files.sections import Section
 
 Refused = Callable[..., None]

@@ -19,7 +19,7 @@ from planner.files import (
     scenario_from_document,
     write_calibration,
 )
-from planner.files.measurements import measurements_text, parse_measurements
+from planner.files.tables.measurements import measurements_text, parse_measurements
 from planner.workload import summarize
 
 HEADER = "gpu,model,phase,tp,dp,ep,length,batch,ms"

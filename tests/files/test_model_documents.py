@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from planner.domain import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec, Scenario
 from planner.files import load_model, model_document, scenario_document, shipped_models
-from planner.files.documents import parse_json
-from planner.files.models import model_from_config
+from planner.files.disk.documents import parse_json
+from planner.files.models.models import model_from_config
 
 Refused = Callable[..., None]
 

@@ -16,8 +16,8 @@ from small_configs import (
 
 from planner.domain import GroupedAttention, MlaAttention
 from planner.files import load_model, shipped_models
-from planner.files.documents import parse_json
-from planner.files.models import model_from_config
+from planner.files.disk.documents import parse_json
+from planner.files.models.models import model_from_config
 
 Refused = Callable[..., None]
 

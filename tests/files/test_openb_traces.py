@@ -6,7 +6,7 @@ import pytest
 
 from planner.domain import TraceNode, TracePod
 from planner.errors import InputError
-from planner.files.openb_traces import read_order, read_trace_nodes, read_trace_pods
+from planner.studies.policies.inputs import read_order, read_trace_nodes, read_trace_pods
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,deletion_time\n"

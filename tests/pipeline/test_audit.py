@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from planner.audit import audit
 from planner.domain import Inventory, ParallelConfig, Phase, Plan, PlannedIsland, Route, Workload
 from planner.errors import InconsistentPlanError
+from planner.plans.audit import audit
 
 
 def with_route(plan: Plan, damage: Callable[[Route], Route]) -> Plan:

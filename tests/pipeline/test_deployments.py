@@ -10,11 +10,11 @@ import pytest
 import yaml
 from pipeline_scenarios import seconds_alone
 
-from planner.deployments import Rendered, render_plan, routed_as, routed_plan
 from planner.domain import CostMode, Phase, Plan
 from planner.errors import InputError
-from planner.exact_lengths import evaluate_exactly
 from planner.export import TARGETS, find_faults, render
+from planner.plans.exact_lengths import evaluate_exactly
+from planner.runs.deployments import Rendered, render_plan, routed_as, routed_plan
 
 
 @pytest.fixture(scope="module")

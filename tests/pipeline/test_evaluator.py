@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pipeline_scenarios import small
 
-from planner import evaluation
 from planner.cost import tabulate, tabulate_sizes
 from planner.domain import Evaluation, GpuSpec, IslandClass, Layout, PerformanceTable
-from planner.evaluation import Evaluator
-from planner.feasibility import require_room
-from planner.judging import Terms, judge
+from planner.evaluation import evaluator as evaluation
+from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.judging import Terms, judge
+from planner.layouts.feasibility import require_room
 from planner.workload import divide
 
 FLEET = small({"H200": 32, "H20": 64})

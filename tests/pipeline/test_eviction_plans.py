@@ -23,10 +23,10 @@ from planner.domain import (
     SearchSettings,
 )
 from planner.errors import InputError
-from planner.evaluation import Evaluator
+from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.placing import demands_of
 from planner.pipeline import plan, recheck
 from planner.placement import EvictionTerms, violations
-from planner.placing import demands_of
 from planner.workload import divide
 
 TEN_HOURS = 36_000.0

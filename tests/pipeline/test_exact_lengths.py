@@ -9,8 +9,8 @@ from pipeline_scenarios import by_deviation, shipped, short, small
 from planner.cost import decode_time, prefill_time
 from planner.domain import CostMode, CostSettings, LengthProfile, Phase, Plan, PlannedIsland, RangeSettings, Scenario
 from planner.errors import InputError
-from planner.exact_lengths import evaluate_exactly
 from planner.pipeline import plan
+from planner.plans.exact_lengths import evaluate_exactly
 
 MIDPOINTS = (512, 1536, 2560, 3584)
 MODES = tuple(CostMode)

@@ -7,7 +7,6 @@ import pytest
 from pipeline_scenarios import small
 
 from planner.assignment import best_layout, relax
-from planner.certificate import RATE, layout_settings, offer_of
 from planner.domain import (
     CostMode,
     CostSettings,
@@ -20,8 +19,9 @@ from planner.domain import (
     Scenario,
 )
 from planner.errors import InfeasibleError, InputError, SolverError
-from planner.evaluation import Evaluator
-from planner.frontier import frontier, undominated
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts.certificate import RATE, layout_settings, offer_of
+from planner.layouts.frontier import frontier, undominated
 from planner.workload import divide
 
 INVENTORY = {"H200": 24, "H20": 40}
@@ -162,6 +162,6 @@ def test_nothing_found_in_time_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> N
     def late(*_: object) -> None:
         raise SolverError("found nothing in time", hint="")
 
-    monkeypatch.setattr("planner.frontier.best_layout", late)
+    monkeypatch.setattr("planner.layouts.frontier.best_layout", late)
     with pytest.raises(SolverError, match=r"nor that there is none\. Raise search\.time_limit_s"):
         frontier(priced(), 2)

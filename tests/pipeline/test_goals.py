@@ -10,8 +10,6 @@ import pytest
 from pipeline_scenarios import small
 
 import planner
-from planner import layouts
-from planner.audit import audit
 from planner.domain import (
     Assignment,
     Goal,
@@ -28,11 +26,13 @@ from planner.domain import (
     Workload,
 )
 from planner.errors import InconsistentPlanError
-from planner.evaluation import Evaluator
+from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.goals import headroom, reference_values
+from planner.evaluation.goodput import goodput_of, service_at
 from planner.files import encode_plan
-from planner.goals import headroom, reference_values
-from planner.goodput import goodput_of, service_at
+from planner.layouts import choice as layouts
 from planner.pipeline import plan
+from planner.plans.audit import audit
 from planner.search import Aim, SearchResult
 from planner.workload import divide
 

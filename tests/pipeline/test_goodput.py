@@ -19,8 +19,8 @@ from planner.domain import (
     SloSettings,
 )
 from planner.errors import InfeasibleError, InputError
-from planner.evaluation import Evaluator
-from planner.goodput import at_goodput, capacity_rps, goodput_of
+from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.goodput import at_goodput, capacity_rps, goodput_of
 from planner.pipeline import check, plan
 from planner.workload import divide
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from pipeline_scenarios import small
 
-from planner.audit import audit
 from planner.domain import KvFlow, NetworkSettings, Phase, Plan, Workload
 from planner.errors import InconsistentPlanError, InputError
 from planner.files import encode_plan
-from planner.files.digests import sealed
-from planner.files.plan_document import plan_document
-from planner.files.plan_reader import decode_plan
+from planner.files.plan.digests import sealed
+from planner.files.plan.plan_document import plan_document
+from planner.files.plan.plan_reader import decode_plan
 from planner.pipeline import plan
-from planner.publication import publish
+from planner.plans.audit import audit
 from planner.report import flows_frame, summary
+from planner.runs.publication import publish
 from planner.workload import divide
 
 FLEET = {"H200": 16, "H20": 16}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase
 from planner.domain.plan_diff import IslandFate, PlanDiff
-from planner.plan_diff import compare
-from planner.report.plan_diff import diff_document, diff_page
+from planner.plans.diff import compare
+from planner.report.comparison.plan_diff import diff_document, diff_page
 
 
 def island(name: str, gpu: str, phase: Phase, parallel: ParallelConfig, batch_size: int = 8) -> DeployedIsland:

@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.assignment import assign, best_layout, relax
-from planner.certificate import RATE, layout_settings, offer_of
 from planner.domain import Evaluation, IslandClass, Layout, Phase, Plan, Scenario
 from planner.errors import InfeasibleError
-from planner.evaluation import Evaluator
+from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.goodput import goodput_of
 from planner.files import scenario_from_document
-from planner.files.plan_document import encode_plan
-from planner.files.plan_reader import decode_plan
-from planner.goodput import goodput_of
+from planner.files.plan.plan_document import encode_plan
+from planner.files.plan.plan_reader import decode_plan
+from planner.layouts.certificate import RATE, layout_settings, offer_of
 from planner.pipeline import place, plan
 from planner.placement import NodeType, synthesize
 from planner.workload import divide, summarize

@@ -10,8 +10,8 @@ from pipeline_scenarios import seconds_alone, small
 from planner import pipeline
 from planner.domain import CostMode, Phase, Plan
 from planner.errors import InputError
-from planner.exact_lengths import evaluate_exactly
-from planner.router_grid import grid_of, on_grid
+from planner.plans.exact_lengths import evaluate_exactly
+from planner.plans.router_grid import grid_of, on_grid
 from planner.workload import divide
 
 

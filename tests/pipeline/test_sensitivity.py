@@ -7,14 +7,14 @@ import pytest
 from pipeline_scenarios import small
 
 from planner.assignment import relax
-from planner.certificate import RATE, offer_of
 from planner.domain import CostMode, CostSettings, Phase, Plan, Scenario
-from planner.evaluation import Evaluator
+from planner.evaluation.evaluator import Evaluator
 from planner.files import encode_plan, plan_document
-from planner.files.plan_reader import decode_plan
+from planner.files.plan.plan_reader import decode_plan
+from planner.layouts.certificate import RATE, offer_of
+from planner.layouts.sensitivity import sensitivity_of
 from planner.pipeline import plan
 from planner.report import summary
-from planner.sensitivity import sensitivity_of
 from planner.workload import divide
 
 COUNTS = {"H200": 32, "H20": 40}

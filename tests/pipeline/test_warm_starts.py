@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 from pipeline_scenarios import by_deviation, shipped, small
 
-from planner import layouts, warm_starts
 from planner.assignment import relax
-from planner.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
 from planner.domain import Encoding, IslandClass, Layout, Scenario, SearchMethod, SearchSettings, WarmStart
 from planner.errors import SolverError
-from planner.evaluation import Evaluator
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts import choice as layouts
+from planner.layouts import warm_starts
+from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
+from planner.layouts.warm_starts import seeds_of
 from planner.pipeline import plan
-from planner.warm_starts import seeds_of
 from planner.workload import divide
 
 FLEET = {"H200": 32, "H20": 64}

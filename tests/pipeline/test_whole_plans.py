@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from pipeline_scenarios import by_deviation, shipped, short, small
 
-from planner.audit import audit
 from planner.cost import smallest_island
 from planner.domain import (
     CostMode,
@@ -24,10 +23,11 @@ from planner.domain import (
     Workload,
 )
 from planner.errors import ExportError, InfeasibleError
-from planner.evaluation import Evaluator
+from planner.evaluation.evaluator import Evaluator
 from planner.export import ExportOptions, render
 from planner.files import encode_plan, load_run
 from planner.pipeline import check, plan
+from planner.plans.audit import audit
 from planner.report import summary
 from planner.workload import divide
 

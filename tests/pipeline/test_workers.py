@@ -11,10 +11,10 @@ import pytest
 from pipeline_scenarios import small
 from worker_tasks import answer, answer_late, answer_the_second_time
 
-from planner import judging
 from planner.domain import Evaluation, IslandClass, Layout, PerformanceTable
 from planner.errors import InputError
-from planner.evaluation import Evaluator
+from planner.evaluation import judging
+from planner.evaluation.evaluator import Evaluator
 from planner.processes import Workers
 from planner.workload import divide
 

@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from planner.domain import Cluster, ClusterNode, NodeGpu, NumaNode, Phase, PlacementDemand, PlacementSettings, Pod, Qos
-from planner.files.cluster_sections import cluster_from_section
+from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.sections import Section
 from planner.placement import place
 

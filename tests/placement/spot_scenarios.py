@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.domain import EvictionLaw, JobClass, SpotAction, SpotEvent, SpotJob, SpotNode, StandbyWindow
+from planner.studies.spot.records import EvictionLaw, JobClass, SpotAction, SpotEvent, SpotJob, SpotNode, StandbyWindow
 
 TEN_SECONDS = EvictionLaw(mu=5.0, sigma=0.0, longest_s=10.0)
 """Every eviction is cut at 10 s."""

@@ -8,11 +8,12 @@ import pytest
 from openb_sources import arrivals, nodes, tie_order, workload
 from test_online import nodes_of, pods_of
 
-from planner.domain import OnlineMetrics, Semantics, TracePod
-from planner.placement.online.adaptive_mix import BY_LOAD, AlphaByLoad
-from planner.placement.online.policies import parse_policy
-from planner.placement.online.simulation import simulate
+from planner.domain import Semantics, TracePod
 from planner.placement.typical_pods import target_workload
+from planner.studies.policies.online.adaptive_mix import BY_LOAD, AlphaByLoad
+from planner.studies.policies.online.policies import parse_policy
+from planner.studies.policies.online.simulation import simulate
+from planner.studies.policies.records import OnlineMetrics
 
 FIXED = ("pwr:0.05+fgd:0.95", "pwr:0.1+fgd:0.9", "pwr:0.2+fgd:0.8", "pwr:0.3+fgd:0.7", "pwr:0.5+fgd:0.5", "pwr")
 ENDS = (FIXED[0], FIXED[-1])  # the most GRAR of them, and the least watts

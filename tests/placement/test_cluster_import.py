@@ -19,9 +19,9 @@ from recorded_sources import (
     written_yaml,
 )
 
-from planner.cluster_import import ClusterSources, import_cluster
 from planner.domain import Cluster, NumaNode, Taint, require_sound
 from planner.errors import InputError
+from planner.runs.cluster_import import ClusterSources, import_cluster
 
 QUADS = [0, 0, 1, 1, 2, 2, 3, 3]
 RACK = (("asw", "rack"),)

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from openb_sources import nodes, pods, workload
 from test_online import nodes_of, pods_of
 
-from planner.domain import DepartureRun, Outcome, QueueSettings, Semantics, TraceNode, TracePod
+from planner.domain import Semantics, TraceNode, TracePod
 from planner.errors import InputError
-from planner.placement.online.departures import lengthened, simulate_departures
-from planner.placement.online.policies import NAMES, parse_policy
-from planner.placement.online.simulation import prepare, simulate
 from planner.placement.power_model import OPENB_POWER
 from planner.placement.typical_pods import target_workload
+from planner.studies.policies.departure_records import DepartureRun, Outcome, QueueSettings
+from planner.studies.policies.online.departures import lengthened, simulate_departures
+from planner.studies.policies.online.policies import NAMES, parse_policy
+from planner.studies.policies.online.simulation import prepare, simulate
 
 FGD = parse_policy("fgd")
 FIFO = QueueSettings(backfill=False)

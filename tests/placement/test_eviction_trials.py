@@ -12,7 +12,7 @@ from placed_records import cluster_of, node
 
 from planner.domain import Cluster, DisruptionBudget, Phase, PlacementDemand, PlacementSettings, Pod
 from planner.placement import EvictionTerms, place, violations
-from planner.placement.islands import eviction_trials
+from planner.placement.islands.evictions import eviction_trials
 
 Shares = dict[Phase, float]
 

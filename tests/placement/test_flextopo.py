@@ -12,7 +12,7 @@ from recorded_sources import EXPORTER, agent_flextopo, with_nearby, written_yaml
 
 from planner.domain import ClusterNode, FlexTopo, NodeGpu, NumaNode, Pod, TopologyEdge, Vertex
 from planner.errors import InputError
-from planner.files.flextopo_files import flextopo_document, read_flextopos, write_flextopos
+from planner.files.cluster.flextopo_files import flextopo_document, read_flextopos, write_flextopos
 from planner.placement.clusters.imported_pods import claims_of, pods_of_claims
 from planner.placement.clusters.synthetic import synthesize
 from planner.placement.flextopo import Dialect, flextopo, from_graph, report, to_graph

@@ -15,11 +15,11 @@ from planner.placement.cluster_states import states_of
 from planner.placement.clusters.synthetic import synthesize
 from planner.placement.fragmentation import TargetWorkload, fragmentation
 from planner.placement.node_states import NodeState
-from planner.placement.online.arrivals import arrivals_in_order, draw_arrivals, draw_tie_order
-from planner.placement.online.policies import NAMES, PolicyMix, parse_policy
-from planner.placement.online.simulation import simulate
 from planner.placement.power_model import OPENB_POWER, NodePower
 from planner.placement.typical_pods import target_workload
+from planner.studies.policies.online.arrivals import arrivals_in_order, draw_arrivals, draw_tie_order
+from planner.studies.policies.online.policies import NAMES, PolicyMix, parse_policy
+from planner.studies.policies.online.simulation import simulate
 
 MIXES = (*(name for name in NAMES if name != "random"), "pwr:0.1+fgd:0.9", "pwr:0.5+fgd:0.5", "bestfit:0.3+pwr:0.7")
 

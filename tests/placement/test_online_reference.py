@@ -10,14 +10,15 @@ import pytest
 from openb_sources import POINTS, arrivals, golden, nodes, pods, tie_order, workload
 from reference_data import reference_text
 
-from planner.domain import OnlineMetrics, OnlineRun, PowerFormula, Semantics, TraceNode, TracePod, TypicalPod
+from planner.domain import PowerFormula, Semantics, TraceNode, TracePod, TypicalPod
 from planner.placement.fragmentation import TargetWorkload, node_fragments
 from planner.placement.node_states import NodeState, PodClasses
-from planner.placement.online.gradient_policies import FragmentationGradientDescent, PowerAware
-from planner.placement.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
-from planner.placement.online.policies import parse_policy
-from planner.placement.online.simulation import simulate
 from planner.placement.power_model import OPENB_POWER, NodePower
+from planner.studies.policies.online.gradient_policies import FragmentationGradientDescent, PowerAware
+from planner.studies.policies.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
+from planner.studies.policies.online.policies import parse_policy
+from planner.studies.policies.online.simulation import simulate
+from planner.studies.policies.records import OnlineMetrics, OnlineRun
 
 PUBLISHED = {
     "dotprod": "02-DotProd",

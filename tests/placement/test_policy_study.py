@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 from test_online import nodes_of, pods_of
 
-from planner.domain import OnlineMetrics, OnlineRun, Semantics
-from planner.domain.policy_means import mean_metrics, savings
+from planner.domain import Semantics
 from planner.errors import InputError
-from planner.placement.online.arrivals import draw_arrivals, draw_tie_order
-from planner.placement.online.policies import parse_policy
-from planner.placement.online.simulation import simulate
 from planner.placement.typical_pods import target_workload
-from planner.policy_study import PolicyStudy, RunsDone, run_study, too_large
+from planner.studies.policies.means import mean_metrics, savings
+from planner.studies.policies.online.arrivals import draw_arrivals, draw_tie_order
+from planner.studies.policies.online.policies import parse_policy
+from planner.studies.policies.online.simulation import simulate
+from planner.studies.policies.records import OnlineMetrics, OnlineRun
+from planner.studies.policies.study import PolicyStudy, RunsDone, run_study, too_large
 
 NODES, PODS = tuple(nodes_of(5)), tuple(pods_of(5, 50))
 STUDY = PolicyStudy(

@@ -13,10 +13,10 @@ from collections import defaultdict
 import pytest
 from openb_sources import golden, nodes, pods
 
-from planner.domain import OnlineRun
-from planner.domain.policy_means import MeanMetrics, mean_metrics
-from planner.placement.online.policies import parse_policy
-from planner.policy_study import PolicyStudy, run_study
+from planner.studies.policies.means import MeanMetrics, mean_metrics
+from planner.studies.policies.online.policies import parse_policy
+from planner.studies.policies.records import OnlineRun
+from planner.studies.policies.study import PolicyStudy, run_study
 
 SEEDS = tuple(range(42, 52))
 POINTS = (80, 90, 100, 110, 120, 130)

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from reference_data import reference_rows
 
 from planner.domain import Alignment, Qos, VictimMethod, VictimSettings
-from planner.domain.scale_up import (
+from planner.errors import InputError
+from planner.placement.victims import Machines, best_victims
+from planner.studies.preemption.cycles import CycleKey, enter, run_cycle
+from planner.studies.preemption.records import (
     HitCount,
     InitialPlacement,
     NodePolicy,
@@ -19,12 +22,16 @@ from planner.domain.scale_up import (
     ScaleUpSettings,
     VictimTie,
 )
-from planner.errors import InputError
-from planner.placement.scale_up.cycles import CycleKey, enter, run_cycle
-from planner.placement.scale_up.states import preemptor
-from planner.placement.scale_up.workloads import GPUS, TABLE_3, instances, workload
-from planner.placement.victims import Machines, best_victims
-from planner.preemption_study import PreemptionStudy, counted_methods, hit_counts, latencies, left_out, timed_methods
+from planner.studies.preemption.states import preemptor
+from planner.studies.preemption.study import (
+    PreemptionStudy,
+    counted_methods,
+    hit_counts,
+    latencies,
+    left_out,
+    timed_methods,
+)
+from planner.studies.preemption.workloads import GPUS, TABLE_3, instances, workload
 
 INDEPENDENT, SEQUENTIAL = (ScaleUpMode.INDEPENDENT,), (ScaleUpMode.SEQUENTIAL,)
 SATURATED = (InitialPlacement.SATURATED, InitialPlacement.MIXED, InitialPlacement.RANDOM_INDEX, InitialPlacement.PACKED)

@@ -20,12 +20,14 @@ from spot_scenarios import (
     told,
 )
 
-from planner.domain import SpotAction, SpotEvent, SpotJob, SpotNode, SpotPolicy, SpotRun, StandbyWindow
 from planner.errors import InconsistentPlanError, InputError
-from planner.placement.spot import RANDOM, SPOTGPU, SpotChecker, parse_spot_policy, simulate_spot
-from planner.placement.spot.accounts import Accounts
-from planner.placement.spot.meters import Meters
-from planner.placement.spot.simulation import SpotSimulation
+from planner.studies.spot.records import SpotAction, SpotEvent, SpotJob, SpotNode, SpotPolicy, SpotRun, StandbyWindow
+from planner.studies.spot.simulation.accounts import Accounts
+from planner.studies.spot.simulation.checker import SpotChecker
+from planner.studies.spot.simulation.events import SpotSimulation
+from planner.studies.spot.simulation.meters import Meters
+from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU, parse_spot_policy
+from planner.studies.spot.simulation.runs import simulate_spot
 
 POLICIES = ("spotgpu", "random", "spotgpu-prune", "spotgpu-packing", "spotgpu-colocation-history", "random+prune")
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from planner.domain import SpotNode, SpotWorkload
-from planner.domain.spot_means import Interval, SpotSeedRun, change_of, difference_of, mean_of, values_of
 from planner.errors import InputError
-from planner.placement.spot import RANDOM, SPOTGPU, draw_jobs
-from planner.spot_study import SpotRunsDone, SpotStudy, run_spot_study
+from planner.studies.spot.means import Interval, SpotSeedRun, change_of, difference_of, mean_of, values_of
+from planner.studies.spot.records import SpotNode, SpotWorkload
+from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
+from planner.studies.spot.study import SpotRunsDone, SpotStudy, run_spot_study
+from planner.studies.spot.workload import draw_jobs
 
 NODES = tuple(SpotNode(name=f"n{k}", gpus=8, cpus=192) for k in range(60))
 SEEDS = (1, 2)

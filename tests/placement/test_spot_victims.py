@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spot_scenarios import hp, machine, random_nodes, spot
 
-from planner.domain import JobClass, SpotJob, SpotNode, SpotPolicy
-from planner.placement.spot import SPOTGPU, parse_spot_policy
-from planner.placement.spot.fleet import NOWHERE, SpotFleet
-from planner.placement.spot.meters import Meters
-from planner.placement.spot.ranking import Ranking
-from planner.placement.spot.victims import VictimBoard, since_checkpoint
+from planner.studies.spot.records import JobClass, SpotJob, SpotNode, SpotPolicy
+from planner.studies.spot.simulation.fleet import NOWHERE, SpotFleet
+from planner.studies.spot.simulation.meters import Meters
+from planner.studies.spot.simulation.policies import SPOTGPU, parse_spot_policy
+from planner.studies.spot.simulation.ranking import Ranking
+from planner.studies.spot.simulation.victims import VictimBoard, since_checkpoint
 
 NOW_S = 10_000.0
 ASKS = [SpotJob(**{**{"name": "p", "kind": JobClass.HP, "submit_s": 0, "pods": 1, "duration_s": 1}, **ask}) for ask in (

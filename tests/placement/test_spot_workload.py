@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from spot_scenarios import machine
 
-from planner.domain import EvictionLaw, JobClass, SpotFigures, SpotNode, SpotRun, SpotWorkload
-from planner.domain.spot_capacity import SpotLimits, capacity_of, curve_of
-from planner.domain.spot_means import SpotSeedRun, change_of, interval_of, mean_of, student_t, within
 from planner.errors import InputError
-from planner.placement.spot import draw_jobs
-from planner.placement.spot.evictions import eviction_times, killed_share, mean_eviction_s, quantile_eviction_s
-from planner.placement.spot.requirements import require_simulable
+from planner.studies.spot.capacity import SpotLimits, capacity_of, curve_of
+from planner.studies.spot.means import SpotSeedRun, change_of, interval_of, mean_of, student_t, within
+from planner.studies.spot.records import EvictionLaw, JobClass, SpotFigures, SpotNode, SpotRun, SpotWorkload
+from planner.studies.spot.simulation.evictions import eviction_times, killed_share, mean_eviction_s, quantile_eviction_s
+from planner.studies.spot.simulation.requirements import require_simulable
+from planner.studies.spot.workload import draw_jobs
 
 NODES = [machine(f"n{k}", gpus=8, cpus=192, model="H800") for k in range(60)]
 S_PER_H = 3600.0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from recorded_sources import kubectl_node, kubectl_pod, written_list
 
-from planner.cluster_import import ClusterSources, import_cluster
+from planner.runs.cluster_import import ClusterSources, import_cluster
 
 
 @pytest.mark.parametrize(

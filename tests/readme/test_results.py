@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from planner.cost import PUBLISHED_FREE, UNFITTED, fit_calibration
-from planner.domain import Cluster, SearchMethod, SpotNode
-from planner.domain.spot_means import change_of, mean_of
+from planner.domain import Cluster, SearchMethod
 from planner.files import (
     cluster_document,
     load_published_measurements,
@@ -21,8 +20,10 @@ from planner.files import (
 )
 from planner.pipeline import plan
 from planner.placement import Fit, NodeType, synthesize
-from planner.placement.spot import RANDOM, SPOTGPU
-from planner.spot_study import SpotStudy, run_spot_study
+from planner.studies.spot.means import change_of, mean_of
+from planner.studies.spot.records import SpotNode
+from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
+from planner.studies.spot.study import SpotStudy, run_spot_study
 from planner.workload import summarize
 
 TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

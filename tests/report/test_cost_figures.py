@@ -36,8 +36,8 @@ from planner.report import (
     parts_frame,
     roofline_figure,
 )
-from planner.report.configurations import deviations, strongest
-from planner.report.style import encoded
+from planner.report.cost.configurations import deviations, strongest
+from planner.report.kit.style import encoded
 
 FACTORS = (
     Factor(name="gemm", family="h20", value=0.94, unit="1", origin=Origin.PUBLISHED, source="a paper", gpus=("H20",)),
@@ -385,8 +385,8 @@ def test_unknown_quantity_lists_the_valid_ones():
 def test_the_doors_stay_functions_when_the_drawings_are_loaded():
     code = (
         "import sys, planner.report as r; assert not {'matplotlib', 'pandas'} & set(sys.modules); "
-        "import planner.report.roofline, planner.report.breakdown; "
-        "import planner.report.configurations, planner.report.accuracy; "
+        "import planner.report.cost.roofline, planner.report.cost.breakdown; "
+        "import planner.report.cost.configurations, planner.report.cost.accuracy; "
         "assert all(map(callable, (r.roofline_figure, r.breakdown_figure, r.configurations_figure, r.accuracy_figure)))"
     )
     root = Path(planner.__file__).parents[1]

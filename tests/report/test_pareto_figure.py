@@ -206,7 +206,9 @@ def test_a_single_layout_and_no_rounds_can_be_drawn(plan):
 
 
 def test_the_summary_needs_no_matplotlib():
-    code = "import sys, planner.report.pareto; assert not {'matplotlib', 'torch', 'pandas'} & set(sys.modules)"
+    code = (
+        "import sys, planner.report.comparison.pareto; assert not {'matplotlib', 'torch', 'pandas'} & set(sys.modules)"
+    )
     root = Path(planner.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -31,10 +31,10 @@ from planner.domain import (
     Victim,
 )
 from planner.errors import InputError
-from planner.publication import publish
 from planner.report import encode_figure, figure, figures_of, placement_frame, summary
-from planner.report.placement_figure import FOREIGN, FREE
-from planner.report.style import PHASE_COLOURS
+from planner.report.cluster.placement_figure import FOREIGN, FREE
+from planner.report.kit.style import PHASE_COLOURS
+from planner.runs.publication import publish
 
 
 def part(island: str, node: str, asw: str, gpus: tuple[int, ...], replica: int = 0) -> PlacedPart:
@@ -367,7 +367,7 @@ def test_nothing_leaves_the_canvas_or_runs_into_another(plan, name):
 
 
 def test_the_section_needs_no_matplotlib():
-    modules = "sys, planner.report.placement, planner.report.cluster"
+    modules = "sys, planner.report.cluster.page.placement, planner.report.cluster.page"
     code = f"import {modules}; assert not {{'matplotlib', 'pandas'}} & set(sys.modules)"
     root = Path(planner.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)

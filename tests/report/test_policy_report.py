@@ -5,12 +5,13 @@ from collections import defaultdict
 import pytest
 from reference_data import reference_rows
 
-from planner.domain import OnlineMetrics, OnlineRun, Semantics
+from planner.domain import Semantics
 from planner.errors import InputError
-from planner.report import encode_figure, policy_panels
-from planner.report.policies import metrics_frame, policies_page
-from planner.report.policy_curves import combines_power, policy_curves, policy_title, saving_at
-from planner.report.policy_figures import (
+from planner.report import encode_figure
+from planner.studies.policies.records import OnlineMetrics, OnlineRun
+from planner.studies.policies.report import panels as policy_panels
+from planner.studies.policies.report.curves import combines_power, policy_curves, policy_title, saving_at
+from planner.studies.policies.report.figures import (
     PAPER_FIGURES,
     POLICY_FIGURES,
     kinds_of,
@@ -18,6 +19,7 @@ from planner.report.policy_figures import (
     policy_figure,
     policy_figures,
 )
+from planner.studies.policies.report.page import metrics_frame, policies_page
 
 GPU_MILLI = 100_000
 BASELINE = "fgd"

@@ -4,15 +4,16 @@ import pytest
 from reference_data import reference_rows
 
 from planner.domain import VictimMethod
-from planner.domain.scale_up import (
+from planner.errors import InputError
+from planner.studies.preemption.records import (
     HitCount,
     InitialPlacement,
     ScaleUpMode,
     ScaleUpSettings,
     SourcingLatency,
 )
-from planner.errors import InputError
-from planner.report.preemption import (
+from planner.studies.preemption.report.figures import hit_rates_figure, latency_figure, preemption_figures
+from planner.studies.preemption.report.page import (
     HIT_HEADER,
     INDEPENDENT_ONLY,
     LATENCY_HEADER,
@@ -26,7 +27,6 @@ from planner.report.preemption import (
     preemption_frame,
     preemption_page,
 )
-from planner.report.preemption_figures import hit_rates_figure, latency_figure, preemption_figures
 
 FULL = InitialPlacement.SATURATED
 SETTINGS = ScaleUpSettings(

@@ -20,8 +20,8 @@ import planner
 from planner.domain import CostMode, CostSettings, Phase
 from planner.errors import InputError
 from planner.report import FIGURES, figure, render
-from planner.report.islands_figure import spread
-from planner.report.style import PHASE_COLOURS, encoded, type_colours
+from planner.report.kit.style import PHASE_COLOURS, encoded, type_colours
+from planner.report.plan.islands_figure import spread
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -263,7 +263,7 @@ def test_render_gives_the_page_and_every_figure(make_plan):
 def test_importing_the_report_loads_neither_matplotlib_nor_pandas():
     code = (
         "import sys, planner.report; assert not {'matplotlib', 'pandas'} & set(sys.modules), 'too early'; "
-        "import planner.report.islands_figure; assert 'matplotlib.pyplot' not in sys.modules, 'pyplot'"
+        "import planner.report.plan.islands_figure; assert 'matplotlib.pyplot' not in sys.modules, 'pyplot'"
     )
     root = Path(planner.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.domain import Phase, Plan, PlannedIsland, Route
-from planner.report.groups import groups, merged
-from planner.report.routing import SIMILAR_SHARE, achieved_mix, intervals, stretches
+from planner.report.plan.groups import groups, merged
+from planner.report.plan.routing import SIMILAR_SHARE, achieved_mix, intervals, stretches
 
 AB = ("i00", "i03")
 

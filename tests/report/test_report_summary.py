@@ -19,7 +19,7 @@ from planner.domain import (
     SearchRecord,
 )
 from planner.report import summary
-from planner.report.markdown import escaped, table
+from planner.report.kit.markdown import escaped, table
 
 COUNTS = {"H200": 64, "H800": 64, "H20": 128}
 USD = {"H200": 4.0, "H800": 2.0, "H20": 1.0}

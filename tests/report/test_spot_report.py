@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from planner.domain import SpotFigures, SpotRun, SpotSample
-from planner.domain.spot_capacity import SpotLimits, capacity_of, curve_of
-from planner.domain.spot_means import SpotSeedRun
 from planner.errors import InputError
 from planner.report import encode_figure
-from planner.report.spot import SpotPage, answer_words, spot_page
-from planner.report.spot_figures import SPOT_FIGURES, kinds_of_spot, spot_figure, spot_figures
+from planner.studies.spot.capacity import SpotLimits, capacity_of, curve_of
+from planner.studies.spot.means import SpotSeedRun
+from planner.studies.spot.records import SpotFigures, SpotRun, SpotSample
+from planner.studies.spot.report.figures import SPOT_FIGURES, kinds_of_spot, spot_figure, spot_figures
+from planner.studies.spot.report.page import SpotPage, answer_words, spot_page
 
 BASE = SpotFigures(**dict.fromkeys(SpotFigures.__slots__, 1.0))
 KNOWN = {"evictions_per_job": 0.1, "due_done_percent": 97.0}

@@ -7,7 +7,7 @@ import pytest
 from planner import pipeline
 from planner.domain import Plan
 from planner.files import load_scenario
-from planner.publication import publish
+from planner.runs.publication import publish
 from planner.workload import summarize
 
 SMALL = """\

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.domain import Plan
-from planner.files.digests import KEY, sealed
+from planner.files.plan.digests import KEY, sealed
 
 Document = dict[str, Any]
 

@@ -16,8 +16,8 @@ from placed_plans import placed_by_hand
 from planner.domain import LengthProfile, Plan
 from planner.errors import InputError
 from planner.files import encode_plan, load_run, plan_document, plan_schema, write_run
-from planner.publication import publish
 from planner.report import islands_frame
+from planner.runs.publication import publish
 
 Document = dict[str, Any]
 

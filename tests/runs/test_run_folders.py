@@ -7,7 +7,7 @@ import pytest
 
 from planner.errors import InputError
 from planner.files import claim_folder, claim_run_folder, write_folder, write_run
-from planner.files.folders import RUN_ENTRIES
+from planner.files.disk.folders import RUN_ENTRIES
 
 RUN = {"plan.json": b"{}", "summary.md": b"new", "figures/a.png": b"png"}
 

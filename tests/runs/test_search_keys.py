@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from planner.domain import Encoding, GpuSpec, Plan, Scenario, SearchMethod, Surrogate, Trial, WarmStart
-from planner.evaluation import Evaluator
+from planner.evaluation.evaluator import Evaluator
 from planner.files import all_differences, deciding_differences, scenario_hash
 from planner.search import optimize
 from planner.workload import divide

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import CostMode
-from planner.domain.study import CaseOutcome, Experiment, ExperimentOutcome, Optimum, Study, TrialOutcome
-from planner.studies import Request, experiments
-from planner.studies.findings import findings
+from planner.studies.chapter5.experiments import Request, experiments
+from planner.studies.chapter5.findings import findings
+from planner.studies.chapter5.records import CaseOutcome, Experiment, ExperimentOutcome, Optimum, Study, TrialOutcome
 
 Rates = Mapping[float, Sequence[Sequence[float]]]
 """Value -> per trial the best rate after each round."""

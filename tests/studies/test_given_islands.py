@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from planner.domain import CostMode, IslandClass, Layout, Phase, Scenario
-from planner.domain.study import IslandCase
 from planner.files import scenario_from_document
-from planner.studies.chapter5 import document, setup_of
-from planner.studies.inner_loop import run_islands
+from planner.studies.chapter5.experiments import document, setup_of
+from planner.studies.chapter5.inner_loop import run_islands
+from planner.studies.chapter5.records import IslandCase
 from planner.workload import summarize
 
 SETUP = setup_of({"DGX-B300": 64}, "normal-500-2000")

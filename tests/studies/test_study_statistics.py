@@ -3,9 +3,9 @@
 import pytest
 from study_outcomes import outcome, study
 
-from planner.domain.study import spread
-from planner.report.study_frames import study_frame
-from planner.report.study_page import study_page
+from planner.studies.chapter5.records import spread
+from planner.studies.chapter5.report.frames import study_frame
+from planner.studies.chapter5.report.page import study_page
 
 
 def test_spread_by_hand() -> None:

@@ -7,9 +7,9 @@ from planner.domain import ClusterNode, DeployedIsland, DeployedPlan, GpuSpec, P
 from planner.errors import PlannerError
 from planner.export.found import Fault, FoundWorkload
 from planner.export.islands import ServingIsland, serving_islands
-from planner.export.names import slug
-from planner.export.pods import ISLAND_LABEL, PHASE_LABEL
-from planner.export.scheduling import host_name
+from planner.export.objects.names import slug
+from planner.export.objects.pods import ISLAND_LABEL, PHASE_LABEL
+from planner.export.objects.scheduling import host_name
 from planner.export.summary import PREFIX, deployed_plan, island_rows, read_island
 
 

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from planner.domain import Plan
 from planner.errors import InconsistentPlanError
 from planner.export.checking.crds import CrdSchemas
-from planner.export.checking.evictions import eviction_faults
 from planner.export.checking.expectation import Expectation, Owned, expectation_of, owned_workloads
 from planner.export.checking.names import name_faults
-from planner.export.checking.nodes import node_faults
-from planner.export.checking.pods import pod_faults
+from planner.export.checking.pods.containers import pod_faults
+from planner.export.checking.pods.evictions import eviction_faults
+from planner.export.checking.pods.nodes import node_faults
+from planner.export.checking.pods.scheduling import pin_faults, priority_faults
+from planner.export.checking.pods.services import service_faults
+from planner.export.checking.pods.serving import serving_faults, together_faults
+from planner.export.checking.pods.workloads import total_faults, workload_faults
 from planner.export.checking.references import reference_faults
-from planner.export.checking.routing import routing_faults
-from planner.export.checking.scheduling import pin_faults, priority_faults
-from planner.export.checking.services import service_faults
-from planner.export.checking.serving import serving_faults, together_faults
+from planner.export.checking.routing.tables_of_routes import routing_faults
 from planner.export.checking.structure import FoundManifests, read_manifests
-from planner.export.checking.workloads import total_faults, workload_faults
 from planner.export.found import Fault, FoundWorkload, Kind, Manifest
 from planner.export.targets import TARGETS
 

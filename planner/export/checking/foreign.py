@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.export.found import Kind
-from planner.export.pods import GPU_RESOURCES
+from planner.export.objects.pods import GPU_RESOURCES
 
 _MANAGED = "app.kubernetes.io/managed-by"
 _SERVER_METADATA = frozenset(

@@ -6,13 +6,13 @@ A new kind is a row of its target's `kinds`, or of the table here where several 
 
 from collections.abc import Iterator
 
-from planner.export.documents import json_document
-from planner.export.evictions import FILE as EVICTIONS_FILE
-from planner.export.evictions import KIND as EVICTIONS_KIND
-from planner.export.evictions import read_evictions
 from planner.export.found import Kind
-from planner.export.names import ROUTING
-from planner.export.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
+from planner.export.objects.documents import json_document
+from planner.export.objects.evictions import FILE as EVICTIONS_FILE
+from planner.export.objects.evictions import KIND as EVICTIONS_KIND
+from planner.export.objects.evictions import read_evictions
+from planner.export.objects.names import ROUTING
+from planner.export.objects.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
 from planner.export.targets import TARGETS
 
 ROUTING_TABLE = "routing table"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from planner.export.found import Fault, Kind, Manifest
-from planner.export.names import MAX_DNS_LABEL, is_dns_label, is_dns_subdomain
+from planner.export.objects.names import MAX_DNS_LABEL, is_dns_label, is_dns_subdomain
 
 
 def name_faults(sound: Sequence[tuple[Manifest, Kind | None]]) -> Iterator[Fault]:

@@ -21,8 +21,8 @@ from jsonschema.protocols import Validator
 from planner.export.checking.crds import CrdSchemas, given_faults, given_validator
 from planner.export.checking.foreign import as_written, listed, obstacle
 from planner.export.checking.kinds import known_kinds
-from planner.export.documents import yaml_documents
 from planner.export.found import Fault, Kind, Manifest
+from planner.export.objects.documents import yaml_documents
 
 _DEFINITIONS = "definitions.json"
 

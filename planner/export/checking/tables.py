@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.export.checking.kinds import ROUTING_TABLE
-from planner.export.documents import json_document
 from planner.export.found import Fault, Manifest
-from planner.export.routing import ROUTING_KEY
+from planner.export.objects.documents import json_document
+from planner.export.routers.routing import ROUTING_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from types import MappingProxyType
 from planner.errors import ExportError, InputError
 from planner.export.seams import Target
 from planner.export.targets.disaggregatedset import DISAGGREGATED_SET
-from planner.export.targets.dynamo import DYNAMO
+from planner.export.targets.dynamo.target import DYNAMO
 from planner.export.targets.kserve import KSERVE
 from planner.export.targets.kubernetes import KUBERNETES
 from planner.export.targets.kueue import KUEUE
-from planner.export.targets.llm_d import LLM_D
+from planner.export.targets.llm_d.target import LLM_D
 from planner.export.targets.lws import LWS
 from planner.export.targets.script import SCRIPT
 

@@ -17,18 +17,18 @@ from typing import Any
 
 from planner.domain import Phase
 from planner.errors import ExportError, InputError
-from planner.export.documents import yaml_text
 from planner.export.explanation import island_comments
 from planner.export.found import FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
-from planner.export.names import DIGEST, plan_slug
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.names import DIGEST, plan_slug
+from planner.export.objects.packing import switch_domains
+from planner.export.objects.pods import check_gpus_told_apart, workload_labels
+from planner.export.objects.services import island_service, launch_ports
+from planner.export.objects.shared_files import shared_files
 from planner.export.options import LEVELS
-from planner.export.packing import switch_domains
-from planner.export.pods import check_gpus_told_apart, workload_labels
-from planner.export.routing import Endpoint
+from planner.export.routers.routing import Endpoint
 from planner.export.seams import Deployment, Launch, Target
-from planner.export.services import island_service, launch_ports
-from planner.export.shared_files import shared_files
 from planner.export.summary import island_annotations
 from planner.export.targets.disaggregatedset_checks import (
     KIND,

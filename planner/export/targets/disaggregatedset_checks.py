@@ -6,8 +6,8 @@ from typing import Any
 
 from planner.domain import DeployedPlan
 from planner.export.found import Fault, Manifest
-from planner.export.names import slug
-from planner.export.pods import ISLAND_LABEL
+from planner.export.objects.names import slug
+from planner.export.objects.pods import ISLAND_LABEL
 from planner.export.targets.lws import EXCLUSIVE
 
 KIND = "DisaggregatedSet"

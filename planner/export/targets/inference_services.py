@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.domain import DeployedPlan, Phase
-from planner.export.arguments import flags, read_count, read_flags
+from planner.export.engines.arguments import flags, read_count, read_flags
+from planner.export.engines.vllm_groups import GROUP_FLAGS
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
-from planner.export.names import MAX_WORKLOAD_NAME
-from planner.export.pods import ENGINE_LABEL
+from planner.export.objects.names import MAX_WORKLOAD_NAME
+from planner.export.objects.pods import ENGINE_LABEL
 from planner.export.summary import part_path, read_part
 from planner.export.targets.pairs import templates_in
-from planner.export.vllm_groups import GROUP_FLAGS
 
 API_VERSION = "serving.kserve.io/v1alpha2"
 KIND = "LLMInferenceService"

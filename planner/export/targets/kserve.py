@@ -23,13 +23,13 @@ from typing import Any
 
 from planner.domain import Phase
 from planner.errors import ExportError, InputError
-from planner.export.arguments import read_flags
-from planner.export.documents import yaml_text
+from planner.export.engines.arguments import read_flags
 from planner.export.explanation import island_comments
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
-from planner.export.packing import packing
-from planner.export.pods import (
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.packing import packing
+from planner.export.objects.pods import (
     GPU_LABEL,
     ISLAND_LABEL,
     PHASE_LABEL,
@@ -38,11 +38,11 @@ from planner.export.pods import (
     labels,
     pod_template,
 )
-from planner.export.routing import Endpoint
-from planner.export.scheduling import queue_labels
+from planner.export.objects.scheduling import queue_labels
+from planner.export.objects.services import http_port, island_service
+from planner.export.objects.shared_files import shared_files
+from planner.export.routers.routing import Endpoint
 from planner.export.seams import Deployment, Launch, Target
-from planner.export.services import http_port, island_service
-from planner.export.shared_files import shared_files
 from planner.export.summary import part_annotations
 from planner.export.targets.inference_services import (
     API_VERSION,

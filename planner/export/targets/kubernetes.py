@@ -9,11 +9,11 @@ from typing import Any
 
 from planner.domain import DeployedPlan
 from planner.errors import ExportError
-from planner.export.documents import yaml_text
 from planner.export.explanation import island_comments
 from planner.export.found import Fault, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
-from planner.export.pods import (
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.pods import (
     ISLAND_LABEL,
     PART_OF_LABEL,
     check_gpus_told_apart,
@@ -22,10 +22,10 @@ from planner.export.pods import (
     pod_template,
     workload_labels,
 )
-from planner.export.routing import Endpoint
+from planner.export.objects.services import island_service, launch_ports
+from planner.export.objects.shared_files import island_files, shared_files
+from planner.export.routers.routing import Endpoint
 from planner.export.seams import Deployment, Launch, Rendezvous, Target
-from planner.export.services import island_service, launch_ports
-from planner.export.shared_files import island_files, shared_files
 from planner.export.summary import island_annotations
 
 _ALONE = Rendezvous(leader_address="127.0.0.1", pod_index="0")

@@ -18,12 +18,12 @@ from typing import Any
 
 from planner.domain import GpuSpec
 from planner.errors import ExportError
-from planner.export.documents import yaml_text
 from planner.export.found import Kind
-from planner.export.names import check_node_selector, island_slugs, label_value, one_line, workload_name
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.names import check_node_selector, island_slugs, label_value, one_line, workload_name
+from planner.export.objects.pods import GPU_RESOURCES
+from planner.export.objects.scheduling import HOSTNAME, tolerations
 from planner.export.options import LEVELS
-from planner.export.pods import GPU_RESOURCES
-from planner.export.scheduling import HOSTNAME, tolerations
 from planner.export.seams import Deployment, Target
 from planner.export.summary import PREFIX
 from planner.export.targets.quotas import quota_faults

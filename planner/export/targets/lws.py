@@ -8,17 +8,17 @@ LWS_LEADER_ADDRESS and LWS_WORKER_INDEX, and creates a headless Service with the
 from collections.abc import Mapping
 from typing import Any
 
-from planner.export.documents import yaml_text
 from planner.export.explanation import island_comments
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
-from planner.export.names import MAX_WORKLOAD_NAME
-from planner.export.packing import packing
-from planner.export.pods import check_gpus_told_apart, found_pod, pod_template, workload_labels
-from planner.export.routing import Endpoint
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.names import MAX_WORKLOAD_NAME
+from planner.export.objects.packing import packing
+from planner.export.objects.pods import check_gpus_told_apart, found_pod, pod_template, workload_labels
+from planner.export.objects.services import island_service, launch_ports
+from planner.export.objects.shared_files import island_files, shared_files
+from planner.export.routers.routing import Endpoint
 from planner.export.seams import Deployment, Launch, Rendezvous, Target
-from planner.export.services import island_service, launch_ports
-from planner.export.shared_files import island_files, shared_files
 from planner.export.summary import island_annotations
 from planner.export.targets.lws_checks import group_policy_faults
 

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from planner.domain import Phase
 from planner.errors import InputError
 from planner.export.islands import ServingIsland
-from planner.export.names import plan_slug
+from planner.export.objects.names import plan_slug
 from planner.export.seams import Deployment
 
 TEMPLATE_MARK = "{{"

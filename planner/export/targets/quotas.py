@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from planner.domain import DeployedPlan
-from planner.export.documents import whole_number
 from planner.export.found import Fault, Manifest
-from planner.export.names import label_value
-from planner.export.pods import GPU_LABEL, GPU_RESOURCES
-from planner.export.quantities import amount
-from planner.export.scheduling import HOSTNAME
+from planner.export.objects.documents import whole_number
+from planner.export.objects.names import label_value
+from planner.export.objects.pods import GPU_LABEL, GPU_RESOURCES
+from planner.export.objects.quantities import amount
+from planner.export.objects.scheduling import HOSTNAME
 
 _LEAST = {"cpu": 1, "memory": 2**30}
 _LEAST_TOLD = {"cpu": "1 CPU", "memory": "1Gi"}

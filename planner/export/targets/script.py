@@ -22,7 +22,7 @@ from planner.errors import ExportError
 from planner.export.explanation import island_comments
 from planner.export.found import Fault, FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
-from planner.export.launch_script import (
+from planner.export.objects.launch_script import (
     LEADER_ADDRESS,
     OWN_ADDRESS,
     RANK,
@@ -30,12 +30,12 @@ from planner.export.launch_script import (
     read_script,
     script_text,
 )
-from planner.export.names import MAX_WORKLOAD_NAME, check_node_selector, is_dns_label
-from planner.export.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
-from planner.export.routing import ROUTING_KEY, Endpoint, table_text
-from planner.export.scheduling import HOSTNAME, pinned_nodes
+from planner.export.objects.names import MAX_WORKLOAD_NAME, check_node_selector, is_dns_label
+from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
+from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
+from planner.export.objects.shared_files import island_files
+from planner.export.routers.routing import ROUTING_KEY, Endpoint, table_text
 from planner.export.seams import Deployment, Launch, PodCommand, Rendezvous, Target
-from planner.export.shared_files import island_files
 from planner.export.summary import island_annotations
 
 KIND = "launch script"

@@ -21,8 +21,9 @@ from planner.domain import (
 )
 from planner.domain.node_room import Ask
 from planner.errors import InputError
-from planner.placement.islands.eviction_order import Eviction, gains, in_order
-from planner.placement.islands.eviction_trials import Evictions, evicted_for
+from planner.placement.islands.evictions.eviction_order import Eviction, gains, in_order
+from planner.placement.islands.evictions.eviction_trials import Evictions, evicted_for
+from planner.placement.islands.evictions.waits import waits_of
 from planner.placement.islands.exact import best_of_all
 from planner.placement.islands.filling import (
     Level,
@@ -44,7 +45,6 @@ from planner.placement.islands.shortfalls import shortfalls_of
 from planner.placement.islands.sites import Site, under_switches
 from planner.placement.islands.states import Watts, state_of
 from planner.placement.islands.switches import entropy
-from planner.placement.islands.waits import waits_of
 
 ROUNDS = 3
 MOST_EXCHANGED = 10_000

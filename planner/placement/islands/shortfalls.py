@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from planner.domain import PlacementDemand, PlacementSettings, Pod, Qos, Shortfall
 from planner.domain.node_room import Ask
 from planner.domain.shapes import GroupKind, capacity, offered
-from planner.placement.islands.eviction_limits import Allowance, Excess
+from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Site, ask_of
 

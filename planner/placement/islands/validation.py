@@ -22,7 +22,7 @@ from planner.domain import (
     Qos,
     Taint,
 )
-from planner.placement.islands.victim_validation import EvictionTerms, victim_faults
+from planner.placement.islands.evictions.victim_validation import EvictionTerms, victim_faults
 
 PRIORITY = PlacementSettings().priority
 ROUNDING = 1e-6

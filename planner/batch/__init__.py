@@ -1,5 +1,0 @@
-"""Many scenarios, a process each. Door: `run_scenarios`."""
-
-from planner.batch.runner import Job, Outcome, resume_job, run_job, run_scenarios
-
-__all__ = ["Job", "Outcome", "resume_job", "run_job", "run_scenarios"]

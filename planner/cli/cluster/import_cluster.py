@@ -1,0 +1,100 @@
+"""`planner cluster import`: a cluster file from what a real cluster says of itself."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.cli import screen
+
+Paths = list[Path] | None
+Texts = list[str] | None
+
+
+def command(
+    out: Annotated[Path, typer.Option(help="Cluster file to write, .yaml or .json.")],
+    name: Annotated[str, typer.Option(help="Name of the cluster.")] = "imported",
+    flextopo: Annotated[Paths, typer.Option(help="FlexTopo objects (YAML or JSON); several times.")] = None,
+    nrt: Annotated[Paths, typer.Option(help="NodeResourceTopology objects; several times.")] = None,
+    kubectl: Annotated[Paths, typer.Option(help="`kubectl get nodes,pods,pdb -A -o json`; several times.")] = None,
+    host: Annotated[
+        Texts, typer.Option(metavar="NODE=DIR", help="Folder with a node's lscpu.txt, topo.txt, gpus.csv.")
+    ] = None,
+    level: Annotated[
+        Texts, typer.Option(metavar="LEVEL=LABEL", help="Node label that names the asw, or the aggregation switch.")
+    ] = None,
+    gpu_numa: Annotated[
+        Path | None, typer.Option(help="YAML: node or `default`, and the NUMA id of each GPU, by index.")
+    ] = None,
+    gpu_type: Annotated[
+        Texts, typer.Option(metavar="PRODUCT=TYPE", help="Type of a GPU product that no GPU spec names.")
+    ] = None,
+    devices: Annotated[
+        Path | None, typer.Option(help="YAML: namespace/pod, and its GPUs (index or UUID), as kubelet tells them.")
+    ] = None,
+    taken_at: Annotated[
+        str, typer.Option(metavar="TIME", help="When the kubectl lists were taken. [default: the latest time in them]")
+    ] = "",
+    preempt_unclassed: Annotated[
+        bool, typer.Option("--preempt-unclassed", help="Pods without a priority class may be evicted, at priority 0.")
+    ] = False,
+    core_group_size: Annotated[int, typer.Option(help="Cores of a core group.")] = 8,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Read nodes and pods of a real cluster. Sources may cover the same node, and must agree there.
+
+    kubectl gives labels, taints, what pods may have, and pods; FlexTopo, NodeResourceTopology and host files give the
+    topology. Nothing is written where something is wrong.
+    """
+    from planner import files
+    from planner.files.cluster.clusters import write_cluster
+    from planner.runs.cluster_import import ClusterSources, import_cluster
+
+    files.refuse_existing(out, force=force)
+    cluster = import_cluster(
+        ClusterSources(
+            name=name,
+            flextopo=tuple(flextopo or ()),
+            nrt=tuple(nrt or ()),
+            kubectl=tuple(kubectl or ()),
+            hosts=tuple((node, Path(folder)) for node, folder in _pairs("--host", host)),
+            levels=_pairs("--level", level),
+            gpu_types=_pairs("--gpu-type", gpu_type),
+            gpu_numa=gpu_numa,
+            devices=devices,
+            taken_at=taken_at,
+            core_group_size=core_group_size,
+            preempt_unclassed=preempt_unclassed,
+        )
+    )
+    write_cluster(cluster, out, force)
+    facts = {
+        "cluster": cluster.name,
+        "file": str(out),
+        "nodes": len(cluster.nodes),
+        "gpus": cluster.gpus,
+        "idle_gpus": cluster.idle_gpus,
+        "pods": len(cluster.pods),
+        "notes": list(cluster.notes),
+    }
+    if json:
+        screen.show_json(facts)
+        return
+    screen.show_table("Cluster", ("what", "value"), [(k, _shown(v)) for k, v in facts.items() if k != "notes"])
+    for note in cluster.notes:
+        screen.show_warning(note)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(f"{key}: {count}" for key, count in value.items()) if isinstance(value, dict) else str(value)
+
+
+def _pairs(option: str, texts: Texts) -> tuple[tuple[str, str], ...]:
+    """`A=B` each, split at the first sign of equality."""
+    from planner.errors import InputError
+
+    for text in texts or ():
+        if not all(text.partition("=")):
+            raise InputError(f"{option}: must be two words joined by '='; came {text!r}.", hint="See --help.")
+    return tuple((text.partition("=")[0], text.partition("=")[2]) for text in texts or ())

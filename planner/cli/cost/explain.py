@@ -1,0 +1,89 @@
+"""`planner cost explain`: one step taken apart."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.cost import options as cost_options
+from planner.domain import Phase
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.domain import StepExplanation
+
+
+def command(
+    gpu: Annotated[str, typer.Option(help="GPU type.")],
+    model: cost_options.Model,
+    phase: Annotated[Phase, typer.Option(help="prefill or decode.")],
+    tp: Annotated[int, typer.Option(help="GPUs of an attention group.")],
+    devices: Annotated[int, typer.Option(help="GPUs of a stage: tp x dp.")],
+    length: Annotated[int, typer.Option(help="Tokens of a prompt, or in the cache of a sequence.")],
+    pp: Annotated[int, typer.Option(help="Pipeline stages.")] = 1,
+    batch: Annotated[
+        int | None, typer.Option(help="Prompts a rank, or sequences a group. [default: the most that fit]")
+    ] = None,
+    two_micro_batches: Annotated[bool, typer.Option(help="Computation hides communication.")] = True,
+    kv_cache_rate: Annotated[float, typer.Option(help="Share of a prompt in the prefix cache.")] = 0.0,
+    calibration: cost_options.Calibration = None,
+    figure: cost_options.FigureFile = None,
+    force: cost_options.Force = False,
+    json: cost_options.Json = False,
+) -> None:
+    """What one step costs, part by part, and what bounds it."""
+    from dataclasses import asdict, replace
+
+    from planner import cost, files, report
+
+    settings = replace(
+        cost_options.settings(calibration),
+        two_micro_batches=two_micro_batches,
+        kv_cache_rate=cost_options.share(kv_cache_rate, "--kv-cache-rate"),
+    )
+    if phase is Phase.DECODE and kv_cache_rate:
+        raise InputError("--kv-cache-rate: belongs to prefill, came with decode.", hint="Leave it out.")
+    if batch is not None:
+        cost_options.at_least_one(batch, "--batch")
+    explained = cost.explain(
+        gpu,
+        files.load_model(model),
+        phase,
+        tp=tp,
+        devices=devices,
+        pp=pp,
+        length=length,
+        batch=batch,
+        settings=settings,
+    )
+    cost_options.draw(figure, lambda: report.roofline_figure([explained]), force=force)
+    if json:
+        screen.show_json(asdict(explained))
+    else:
+        _show(explained)
+
+
+def _show(e: "StepExplanation") -> None:
+    parts = sorted(e.parts, key=lambda part: -part.ms)
+    whole = e.step_ms + e.hidden_ms
+    rows = [
+        (p.name, p.ms, f"{p.ms / whole:.0%}", p.compute_ms, p.memory_ms, p.network_ms, p.latency_ms, p.bound)
+        for p in parts
+    ]
+    if e.hidden_ms:
+        rows.append(("hidden behind computation", -e.hidden_ms, f"{-e.hidden_ms / whole:.0%}", 0.0, 0.0, 0.0, 0.0, ""))
+    c = e.parallel
+    degrees = f"tp {c.tp}, dp {c.dp}" + (f", pp {c.pp}" if c.pp > 1 else "")
+    title = f"{e.model} on {c.devices} {e.gpu} ({degrees}): {e.phase}, {e.length} tokens, batch {e.batch} (ms)"
+    columns = ("part", "time", "share", "compute", "memory", "network", "latency", "bound by")
+    screen.show_table(title, columns, rows)
+    what = "time to take the prompts in" if e.phase is Phase.PREFILL else "time per output token"
+    share = e.tokens_per_s_per_gpu / e.roofline_tokens_per_s_per_gpu
+    lines = (
+        f"{what}: {e.total_ms:,.2f} ms; {e.tokens_per_s_per_gpu:,.0f} tokens/s per GPU, {share:.0%} of the roofline; "
+        f"bound by {e.bound}",
+        f"memory per GPU: {e.weights_gb:.1f} GB of weights, {e.cache_gb:.1f} GB of KV cache, of {e.usable_gb:.1f} GB",
+        f"origin of the estimate: {e.origin} ({e.origin_source}); rates of the GPU: data sheet",
+    )
+    for line in lines:
+        screen.show_text(line)

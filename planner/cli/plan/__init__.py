@@ -1,0 +1,1 @@
+"""Commands on a plan: make, check, place, export, compare."""

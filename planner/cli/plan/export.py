@@ -1,0 +1,206 @@
+"""`planner export`: manifests from a run, and the check of manifests that are there."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.plan import saved_runs
+from planner.cli.plan.export_options import export_options
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.export import CrdSchemas, ExportOptions
+    from planner.runs.deployments import Rendered
+
+TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, kueue or script"
+NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and whether nodes are free."
+
+
+def command(
+    context: typer.Context,
+    run: Annotated[Path | None, typer.Argument(help="A run folder, or its plan.json.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the manifests.")] = None,
+    target: Annotated[str, typer.Option(help=f"Kind of manifests: {TARGETS}.")] = "lws",
+    engine: Annotated[str, typer.Option(help="vllm or sglang.")] = "vllm",
+    name: Annotated[str, typer.Option(help="What object names begin with; else the scenario's name.")] = "",
+    image: Annotated[
+        list[str] | None, typer.Option(help="VENDOR=IMAGE: a pinned image for a vendor's GPUs, as AMD=name:tag.")
+    ] = None,
+    cpus_per_gpu: Annotated[int | None, typer.Option(help="Whole cores of a pod for each of its GPUs.")] = None,
+    memory_gib_per_gpu: Annotated[int | None, typer.Option(help="GiB of a pod for each of its GPUs.")] = None,
+    pod_resource: Annotated[
+        list[str] | None, typer.Option(help="RESOURCE=COUNT of every pod, as rdma/ib=8; may be repeated.")
+    ] = None,
+    topology: Annotated[
+        list[str] | None,
+        typer.Option(help="LEVEL=LABEL: the node label of a switch level (asw, aggregation), to keep copies together."),
+    ] = None,
+    pin_nodes: Annotated[bool, typer.Option("--pin-nodes", help="Only the nodes of the plan's placement.")] = False,
+    priority_class: Annotated[str, typer.Option(help="Name of a PriorityClass to make and use.")] = "",
+    queue: Annotated[str, typer.Option(help="Kueue LocalQueue that admits the workloads.")] = "",
+    model_volume: Annotated[str, typer.Option(help="Name of a claim for the weights, sized from the model.")] = "",
+    grid_cells: Annotated[
+        int | None,
+        typer.Option(
+            help="Cells of prompt length of a target's grid router (dynamo). [default: 32]", show_default=False
+        ),
+    ] = None,
+    topology_objects: Annotated[
+        bool,
+        typer.Option("--topology-objects", help="NodeResourceTopology and FlexTopo of the placement's nodes, too."),
+    ] = False,
+    namespace: Annotated[str, typer.Option(help="Kubernetes namespace of the graphs (dynamo).")] = "default",
+    check: Annotated[
+        Path | None, typer.Option(help="Write nothing: check the manifests of this folder, against RUN if given.")
+    ] = None,
+    schemas: Annotated[
+        Path | None, typer.Option(help="Folder of CRDs and JSON schemas that manifests must follow as well.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace manifests that exist.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Write deployment manifests for a plan; their GPUs sum to the plan's or nothing is written."""
+    if check is not None:
+        _refuse_writing_options(context)
+        _check(check, run, schemas, as_json=json)
+        return
+    if run is None or out is None:
+        raise typer.BadParameter("must be given to write manifests", param_hint="RUN" if run is None else "--out")
+    options = export_options(
+        name=name,
+        images=image,
+        cpus_per_gpu=cpus_per_gpu,
+        memory_gib_per_gpu=memory_gib_per_gpu,
+        pod_resources=pod_resource,
+        topology=topology,
+        pin_nodes=pin_nodes,
+        priority_class=priority_class,
+        queue=queue,
+        model_volume=model_volume,
+        namespace=namespace,
+    )
+    rendered = _rendered(run, target, engine, options, grid_cells, schemas, topology_objects=topology_objects)
+    _write(out, rendered, force=force, as_json={"target": target, "engine": engine} if json else None)
+
+
+def _refuse_writing_options(context: typer.Context) -> None:
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in sorted(context.params)
+        if name not in ("run", "check", "schemas", "json")
+        and (source := context.get_parameter_source(name)) is not None
+        and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise InputError(
+            f"{', '.join(given)}: must be left out with --check, which writes nothing.",
+            hint="Target, engine and grid are read from the manifests.",
+        )
+
+
+def _rendered(
+    run: Path,
+    target: str,
+    engine: str,
+    options: "ExportOptions",
+    grid_cells: int | None,
+    schemas: Path | None,
+    *,
+    topology_objects: bool,
+) -> "Rendered":
+    from planner import export
+    from planner.plans import router_grid
+    from planner.runs import deployments
+
+    chosen = export.TARGETS.get(target)
+    if grid_cells is not None and chosen is not None and not chosen.by_grid:
+        raise InputError(
+            f"--grid-cells: must be left out with --target {target}, whose routers take the plan's own ranges.",
+            hint="Leave it out, or plan with `ranges: {cells: N}`.",
+        )
+    return deployments.render_plan(
+        saved_runs.read_run(run),
+        target=target,
+        engine=engine,
+        options=options,
+        cells=router_grid.CELLS if grid_cells is None else grid_cells,
+        schemas=_schemas(schemas),
+        topology_objects=topology_objects,
+    )
+
+
+def _schemas(folder: Path | None) -> "CrdSchemas | None":
+    from planner import export, files
+
+    return export.read_crds(files.load_schemas(folder)) if folder else None
+
+
+def _write(out: Path, rendered: "Rendered", *, force: bool, as_json: dict[str, str] | None) -> None:
+    from planner import files
+
+    files.write_folder(out, {name: text.encode() for name, text in rendered.files.items()}, force=force)
+    names = [str(out / name) for name in rendered.files]
+    for told in rendered.warnings:
+        screen.show_warning(told)
+    if as_json is not None:
+        screen.show_json({**as_json, "files": names, "warnings": list(rendered.warnings)})
+    else:
+        screen.show_text(f"{len(names)} files written to {out}")
+
+
+def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: bool) -> None:
+    """Tell every fault; exit status 2 where there is one."""
+    from planner import export, files
+    from planner.runs import deployments
+
+    manifests = files.load_manifests(folder)
+    plan = deployments.routed_as(saved_runs.read_run(run), manifests) if run else None
+    given = _schemas(schemas)
+    faults = export.find_faults(manifests, plan, given)
+    foreign = [f"{one.file}, {one.kind} {one.name}" for one in export.read_manifests(manifests, given).foreign]
+    if as_json:
+        screen.show_json(
+            {"files": list(manifests), "faults": [str(fault) for fault in faults], "not_looked_at": foreign}
+        )
+    elif faults:
+        for fault in faults:
+            screen.show_text(str(fault))
+    if faults:
+        raise InputError(
+            f"{folder}: {len(faults)} fault{'s' if len(faults) > 1 else ''} in {len(manifests)} files.",
+            hint="Mend the files, or export the plan again.",
+        )
+    if not as_json:
+        checked = _fleet_checked if export.tells_fleet(manifests) else _checked
+        screen.show_text(checked(len(manifests), run, schemas))
+    if foreign and not as_json:
+        screen.show_text(f"Not looked at, as their kinds are none of the plan's: {'; '.join(foreign)}.")
+
+
+def _checked(count: int, run: Path | None, schemas: Path | None) -> str:
+    against = (
+        f"the plan {run}"
+        if run
+        else "their own annotations (no plan given: hosts, node labels, priorities, shares of routes, flags that rates "
+        "rest on not looked at)"
+    )
+    return (
+        f"{count} files pass: structure{_followed(schemas)}, names, images, quantities, GPUs of copies and "
+        f"types, degrees, batch, budgets and context, memory, model, KV roles and transfer, commands, rendezvous "
+        f"of pods, ports, references, Services and routing, against {against}. "
+        f"{NOT_CHECKED}"
+    )
+
+
+def _fleet_checked(count: int, run: Path | None, schemas: Path | None) -> str:
+    against = f"GPU quotas and nodes against the plan {run}" if run else "no plan given: quotas and nodes not looked at"
+    return (
+        f"{count} files pass: structure{_followed(schemas)}, names, references among them; {against}. They tell of the "
+        f"fleet and serve nobody. {NOT_CHECKED}"
+    )
+
+
+def _followed(schemas: Path | None) -> str:
+    return f", schemas of {schemas}" if schemas else ""

@@ -1,0 +1,103 @@
+"""`planner frontier`: requests/s against price, with the mix of GPUs at each point."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from planner.cli import screen
+from planner.errors import EXIT_INTERRUPTED
+
+if TYPE_CHECKING:
+    from planner.domain import Frontier, FrontierPoint
+
+
+def command(
+    scenario: Annotated[Path, typer.Argument(help="A scenario file with prices.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder for frontier.csv, frontier.png and frontier.md.")],
+    points: Annotated[int, typer.Option(help="Budgets, from the cheapest fleet that serves to the whole offer.")] = 12,
+    force: Annotated[bool, typer.Option("--force", help="Replace a frontier that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the points as JSON, and no progress.")] = False,
+) -> None:
+    """The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."""
+    from planner import files, report
+    from planner.layouts.frontier import frontier
+    from planner.workload import summarize
+
+    read = files.load_scenario(scenario, summarize)
+    files.refuse_existing(out / "frontier.csv", force=force)  # told before the work, not after it
+    found = frontier(read, points, _progress(quiet=json))
+    written = {
+        "frontier.csv": report.frontier_frame(found).to_csv(index=False, lineterminator="\n").encode(),
+        "frontier.png": report.encode_figure(report.frontier_figure(found, read)),
+        "frontier.md": report.frontier_page(found, read).encode(),
+    }
+    files.write_folder(out, written, force=force)
+    for budget in found.unsolved:
+        screen.show_warning(f"budget {budget:.2f} USD/hour: no layout was found in the time given")
+    if json:
+        screen.show_json(_document(found, str(out)))
+    else:
+        _show(found, out)
+    if found.unasked:
+        screen.show_note(f"Interrupted {len(found.unasked)} budgets before the end; what was found is in {out}")
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _progress(*, quiet: bool) -> "Callable[[int, int, FrontierPoint | None], None]":
+    def listen(done: int, total: int, point: "FrontierPoint | None", /) -> None:
+        if quiet:
+            return
+        if point is None:
+            screen.show_note(f"{done}/{total}: no layout found")
+            return
+        mix = ", ".join(f"{gpu} {count}" for gpu, count in point.gpus if count)
+        screen.show_note(
+            f"{done}/{total}: {point.price_usd_per_hour:.2f} USD/hour: {point.rate_rps:.1f} requests/s ({mix})"
+        )
+
+    return listen
+
+
+def _document(found: "Frontier", folder: str) -> dict[str, Any]:
+    return {
+        "folder": folder,
+        "most_per_dollar": found.points.index(found.most_per_dollar),
+        "unsolved_usd_per_hour": list(found.unsolved),
+        "unasked_usd_per_hour": list(found.unasked),
+        "points": [
+            {
+                "budget_usd_per_hour": point.budget_usd_per_hour,
+                "price_usd_per_hour": point.price_usd_per_hour,
+                "rate_rps": point.rate_rps,
+                "bound_rps": point.bound_rps,
+                "gap": point.gap,
+                "requests_per_usd": point.requests_per_usd,
+                "watts": point.watts,
+                "gpus": dict(point.gpus),
+                "layout": [[island.gpu, island.size, count] for island, count in point.layout.counts],
+            }
+            for point in found.points
+        ],
+    }
+
+
+def _show(found: "Frontier", out: Path) -> None:
+    types = [gpu for gpu, _ in found.points[0].gpus]
+    rows = [
+        (
+            round(point.price_usd_per_hour, 2),
+            round(point.rate_rps, 1),
+            round(point.bound_rps, 1),
+            round(100 * point.gap, 1),
+            round(point.requests_per_usd),
+            *(count for _, count in point.gpus),
+            round(point.watts),
+            "most per USD" if point is found.most_per_dollar else "",
+        )
+        for point in found.points
+    ]
+    columns = ("USD/hour", "requests/s", "at most", "gap %", "requests per USD", *types, "watts", "")
+    screen.show_table("Frontier", columns, rows)
+    screen.show_text(f"Written to {out}")

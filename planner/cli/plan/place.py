@@ -1,0 +1,146 @@
+"""`planner place`: a finished plan onto the nodes of a cluster."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.plan import saved_runs
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.domain import PlacementSettings, Plan, Qos
+
+
+def command(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    cluster: Annotated[Path, typer.Option(help="The cluster, as `planner cluster` writes it.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder of the placed plan. [default: RUN itself]", show_default=False)
+    ] = None,
+    qos: Annotated[
+        str | None,
+        typer.Option(
+            help="guaranteed, best_effort, none, single_numa, or a kubelet policy. [default: the scenario's]",
+            show_default=False,
+        ),
+    ] = None,
+    cpus_per_gpu: Annotated[
+        int | None, typer.Option(min=0, max=1024, help="Cores that each GPU takes along. [default: the scenario's]")
+    ] = None,
+    preempt: Annotated[bool, typer.Option("--preempt", help="Preemptible pods of lower priority may go.")] = False,
+    priority: Annotated[
+        int | None, typer.Option(help="Priority of the islands' pods. [default: the scenario's]")
+    ] = None,
+    most_victims: Annotated[
+        int | None, typer.Option(min=0, help="Most pods that may go. [default: the scenario's]", show_default=False)
+    ] = None,
+    most_lost_gpu_hours: Annotated[
+        float | None,
+        typer.Option(min=0, help="Most work that may be lost. [default: the scenario's]", show_default=False),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Engine of the manifests. [default: that of RUN]", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a placement that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the placement as JSON.")] = False,
+) -> None:
+    """Put the islands of a plan on nodes; its rates are then those of where they lie."""
+    from planner import files, pipeline
+    from planner.runs import publication
+    from planner.runs.placed_runs import scenario_on
+
+    saved = saved_runs.read_run(run)
+    folder = out or run
+    _claim(run, saved, out, force=force)
+    settings = _changed(saved.scenario.placement, _qos(qos), cpus_per_gpu, priority, preempt=preempt)
+    settings = _limited(settings, most_victims, most_lost_gpu_hours)
+    found = files.load_cluster(cluster)
+    placed = pipeline.place(saved, scenario_on(saved, found, settings, (files.input_hash(cluster),)))
+    published = publication.publish(placed, engine=engine or files.engine_of(run))
+    if out is None:
+        files.write_run(folder, {**published.files, **files.search_files(run)}, force=True)
+    else:
+        files.write_run(folder, published.files, force=force)
+    for warning in published.warnings:
+        screen.show_warning(warning)
+    _tell(placed, folder, as_json=json)
+
+
+def _claim(run: Path, saved: "Plan", out: Path | None, *, force: bool) -> None:
+    """Refused before the work begins, where the answer would have no place."""
+    from planner import files
+
+    if out is not None:
+        files.claim_run_folder(out, force=force)
+    elif not files.is_folder(run):
+        raise InputError(f"{run}: is a file, the placed plan needs a folder.", hint="Give --out DIR.")
+    elif files.holds_search(run):
+        raise InputError(
+            f"{run}: holds an unfinished search.",
+            hint=f"Go on with `planner plan --resume {run}` first, or give --out DIR.",
+        )
+    elif saved.placement is not None and not force:
+        raise InputError(
+            f"{run}: is placed already, on cluster {saved.placement.cluster}.",
+            hint="Give --force to replace that placement, or --out DIR.",
+        )
+
+
+def _qos(word: str | None) -> "Qos | None":
+    from planner.domain import Qos
+
+    if word is None:
+        return None
+    known = {one.value: one for one in Qos} | {one.kubelet_policy: one for one in Qos}
+    if word not in known:
+        raise InputError(f"--qos: must be one of {', '.join(known)}; came {word!r}.", hint="Choose one of them.")
+    return known[word]
+
+
+def _changed(
+    settings: "PlacementSettings", qos: "Qos | None", cpus_per_gpu: int | None, priority: int | None, *, preempt: bool
+) -> "PlacementSettings":
+    from dataclasses import replace
+
+    if qos is not None:
+        settings = replace(settings, prefill_qos=qos, decode_qos=qos)
+    if cpus_per_gpu is not None:
+        settings = replace(settings, cpus_per_gpu=cpus_per_gpu)
+    if priority is not None:
+        settings = replace(settings, priority=priority)
+    return replace(settings, preempt=settings.preempt or preempt)
+
+
+def _limited(
+    settings: "PlacementSettings", most_victims: int | None, most_lost_gpu_hours: float | None
+) -> "PlacementSettings":
+    from dataclasses import replace
+
+    given = {"--most-victims": most_victims, "--most-lost-gpu-hours": most_lost_gpu_hours}
+    option = next((name for name, value in given.items() if value is not None), None)
+    if option is not None and not settings.preempt:
+        raise InputError(f"{option}: limits who may go, and nobody may.", hint="Add --preempt, or drop the limit.")
+    if most_victims is not None:
+        settings = replace(settings, most_victims=most_victims)
+    if most_lost_gpu_hours is not None:
+        if not most_lost_gpu_hours < float("inf"):
+            raise InputError(
+                f"--most-lost-gpu-hours: must be finite; came {most_lost_gpu_hours:g}.",
+                hint="Leave it out for no limit.",
+            )
+        settings = replace(settings, most_lost_gpu_hours=most_lost_gpu_hours)
+    return settings
+
+
+def _tell(placed: "Plan", folder: Path, *, as_json: bool) -> None:
+    from planner import files, report
+
+    assert placed.placement is not None
+    if as_json:
+        document = files.plan_document(placed)
+        screen.show_json({key: document[key] for key in ("throughput_rps", "placement", "placement_report")})
+        return
+    screen.show_text(report.placement_page(placed))
+    screen.show_text(f"Written to {folder}")

@@ -1,0 +1,188 @@
+"""`planner plan`: scenarios in, run folders out; a search that was cut short is gone on with."""
+
+import os
+import shlex
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
+
+if TYPE_CHECKING:
+    from planner.runs.batch import Job, Outcome
+
+RUNS = Path("runs")
+
+
+def command(
+    scenarios: Annotated[list[Path] | None, typer.Argument(help="Scenario files.", show_default=False)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Run folder; with several scenarios the folder of their run folders. [default: runs/NAME]"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace run folders that exist.")] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**32 - 1, help="Instead of the scenario's search.seed.")
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="Processes: for the evaluations of one scenario, or for several scenarios. [default: 1; cores]",
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Engine of the manifests: vllm or sglang. [default: vllm]", show_default=False)
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the unfinished search in this run folder.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Plan one or several scenarios, a run folder each; or go on with a search that was cut short."""
+    from planner.runs.batch import Job
+
+    paths = scenarios or []
+    _check_engine(engine)
+    if resume is not None:
+        _check_resume(paths, out=out, force=force)
+        path = paths[0] if paths else None
+        job = Job(scenario=path, folder=resume, seed=seed, processes=processes, engine=engine)
+        _one(job, resume=True, as_json=json, quiet=quiet or json)
+        return
+    if not paths:
+        raise typer.BadParameter("name one, or give --resume DIR.", param_hint="SCENARIOS")
+    jobs = [
+        Job(
+            scenario=path,
+            folder=_folder(path, out, several=len(paths) > 1),
+            force=force,
+            seed=seed,
+            processes=processes if len(paths) == 1 else None,
+            engine=engine,
+        )
+        for path in paths
+    ]
+    if len(jobs) == 1:
+        _one(jobs[0], resume=False, as_json=json, quiet=quiet or json)
+    else:
+        _several(jobs, workers=processes or os.cpu_count() or 1, as_json=json, quiet=quiet or json)
+
+
+def _check_resume(scenarios: list[Path], *, out: Path | None, force: bool) -> None:
+    flags = [flag for flag, given in (("--out", out is not None), ("--force", force)) if given]
+    if flags:
+        raise InputError(
+            f"--resume: goes on in the folder as it is, came with {' and '.join(flags)}.",
+            hint=f"Leave out {' and '.join(flags)}, or plan anew without --resume.",
+        )
+    if len(scenarios) > 1:
+        raise InputError(
+            f"--resume: goes on with the search of one scenario, came {len(scenarios)} scenarios.",
+            hint="Resume each folder by itself; the folder knows its scenario.",
+        )
+
+
+def _folder(scenario: Path, out: Path | None, *, several: bool) -> Path:
+    if several or out is None:
+        return (out or RUNS) / scenario.stem
+    return out
+
+
+def _check_engine(engine: str | None) -> None:
+    """A wrong engine is told before the search, not after it."""
+    if engine is None:
+        return
+    from planner.export import ENGINES
+
+    if engine not in ENGINES:
+        raise InputError(f"--engine: must be one of {', '.join(ENGINES)}, came {engine!r}.", hint="Choose one of them.")
+
+
+def _one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
+    from planner.runs.batch import resume_job, run_job
+
+    try:
+        with screen.search_progress(job.name, quiet=quiet) as progress:
+            outcome = resume_job(job, progress) if resume else run_job(job, progress)
+    except KeyboardInterrupt:
+        _tell_how_to_go_on([job.folder])
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    for warning in outcome.warnings:
+        screen.show_warning(warning)
+    if outcome.message and not outcome.status:
+        screen.show_note(f"{job.folder}: {outcome.message}")
+    if as_json:
+        screen.show_json(asdict(outcome))
+    else:
+        screen.show_text((job.folder / "summary.md").read_text(encoding="utf-8"))
+        screen.show_text(f"Written to {job.folder}")
+    if outcome.status:
+        _tell_how_to_go_on([job.folder])
+        raise typer.Exit(outcome.status)
+
+
+def _tell_how_to_go_on(folders: Iterable[Path]) -> None:
+    """An interrupt is no loss: say so, where a search has left its journal."""
+    from planner.files import holds_search
+
+    for folder in folders:
+        if holds_search(folder):
+            screen.show_note(f"Interrupted; go on with: planner plan --resume {shlex.quote(str(folder))}")
+
+
+def _tell_of(outcome: "Outcome", *, quiet: bool) -> None:
+    if not quiet:
+        said = "done" if outcome.status == 0 else f"failed with status {outcome.status}"
+        screen.show_note(f"{outcome.scenario}: {said}")
+    for warning in outcome.warnings:
+        screen.show_warning(f"{outcome.scenario}: {warning}")
+
+
+def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> None:
+    from planner.runs.batch import run_scenarios
+
+    twice = sorted({str(job.folder) for job in jobs if sum(job.folder == other.folder for other in jobs) > 1})
+    if twice:
+        raise InputError(
+            f"scenarios: two of them would be written to {twice[0]}.", hint="Give the files different names."
+        )
+    outcomes = {}
+    try:
+        with closing(run_scenarios(jobs, workers)) as ended:
+            for outcome in ended:
+                outcomes[outcome.folder] = outcome
+                _tell_of(outcome, quiet=quiet)
+    except KeyboardInterrupt:
+        _tell_how_to_go_on(job.folder for job in jobs)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    ordered = [outcomes[str(job.folder)] for job in jobs]
+    if as_json:
+        screen.show_json([asdict(outcome) for outcome in ordered])
+    else:
+        columns = ("scenario", "status", "requests/s", "USD/hour", "USD/M tokens", "folder or error")
+        screen.show_table(
+            "Plans",
+            columns,
+            [
+                (
+                    o.scenario,
+                    o.status,
+                    o.throughput_rps,
+                    o.price_usd_per_hour,
+                    o.price_usd_per_million_tokens,
+                    o.message or o.folder,
+                )
+                for o in ordered
+            ],
+        )
+    failures = {outcome.status for outcome in ordered if outcome.status}
+    if failures:
+        raise typer.Exit(failures.pop() if len(failures) == 1 else EXIT_FAILURE)

@@ -1,0 +1,181 @@
+"""`planner study`: published evaluations done again with the planner's own model."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from planner.cli import screen
+from planner.domain import CostMode
+from planner.errors import PlannerError
+
+if TYPE_CHECKING:
+    from planner.domain import Scenario
+    from planner.studies.chapter5.expected_time import Pace
+    from planner.studies.chapter5.experiments import Request
+    from planner.studies.chapter5.journals import TrialJournal
+    from planner.studies.chapter5.records import Setup, Study
+    from planner.studies.chapter5.study import Step
+
+group = typer.Typer(help="Published evaluations, done again.", no_args_is_help=True)
+OUT = Path("runs/chapter5")
+
+
+@group.callback()
+def _group() -> None:
+    """Published evaluations, done again."""
+
+
+@group.command("chapter5")
+def chapter5(
+    trials: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Searches a case. [default: the paper's, 5 or 10]")
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Rounds a search. [default: the paper's, 10, 15 or 20]")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Layouts a round, where that is not what is varied.")
+    ] = None,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this: table5.1, or a figure from 5.2 to 5.12; may be repeated. [default: all]"),
+    ] = None,
+    mode: Annotated[CostMode, typer.Option(help="Cost mode; reference is the paper's.")] = CostMode.REFERENCE,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1001, help="Of the first trial; the others follow.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for study.md, tables and figures.")] = OUT,
+    processes: Annotated[int, typer.Option(min=1, max=1024, help="Searches at once.")] = 1,
+    small: Annotated[
+        bool, typer.Option("--small", help="Fewer trials, rounds and values: minutes, not hours.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a study that exists.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No expected time, and no progress.")] = False,
+) -> None:
+    """The paper's evaluation (chapter 5): its table and figures, beside its own numbers and the exact optimum."""
+    from planner import files
+    from planner.plans.provenance import versions
+    from planner.studies.chapter5.experiments import FIGURES, Request
+    from planner.studies.chapter5.report.pages import file_names, render_study
+    from planner.studies.chapter5.study import run
+
+    request = Request(
+        figures=tuple(figure or ()),
+        trials=trials,
+        iterations=iterations,
+        batch_size=batch,
+        seed=seed,
+        mode=mode,
+        small=small,
+    )
+    request.chosen()
+    kinds = [*file_names(FIGURES), files.SEARCHES_FILE]
+    files.claim_folder(out, kinds, force=force or files.holds_searches(out))  # told before the work, not after it
+    scenario_of = _scenarios(mode)
+    if not quiet:
+        _tell_time(request, scenario_of, processes)
+    with files.trial_journal(out, versions()) as journal, _kept(journal, out), _progress(quiet=quiet) as listen:
+        study = run(request, scenario_of, processes=processes, listen=listen, journal=journal)
+        files.write_folder(out, render_study(study), force=True, kinds=kinds)  # in place of the searches
+    _show(study, out)
+
+
+@contextmanager
+def _kept(journal: "TrialJournal", out: Path) -> "Iterator[None]":
+    """Whatever ends a study, the searches that it has made are kept; the user hears of it."""
+    if journal.searches:
+        screen.show_note(f"{out}: goes on from {_searches(journal)} kept there")
+    try:
+        yield
+    except KeyboardInterrupt:
+        if journal.searches:
+            screen.show_note(f"Interrupted; {_way_on(journal, out)}")
+        raise
+    except PlannerError as error:
+        if not journal.searches:
+            raise
+        raise type(error)(error.message, hint=f"{error.hint} {_way_on(journal, out)}".strip()) from error
+
+
+def _way_on(journal: "TrialJournal", out: Path) -> str:
+    return f"{_searches(journal)} kept in {out}: give the same command to go on from there."
+
+
+def _searches(journal: "TrialJournal") -> str:
+    return "1 search" if journal.searches == 1 else f"{journal.searches} searches"
+
+
+def _scenarios(mode: CostMode) -> "Callable[[Setup], Scenario]":
+    from planner import files
+    from planner.studies.chapter5.experiments import document
+    from planner.workload import summarize
+
+    @cache
+    def read(setup: "Setup") -> "Scenario":
+        return files.scenario_from_document(
+            document(setup, mode), origin="study chapter5", base=Path.cwd(), summarize=summarize
+        )
+
+    return read
+
+
+def _tell_time(request: "Request", scenario_of: "Callable[[Setup], Scenario]", processes: int) -> None:
+    from planner.studies.chapter5.expected_time import expected
+    from planner.studies.chapter5.experiments import experiments, island_cases
+
+    def told(pace: "Pace") -> None:
+        screen.show_note(
+            f"measured: {pace.encoding.value}, {pace.surrogate.value}: {pace.choosing_s:.2g} CPU-seconds choose "
+            f"{pace.batch_size} layouts, {pace.judging_s:.2g} judge one"
+        )
+
+    seconds, _ = expected(experiments(request), scenario_of, islands=bool(island_cases(request)), listen=told)
+    wall = "" if processes == 1 else f", {_time(seconds / processes)} on {processes} cores"
+    screen.show_note(f"expected: about {_time(seconds)} of one core{wall}")
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> "Iterator[Callable[[Step], None]]":
+    """A bar on a terminal, with a line a case; lines alone elsewhere; nothing where `quiet`."""
+    if quiet:
+        yield lambda _: None
+    elif sys.stderr.isatty():
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=screen.err()) as bar:
+            task = bar.add_task("chapter5", total=None)
+
+            def listen(step: "Step") -> None:
+                bar.update(task, completed=step.done, total=step.total)
+                _tell_case(step)
+
+            yield listen
+    else:
+        yield _tell_case
+
+
+def _tell_case(step: "Step") -> None:
+    if step.case is None:
+        return
+    final, optimum = step.case.final, step.case.optimum
+    best = f", optimum {optimum.rate_rps:.1f}" if optimum else ""
+    screen.show_note(
+        f"{step.done}/{step.total} layouts: {step.experiment}, {step.case.case.label}: mean {final.mean:.1f} "
+        f"requests/s{best}, {step.case.cpu_s.mean:.1f} CPU-seconds a trial"
+    )
+
+
+def _show(study: "Study", out: Path) -> None:
+    verdicts = {True: "holds", False: "does not hold", None: "not decided"}
+    rows = [(one.figure, one.claim, verdicts[one.holds], one.numbers) for one in study.findings]
+    screen.show_table("The paper's statements", ("of", "the paper says", "here", "numbers"), rows)
+    screen.show_text(f"Written to {out}")

@@ -1,0 +1,152 @@
+"""`planner simulate cluster`: a trace of pods under online policies, as in the FGD and PWR studies."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.run_progress import runs_progress
+from planner.cli.simulate import inputs, results
+from planner.domain import PowerFormula, Semantics
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.studies.policies.study import PolicyStudy, RunsDone
+
+INFLATION = 1.3
+SEEDS = "42-51"
+
+
+def command(
+    nodes: Annotated[
+        Path, typer.Option(help="CSV of nodes: sn, cpu_milli, memory_mib, gpu, model.", show_default=False)
+    ],
+    pods: Annotated[
+        Path,
+        typer.Option(
+            help="CSV of pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec.", show_default=False
+        ),
+    ],
+    policy: Annotated[
+        list[str],
+        typer.Option(
+            help="random, dotprod, gpuclustering, gpupacking, bestfit, fgd, pwr, adaptive, or a mixture as "
+            "pwr:0.1+fgd:0.9; may be repeated.",
+            show_default=False,
+        ),
+    ],
+    inflate: Annotated[
+        float | None,
+        typer.Option(help=f"Pods ask for so many times the cluster's GPUs. [default: {INFLATION}]", show_default=False),
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds of arrivals and ties: 42, 42-51 or 1,5,42-44.")] = SEEDS,
+    semantics: Annotated[
+        Semantics, typer.Option(help="reference: scores as the simulators round them; exact: the papers' formulas.")
+    ] = Semantics.REFERENCE,
+    power_formula: Annotated[
+        PowerFormula | None,
+        typer.Option(help="How watts of CPUs add up. [default: simulators; with exact, paper]", show_default=False),
+    ] = None,
+    arrivals: Annotated[
+        Path | None, typer.Option(help="CSV with a column pod: the arrivals, in order. Takes one seed.")
+    ] = None,
+    tie_order: Annotated[
+        Path | None, typer.Option(help="CSV with a column node: ties fall to the first. Takes one seed.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Policy that savings are against. [default: fgd, else the first policy]", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for metrics.csv, summary.md, figures and decisions.", show_default=False)
+    ] = None,
+    decisions: Annotated[
+        bool, typer.Option("--decisions", help="Write what became of every arrival, a file a run.")
+    ] = False,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures into --out.")] = True,
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Runs at once. [default: all cores]", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a result that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the means as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Pods arrive one by one, each is placed at once or fails: allocation, fragmentation and power of policies."""
+    from planner import files
+    from planner.studies.policies.online.policies import parse_policy
+    from planner.studies.policies.study import PolicyStudy, run_study
+
+    _refuse_clashes(out, arrivals, inflate, decisions=decisions)
+    mixes, power = inputs.policies_of(policy, parse_policy), inputs.power_table()
+    against, listed = inputs.baseline_of(baseline, mixes, parse_policy, "fgd"), inputs.seeds_of(seeds)
+    _refuse_several(listed, {"--arrivals": arrivals, "--tie-order": tie_order})
+    found, asked = inputs.read_traces(nodes, pods, power)
+    study = PolicyStudy(
+        nodes=found,
+        pods=asked,
+        policies=mixes,
+        seeds=listed,
+        inflation=INFLATION if inflate is None else inflate,
+        semantics=semantics,
+        power=power,
+        formula=power_formula,
+        arrivals=inputs.arrivals_of(arrivals, asked),
+        tie_order=inputs.tie_order_of(tie_order, found),
+        decisions=decisions,
+    )
+    if out is not None:  # told before the work, not after it
+        files.claim_folder(out, results.file_names(study), force=force)
+    _tell_too_large(study, pods)
+    with runs_progress("policies", _line, quiet=quiet) as listen:
+        done = results.collected(study, run_study(study, processes=processes or _cores(study), listen=listen))
+    if out is not None:
+        rendered = results.rendered(study, done, against, name=pods.stem, figures=figures)
+        files.write_folder(out, rendered, force=force, kinds=results.file_names(study))
+    if json:
+        screen.show_json(results.document(study, done.runs, against))
+    else:
+        results.show(study, done.runs, against)
+        if out is not None:
+            screen.show_text(f"Written to {out}")
+
+
+def _refuse_clashes(out: Path | None, arrivals: Path | None, inflate: float | None, *, decisions: bool) -> None:
+    if decisions and out is None:
+        raise InputError("--decisions: needs --out, a folder for them; came none.", hint="Add --out DIR.")
+    if arrivals is not None and inflate is not None:
+        raise InputError("--inflate: goes with drawn arrivals only; --arrivals came too.", hint="Drop one of the two.")
+
+
+def _refuse_several(seeds: Sequence[int], given: Mapping[str, Path | None]) -> None:
+    for option, path in given.items():
+        if path is not None and len(seeds) > 1:
+            raise InputError(
+                f"{option}: a given order belongs to one seed; --seeds has {len(seeds)}.", hint="Add --seeds 42."
+            )
+
+
+def _cores(study: "PolicyStudy") -> int:
+    return min(len(os.sched_getaffinity(0)), len(study.policies) * len(study.seeds))
+
+
+def _tell_too_large(study: "PolicyStudy", pods: Path) -> None:
+    from planner.studies.policies.study import too_large
+
+    strange = too_large(study.nodes, study.pods)
+    if strange:
+        screen.show_warning(
+            f"{pods}: {len(strange)} of {len(study.pods)} pods fit on no node, not even an empty one (the first is "
+            f"{strange[0].name}); whenever they come, they fail."
+        )
+
+
+def _line(step: "RunsDone") -> None:
+    if step.last is not None:
+        held = step.last.run.metrics[-1]
+        screen.show_note(
+            f"{step.done:.0f}/{step.total} runs: {step.last.policy}, seed {step.last.seed}: "
+            f"{held.allocation_percent:.2f} % allocated, {held.failures} failed"
+        )

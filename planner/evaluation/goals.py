@@ -1,0 +1,133 @@
+"""What a layout is worth in each of several goals, and the values that are no use any more."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from planner.domain import (
+    Assignment,
+    CurrentIsland,
+    Goal,
+    Inventory,
+    Layout,
+    ObjectiveKind,
+    PerformanceTable,
+    Phase,
+    RangeService,
+    Scenario,
+    SloSettings,
+)
+from planner.evaluation.goodput import duties_at_work, service_at
+
+NOTHING_SERVED = -1.0  # headroom of a layout that serves nothing
+BEYOND = 1.1  # a fleet of the whole inventory is still of some use, or fast layouts would cover next to nothing
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalTerms:
+    """What the goals of a scenario are measured by; `demand_rps` and `current` as in its objective."""
+
+    goals: tuple[Goal, ...]
+    inventory: Inventory
+    demand_rps: float
+    current: tuple[CurrentIsland, ...]
+
+    @property
+    def rents(self) -> bool:
+        """Whether GPUs that serve nothing cost something, and are better left out."""
+        return Goal.PRICE in self.goals or Goal.WATTS in self.goals
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> "GoalTerms | None":
+        """The terms of a scenario; None where it has a single goal."""
+        objective = scenario.objective
+        if objective.kind is not ObjectiveKind.PARETO:
+            return None
+        return cls(
+            goals=objective.goals,
+            inventory=scenario.inventory,
+            demand_rps=objective.demand_rps or scenario.workload.arrival_rps or 0.0,
+            current=objective.current,
+        )
+
+
+def goal_values(
+    terms: GoalTerms,
+    layout: Layout,
+    assignment: Assignment,
+    table: PerformanceTable,
+    slo: SloSettings,
+    mean_output_tokens: float,
+) -> tuple[tuple[str, float], ...]:
+    """Name and value of every goal of a layout that serves, in the scenario's order and in the units of `Goal`.
+
+    Price and watts count all GPUs of the layout, as the plan's fleet does.
+    """
+
+    def value(goal: Goal) -> float:
+        match goal:
+            case Goal.RATE:
+                return assignment.throughput_rps
+            case Goal.PRICE:
+                return sum(terms.inventory.item(i.gpu).price_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
+            case Goal.WATTS:
+                return sum(terms.inventory.item(i.gpu).gpu.max_w * i.size * n for i, n in layout.counts)
+            case Goal.HEADROOM:
+                return headroom(terms.demand_rps, assignment, table, slo, mean_output_tokens)
+            case Goal.CHANGES:
+                return float(changes(terms.current, assignment, table))
+
+    return tuple((goal.value, value(goal)) for goal in terms.goals)
+
+
+def headroom(
+    demand_rps: float, assignment: Assignment, table: PerformanceTable, slo: SloSettings, mean_output_tokens: float
+) -> float:
+    """1 - the largest predicted TTFT or TPOT over its bound, over ranges and phases, at `demand_rps` (up to 1).
+
+    Where the demand is more than the layout serves within its bounds, the share that it does not serve, as a negative
+    number: throughput / demand - 1, -1 where nothing is served.
+    """
+    served = assignment.throughput_rps
+    if demand_rps > served * (1 + ROUNDING):
+        return served / demand_rps - 1
+    rows = service_at(assignment, table, slo, mean_output_tokens, min(demand_rps, served))
+    return max(0.0, 1 - max(_taken(rows), default=0.0))
+
+
+def _taken(rows: Iterable[RangeService]) -> Iterator[float]:
+    """Predicted time over its bound, where there is one."""
+    for row in rows:
+        if row.bound_ms is not None:
+            predicted = row.mean_ms if row.percentile_ms is None else row.percentile_ms
+            yield float("inf") if predicted is None else predicted / row.bound_ms
+
+
+def changes(current: Iterable[CurrentIsland], assignment: Assignment, table: PerformanceTable) -> int:
+    """Islands to set up, tear down or turn round: the larger of what is new and what is gone, one for one."""
+    new: Counter[tuple[str, int, Phase]] = Counter()
+    for duty in duties_at_work(assignment, table):
+        new[duty.island.gpu, duty.island.size, duty.phase] += duty.count
+    old: Counter[tuple[str, int, Phase]] = Counter()
+    for island in current:
+        old[island.gpu, island.size, island.phase] += island.count
+    return max((new - old).total(), (old - new).total())
+
+
+def reference_values(scenario: Scenario) -> tuple[float, ...]:
+    """Per goal the value that is no use any more: that of a layout that serves nothing, or uses and changes everything.
+
+    Rate 0; headroom -1; price and watts of the whole inventory and a tenth; one change more than replacing all
+    that runs by the layout of the most islands.
+    """
+    items = scenario.inventory.items
+    most_new = sum(item.count // scenario.search.min_island_size for item in items)
+    values = {
+        Goal.RATE: 0.0,
+        Goal.PRICE: BEYOND * scenario.inventory.price_usd_per_hour,
+        Goal.WATTS: BEYOND * sum(item.count * item.gpu.max_w for item in items),
+        Goal.HEADROOM: NOTHING_SERVED,
+        Goal.CHANGES: 1.0 + max(most_new, sum(island.count for island in scenario.objective.current)),
+    }
+    return tuple(values[goal] for goal in scenario.objective.goals)

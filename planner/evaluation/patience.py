@@ -1,0 +1,227 @@
+"""Who serves which range where queues count: the assignment that keeps to the bounds on TTFT at the highest rate.
+
+The inner problem knows each range alone, and an island's queue holds all of its ranges: the assignment that it likes
+best may bear a fraction of its rate. Each of these is tried where it may pay, and the best is kept:
+parted     ranges that cannot wait for each other go to different classes
+in roles   islands of a class do different things: their phase, configuration and interval of lengths are solved for
+balanced   each class gets no more work than its queue bore in the assignment before, until that rests
+cut        the class whose queue holds all back gives up the ranges that can wait least
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from planner.assignment import Shares, assign, choose_roles
+from planner.domain import (
+    Assignment,
+    AssignmentSettings,
+    ClassPerformance,
+    Formulation,
+    KvTraffic,
+    Layout,
+    NetworkSettings,
+    PerformanceTable,
+    Phase,
+    SloSettings,
+)
+from planner.domain.service import Service, range_bounds
+from planner.errors import InfeasibleError, SolverError
+from planner.evaluation.goodput import admitted, at_goodput, goodput_of
+from planner.evaluation.roles import kinds_of
+
+WORTH_PARTING = 0.9
+"""Of what could be served: less is worth parting ranges for."""
+
+NEARLY = 0.995
+"""Of what could be served: more is not worth another assignment."""
+
+WORTH_A_ROLE = 1.01
+"""How much faster fractions of islands must be in roles for whole ones to be tried."""
+
+MOST_ROUNDS = 4
+MOST_CUTS = 6
+MOST_LIMITS = 2
+MOST_CLASSES = 8
+MOST_PARTINGS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """What an assignment is judged by under bounds on TTFT."""
+
+    settings: AssignmentSettings
+    slo: SloSettings
+    mean_output_tokens: float
+    network: NetworkSettings | None
+    kv: KvTraffic
+
+    def assigned(self, table: PerformanceTable, layout: Layout, shares: Shares | None = None) -> Assignment | None:
+        """The inner problem's answer; None where it has none that serves."""
+        try:
+            assignment = assign(table, layout, self.settings, self.network, self.kv, shares)
+        except (InfeasibleError, SolverError):
+            return None
+        return assignment if assignment.throughput_rps > 0 else None
+
+    def judged(self, assignment: Assignment, table: PerformanceTable, layout: Layout) -> "Judged":
+        """The assignment with what its queues bear."""
+        service = goodput_of(assignment, table, self.slo, self.mean_output_tokens)
+        return Judged(layout=layout, assignment=assignment, service=service)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """An assignment of the islands of `layout`, and its service."""
+
+    layout: Layout
+    assignment: Assignment
+    service: Service
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests/s within the bounds."""
+        return self.service.goodput_rps
+
+
+def with_patience(table: PerformanceTable, layout: Layout, patience: Patience) -> Assignment | None:
+    """The best assignment of the layout's islands that is found, at its goodput; None where none serves.
+
+    Raises as `assign` does where it is that which finds none.
+    """
+    found = list(_as_it_is(table, layout, patience))
+    found += _in_roles(table, layout, _best(found).rate_rps if found else 0.0, patience)
+    if not found:
+        assign(table, layout, patience.settings, patience.network, patience.kv)  # it says why
+        return None
+    found += _balanced(table, _best(found), patience)
+    if _best(found).service.factor < WORTH_PARTING:
+        found += _cut(table, _best(found), patience)
+    best = _best(found)
+    return at_goodput(best.assignment, best.service)
+
+
+def _best(judged: list[Judged]) -> Judged:
+    """The first of the fastest."""
+    return max(judged, key=lambda one: one.rate_rps)
+
+
+def _as_it_is(table: PerformanceTable, layout: Layout, patience: Patience) -> Iterator[Judged]:
+    """The inner problem's answer; where queues cost much, also those with ranges parted."""
+    assignment = patience.assigned(table, layout)
+    if assignment is None:
+        return
+    judged = patience.judged(assignment, table, layout)
+    yield judged
+    if judged.service.factor < WORTH_PARTING:
+        for parted in kept_apart(table, patience.slo):
+            other = patience.assigned(parted, layout)
+            if other is not None:
+                yield patience.judged(other, table, layout)
+
+
+def _in_roles(table: PerformanceTable, layout: Layout, reached_rps: float, patience: Patience) -> Iterator[Judged]:
+    """The islands in the roles that serve fastest, where that may pay; placed ones keep what they were placed for."""
+    placed = any(island.reach or island.phase for island, _ in layout.counts)
+    if placed or patience.settings.formulation is not Formulation.MAX_RATE:
+        return
+    rows = [table.row(island) for island, _ in layout.counts]
+    kinds = kinds_of(rows, table.ranges, patience.slo, patience.mean_output_tokens)
+    probabilities, least = [span.probability for span in table.ranges], WORTH_A_ROLE * reached_rps
+    try:
+        roles = choose_roles(kinds, layout, probabilities, patience.settings, better_than_rps=least)
+    except (InfeasibleError, SolverError):
+        return
+    shares = {(kind.island, kind.phase): kind.share for kind in kinds}
+    assignment = None if roles is None else patience.assigned(table, roles, shares)
+    if roles is not None and assignment is not None:
+        judged = patience.judged(assignment, table, roles)
+        yield judged
+        yield from _balanced(table, judged, patience)
+
+
+def _balanced(table: PerformanceTable, judged: Judged, patience: Patience) -> Iterator[Judged]:
+    """Assignments in which no class works more than its queue admitted in the one before."""
+    for _ in range(MOST_ROUNDS):
+        if judged.service.factor >= NEARLY:
+            return
+        shares = admitted(judged.assignment, table, patience.slo, patience.mean_output_tokens)
+        assignment = patience.assigned(table, judged.layout, shares)
+        if assignment is None:
+            return
+        judged = patience.judged(assignment, table, judged.layout)
+        yield judged
+
+
+def _cut(table: PerformanceTable, judged: Judged, patience: Patience) -> Iterator[Judged]:
+    """Assignments without the ranges that held back a class of the one before. It ends: each has fewer ranges, and
+    none is made that could serve no more than the best."""
+    best, layout = judged.rate_rps, judged.layout
+    cut = replace(table, classes=tuple(table.row(island) for island, _ in layout.counts))
+    for _ in range(MOST_CUTS):
+        fewer = _without_hasty(cut, judged.service)
+        assignment = None if fewer is None else patience.assigned(fewer, layout)
+        if fewer is None or assignment is None or not assignment.throughput_rps > best:
+            return
+        judged, cut = patience.judged(assignment, table, layout), fewer
+        yield judged
+        best = max(best, judged.rate_rps)
+
+
+def _without_hasty(table: PerformanceTable, service: Service) -> PerformanceTable | None:
+    """The table in which the class that holds all back no longer prefills the half of its ranges that can wait least;
+    None where no prefill does."""
+    if service.binding is None or service.binding_phase is not Phase.PREFILL:
+        return None
+    row = next(row for row in table.classes if row.island == service.binding)
+    limits = [row.prefill.utilisation_limit(j) for j, rate in enumerate(row.prefill.rates_rps) if rate > 0]
+    middle = (min(limits) + max(limits)) / 2
+    kept = row.prefill.among([row.prefill.utilisation_limit(j) > middle for j in range(len(table.ranges))])
+    return replace(table, classes=tuple(replace(one, prefill=kept) if one is row else one for one in table.classes))
+
+
+def kept_apart(table: PerformanceTable, slo: SloSettings) -> Iterator[PerformanceTable]:
+    """Tables in which prefill classes serve either the ranges that must not wait, or the others; likeliest first.
+
+    The ranges of the tightest bounds are parted from the rest, class by class; cells given up have rate 0. At most
+    `MOST_PARTINGS` ways are tried, those whose capacity comes nearest to what the two groups need.
+    """
+    bounds = [range_bounds(slo, span)[0] for span in table.ranges]
+    known = sorted({bound for bound in bounds if bound is not None})
+    classes = [row for row in table.classes if row.prefill.serves]
+    for limit in known[:MOST_LIMITS]:
+        hasty = [bound is not None and bound <= limit for bound in bounds]
+        if all(hasty) or len(classes) < len((True, False)) or len(classes) > MOST_CLASSES:
+            continue
+        ways = sorted(
+            (chosen for k in range(1, len(classes)) for chosen in combinations(range(len(classes)), k)),
+            key=lambda chosen: _imbalance(table, classes, hasty, chosen),
+        )
+        for chosen in ways[:MOST_PARTINGS]:
+            quick = {classes[k].island for k in chosen}
+            yield replace(table, classes=tuple(_parted(row, hasty, row.island in quick) for row in table.classes))
+
+
+def _parted(row: ClassPerformance, hasty: list[bool], quick: bool) -> ClassPerformance:
+    """A class that prefills either the hasty ranges or the others."""
+    rates = tuple(rate if one is quick else 0.0 for rate, one in zip(row.prefill.rates_rps, hasty, strict=True))
+    return replace(row, prefill=replace(row.prefill, rates_rps=rates))
+
+
+def _imbalance(
+    table: PerformanceTable, classes: list[ClassPerformance], hasty: list[bool], chosen: tuple[int, ...]
+) -> float:
+    """How far the slower of the two groups is from what the mix needs: the inverse of the rate that both can carry."""
+    slowest = 0.0
+    for of in (True, False):
+        served = 0.0
+        for k, row in enumerate(classes):
+            if (k in chosen) is of:
+                work = sum(
+                    span.probability / rate
+                    for span, rate, one in zip(table.ranges, row.prefill.rates_rps, hasty, strict=True)
+                    if one is of and rate > 0
+                )
+                served += 1 / work if work > 0 else 0.0
+        slowest = max(slowest, 1 / served if served > 0 else float("inf"))
+    return slowest

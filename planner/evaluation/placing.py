@@ -1,0 +1,366 @@
+"""A layout on real nodes: placed, priced where its islands lie, and assigned anew. Joins placement and cost."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from planner.cost import tabulate_placed
+from planner.domain import (
+    Assignment,
+    ClassPerformance,
+    CostSettings,
+    Duty,
+    Evaluation,
+    GpuSpec,
+    IslandClass,
+    Layout,
+    ModelSpec,
+    ParallelConfig,
+    PerformanceTable,
+    Phase,
+    PhasePerformance,
+    Placement,
+    PlacementDemand,
+    PlacementSettings,
+    Plan,
+    Reach,
+    Scenario,
+    SloSettings,
+    Workload,
+)
+from planner.errors import InfeasibleError
+from planner.evaluation.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, phase_rps
+from planner.evaluation.judging import Terms, broken_off, judge
+from planner.evaluation.reaches import reaches_of
+from planner.placement import Fleet, place
+from planner.plans.assembly import SPARE, named_duties
+
+MOST_TOLD = 3
+"""Shortfalls that an error tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacingTerms:
+    """What every layout of a scenario is placed on and priced by."""
+
+    fleet: Fleet
+    settings: PlacementSettings
+    gpus: tuple[GpuSpec, ...]
+    model: ModelSpec
+    workload: Workload
+    cost: CostSettings
+    slo: SloSettings
+    terms: Terms
+
+    @classmethod
+    def of(cls, scenario: Scenario, workload: Workload, terms: Terms) -> "PlacingTerms | None":
+        """The terms of a scenario; None where it names no cluster."""
+        if scenario.cluster is None:
+            return None
+        return cls(
+            fleet=Fleet.of(scenario.cluster),
+            settings=scenario.placement,
+            gpus=tuple(item.gpu for item in scenario.inventory.items),
+            model=scenario.model,
+            workload=workload,
+            cost=scenario.cost,
+            slo=scenario.slo,
+            terms=replace(terms, goals=None),
+        )
+
+    def gpu(self, name: str) -> GpuSpec:
+        """The figures of a GPU type."""
+        return next(gpu for gpu in self.gpus if gpu.name == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A placed layout: its islands told apart by where they lie, their table, who serves what, and their names."""
+
+    placement: Placement
+    layout: Layout
+    table: PerformanceTable
+    assignment: Assignment
+    names: Mapping[tuple[IslandClass, Phase], tuple[str, ...]]
+
+
+def judge_placed(table: PerformanceTable, layout: Layout, terms: PlacingTerms) -> Evaluation:
+    """The rate of a layout once its islands lie on nodes, less what the work that evictions lose counts; islands that
+    find no room serve nothing.
+
+    The assignment is that of before, from which the placement follows.
+    """
+    start = time.process_time()
+    found = judge(table, layout, terms.terms)
+    if found.assignment is None:
+        return found
+    try:
+        placed = placed_layout(table, layout, found.assignment, terms)
+        rps, judged_rps = placed.assignment.throughput_rps, placed.placement.judged_rps
+        found = replace(found, throughput_rps=rps if judged_rps is None else judged_rps)
+        if not found.throughput_rps > 0:
+            found = replace(found, throughput_rps=0.0, assignment=None, error=_not_worth(placed.placement))
+    except InfeasibleError as error:
+        found = replace(found, throughput_rps=0.0, assignment=None, error=error.message)
+    except Exception as error:  # noqa: BLE001  (one layout must not end the search; the reason is recorded)
+        found = broken_off(layout, error)
+    return replace(found, cpu_s=time.process_time() - start)
+
+
+def _not_worth(placement: Placement) -> str:
+    lost = sum(victim.lost_gpu_hours or 0.0 for victim in placement.victims)
+    return (
+        f"placement: its {placement.placed_rps:.6g} requests/s count less than the {lost:.3g} GPU-hours and more that "
+        "its evictions lose (placement.lost_gpu_hour_rps)"
+    )
+
+
+def placed_layout(table: PerformanceTable, layout: Layout, assignment: Assignment, terms: PlacingTerms) -> Placed:
+    """Put the islands of an assigned layout on nodes and assign anew.
+
+    Raises InfeasibleError where those that find room do not serve the workload; it says what is short.
+    """
+    islands = list(_islands(table, assignment))
+    demands = _demands(islands, assignment, terms.settings)
+    watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in terms.gpus}
+    placement = place(demands, terms.fleet, terms.settings, watts)
+    reaches = reaches_of(placement, demands, terms.fleet, terms.gpus, terms.cost.cross_switch_bandwidth)
+    classes = [_class(island, reaches.get(island.name)) for island in islands]
+    idle = Counter(dict(layout.counts))
+    idle.subtract(island.duty.island.plain for island in islands)
+    placed = Layout.of([*classes, *idle.elements()])
+    priced = replace(table, classes=(*_rows(islands, classes, placement, terms), *_idle_rows(table, idle)))
+    found = _assigned(priced, placed, islands, classes, placement, terms)
+    names: dict[tuple[IslandClass, Phase], list[str]] = defaultdict(list)
+    for island, kind in zip(islands, classes, strict=True):
+        names[kind, island.duty.phase].append(island.name)
+    return Placed(
+        placement=replace(
+            placement,
+            unplaced_rps=assignment.throughput_rps,
+            placed_rps=found.throughput_rps,
+            judged_rps=_judged_rps(placement, found.throughput_rps, terms),
+        ),
+        layout=placed,
+        table=priced,
+        assignment=found,
+        names={key: tuple(listed) for key, listed in names.items()},
+    )
+
+
+def _judged_rps(placement: Placement, placed_rps: float, terms: PlacingTerms) -> float | None:
+    weight = terms.settings.lost_gpu_hour_rps
+    if not weight:
+        return None
+    pods = {pod.key: pod for pod in terms.fleet.cluster.pods} if placement.victims else {}
+    lost = (terms.settings.lost_gpu_hours(pods[victim.pod]) for victim in placement.victims)
+    return placed_rps - weight * sum(hours or 0.0 for hours in lost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Island:
+    """One island that serves something, before it is placed."""
+
+    name: str
+    duty: Duty
+    performance: PhasePerformance
+
+
+def _islands(table: PerformanceTable, assignment: Assignment) -> Iterator[_Island]:
+    for duty, names in named_duties(duties_at_work(assignment, table)):
+        performance = table.row(duty.island).phase(duty.phase)
+        for name in names:
+            yield _Island(name=name, duty=duty, performance=performance)
+
+
+def _demands(islands: Sequence[_Island], assignment: Assignment, settings: PlacementSettings) -> list[PlacementDemand]:
+    feeds = _feeds(islands, assignment)
+    demands = []
+    for island in islands:
+        parallel = island.performance.parallel
+        assert parallel is not None, "an island at work has degrees"
+        kind = (island.duty.island, island.duty.phase)
+        asked = _demand(island.name, kind[0].gpu, kind[1], parallel, settings, feeds[kind])
+        demands.append(replace(asked, rate_rps=_served_rps(island)))
+    return demands
+
+
+def _served_rps(island: _Island) -> float:
+    """Requests/s of all ranges that it serves."""
+    return sum(share * rate for share, rate in zip(island.duty.time_shares, island.performance.rates_rps, strict=True))
+
+
+def demands_of(plan: Plan) -> tuple[PlacementDemand, ...]:
+    """What the islands of a placed plan ask for, those that found no room left out."""
+    return tuple(
+        _demand(island.id, island.gpu, island.phase, island.parallel, plan.scenario.placement)
+        for island in plan.islands
+        if island.phase is not None and island.parallel is not None
+    )
+
+
+def _demand(
+    island: str,
+    gpu: str,
+    phase: Phase,
+    parallel: ParallelConfig,
+    settings: PlacementSettings,
+    feeds: tuple[tuple[str, float], ...] = (),
+) -> PlacementDemand:
+    return PlacementDemand(
+        island=island,
+        gpu=gpu,
+        phase=phase,
+        replicas=parallel.replicas,
+        groups=parallel.dp * parallel.pp,
+        tp=parallel.tp,
+        qos=settings.qos(phase),
+        cpus_per_gpu=settings.cpus_per_gpu,
+        memory_gb_per_gpu=settings.memory_gb_per_gpu,
+        feeds=feeds,
+    )
+
+
+def _feeds(
+    islands: Sequence[_Island], assignment: Assignment
+) -> dict[tuple[IslandClass, Phase], tuple[tuple[str, float], ...]]:
+    """Partners of the islands of each duty with the rate of what they exchange: by flow, or by what each serves."""
+    named: dict[tuple[IslandClass, Phase], list[str]] = defaultdict(list)
+    rates: dict[tuple[IslandClass, Phase], float] = {}
+    for island in islands:
+        kind = (island.duty.island, island.duty.phase)
+        named[kind].append(island.name)
+        rates[kind] = _served_rps(island)
+    pairs: dict[tuple[IslandClass, IslandClass], float] = defaultdict(float)
+    for flow in assignment.flows:
+        sender, receiver = (flow.prefill, Phase.PREFILL), (flow.decode, Phase.DECODE)
+        if sender in named and receiver in named:
+            pairs[flow.prefill, flow.decode] += flow.rate_rps / len(named[sender]) / len(named[receiver])
+    if not assignment.flows:
+        decoded = sum(rates[kind] * len(named[kind]) for kind in named if kind[1] is Phase.DECODE)
+        for sender, receiver in ((a, b) for a in named for b in named):
+            if sender[1] is Phase.PREFILL and receiver[1] is Phase.DECODE:
+                pairs[sender[0], receiver[0]] = rates[sender] * rates[receiver] / decoded
+    return {
+        kind: tuple(
+            (name, rate)
+            for (sender, receiver), rate in pairs.items()
+            if rate > 0 and kind[0] == (sender if kind[1] is Phase.PREFILL else receiver)
+            for name in named[_partner(kind, sender, receiver)]
+        )
+        for kind in named
+    }
+
+
+def _partner(kind: tuple[IslandClass, Phase], sender: IslandClass, receiver: IslandClass) -> tuple[IslandClass, Phase]:
+    return (receiver, Phase.DECODE) if kind[1] is Phase.PREFILL else (sender, Phase.PREFILL)
+
+
+def _class(island: _Island, reach: Reach | None) -> IslandClass:
+    """The island's class where it lies; without a reach it was not placed."""
+    duty = island.duty
+    return replace(duty.island, phase=(duty.phase,), reach=() if reach is None else (reach,))
+
+
+def _rows(
+    islands: Iterable[_Island],
+    classes: Iterable[IslandClass],
+    placement: Placement,
+    terms: PlacingTerms,
+) -> Iterator[ClassPerformance]:
+    """A row a class: of the phase that it was placed for, at the degrees that it was placed with."""
+    why = {short.island: f"not placed: {short.reason}" for short in placement.shortfalls}
+    ranges = len(terms.workload.ranges)
+    known: set[IslandClass] = set()
+    for island, kind in zip(islands, classes, strict=True):
+        if kind not in known:
+            known.add(kind)
+            nothing = _nothing(ranges, "" if kind.reach else why[island.name])
+            own = _priced(island, kind.reach[0], terms) if kind.reach else nothing
+            prefills = island.duty.phase is Phase.PREFILL
+            yield ClassPerformance(
+                island=kind, prefill=own if prefills else nothing, decode=nothing if prefills else own
+            )
+
+
+def _idle_rows(table: PerformanceTable, idle: Counter[IslandClass]) -> Iterator[ClassPerformance]:
+    """Islands that served nothing before, with the reason that they had."""
+    for kind in +idle:
+        row = table.row(kind)
+        why = SPARE if row.prefill.serves or row.decode.serves else row.decode.reason or row.prefill.reason
+        nothing = _nothing(len(table.ranges), why)
+        yield ClassPerformance(island=kind, prefill=nothing, decode=nothing)
+
+
+def _nothing(ranges: int, reason: str) -> PhasePerformance:
+    none = (0.0,) * ranges
+    return PhasePerformance(parallel=None, rates_rps=none, batch_sizes=(0,) * ranges, step_ms=none, reason=reason)
+
+
+def _priced(island: _Island, reach: Reach, terms: PlacingTerms) -> PhasePerformance:
+    assert island.performance.parallel is not None, "an island at work has degrees"
+    priced = tabulate_placed(
+        terms.gpu(island.duty.island.gpu),
+        island.duty.phase,
+        island.performance.parallel,
+        model=terms.model,
+        workload=terms.workload,
+        settings=replace(terms.cost, reach=reach),
+        slo=terms.slo,
+    )
+    if not island.duty.island.role:
+        return priced
+    return priced.among([island.duty.island.role[0].covers(span) for span in terms.workload.ranges])
+
+
+def _assigned(
+    table: PerformanceTable,
+    layout: Layout,
+    islands: Sequence[_Island],
+    classes: Sequence[IslandClass],
+    placement: Placement,
+    terms: PlacingTerms,
+) -> Assignment:
+    """The better of an assignment made anew and, where queues count, of the shares of time that there were before."""
+    found = judge(table, layout, terms.terms)
+    best = found.assignment
+    if bounds_ttft(terms.slo) and terms.terms.network is None:
+        kept = _as_before(table, islands, classes)
+        if kept.throughput_rps > (0.0 if best is None else best.throughput_rps):
+            service = goodput_of(kept, table, terms.slo, terms.workload.mean_output_tokens)
+            if best is None or service.goodput_rps > best.throughput_rps:
+                best = at_goodput(kept, service)
+    if best is None or not best.throughput_rps > 0:
+        raise _too_little(placement, found.error)
+    return best
+
+
+def _too_little(placement: Placement, error: str) -> InfeasibleError:
+    """What is short, and the remedy of the first that is told."""
+    told = placement.shortfalls[:MOST_TOLD]
+    short = "; ".join(f"{one.island}: {one.reason}" for one in told)
+    more = len(placement.shortfalls) - len(told)
+    remedy = next((f"for {one.island}, {one.remedies[0]}" for one in told if one.remedies), "")
+    return InfeasibleError(
+        f"placement: the islands that find room on cluster {placement.cluster} do not serve the workload: "
+        f"{short or error}{f'; and {more} more islands' if more else ''}.",
+        hint=f"It would help: {remedy}." if remedy else "Offer a cluster with more room, or plan for fewer GPUs.",
+    )
+
+
+def _as_before(table: PerformanceTable, islands: Sequence[_Island], classes: Sequence[IslandClass]) -> Assignment:
+    """The placed islands with the shares of time that they had."""
+    counts = Counter((kind, island.duty) for island, kind in zip(islands, classes, strict=True) if kind.reach)
+    duties = tuple(replace(duty, island=kind, count=count) for (kind, duty), count in counts.items())
+    bare = Assignment(duties=duties, throughput_rps=0.0, prefill_rps=0.0, decode_rps=0.0, objective_rps=0.0)
+    rates = {phase: phase_rps(bare, table, phase) for phase in Phase}
+    slower = min(rates.values())
+    return replace(
+        bare,
+        throughput_rps=slower,
+        prefill_rps=rates[Phase.PREFILL],
+        decode_rps=rates[Phase.DECODE],
+        objective_rps=slower,
+        solver="shares of time as before placement",
+    )

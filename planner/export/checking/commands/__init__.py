@@ -1,0 +1,1 @@
+"""Checks of engine command lines."""

@@ -1,0 +1,76 @@
+"""The way of the KV cache from prefill to decode: both sides speak of it alike, and each tells its own address."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from planner.export.checking.commands.command_words import is_dynamo, variables
+from planner.export.checking.commands.engine_rules import RULES
+from planner.export.checking.expectation import Expectation, Owned
+from planner.export.checking.commands.agreement import agreement
+from planner.export.checking.routing.routes import told_routes
+from planner.export.engines.arguments import read_flags
+from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
+from planner.export.objects.pods import ENGINE_LABEL
+from planner.export.partners import clusters, partners
+
+_POD_ADDRESS = {"fieldRef": {"fieldPath": "status.podIP"}}
+_SCRIPT_ADDRESS = "$own_address"
+_CONNECTOR = "kv_connector"
+_NIXL = "nixl"
+
+
+def transfer_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
+    """Connector, backend and form of the KV cache are the same in all pods; what engines read caches with is the same
+    in islands that hand them to each other."""
+    told: dict[tuple[str, frozenset[str]], list[tuple[Manifest, FoundPod, str]]] = {}
+    routes = expected.plan.routes if expected.plan else told_routes(manifests)
+    together = clusters(partners({one.island.id: one.island.phase for one in owned}, routes))
+    for one in owned:
+        rules = RULES.get(one.workload.labels.get(ENGINE_LABEL, ""))
+        for pod in (pod for copy in one.workload.copies for pod in copy) if rules else ():
+            if pod.arguments is None or rules is None:
+                continue
+            values = read_flags(pod.arguments)
+            for flag in (*rules.alike, *rules.exchanged):
+                came = _carried(values.get(flag, "left out"))
+                sides = together[one.island.id] if flag in rules.exchanged else frozenset()
+                told.setdefault((flag, sides), []).append((one.workload.manifest, pod, came))
+    for (flag, _), rows in told.items():
+        right = agreement([(manifest.file, came) for manifest, _, came in rows])
+        expects = f"--{flag} must be the same on both sides of a KV transfer, {right.said} as in {right.file}"
+        yield from (m.fault(pod.arguments_path, expects, came) for m, pod, came in rows if came != right.said)
+
+
+def _carried(value: str) -> str:
+    """What the sides have to agree on: of a JSON object its connector, as roles differ."""
+    try:
+        config = json.loads(value)
+    except (ValueError, RecursionError):
+        return value or "there"
+    return str(config.get(_CONNECTOR, "no connector")) if isinstance(config, dict) else value
+
+
+def address_variable_faults(workload: FoundWorkload) -> Iterator[Fault]:
+    """A pod whose KV cache NIXL carries tells its own address to the other side: by default it tells `localhost`."""
+    rules = RULES.get(workload.labels.get(ENGINE_LABEL, ""))
+    for pod in (pod for copy in workload.copies for pod in copy) if rules else ():
+        if pod.arguments is None or rules is None or not _by_nixl(pod):
+            continue
+        found = dict(variables(pod))
+        for name in rules.addresses:
+            row = found.get(name)
+            if row is None and is_dynamo(pod):
+                continue  # Dynamo's worker sets it
+            if row is None or not _is_own(row):
+                came = "none" if row is None else row.get("valueFrom", row.get("value"))
+                told = f"{name} must be the pod's own address, status.podIP"
+                yield workload.manifest.fault(f"{pod.path}.containers.0.env", told, came)
+
+
+def _is_own(row: Mapping[str, Any]) -> bool:
+    return row.get("valueFrom") == _POD_ADDRESS or str(row.get("value", "")).strip('"') == _SCRIPT_ADDRESS
+
+
+def _by_nixl(pod: FoundPod) -> bool:
+    return _NIXL in read_flags(pod.arguments or ()).get("kv-transfer-config", "").lower()

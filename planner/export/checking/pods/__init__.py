@@ -1,0 +1,1 @@
+"""Checks of pods and what schedules them."""

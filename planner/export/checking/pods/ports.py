@@ -1,0 +1,130 @@
+"""The way of a request: port of the routing table, the Service's port and its target, the container's port, `--port` of
+the engine; and where and what probes ask."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.export.engines.arguments import read_count, read_flags
+from planner.export.engines.dialects import ENGINES
+from planner.export.engines.groups import is_port
+from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
+from planner.export.objects.pods import ENGINE_LABEL
+from planner.export.seams import Engine
+
+_PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """Who answers at a host name, and at which ports."""
+
+    workload: FoundWorkload
+    ports: frozenset[int]
+
+
+def engine_port(pod: FoundPod, engine: Engine) -> int:
+    """Where the engine of a pod listens."""
+    if pod.command_path:
+        return read_count(read_flags(pod.arguments or ()), "port", engine.http_port)
+    return pod.engine_port or engine.http_port
+
+
+def answering_port(pod: FoundPod, engine: Engine) -> int:
+    """Where a pod takes requests: its engine, or what stands in front of it."""
+    return pod.answers_at or engine_port(pod, engine)
+
+
+def engine_of(workload: FoundWorkload) -> Engine | None:
+    """The engine that the workload's label names, None where there is none of that name."""
+    return ENGINES.get(workload.labels.get(ENGINE_LABEL, ""))
+
+
+def leader_ports(workload: FoundWorkload) -> tuple[int, ...]:
+    """Where each copy's leader takes requests; one port for all where copies start alike."""
+    engine = engine_of(workload)
+    return tuple(answering_port(copy[0], engine) for copy in workload.copies if copy) if engine else ()
+
+
+def pod_port_faults(workload: FoundWorkload, engine: Engine) -> Iterator[Fault]:
+    """Engines listen where their containers and their targets say, and probes ask there."""
+    for copy in workload.copies:
+        for number, pod in enumerate(copy):
+            if pod.command_path and number == 0:
+                yield from _engine_faults(workload.manifest, pod, engine)
+            if pod.command_path or pod.answers_at:
+                yield from _probe_faults(workload.manifest, pod, engine)
+
+
+def _engine_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterator[Fault]:
+    values, ports = read_flags(pod.arguments or ()), container_ports(pod)
+    came = values.get("port", str(engine.http_port))
+    listed = f"must be a port of the container, {', '.join(str(port) for port in ports.values())}"
+    if not is_port(came):
+        yield manifest.fault(pod.arguments_path, "--port must be a port", came or "none")
+    elif pod.engine_port and came != str(pod.engine_port):
+        told = f"--port must be {pod.engine_port}, where the target looks for the engine"
+        yield manifest.fault(pod.arguments_path, told, came)
+    elif ports and int(came) not in ports.values():
+        yield manifest.fault(pod.arguments_path, f"--port {listed}", came)
+    for name in engine.port_flags:
+        if ports and name in values and read_count(values, name, 0) not in ports.values():
+            yield manifest.fault(pod.arguments_path, f"--{name} {listed}", values[name])
+
+
+def _probe_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterator[Fault]:
+    container, own = pod.spec["containers"][0], engine_port(pod, engine)
+    for probe in _PROBES:
+        if probe not in container:
+            continue
+        where = f"{pod.path}.containers.0.{probe}"
+        if engine.silent_flag in read_flags(pod.arguments or ()):
+            told = f"must be left out of pods with --{engine.silent_flag}, which answer no HTTP"
+            yield manifest.fault(where, told, container[probe]["httpGet"]["path"])
+            continue
+        path = container[probe]["httpGet"]["path"].partition("?")[0]
+        if path not in engine.probe_paths:
+            told = f"must be a path that {engine.name} answers, {', '.join(engine.probe_paths)}"
+            yield manifest.fault(f"{where}.httpGet.path", told, path)
+        asked = container[probe]["httpGet"]["port"]
+        if resolved(asked, pod) not in {own, pod.answers_at or own}:
+            yield manifest.fault(f"{where}.httpGet.port", f"must lead to the engine's port, {own}", asked)
+
+
+def container_ports(pod: FoundPod) -> dict[str, int]:
+    """Name (or number, where it has none) -> number of each port that the containers list."""
+    rows = [port for container in pod.spec["containers"] for port in container.get("ports", ())]
+    return {str(port.get("name", port["containerPort"])): port["containerPort"] for port in rows}
+
+
+def resolved(target: object, pod: FoundPod) -> int | None:
+    """The number that a port's name stands for in the pod; a number as it is."""
+    return target if isinstance(target, int) else container_ports(pod).get(str(target))
+
+
+def answering(service: Manifest, workload: FoundWorkload, pod: FoundPod) -> tuple[Answering, tuple[Fault, ...]]:
+    """Under which of its ports a Service reaches the engine, and what is wrong with its targets."""
+    engine, ports = engine_of(workload), container_ports(pod)
+    found: set[int] = set()
+    faults: list[Fault] = []
+    for index, port in enumerate(service.body["spec"]["ports"]):
+        number = resolved(port.get("targetPort", port["port"]), pod)
+        told = _target_told(port, number, pod, ports)
+        if told:
+            where = f"spec.ports.{index}.targetPort"
+            faults.append(service.fault(where, told, port.get("targetPort", port["port"])))
+        elif engine and number == answering_port(pod, engine):
+            found.add(port["port"])
+    return Answering(workload=workload, ports=frozenset(found)), tuple(faults)
+
+
+def _target_told(port: Mapping[str, Any], number: int | None, pod: FoundPod, ports: Mapping[str, int]) -> str:
+    """What must hold for a Service's port, empty where it does."""
+    if number not in ports.values():
+        return "must be a port of the pods"
+    if pod.answers_at and number == pod.engine_port != pod.answers_at:
+        return f"must be {pod.answers_at}, as requests go through what stands in front of the engine"
+    own = ports.get(port["name"], number)
+    if not pod.answers_at and number != own:
+        return f"must lead to the container's port {port['name']}, {own}"
+    return ""

@@ -1,0 +1,76 @@
+"""What the scheduler is told, against the plan: the priority class of the islands, and the hosts that they are pinned
+to."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from planner.export.checking.expectation import Expectation, Owned
+from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
+from planner.export.objects.scheduling import HOSTNAME, preemption_policy
+
+PRIORITY_CLASS = "PriorityClass"
+
+
+def priority_faults(
+    manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload], expected: Expectation
+) -> Iterator[Fault]:
+    """Pods of one plan have one priority class, which gives them what the placement reckoned with."""
+    pods = [(w.manifest, pod) for w in workloads for pod in w.pods if pod.arguments is not None]
+    named = [str(pod.spec.get("priorityClassName", "")) for _, pod in pods]
+    wanted = _common_class(named, expected)
+    for (manifest, pod), name in zip(pods, named, strict=True):
+        if name != wanted:
+            told = f"must be {wanted or 'left out'}, as in the other pods"
+            yield manifest.fault(f"{pod.path}.priorityClassName", told, name or "none")
+    for manifest in manifests:
+        if manifest.kind == PRIORITY_CLASS and manifest.name in named:
+            yield from _class_faults(manifest, expected)
+
+
+def _common_class(named: Sequence[str], expected: Expectation) -> str:
+    """What most pods name, the first of equals; not none where some name a class and the placement has one."""
+    placed = expected.settings is not None and expected.settings.priority_class
+    counts = Counter(name for name in named if name or not placed)
+    return max(counts, key=lambda name: counts[name], default="")
+
+
+def _class_faults(manifest: Manifest, expected: Expectation) -> Iterator[Fault]:
+    if manifest.body.get("globalDefault", False):
+        yield manifest.fault("globalDefault", "must be false: other pods keep their priority", "true")
+    if expected.settings is None:
+        return
+    wanted = {"value": expected.settings.priority, "preemptionPolicy": preemption_policy(expected.settings)}
+    came = {"preemptionPolicy": "PreemptLowerPriority", **manifest.body}  # Kubernetes' default
+    for key, value in wanted.items():
+        if came[key] != value:
+            yield manifest.fault(key, f"must be {value} as in the plan's placement", came[key])
+
+
+def pin_faults(owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
+    """Pods that are pinned to hosts are pinned to those of their island's placement."""
+    for one in owned:
+        hosts = expected.hosts.get(one.island.id, frozenset())
+        for pod in one.workload.pods:
+            for field, came in _pinned_hosts(pod):
+                strangers = sorted(came - hosts)
+                if strangers:
+                    told = f"must be hosts that the placement gives to {one.island.id}"
+                    yield one.workload.manifest.fault(f"{pod.path}.{field}", told, ", ".join(strangers))
+
+
+def _pinned_hosts(pod: FoundPod) -> Iterator[tuple[str, set[str]]]:
+    """Field and host names of each rule of a pod's node affinity; Helm values hold it one level deeper."""
+    deeper = pod.spec.get("extraConfig", {})
+    for path, affinity in (("affinity", pod.spec.get("affinity")), ("extraConfig.affinity", deeper.get("affinity"))):
+        for field, rule in _rules(affinity or {}):
+            if rule["key"] == HOSTNAME and rule["operator"] == "In":
+                yield f"{path}.{field}.values", set(map(str, rule.get("values", ())))
+
+
+def _rules(affinity: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = affinity.get("nodeAffinity", {}).get(required, {}).get("nodeSelectorTerms", ())
+    for number, term in enumerate(terms):
+        for index, rule in enumerate(term.get("matchExpressions", ())):
+            yield f"nodeAffinity.{required}.nodeSelectorTerms.{number}.matchExpressions.{index}", rule

@@ -1,0 +1,1 @@
+"""Checks of routes and their addresses."""

@@ -1,0 +1,112 @@
+"""The routing table as written: every range in both phases, shares that sum to 1, names that somebody answers to."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from planner.domain import Phase
+from planner.export.checking.expectation import Expectation
+from planner.export.checking.pods.ports import Answering
+from planner.export.checking.routing.addresses import address_faults
+from planner.export.checking.tables import FoundTable, routing_tables
+from planner.export.found import Fault, Manifest
+from planner.export.objects.pods import PHASE_LABEL
+
+_SHARE_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    phase: Phase
+    span: tuple[int, int]
+    service: str
+    share: float
+
+    @property
+    def told(self) -> str:
+        return f"{self.phase} {self.span[0]}-{self.span[1] - 1}"
+
+
+def routing_faults(
+    manifests: Sequence[Manifest], endpoints: Mapping[str, Answering], expected: Expectation
+) -> Iterator[Fault]:
+    """What is wrong with the table; `endpoints`: host name -> who answers there."""
+    tables, unreadable = routing_tables(manifests)
+    yield from unreadable
+    if len(tables) + len(unreadable) != 1:
+        told = f"{len(tables)} of them"
+        yield Fault(where="Manifests", expected="must hold exactly one routing table", got=told)
+    if unreadable or len(tables) != 1:
+        return
+    table = tables[0]
+    try:
+        rows = _rows(table.table)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        yield table.fault("", "must hold JSON rows of phase, range, service and share", repr(error))
+        return
+    if not rows:
+        yield table.fault("", "must route a range", "no rows")
+        return
+    yield from _span_faults(table, rows)
+    yield from _service_faults(table, rows, endpoints)
+    yield from address_faults(table, endpoints)
+    yield from _share_faults(table, rows, expected)
+
+
+def _rows(table: Mapping[str, Any]) -> list[_Row]:
+    return [
+        _Row(
+            phase=Phase(row["phase"]),
+            span=(int(row["range_start"]), int(row["range_end"])),
+            service=str(row["service"]),
+            share=float(row["share"]),
+        )
+        for row in table["routes"]
+    ]
+
+
+def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
+    """Ranges of a phase are the same or meet, from no tokens on, and both phases go as far: every prompt has one."""
+    ends: dict[Phase, int] = {}
+    for phase in Phase:
+        spans = sorted({row.span for row in rows if row.phase is phase})
+        for start, end in spans:
+            if start >= end:
+                yield table.fault(f"{phase} {start}-{end - 1}", "range_end must be above range_start", end)
+        for (start, end), other in pairwise(spans):
+            if other[0] < end:
+                told = f"must not overlap {start}-{end - 1}"
+                yield table.fault(f"{phase} {other[0]}-{other[1] - 1}", told, f"{other[0]} < {end}")
+        for (_, end), (start, _) in pairwise([(0, 0), *spans]):
+            if end < start:
+                yield table.fault(str(phase), f"must route {end}-{start - 1}, from no tokens on without gaps", "no row")
+        if spans:
+            ends[phase] = spans[-1][1]
+    if len(set(ends.values())) > 1:
+        told = " and ".join(f"{phase} {end}" for phase, end in ends.items())
+        yield table.fault("", "must end at the same length in both phases", told)
+
+
+def _service_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[str, Answering]) -> Iterator[Fault]:
+    listed = {service["service"] for service in table.table.get("services", ())}
+    for row in rows:
+        found = endpoints.get(row.service)
+        if found is None or found.workload.labels.get(PHASE_LABEL) != row.phase:
+            yield table.fault(row.told, f"must name a Service of an island that serves {row.phase}", row.service)
+        elif row.service not in listed:
+            yield table.fault(row.told, "must name one of the table's services, which tell the ports", row.service)
+
+
+def _share_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation) -> Iterator[Fault]:
+    sums: dict[tuple[Phase, tuple[int, int]], float] = defaultdict(float)
+    for row in rows:
+        if not 0.0 <= row.share <= 1.0 + _SHARE_TOLERANCE:
+            yield table.fault(row.told, "share must lie in 0..1", row.share)
+        sums[row.phase, row.span] += row.share
+    planned = {(r.range_start, r.range_end) for r in expected.plan.routes} if expected.plan else set()
+    for phase in Phase:
+        for span in sorted({span for _, span in sums} | planned):
+            if abs(sums[phase, span] - 1.0) > _SHARE_TOLERANCE:
+                yield table.fault(f"{phase} {span[0]}-{span[1] - 1}", "shares must sum to 1", sums[phase, span])

@@ -1,0 +1,65 @@
+"""Command-line flags as `--name=value`, written and read back."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from planner.export.objects.documents import whole_number
+
+FlagValue = str | int | float | None
+
+
+def flags(*pairs: tuple[str, FlagValue]) -> tuple[str, ...]:
+    """One argument a pair; a value of None gives a bare flag."""
+    return tuple(f"--{name}" if value is None else f"--{name}={value}" for name, value in pairs)
+
+
+def read_flags(arguments: Sequence[str]) -> dict[str, str]:
+    """Flag name -> value (empty for a bare flag) of every argument that starts with two hyphens. A flag that is given
+    several times has its last value, as for engines."""
+    return dict(flag_pairs(arguments))
+
+
+def flag_pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Name and value of every flag in turn, `--name=value` or `--name value`."""
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if argument.startswith("--"):
+            yield name, value if equals else following if _is_value(following) else ""
+
+
+def _is_value(word: str) -> bool:
+    """Whether a word behind a flag is its value: no flag of its own, but it may be a number below 0."""
+    return not word.startswith("-") or word[1:2].isdecimal()
+
+
+def disguised(arguments: Sequence[str], known: Collection[str], short: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Flags in another form than `read_flags` reads, in which an engine would take one of `known`: with underscores,
+    cut short, or `short` (as `-tp`). Gives what must hold and what came."""
+    for argument in arguments:
+        flag = argument.partition("=")[0]
+        name = flag[2:].replace("_", "-")
+        if not flag.startswith("--"):
+            wrong = flag in short
+        elif name in known:
+            wrong = flag != f"--{name}"
+        else:
+            wrong = bool(name) and (flag in short or any(one.startswith(name) for one in known))
+        if wrong:
+            yield "degrees and limits must be given by the flags that the planner writes, in full", argument
+
+
+def doubled(arguments: Sequence[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Flags of `known` that are given more than once: engines take the last, operators the first. Gives what must hold
+    and what came."""
+    found: dict[str, list[str]] = {}
+    for name, value in flag_pairs(arguments):
+        if name in known:
+            found.setdefault(name, []).append(value)
+    for name, values in found.items():
+        if len(values) > 1:
+            yield f"--{name} must be given once", " and ".join(value or "no value" for value in values)
+
+
+def read_count(values: Mapping[str, str], name: str, default: int) -> int:
+    """The flag `name` as a count; 0, which no shape matches, where it is not a number."""
+    return whole_number(values.get(name, default))

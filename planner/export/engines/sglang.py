@@ -1,0 +1,268 @@
+"""SGLang: GPUs of one copy = `--tp-size` x `--pp-size`; `--dp-size` attention groups live inside a stage and do not
+multiply GPUs.
+
+So tp-size = tp x dp of the plan, dp-size = dp, and an attention group keeps tp-size / dp-size = tp GPUs. Stages
+follow each other over the pods, and share the running requests out evenly.
+Request and token budgets are given for the whole engine; with DP attention SGLang divides them by dp-size.
+
+Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md, its LeaderWorkerSet examples
+(docs/references/multi_node_deployment/lws_pd), and python/sglang/srt/server_args.py for what divides what.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
+
+from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, Phase
+from planner.errors import ExportError
+from planner.export.engines.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
+from planner.export.engines.drafts import draft_tokens
+from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
+from planner.export.engines.kv_caches import (
+    PAGE_SIZE,
+    check_cache_format,
+    own_code_notes,
+    sglang_notes,
+    spans_generations,
+    stages_fit,
+)
+from planner.export.engines.overlap import Overlap, overlap
+from planner.export.engines.sglang_groups import GROUP_FLAGS, check_group, read_program
+from planner.export.islands import ServingIsland
+from planner.export.layer_splits import require_loadable
+from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.sglang_loading import REMEDY, check_model, deepep_obstacle, is_unquantised, upcast_notes
+from planner.units import GB
+
+_HTTP_PORT = 30000
+_BOOTSTRAP_PORT = 8998
+_BOOTSTRAP_FLAG = "disaggregation-bootstrap-port"
+_RENDEZVOUS_PORT = 5000
+_COMMAND = ("python3", "-m", "sglang.launch_server")
+_LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
+# what `read_shape` and `check_flags` read
+_READ_FLAGS = frozenset(
+    {"tp-size", "pp-size", "dp-size", "ep-size", "context-length", "enable-dp-attention"}
+    | {"max-running-requests", "prefill-max-requests", "disaggregation-mode", "port", _BOOTSTRAP_FLAG}
+    | GROUP_FLAGS
+)
+_SHORT_FLAGS = frozenset(
+    {f"--{name}-parallel-size" for name in ("tensor", "pipeline", "data", "expert")}
+    | {"--tp", "--dp", "--pp", "--ep", "--nccl-init-addr"}
+)
+
+
+def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
+    """The commands of one copy of the model on `island`; leader and workers differ by their rank alone.
+
+    Raises:
+        ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
+            that the GPUs cannot read, or layers that SGLang cannot split over them.
+    """
+    check_cache_format(island)
+    _check_stages(island)
+    exchange = expert_exchange(island, obstacle=deepep_obstacle(island))
+    split = overlap(island, exchange, of_ranks_only=False)
+    pod = PodCommand(
+        command=_COMMAND,
+        arguments=flags(
+            ("model-path", island.weights),
+            ("host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
+            ("port", _HTTP_PORT + rendezvous.port_offset),
+            *_parallel(island, exchange, split),
+            *_nodes(island, rendezvous),
+            *_limits(island),
+            *_drafts(island),
+            *_transfer(island, rendezvous.port_offset),
+        ),
+        environment=_environment(island, exchange),
+    )
+    require_loadable(island, "SGLang", check_model(pod.arguments, island), REMEDY)
+    return Launch(
+        leader=pod,
+        worker=pod if island.grouping.pods > 1 else None,
+        ports=_ports(island, rendezvous.port_offset),
+        health_path="/health",
+        notes=(
+            *(exchange.gathering_notes + exchange.redundancy_notes if exchange else ()),
+            *split.notes,
+            *sglang_notes(island),
+            *upcast_notes(island),
+            *own_code_notes(island),
+        ),
+    )
+
+
+def _check_stages(island: ServingIsland) -> None:
+    if island.phase is Phase.DECODE and not stages_fit(island):
+        stages = sorted({other.pp for other in island.partners} - {island.parallel.pp})
+        raise ExportError(
+            f"Island {island.id}, parallel.pp: must be 1, or that of every prefill island that it takes KV caches "
+            f"from, for SGLang, got {island.parallel.pp} beside {', '.join(map(str, stages))}.",
+            hint="Plan with cost.max_pipeline_stages 1.",
+        )
+
+
+def _parallel(island: ServingIsland, exchange: ExpertExchange | None, split: Overlap) -> list[tuple[str, FlagValue]]:
+    dp, pp = island.parallel.dp, island.parallel.pp
+    rows: list[tuple[str, FlagValue]] = [("tp-size", island.parallel.stage_devices)]
+    if pp > 1:
+        rows += [("pp-size", pp)]
+    if dp > 1:
+        # dense layers and the output head stay whole on every rank: their widths need not divide by all GPUs
+        rows += [
+            ("dp-size", dp),
+            ("enable-dp-attention", None),
+            ("moe-dense-tp-size", 1),
+            ("enable-dp-lm-head", None),
+        ]
+    if exchange:
+        rows += _experts(island, exchange)
+    return rows + ([("enable-two-batch-overlap", None)] if split.enabled else [])
+
+
+def _experts(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str, FlagValue]]:
+    rows: list[tuple[str, FlagValue]] = [("ep-size", island.parallel.stage_devices)]
+    if exchange.deepep:
+        mode = "normal" if island.phase is Phase.PREFILL else "low_latency"
+        rows += [("moe-a2a-backend", "deepep"), ("deepep-mode", mode)]
+        if is_unquantised(island.model):
+            rows += [("moe-runner-backend", "deep_gemm")]
+    else:
+        rows += [("moe-a2a-backend", "none")]
+    if exchange.redundant_experts:
+        rows += [("ep-num-redundant-experts", exchange.redundant_experts)]
+    return rows + ([("enable-eplb", None)] if exchange.balanced else [])
+
+
+def _nodes(island: ServingIsland, rendezvous: Rendezvous) -> list[tuple[str, FlagValue]]:
+    if island.grouping.pods == 1:
+        return []
+    return [
+        ("nnodes", island.grouping.pods),
+        ("node-rank", rendezvous.pod_index),
+        ("dist-init-addr", f"{rendezvous.leader_address}:{_RENDEZVOUS_PORT + rendezvous.port_offset}"),
+    ]
+
+
+def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    dp = island.parallel.dp
+    rows: list[tuple[str, FlagValue]] = [
+        ("context-length", island.max_model_len),
+        ("mem-fraction-static", _static_share(island)),
+    ]
+    if island.phase is Phase.PREFILL:
+        rows += [
+            ("chunked-prefill-size", island.max_tokens_per_step * dp),
+            ("max-prefill-tokens", island.max_tokens_per_step),
+            # a cap on running requests would also hold back prompts whose KV is still being sent
+            ("prefill-max-requests", island.batch_size),
+        ]
+    else:
+        rows += [("max-running-requests", island.batch_size * dp)]
+    if island.model.kv_bytes == 1:
+        rows += [("kv-cache-dtype", "fp8_e4m3")]
+    if spans_generations(island):
+        rows += [("page-size", PAGE_SIZE)]
+    return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
+
+
+def _static_share(island: ServingIsland) -> float:
+    """SGLang's share is of weights and cache alone: a step's buffers, which vLLM takes from its share, come off it."""
+    tokens = island.max_tokens_per_step if island.phase is Phase.PREFILL else island.decode_tokens
+    buffers_gb = tokens * island.model.buffer_bytes_per_token(island.parallel.tp) / GB
+    return math.ceil((ENGINE_MEMORY_SHARE - buffers_gb / island.gpu.device_gb) * 1000) / 1000
+
+
+def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    """A chain of drafts from the model's own layers; the verified token comes on top."""
+    drafted = draft_tokens(island)
+    if not drafted:
+        return []
+    return [
+        ("speculative-algorithm", "EAGLE"),
+        ("speculative-num-steps", drafted),
+        ("speculative-eagle-topk", 1),
+        ("speculative-num-draft-tokens", drafted + 1),
+    ]
+
+
+def _transfer(island: ServingIsland, port_offset: int) -> list[tuple[str, FlagValue]]:
+    rows: list[tuple[str, FlagValue]] = [
+        ("disaggregation-mode", island.phase.value),
+        ("disaggregation-transfer-backend", "nixl"),
+    ]
+    if island.phase is Phase.PREFILL:
+        rows += [(_BOOTSTRAP_FLAG, _BOOTSTRAP_PORT + port_offset)]
+    return rows
+
+
+def _environment(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[tuple[str, str], ...]:
+    if exchange is None or not exchange.deepep or island.phase is Phase.PREFILL:
+        return ()
+    tokens = max(island.decode_tokens, _LOW_LATENCY_TOKENS_FLOOR)
+    rows = [("SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK", str(tokens))]
+    depth = queue_depth(tokens)
+    return tuple(rows + ([("NVSHMEM_QP_DEPTH", str(depth))] if depth else []))
+
+
+def _ports(island: ServingIsland, port_offset: int) -> tuple[Port, ...]:
+    http = Port(name="http", number=_HTTP_PORT + port_offset)
+    if island.phase is Phase.DECODE:
+        return (http,)
+    return (http, Port(name="bootstrap", number=_BOOTSTRAP_PORT + port_offset))
+
+
+def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
+    """`--tp-size` x `--pp-size` GPUs, 0 where the attention groups do not divide a stage; pods from `--nnodes`."""
+    values = read_flags(arguments)
+    stage, groups = read_count(values, "tp-size", 1), read_count(values, "dp-size", 1)
+    divided = groups > 0 and stage % groups == 0
+    gpus = stage * read_count(values, "pp-size", 1) if divided else 0
+    return DeclaredShape(gpus=gpus, pods=read_count(values, "nnodes", 1))
+
+
+def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
+    """Degrees are the island's; the request budget is its batch, in decode that of all attention groups; the engine is
+    of its phase."""
+    values = read_flags(arguments)
+    yield from disguised(arguments, _READ_FLAGS, _SHORT_FLAGS)
+    yield from doubled(arguments, _READ_FLAGS)
+    yield from _degree_faults(values, island)
+    batch, key = max(1, island.batch_size), "prefill-max-requests"
+    if island.phase is Phase.DECODE:
+        batch, key = batch * island.parallel.dp, "max-running-requests"
+    if read_count(values, key, 0) != batch:
+        yield f"--{key} must be {batch}, the batch of {island.id}", values.get(key, "none")
+    if (came := values.get("disaggregation-mode", "none")) != island.phase.value:
+        yield f"--disaggregation-mode must be {island.phase}, which {island.id} serves", came
+
+
+def _degree_faults(values: dict[str, str], island: DeployedIsland) -> Iterator[tuple[str, str]]:
+    """Attention groups lie inside a stage, and experts are spread over all of it or not at all."""
+    parallel = island.parallel
+    degrees = {"tp-size": parallel.stage_devices, "pp-size": parallel.pp, "dp-size": parallel.dp}
+    degrees |= {"ep-size": parallel.stage_devices} if "ep-size" in values else {}
+    for flag, degree in degrees.items():
+        if read_count(values, flag, 1) != degree:
+            yield f"--{flag} must be {degree}, the degree of {island.id}", values.get(flag, "none")
+    if parallel.dp > 1 and "enable-dp-attention" not in values:
+        yield f"--enable-dp-attention must be there: else {parallel.dp} groups take GPUs of their own", "none"
+
+
+SGLANG = Engine(
+    name="sglang",
+    images=MappingProxyType({"NVIDIA": "lmsysorg/sglang:v0.5.18"}),
+    launch=launch,
+    read_shape=read_shape,
+    context_flag="context-length",
+    check_flags=check_flags,
+    check_model=check_model,
+    program="python3 -m sglang.launch_server",
+    read_program=read_program,
+    check_group=check_group,
+    http_port=_HTTP_PORT,
+    # python/sglang/srt/entrypoints/http_server.py: routes without parameters
+    probe_paths=("/health", "/health_generate", "/ping", "/v1/models", "/model_info", "/server_info", "/"),
+    port_flags=(_BOOTSTRAP_FLAG,),
+)

@@ -1,0 +1,342 @@
+"""vLLM: GPUs of one copy = tensor parallel x pipeline parallel x data parallel; expert parallel spans tensor and
+data parallel and has no flag of its own. A data-parallel rank holds all its stages, side by side.
+
+A group of several pods comes in two forms:
+- data parallel: every pod holds whole ranks. The leader balances over all ranks; the others
+  run headless from their first rank on. The leader must not be given a start rank: that would switch it to
+  another kind of load balancing, which turns headless workers away.
+- several pods per rank: the multi-node form (`--nnodes`), which derives every rank itself.
+
+Sources: vLLM's docs/serving/{data_parallel,expert_parallel}_deployment.md and
+features/nixl_connector_usage.md; vllm/engine/arg_utils.py and config/parallel.py for the rank arithmetic;
+pull request 23691 for the multi-node form; issue 52913 and pull request 45880 for KV transfer from stages; issue 42024
+and pull request 35758 for windows beside a connector; docs/design/attention_backends.md for `--attention-backend`. The
+image has to be at least 0.12: `--all2all-backend` and `--nnodes` are younger than 0.11.0.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, GroupedAttention, Phase
+from planner.errors import ExportError
+from planner.export.engines.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
+from planner.export.engines.drafts import draft_tokens
+from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
+from planner.export.engines.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
+from planner.export.engines.overlap import Overlap, overlap
+from planner.export.engines.vllm_groups import (
+    GROUP_FLAGS,
+    HEADLESS,
+    HYBRID_CACHE,
+    START_RANK_SCRIPT,
+    check_group,
+    read_program,
+)
+from planner.export.islands import ServingIsland, nests
+from planner.export.layer_splits import require_loadable
+from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.vllm_loading import REMEDY, check_model, deepep_obstacle
+
+_HTTP_PORT = 8000
+_RPC_PORT = 13345
+_MASTER_PORT = 29501
+_SIDE_CHANNEL_PORT = 5600
+_SERVE = ("vllm", "serve")
+_KV_ROLES = MappingProxyType({Phase.PREFILL: "kv_producer", Phase.DECODE: "kv_consumer"})
+_ANY_KV_ROLE = "kv_both"
+# A decode step takes a token a sequence; the floor leaves room to recompute a preempted prompt, and is what
+# vLLM itself sends through the expert exchange at a time.
+_DECODE_TOKENS_FLOOR = 256
+_DBO_DECODE_TOKENS = 32  # vLLM's own defaults
+_DBO_PREFILL_TOKENS = 512
+# what `read_shape` and `check_flags` read
+_READ_FLAGS = frozenset(
+    {f"{name}-parallel-size" for name in ("tensor", "pipeline", "data")}
+    | {"data-parallel-size-local", "max-num-seqs", "max-model-len", "enable-expert-parallel", "kv-transfer-config"}
+    | {"port"}
+    | GROUP_FLAGS
+)
+_SHORT_FLAGS = frozenset(
+    {"-tp", "-pp", "-dp", "-ep", "-t", "-e", "-n", "-r"}
+    | {f"-dp{letter}" for letter in "laphenrm"}  # -t, -e: cut short
+)
+
+
+def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
+    """The commands of one copy of the model on `island`.
+
+    Raises:
+        ExportError: ranks that neither fill pods nor are filled by them, drafted tokens with pipeline stages, a cache
+            format that the GPUs cannot read, or layers that vLLM cannot split over them.
+    """
+    check_cache_format(island)
+    exchange = expert_exchange(island, strided=_strided(island), obstacle=deepep_obstacle(island))
+    split = overlap(island, exchange, of_ranks_only=True)
+    rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island))
+    leader, worker = _pods(island, (island.weights, *flags(*rows, *_transfer(island))), rendezvous, exchange)
+    require_loadable(island, "vLLM", check_model(leader.arguments, island), REMEDY)
+    return Launch(
+        leader=leader,
+        worker=worker if island.grouping.pods > 1 else None,
+        ports=(Port(name="http", number=_HTTP_PORT + rendezvous.port_offset),),
+        health_path="/health",
+        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island), *_cache_notes(island)),
+    )
+
+
+def _rank_gpus(island: ServingIsland) -> int:
+    """GPUs of a data-parallel rank."""
+    return island.parallel.tp * island.parallel.pp
+
+
+def _strided(island: ServingIsland) -> bool:
+    return island.parallel.pp > 1 and island.parallel.dp > 1
+
+
+def _parallel(island: ServingIsland, exchange: ExpertExchange | None) -> list[tuple[str, FlagValue]]:
+    tp, dp, pp = island.parallel.tp, island.parallel.dp, island.parallel.pp
+    rows: list[tuple[str, FlagValue]] = [("tensor-parallel-size", tp)]
+    if pp > 1:
+        rows += [("pipeline-parallel-size", pp)]
+    if dp > 1:
+        rows += [("data-parallel-size", dp)]
+    if exchange:
+        rows += [("enable-expert-parallel", None)]
+        if dp > 1:
+            rows += [("all2all-backend", _backend(island, exchange))]
+        if _redundant(island, exchange):
+            config = json.dumps({"num_redundant_experts": exchange.redundant_experts})
+            rows += [("enable-eplb", None), ("eplb-config", config)]
+    return rows
+
+
+def _backend(island: ServingIsland, exchange: ExpertExchange) -> str:
+    if not exchange.deepep:
+        return "allgather_reducescatter"
+    return "deepep_high_throughput" if island.phase is Phase.PREFILL else "deepep_low_latency"
+
+
+def _redundant(island: ServingIsland, exchange: ExpertExchange) -> bool:
+    """DeepEP needs as many experts on every GPU; elsewhere only who asked for redundant ones gets them."""
+    needed = exchange.deepep and island.parallel.dp > 1
+    return exchange.redundant_experts > 0 and (exchange.balanced or needed)
+
+
+def _overlap(island: ServingIsland, split: Overlap) -> list[tuple[str, FlagValue]]:
+    """The thresholds below which steps stay whole come down to the steps that the plan counts on."""
+    if not split.enabled:
+        return []
+    rows: list[tuple[str, FlagValue]] = [("enable-dbo", None)]
+    if island.phase is Phase.PREFILL:
+        low, key, default = island.max_tokens_per_step, "dbo-prefill-token-threshold", _DBO_PREFILL_TOKENS
+    else:
+        low, key, default = island.decode_tokens, "dbo-decode-token-threshold", _DBO_DECODE_TOKENS
+    return rows + ([(key, low)] if low < default else [])
+
+
+def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    drafted = draft_tokens(island)
+    config = json.dumps({"method": "mtp", "num_speculative_tokens": drafted})
+    return [("speculative-config", config)] if drafted else []
+
+
+def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    prefill = island.phase is Phase.PREFILL
+    rows: list[tuple[str, FlagValue]] = [
+        ("max-num-seqs", island.batch_size),
+        ("max-num-batched-tokens", island.max_tokens_per_step if prefill else _decode_tokens(island)),
+        ("max-model-len", island.max_model_len),
+        ("gpu-memory-utilization", ENGINE_MEMORY_SHARE),
+    ]
+    if island.model.kv_bytes == 1:
+        rows += [("kv-cache-dtype", "fp8")]
+    if _windowed(island):
+        rows += [(HYBRID_CACHE, None)]
+    if backend := vllm_backend(island):
+        rows += [("attention-backend", backend)]
+    return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
+
+
+def _windowed(island: ServingIsland) -> bool:
+    """Whether layers keep a window of the cache only, which vLLM's plain manager and its connectors' default ignore."""
+    return isinstance(island.model.attention, GroupedAttention) and island.model.attention.windowed_layers > 0
+
+
+def _decode_tokens(island: ServingIsland) -> int:
+    return max(island.batch_size, island.decode_tokens, _DECODE_TOKENS_FLOOR)
+
+
+def _transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    config = {
+        "kv_connector": "NixlConnector",
+        "kv_role": _KV_ROLES[island.phase],
+        # a decode engine that recomputed a lost prompt would miss its latency unnoticed; the router can try again
+        "kv_load_failure_policy": "fail",
+    }
+    return [("kv-transfer-config", json.dumps(config))]
+
+
+def _pods(
+    island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous, exchange: ExpertExchange | None
+) -> tuple[PodCommand, PodCommand]:
+    environment = _environment(island, exchange, rendezvous.port_offset)
+    leader, worker = _commands(island, shared, rendezvous)
+    return replace(leader, environment=environment), replace(worker, environment=environment)
+
+
+def _commands(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous) -> tuple[PodCommand, PodCommand]:
+    offset = rendezvous.port_offset
+    front = flags(("port", _HTTP_PORT + offset), *_api_servers(island))
+    if island.grouping.pods == 1:
+        return _pod((*shared, *front)), _pod(shared)
+    _check_ranks(island)
+    if _rank_gpus(island) > island.grouping.gpus_per_pod:
+        nodes = flags(
+            ("nnodes", island.grouping.pods),
+            ("node-rank", rendezvous.pod_index),
+            ("master-addr", rendezvous.leader_address),
+            ("master-port", _MASTER_PORT + offset),
+        )
+        return _pod((*shared, *nodes, *front)), _pod((*shared, *nodes, "--headless"))
+    ranks = flags(
+        ("data-parallel-size-local", _local_ranks(island)),
+        ("data-parallel-address", rendezvous.leader_address),
+        ("data-parallel-rpc-port", _RPC_PORT + offset),
+    )
+    worker = _worker_with_start_rank(island, (*shared, *ranks, "--headless"), rendezvous)
+    return _pod((*shared, *ranks, *front)), worker
+
+
+def _local_ranks(island: ServingIsland) -> int:
+    return max(1, island.grouping.gpus_per_pod // _rank_gpus(island))
+
+
+def _check_ranks(island: ServingIsland) -> None:
+    rank, gpus = _rank_gpus(island), island.grouping.gpus_per_pod
+    if not nests(rank, gpus):
+        raise ExportError(
+            f"Island {island.id}, parallel: vLLM needs pods of whole ranks or ranks of whole pods, got {rank} GPUs a "
+            f"rank (tp x pp) and {gpus} a pod.",
+            hint="Export for sglang, or plan with another cost.max_pipeline_stages.",
+        )
+
+
+def _api_servers(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    """vLLM would start one API server a data-parallel rank, all of them in the leader."""
+    return [("api-server-count", _local_ranks(island))] if island.parallel.dp > 1 else []
+
+
+def _worker_with_start_rank(island: ServingIsland, arguments: tuple[str, ...], rendezvous: Rendezvous) -> PodCommand:
+    if _local_ranks(island) == 1:
+        return _pod((*arguments, *flags(("data-parallel-start-rank", rendezvous.pod_index))))
+    counted = (rendezvous.pod_index, str(_local_ranks(island)), *_SERVE, *arguments)
+    return _pod(counted, command=("sh", "-c", START_RANK_SCRIPT, "vllm"))
+
+
+def _pod(arguments: tuple[str, ...], command: tuple[str, ...] = _SERVE) -> PodCommand:
+    return PodCommand(command=command, arguments=arguments, address_variables=("VLLM_NIXL_SIDE_CHANNEL_HOST",))
+
+
+def _environment(
+    island: ServingIsland, exchange: ExpertExchange | None, port_offset: int
+) -> tuple[tuple[str, str], ...]:
+    """The queue depth is for DeepEP's low-latency kernels alone."""
+    rows = [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT + port_offset))]
+    low_latency = exchange and exchange.deepep and island.parallel.dp > 1 and island.phase is Phase.DECODE
+    depth = queue_depth(_decode_tokens(island)) if low_latency else None
+    return tuple(rows + ([("NVSHMEM_QP_DEPTH", str(depth))] if depth else []))
+
+
+def _notes(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[str, ...]:
+    if exchange is None:
+        return ()
+    gathering = exchange.gathering_notes if island.parallel.dp > 1 else ()
+    return (*gathering, *(exchange.redundancy_notes if _redundant(island, exchange) else ()))
+
+
+def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
+    told = list(vllm_notes(island))
+    if _windowed(island):
+        told.append(
+            "Layers with windows keep their window only by the hybrid cache manager, which vLLM switches off beside a "
+            "connector unless told otherwise (issue 42024); an image whose NixlConnector cannot (before pull request "
+            "35758) refuses to start."
+        )
+    return (*told, *own_code_notes(island))
+
+
+def _stage_notes(island: ServingIsland) -> tuple[str, ...]:
+    pp = island.parallel.pp
+    if pp == 1:
+        return ()
+    told = [
+        "WARNING: vLLM's NixlConnector hands no KV cache over from or to pipeline stages (issue 52913): choose an "
+        f"image and a connector that do,{' export for sglang,' * stages_fit(island)} or plan with "
+        "cost.max_pipeline_stages 1."
+    ]
+    if _strided(island):
+        told.append("vLLM lays a rank's stages side by side: a stage's experts lie on all pods, not on whole hosts.")
+    if island.phase is Phase.DECODE:
+        told.append(f"vLLM shares its sequences out over {pp} stages as they come; the plan counts on equal parts.")
+    return tuple(told)
+
+
+def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
+    """TP x PP x DP GPUs; pods from `--nnodes`, or from the ranks of a pod."""
+    values = read_flags(arguments)
+    dp = read_count(values, "data-parallel-size", 1)
+    local = read_count(values, "data-parallel-size-local", dp)
+    ranks_fit = local > 0 and dp % local == 0
+    pods = read_count(values, "nnodes", dp // local if ranks_fit else 0)
+    rank = read_count(values, "tensor-parallel-size", 1) * read_count(values, "pipeline-parallel-size", 1)
+    return DeclaredShape(gpus=rank * dp, pods=pods)
+
+
+def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
+    """Degrees and `--max-num-seqs` are the island's; its ranks share the experts, as only a model with experts has
+    several; the KV cache goes the way of its phase, or both."""
+    values = read_flags(arguments)
+    yield from disguised(arguments, _READ_FLAGS, _SHORT_FLAGS)
+    yield from doubled(arguments, _READ_FLAGS)
+    parallel = island.parallel
+    degrees = {"tensor": parallel.tp, "pipeline": parallel.pp, "data": parallel.dp}
+    for name, degree in degrees.items():
+        if read_count(values, f"{name}-parallel-size", 1) != degree:
+            came = values.get(f"{name}-parallel-size", "none")
+            yield f"--{name}-parallel-size must be {degree}, the degree of {island.id}", came
+    if parallel.dp > 1 and "enable-expert-parallel" not in values:
+        yield f"--enable-expert-parallel must be there, as {island.id} spreads its experts over all ranks", "none"
+    batch = max(1, island.batch_size)
+    if read_count(values, "max-num-seqs", 0) != batch:
+        yield f"--max-num-seqs must be {batch}, the batch of {island.id}", values.get("max-num-seqs", "none")
+    role = _KV_ROLES[island.phase]
+    if (came := _read_kv_role(values)) not in (role, _ANY_KV_ROLE):
+        yield f"--kv-transfer-config must have kv_role {role}, as {island.id} serves {island.phase}", came
+
+
+def _read_kv_role(values: dict[str, str]) -> str:
+    try:
+        config = json.loads(values.get("kv-transfer-config", "{}"))
+    except (ValueError, RecursionError):
+        return "no JSON"
+    return str(config.get("kv_role", "none")) if isinstance(config, dict) else "no JSON object"
+
+
+VLLM = Engine(
+    name="vllm",
+    images=MappingProxyType({"NVIDIA": "vllm/vllm-openai:v0.18.0"}),
+    launch=launch,
+    read_shape=read_shape,
+    context_flag="max-model-len",
+    check_flags=check_flags,
+    check_model=check_model,
+    program="vllm serve MODEL",
+    read_program=read_program,
+    check_group=check_group,
+    http_port=_HTTP_PORT,
+    # vllm/entrypoints/serve/instrumentator, sagemaker and openai/models: routes without parameters
+    probe_paths=("/health", "/ping", "/v1/models", "/version"),
+    silent_flag=HEADLESS,
+)

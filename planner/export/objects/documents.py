@@ -1,0 +1,125 @@
+"""YAML text: comments on top, documents below, every value quoted by the dumper; and the strict reading of such text,
+whoever edited it."""
+
+import json
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from planner.export.objects.names import one_line
+
+_ONE_LINE = 1_000_000  # never fold: a wrapped argument is hard to read and to compare
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Writes a value that occurs twice twice, instead of an anchor and an alias."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # PyYAML fixes the signature
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_PlainDumper.add_representer(str, _text)
+
+
+def yaml_text(comments: Iterable[str], documents: Iterable[Mapping[str, Any]]) -> str:
+    """The text of one file. Comments may hold any characters; what a comment cannot carry is dropped."""
+    head = "".join(f"# {one_line(comment)}\n" for comment in comments)
+    body = yaml.dump_all(
+        [dict(document) for document in documents],
+        Dumper=_PlainDumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=_ONE_LINE,
+        explicit_start=True,
+    )
+    return head + str(body)
+
+
+_MOST_DIGITS = 18
+_INT_BITS = 64  # Kubernetes' largest; a longer one cannot even be written into an error text
+
+
+class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml's is ten times faster
+    """Plain data only, each key once (an API server refuses or drops the second), whole numbers of 64 bits."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """The mapping; ConstructorError where a key is given twice."""
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if (key.tag, key.value) in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"the key {key.value!r} is given twice", problem_mark=key.start_mark
+                )
+            seen.add((key.tag, key.value))
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        return mapping
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """The number; ConstructorError where it is larger than any that Kubernetes takes."""
+        number: int = super().construct_yaml_int(node)
+        if number.bit_length() >= _INT_BITS:
+            raise yaml.constructor.ConstructorError(
+                problem=f"a whole number must have less than {_INT_BITS} bits", problem_mark=node.start_mark
+            )
+        return number
+
+
+_StrictLoader.add_constructor("tag:yaml.org,2002:int", _StrictLoader.construct_yaml_int)
+
+
+def yaml_documents(text: str) -> Iterator[object]:
+    """The documents of a YAML text: plain data, no key twice.
+
+    Raises:
+        yaml.YAMLError: the text is no such YAML.
+    """
+    yield from yaml.load_all(text, Loader=_StrictLoader)  # a subclass of the safe loader
+
+
+def json_document(text: str) -> Any:
+    """A JSON text: no key twice, finite numbers of ordinary size.
+
+    Raises:
+        ValueError: the text is no such JSON, or is nested too deeply.
+    """
+    try:
+        return json.loads(
+            text, object_pairs_hook=_unique, parse_int=_whole, parse_float=_finite, parse_constant=_finite
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _whole(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a whole number must have at most {_MOST_DIGITS} characters, has {len(text)}")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"a number must be finite, is {text}")
+    return number
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return found
+
+
+def whole_number(value: object) -> int:
+    """`value` as a count; 0, which no check takes for right, where it is none or longer than any count."""
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0

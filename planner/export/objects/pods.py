@@ -1,0 +1,203 @@
+"""Pod templates, the same for every Kubernetes target."""
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+from planner.errors import ExportError, InputError
+from planner.export.found import FoundPod
+from planner.export.islands import ServingIsland
+from planner.export.objects.model_volume import model_environment, model_mounts, model_volumes
+from planner.export.objects.names import check_node_selector, label_value
+from planner.export.objects.scheduling import pod_annotations, pod_scheduling, queue_labels, tolerations
+from planner.export.options import image_is_pinned
+from planner.export.seams import Deployment, Launch, PodCommand
+
+ISLAND_LABEL = "planner/island"
+PHASE_LABEL = "planner/phase"
+GPU_LABEL = "planner/gpu"
+ENGINE_LABEL = "app.kubernetes.io/name"
+PART_OF_LABEL = "app.kubernetes.io/part-of"
+GPU_RESOURCES: Mapping[str, str] = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
+
+_PROBE_PERIOD_S = 10
+_PROBE_FAILURES = 3
+
+
+def gpu_resource(island: ServingIsland) -> str:
+    """The extended resource of the island's GPUs.
+
+    Raises:
+        ExportError: no device plugin is known for the vendor.
+    """
+    vendor = island.gpu.vendor.upper()
+    if vendor not in GPU_RESOURCES:
+        raise ExportError(
+            f"Island {island.id}, GPU {island.gpu.name}, vendor: must be one of {', '.join(GPU_RESOURCES)}, "
+            f"got {island.gpu.vendor!r}.",
+            hint="Mend the vendor of the GPU type.",
+        )
+    return GPU_RESOURCES[vendor]
+
+
+def engine_image(island: ServingIsland, deployment: Deployment) -> str:
+    """The container image for the island's GPUs.
+
+    Raises:
+        ExportError: the engine has no pinned image for the vendor, and the options name none.
+    """
+    vendor = island.gpu.vendor.upper()
+    chosen = {key.upper(): image for key, image in deployment.options.images}
+    image = chosen.get(vendor) or deployment.engine.images.get(vendor)
+    if image is None:
+        raise ExportError(
+            f"Island {island.id}, engine {deployment.engine.name}: no image is known for {island.gpu.vendor} GPUs.",
+            hint="Give one: `planner export --image VENDOR=IMAGE`, or ExportOptions.images.",
+        )
+    assert image_is_pinned(image)
+    return image
+
+
+def workload_labels(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """Labels of the object that runs the island: every object's, and the queue that admits it."""
+    return labels(island, deployment) | queue_labels(deployment)
+
+
+def labels(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """Labels of every object of the island and of its pods."""
+    return {
+        ENGINE_LABEL: deployment.engine.name,
+        PART_OF_LABEL: deployment.name,
+        "app.kubernetes.io/component": island.phase.value,
+        "app.kubernetes.io/managed-by": "planner",
+        ISLAND_LABEL: label_value(island.slug),
+        PHASE_LABEL: island.phase.value,
+        GPU_LABEL: label_value(island.gpu.name),
+    }
+
+
+def check_gpus_told_apart(deployment: Deployment) -> None:
+    """Every two GPU types of one vendor need node selectors that no node can satisfy at once.
+
+    Raises:
+        ExportError: the scheduler could put pods of one type onto the other's nodes.
+        InputError: a selector is not made of Kubernetes labels.
+    """
+    types = {island.gpu.name: island for island in deployment.islands}
+    for gpu, island in types.items():
+        check_node_selector(gpu, island.gpu.node_selector)
+    for one, other in combinations(types.values(), 2):
+        mine, theirs = dict(one.gpu.node_selector), dict(other.gpu.node_selector)
+        apart = any(theirs.get(key, value) != value for key, value in mine.items())
+        if gpu_resource(one) == gpu_resource(other) and not apart:
+            raise ExportError(
+                f"GPUs {one.gpu.name} and {other.gpu.name}, node_selector: "
+                f"must differ in the value of one key, got {mine} and {theirs}.",
+                hint="Give each type its node labels, for example nvidia.com/gpu.product.",
+            )
+
+
+def pod_template(
+    island: ServingIsland, deployment: Deployment, launch: Launch, *, leads: bool = True
+) -> dict[str, Any]:
+    """The template of one pod of `island`; the leader's gets ports and a readiness probe."""
+    resource = gpu_resource(island)
+    spec: dict[str, Any] = {
+        "containers": [_container(island, deployment, launch, leads)],
+        "tolerations": tolerations(resource, deployment.plan.scenario.placement),
+        "volumes": [_shared_memory(deployment), *model_volumes(deployment)],
+    }
+    if island.gpu.node_selector:
+        spec["nodeSelector"] = dict(island.gpu.node_selector)
+    metadata: dict[str, Any] = {"labels": labels(island, deployment)}
+    if annotations := pod_annotations(island, deployment):
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": spec | pod_scheduling(island, deployment)}
+
+
+def _container(island: ServingIsland, deployment: Deployment, launch: Launch, leads: bool) -> dict[str, Any]:
+    command = launch.leader if leads else launch.worker
+    assert command is not None
+    container: dict[str, Any] = {
+        "name": "engine",
+        "image": engine_image(island, deployment),
+        "command": list(command.command),
+        "args": list(command.arguments),
+    }
+    if environment := [*_environment(command), *model_environment(island, deployment)]:
+        container["env"] = environment
+    if leads:
+        container["ports"] = [{"name": p.name, "containerPort": p.number} for p in launch.ports]
+        container["readinessProbe"] = _probe(launch)
+    return container | {
+        "resources": {"limits": pod_limits(island, deployment)},
+        # KV transfer and expert exchange register GPU memory with the network card
+        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+        "volumeMounts": [
+            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  # a mount point, no file
+            *model_mounts(island, deployment),
+        ],
+    }
+
+
+def _environment(command: PodCommand) -> list[dict[str, Any]]:
+    fixed = [{"name": name, "value": value} for name, value in command.environment]
+    address = {"fieldRef": {"fieldPath": "status.podIP"}}
+    return fixed + [{"name": name, "valueFrom": address} for name in command.address_variables]
+
+
+def _probe(launch: Launch) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": launch.health_path, "port": launch.ports[0].name},
+        "periodSeconds": _PROBE_PERIOD_S,
+        "timeoutSeconds": 5,
+        "failureThreshold": _PROBE_FAILURES,
+    }
+
+
+def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
+    """The resources of one pod of the island, in whole CPUs: requests default to limits, so the pod's class is
+    Guaranteed where no controller adds containers.
+
+    Raises:
+        InputError: an option names a resource that the plan fixes.
+    """
+    gpus, options, settings = island.grouping.gpus_per_pod, deployment.options, deployment.plan.scenario.placement
+    limits = {
+        "cpu": gpus * options.cpus(settings),
+        "memory": f"{gpus * options.memory_gib(settings)}Gi",
+        gpu_resource(island): gpus,
+    }
+    for name, count in options.pod_resources:
+        if name in limits:
+            raise InputError(
+                f"ExportOptions.pod_resources: must not repeat {name}, which the plan fixes.", hint="Leave it out."
+            )
+        limits[name] = count
+    return limits
+
+
+def _shared_memory(deployment: Deployment) -> dict[str, Any]:
+    size = f"{deployment.options.shared_memory_gib}Gi"
+    return {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+
+
+def found_pod(
+    template: Mapping[str, Any], path: str, count: int, added_labels: Mapping[str, str] | None = None
+) -> FoundPod:
+    """A pod template of finished manifests as the checks read it; its first container is the engine's, and all words
+    that it starts with are the pod's arguments.
+
+    `path` is the template's field, `added_labels` those that a controller gives its pods.
+    """
+    spec = template["spec"]
+    own = template.get("metadata", {}).get("labels", {})
+    return FoundPod(
+        path=f"{path}.spec",
+        count=count,
+        spec=spec,
+        labels={**own, **(added_labels or {})},
+        arguments=(*spec["containers"][0].get("command", ()), *spec["containers"][0].get("args", ())),
+        arguments_path=f"{path}.spec.containers.0.args",
+        command_path=f"{path}.spec.containers.0.command",
+    )

@@ -1,0 +1,120 @@
+"""What the scheduler is told of a pod beside its GPUs: tolerations, nodes, priority, queue, packing; the same for every
+target of Kubernetes objects.
+
+Sources: Kueue's annotations for topology-aware scheduling and its queue label (kueue.x-k8s.io, docs of v1beta2);
+PriorityClass of scheduling.k8s.io/v1; the kubelet's topology and CPU manager policies.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.domain import ClusterNode, PlacementSettings, Taint
+from planner.errors import InputError
+from planner.export.islands import ServingIsland
+from planner.export.objects.names import is_label_value
+from planner.export.objects.packing import packing
+from planner.export.seams import Deployment
+
+HOSTNAME = "kubernetes.io/hostname"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+POLICY_ANNOTATION = "planner/topology-manager-policy"
+_KUEUE = "kueue.x-k8s.io/podset"
+
+
+def tolerations(resource: str, settings: PlacementSettings) -> list[dict[str, str]]:
+    """The taint that device plugins put on GPU nodes, and those that the plan's placement tolerates."""
+    own = {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
+    return [own, *(row for taint in settings.tolerations if (row := _toleration(taint)) != own)]
+
+
+def _toleration(taint: Taint) -> dict[str, str]:
+    rule = {"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}
+    return {"key": taint.key, **rule, "effect": taint.effect}
+
+
+def pod_scheduling(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
+    """Fields of the PodSpec: node affinity where nodes are pinned, the priority class where one is named.
+
+    Raises:
+        InputError: nodes are to be pinned and the plan has no placement, or a node's name is no label value.
+    """
+    fields: dict[str, Any] = {}
+    if deployment.options.pin_nodes:
+        rule = {"key": HOSTNAME, "operator": "In", "values": list(pinned_nodes(island, deployment))}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}
+        fields["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    if deployment.options.priority_class:
+        fields["priorityClassName"] = deployment.options.priority_class
+    return fields
+
+
+def pinned_nodes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    """Host names (label values) of the nodes that the placement gives to the island, sorted.
+
+    Raises:
+        InputError: the plan has no placement of it, or a name is no label value.
+    """
+    plan = deployment.plan
+    names = sorted({part.node for part in plan.placement.parts if part.island == island.id} if plan.placement else ())
+    if not names:
+        raise InputError(
+            f"Plan {plan.scenario.name}, placement: must have nodes for island {island.id} to pin it to, has none.",
+            hint="Place the plan first (`planner place`), or leave --pin-nodes out.",
+        )
+    nodes = {node.name: node for node in plan.scenario.cluster.nodes} if plan.scenario.cluster else {}
+    values = tuple(host_name(name, nodes) for name in names)
+    for value in values:
+        if not value or not is_label_value(value):
+            raise InputError(
+                f"Node {value!r}: must be a Kubernetes label value to pin pods to it.",
+                hint="Leave out --pin-nodes, or mend the name in the cluster file.",
+            )
+    return values
+
+
+def preemption_policy(settings: PlacementSettings) -> str:
+    """What a PriorityClass says of eviction: what the placement was allowed."""
+    return "PreemptLowerPriority" if settings.preempt else "Never"
+
+
+def host_name(node: str, nodes: Mapping[str, ClusterNode]) -> str:
+    """The host name that a node's label tells; its name where the cluster file tells none."""
+    return dict(nodes[node].labels).get(HOSTNAME, node) if node in nodes else node
+
+
+def pod_annotations(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """Kueue's topology request, on every pod template of the island; empty without a queue or labels of levels."""
+    constraint = packing(island, deployment)
+    if constraint is None or not deployment.options.queue:
+        return {}
+    kind = "required" if constraint.required else "preferred"
+    # the group's name makes leader and workers count as one set of pods
+    return {f"{_KUEUE}-{kind}-topology": constraint.label, f"{_KUEUE}-group-name": island.slug}
+
+
+def queue_labels(deployment: Deployment) -> dict[str, str]:
+    """Labels of a workload object (not of its pods): the queue that admits it, where there is one."""
+    return {QUEUE_LABEL: deployment.options.queue} if deployment.options.queue else {}
+
+
+def node_annotations(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """The kubelet's policy that the placement's alignment needs, on every workload of a placed plan."""
+    if deployment.plan.placement is None:
+        return {}
+    qos = deployment.plan.scenario.placement.qos(island.phase)
+    return {POLICY_ANNOTATION: qos.kubelet_policy}
+
+
+def scheduling_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    """What the reader must know of the nodes: the kubelet's policies, packing, pins."""
+    notes: list[str] = []
+    if policy := node_annotations(island, deployment).get(POLICY_ANNOTATION):
+        notes.append(
+            f"Placed for nodes whose kubelet has topologyManagerPolicy {policy}"
+            + ("." if policy == "none" else " and cpuManagerPolicy static: whole CPUs, requests equal to limits.")
+        )
+    if constraint := packing(island, deployment):
+        notes.append(constraint.note)
+    if deployment.options.pin_nodes:
+        notes.append(f"Pinned to {', '.join(pinned_nodes(island, deployment))}.")
+    return tuple(notes)

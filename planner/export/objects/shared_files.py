@@ -1,0 +1,56 @@
+"""Files that targets of Kubernetes objects have in common: how islands are numbered, and what stands beside them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from planner.export.islands import ServingIsland
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.model_volume import model_claim
+from planner.export.objects.scheduling import preemption_policy
+from planner.export.routers.routing import Endpoint, routing_file
+from planner.export.seams import Deployment
+
+
+def island_files(deployment: Deployment, suffix: str = ".yaml") -> Iterator[tuple[str, ServingIsland]]:
+    """File name and island, `NN-<island>.yaml`, in the plan's order."""
+    digits = max(2, len(str(len(deployment.islands))))
+    for number, island in enumerate(deployment.islands, start=1):
+        yield f"{number:0{digits}}-{island.slug}{suffix}", island
+
+
+def shared_files(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[str, str]:
+    """The routing table, and the objects that the options ask for.
+
+    Raises:
+        ExportError: the routing table is larger than a ConfigMap may be.
+    """
+    return routing_file(deployment, endpoints) | option_files(deployment)
+
+
+def option_files(deployment: Deployment) -> dict[str, str]:
+    """The objects that the options ask for: the priority class and the model's volume."""
+    files: dict[str, str] = {}
+    if deployment.options.priority_class:
+        origin = "as their placement took it" if deployment.plan.placement else "placement.priority of its scenario"
+        comments = (f"Priority of the plan's islands over other pods, {origin}.",)
+        files["priority-class.yaml"] = yaml_text(comments, [_priority_class(deployment)])
+    if deployment.options.model_volume:
+        model = deployment.plan.scenario.model
+        comments = (f"Weights of {model.name}: {model.weights_gb:.0f} GB and a fifth more.",)
+        files["model-volume.yaml"] = yaml_text(comments, [model_claim(deployment)])
+    return files
+
+
+def _priority_class(deployment: Deployment) -> dict[str, Any]:
+    settings = deployment.plan.scenario.placement
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {
+            "name": deployment.options.priority_class,
+            "labels": {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"},
+        },
+        "value": settings.priority,
+        "globalDefault": False,
+        "preemptionPolicy": preemption_policy(settings),
+    }

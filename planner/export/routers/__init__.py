@@ -1,0 +1,1 @@
+"""The routing of a plan as routers read it."""

@@ -1,0 +1,1 @@
+"""Dynamo's graph deployments and its GlobalRouter."""

@@ -1,0 +1,241 @@
+"""DynamoGraphDeployments and their components: workers of islands, local routers, the frontend, the GlobalRouter.
+
+symbol     meaning                                      value   source
+COMPONENTS of one graph at most                         25      CRD of nvidia.com/v1beta1, spec.components
+BUDGET     characters of graph + component name, and    45      the operator's admission (dynamo pull request 5449):
+           of the longer of its leader and worker name          Grove's limit, <component>-ldr, <component>-wkr
+           where it spans nodes
+NAMESPACE  Dynamo's own, of a graph: workers may name   -       <Kubernetes namespace>-<graph>; api/v1beta1,
+           another graph's (--namespace)                        ComputeDynamoNamespace
+
+Sources: deploy/operator/api/v1beta1 and examples/global_planner of ai-dynamo/dynamo. The operator gives workers their
+ports, probes and /dev/shm. CPUs and memory of routers and frontends are assumptions.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from planner.domain import Phase
+from planner.export.islands import ServingIsland
+from planner.export.objects.documents import whole_number
+from planner.export.objects.model_volume import model_environment, model_mounts, model_volumes
+from planner.export.objects.names import DIGEST, one_line
+from planner.export.objects.pods import GPU_RESOURCES, PART_OF_LABEL, labels, pod_template
+from planner.export.seams import Deployment
+from planner.export.summary import PREFIX, part_annotations
+from planner.export.targets.dynamo.engines import (
+    DYNAMO_ENGINES,
+    MP_ANNOTATION,
+    RUNTIME_VERSION,
+    spans_ranks,
+    worker_launch,
+)
+
+API_VERSION = "nvidia.com/v1beta1"
+KIND = "DynamoGraphDeployment"
+MOST_COMPONENTS = 25
+NAME_BUDGET = 45
+MAIN = "main"  # the container that the operator completes
+FRONTEND, LOCAL_ROUTER, GLOBAL_ROUTER = "frontend", "router", "globalrouter"
+GRID_COST = f"{PREFIX}grid-cost"
+GRID_CELLS = f"{PREFIX}grid-cells"
+
+_MAX_PREFIX = 24  # leaves room for -ctrl and the longest component, and for -d99 and twice iNN
+_VERSION_TAG = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][A-Za-z0-9.-]+)?")
+_SHARED_MEMORY = "shared-memory"
+_SYSTEM_PORT = "9090"
+SYSTEM_PORT_VARIABLE = "DYN_SYSTEM_PORT"
+_ROUTER_LIMITS = {"cpu": 4, "memory": "8Gi"}
+CONFIG_FOLDER = "/etc/dynamo"
+CONFIG_KEY = "global-router.json"
+# load alone decides: lengths were dealt with above, and prefixes are not in the plan's rates
+_BY_LOAD = ("--no-router-kv-events", "--router-kv-overlap-score-credit", "0")
+
+
+def graph_name(deployment: Deployment, suffix: str = "") -> str:
+    """Name of a graph: the plan's label, cut to what the name budget leaves, and `suffix`."""
+    name = deployment.name
+    if len(name) > _MAX_PREFIX:
+        name = f"{name[: _MAX_PREFIX - DIGEST - 1].rstrip('-')}-{sha256(name.encode()).hexdigest()[:DIGEST]}"
+    return f"{name}-{suffix}" if suffix else name
+
+
+def dynamo_namespace(namespace: str, graph: str) -> str:
+    """Dynamo's namespace of a graph in a Kubernetes namespace."""
+    return f"{namespace}-{graph}"
+
+
+def name_length(graph: str, component: str, nodes: int) -> int:
+    """What the names of a graph and a component count towards the budget."""
+    return len(graph) + len(component) + (len(component) + len("-ldr") if nodes > 1 else 0)
+
+
+def component_name(deployment: Deployment, graph: str, island: ServingIsland) -> str:
+    """The island's slug, or its number in the plan where the name budget does not leave room for it."""
+    if name_length(graph, island.slug, island.grouping.pods) <= NAME_BUDGET:
+        return island.slug
+    return f"i{deployment.islands.index(island) + 1:02}"
+
+
+def graph(
+    deployment: Deployment,
+    name: str,
+    components: Sequence[dict[str, Any]],
+    islands: Mapping[str, ServingIsland] | None = None,
+) -> dict[str, Any]:
+    """One DynamoGraphDeployment; `islands`: by the name of the component that runs them."""
+    assert len(components) <= MOST_COMPONENTS
+    spec: dict[str, Any] = {"backendFramework": deployment.engine.name, "components": list(components)}
+    if deployment.options.priority_class:
+        spec["priorityClassName"] = deployment.options.priority_class
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": _metadata(deployment, name, islands or {}),
+        "spec": spec,
+    }
+
+
+def _metadata(deployment: Deployment, name: str, islands: Mapping[str, ServingIsland]) -> dict[str, Any]:
+    scenario = deployment.plan.scenario
+    told = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
+    annotations = {f"{PREFIX}{key}": value for key, value in told.items()}
+    if deployment.grid is not None:
+        annotations |= {GRID_CELLS: str(len(deployment.grid.prefill.cells)), GRID_COST: repr(deployment.grid.cost)}
+    return {
+        "name": name,
+        "namespace": deployment.options.namespace,
+        "labels": plan_labels(deployment),
+        # not on the pod templates, whose every change replaces the workers of the graph
+        "annotations": annotations | part_annotations(islands, deployment),
+    }
+
+
+def plan_labels(deployment: Deployment) -> dict[str, str]:
+    """Labels of what belongs to the plan and to no island."""
+    return {PART_OF_LABEL: deployment.name, "app.kubernetes.io/managed-by": "planner"}
+
+
+def worker(
+    island: ServingIsland, deployment: Deployment, graph: str, namespace: str
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The component of `graph` that runs `island` as a worker of Dynamo's `namespace`, and what the engine notes.
+
+    GPUs = replicas x nodeCount x the container's limit.
+    """
+    launch = worker_launch(island, deployment.engine, namespace)
+    template = pod_template(island, deployment, launch, leads=False)
+    component: dict[str, Any] = {
+        "name": component_name(deployment, graph, island),
+        "type": island.phase.value,
+        "replicas": island.grouping.groups,
+    }
+    if island.grouping.pods > 1:
+        component["multinode"] = {"nodeCount": island.grouping.pods}
+    component["sharedMemorySize"] = f"{deployment.options.shared_memory_gib}Gi"
+    template["metadata"] = {"labels": labels(island, deployment)}
+    if spans_ranks(island, deployment.engine):
+        template["metadata"]["annotations"] = {MP_ANNOTATION: "mp"}
+    _as_main(template["spec"])
+    return _versioned(component | {"podTemplate": template}), launch.notes
+
+
+def _as_main(spec: dict[str, Any]) -> None:
+    """The engine's container becomes the operator's, which mounts /dev/shm itself."""
+    container = spec["containers"][0]
+    container["name"] = MAIN
+    for holder, key in ((container, "volumeMounts"), (spec, "volumes")):
+        holder[key] = [entry for entry in holder[key] if entry["name"] != _SHARED_MEMORY]
+        if not holder[key]:
+            del holder[key]
+
+
+def local_router(deployment: Deployment, graph: str, phase: Phase) -> dict[str, Any]:
+    """Spreads the requests of a pool over its workers by load; the GlobalRouter finds it by its namespace."""
+    namespace = dynamo_namespace(deployment.options.namespace, graph)
+    workers = DYNAMO_ENGINES[deployment.engine.name].components[phase]
+    arguments = ["--endpoint", f"{namespace}.{workers}.generate", *_BY_LOAD]
+    if phase is Phase.PREFILL:
+        arguments.append("--no-router-track-active-blocks")  # a prefill worker's load is its prompts
+    return _service(deployment, LOCAL_ROUTER, "dynamo.router", arguments, env={SYSTEM_PORT_VARIABLE: _SYSTEM_PORT})
+
+
+def frontend(deployment: Deployment, graph: str, *, routes: bool) -> dict[str, Any]:
+    """Takes requests; `routes`: to the workers of its own graph, by load; else all to the GlobalRouter."""
+    namespace = dynamo_namespace(deployment.options.namespace, graph)
+    mode = ["--router-mode", "kv", *_BY_LOAD] if routes else ["--router-mode", "round-robin"]
+    arguments = [*mode, "--namespace", namespace, "--model-name", _model(deployment)]
+    return _service(deployment, FRONTEND, "dynamo.frontend", arguments, kind="frontend")
+
+
+def global_router(deployment: Deployment, graph: str, config_map: str) -> dict[str, Any]:
+    """Picks the pool of every prompt by its length."""
+    arguments = ["--config", f"{CONFIG_FOLDER}/{CONFIG_KEY}", "--model-name", _model(deployment)]
+    arguments += ["--namespace", dynamo_namespace(deployment.options.namespace, graph)]
+    component = _service(deployment, GLOBAL_ROUTER, "dynamo.global_router", arguments)
+    spec = component["podTemplate"]["spec"]
+    mount = {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True}
+    spec["containers"][0].setdefault("volumeMounts", []).append(mount)
+    spec.setdefault("volumes", []).append({"name": "config", "configMap": {"name": config_map}})
+    return component
+
+
+def _model(deployment: Deployment) -> str:
+    """The name under which workers and routers register the model."""
+    return deployment.islands[0].weights
+
+
+def _service(
+    deployment: Deployment,
+    name: str,
+    module: str,
+    arguments: Sequence[str],
+    *,
+    kind: str = "",
+    env: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """A component without GPUs. A router has no type of its own."""
+    first = deployment.islands[0]
+    variables = [{"name": key, "value": value} for key, value in (env or {}).items()]
+    container: dict[str, Any] = {
+        "name": MAIN,
+        "image": _plain_image(deployment),
+        "command": ["python3", "-m", module],
+        "args": list(arguments),
+    }
+    if variables := [*variables, *model_environment(first, deployment)]:
+        container["env"] = variables
+    container["resources"] = {"limits": dict(_ROUTER_LIMITS)}
+    spec: dict[str, Any] = {"containers": [container]}
+    if volumes := model_volumes(deployment):  # they read the tokenizer beside the weights
+        container["volumeMounts"] = model_mounts(first, deployment)
+        spec["volumes"] = volumes
+    head: dict[str, Any] = {"name": name, **({"type": kind} if kind else {}), "replicas": 1}
+    template = {"metadata": {"labels": plan_labels(deployment)}, "spec": spec}
+    return _versioned(head | {"podTemplate": template})
+
+
+def _plain_image(deployment: Deployment) -> str:
+    """Routers need no GPU: the image for NVIDIA's, which is there by default."""
+    chosen = {vendor.upper(): image for vendor, image in deployment.options.images}
+    return chosen.get("NVIDIA") or deployment.engine.images["NVIDIA"]
+
+
+def container_gpus(component: Mapping[str, Any]) -> int:
+    """GPUs of the main container, of any vendor; what is no whole number counts as none."""
+    limits = component["podTemplate"]["spec"]["containers"][0].get("resources", {}).get("limits", {})
+    return sum(whole_number(limits.get(resource, 0)) for resource in GPU_RESOURCES.values())
+
+
+def tells_version(image: str) -> bool:
+    """Whether the operator can read Dynamo's version from the image's tag."""
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    return _VERSION_TAG.fullmatch(tag) is not None
+
+
+def _versioned(component: dict[str, Any]) -> dict[str, Any]:
+    """With the runtime's version where the image does not tell it: the one that these flags are written for."""
+    image = component["podTemplate"]["spec"]["containers"][0]["image"]
+    return component if tells_version(image) else component | {"runtimeVersionOverride": RUNTIME_VERSION}

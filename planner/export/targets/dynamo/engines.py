@@ -1,0 +1,165 @@
+"""The engines as Dynamo starts them: its own modules take the engines' flags, and its operator adds those by which the
+nodes of a copy find each other.
+
+Two things differ from a plain launch:
+- a flag and its value are two arguments: the operator reads degrees word by word and takes `--name=value` for a name
+  that it does not know, that is for degree 1, and then joins no nodes;
+- ranks, addresses and ports of several nodes are left out, as the operator adds them:
+
+engine  where                                       what the operator adds
+vllm    TP x PP larger than a pod's GPUs            --distributed-executor-backend mp --nnodes --node-rank --master-addr
+                                                    --master-port, --headless on workers
+vllm    else TP x PP x DP larger than those         --data-parallel-hybrid-lb, -size-local, -start-rank, -address,
+                                                    -rpc-port: Dynamo spreads requests over the nodes itself
+sglang  more than one node                          --dist-init-addr --nnodes --node-rank
+
+Sources: ai-dynamo/dynamo, deploy/operator/internal/dynamo/backend_{vllm,sglang}.go and
+components/src/dynamo/vllm/{args,backend_args}.py; image tags of its examples (examples/backends/*/deploy/v1beta1).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from planner.domain import Phase
+from planner.errors import ExportError
+from planner.export.engines import sglang_groups, vllm_groups
+from planner.export.engines.arguments import read_count, read_flags
+from planner.export.islands import ServingIsland
+from planner.export.seams import Engine, Launch, PodCommand, Rendezvous
+
+RUNTIME_VERSION = "1.3.1"
+_SGLANG_VERSION = "0.5.14"
+SUFFIX_VARIABLE = "DYN_NAMESPACE_WORKER_SUFFIX"
+"""Empty: some operators append a hash to the namespace of workers and not to that of their router."""
+MP_ANNOTATION = "nvidia.com/vllm-distributed-executor-backend"
+_NEGATIVE = re.compile(r"-[0-9.]+")
+_NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")  # the operator's flags take the place of these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamoEngine:
+    """How Dynamo runs an engine: its module and image, the flags that it adds or that its operator does (`left_out`),
+    those of them that no worker may have beside the operator's (`operators`), and what its prefill workers and decode
+    workers are called in endpoints."""
+
+    module: str
+    images: Mapping[str, str]
+    left_out: frozenset[str]
+    operators: frozenset[str]
+    components: Mapping[Phase, str]
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command of a worker."""
+        return ("python3", "-m", self.module)
+
+
+_COMPONENTS = MappingProxyType({Phase.PREFILL: "prefill", Phase.DECODE: "backend"})
+DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
+    {
+        "vllm": DynamoEngine(
+            module="dynamo.vllm",
+            images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/vllm-runtime:{RUNTIME_VERSION}"}),
+            left_out=frozenset(
+                {"port", "api-server-count", "nnodes", "node-rank", "master-addr", "master-port"}
+                | {f"data-parallel-{name}" for name in ("size-local", "start-rank", "address", "rpc-port")}
+            ),
+            operators=vllm_groups.GROUP_FLAGS,
+            components=_COMPONENTS,
+        ),
+        "sglang": DynamoEngine(
+            module="dynamo.sglang",
+            images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/sglang-runtime:{RUNTIME_VERSION}"}),
+            left_out=frozenset({"port", *sglang_groups.GROUP_FLAGS}),
+            operators=sglang_groups.GROUP_FLAGS,
+            components=_COMPONENTS,
+        ),
+    }
+)
+
+
+def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Launch:
+    """What every pod of the island runs, as a worker of Dynamo's `namespace`; the operator tells leader and workers
+    apart.
+
+    Raises:
+        ExportError: the engine cannot express the island, or the version that Dynamo brings cannot run it.
+    """
+    launch, dynamo = engine.launch(island, _NOBODY), DYNAMO_ENGINES[engine.name]
+    _check_version(island, launch.leader.arguments)
+    command = PodCommand(
+        command=dynamo.command,
+        arguments=(
+            "--namespace",
+            namespace,
+            *_first(island, engine),
+            *_words(launch.leader.arguments, dynamo.left_out),
+        ),
+        environment=(*launch.leader.environment, (SUFFIX_VARIABLE, "")),
+    )
+    return Launch(leader=command, worker=command, ports=(), health_path=launch.health_path, notes=launch.notes)
+
+
+def _check_version(island: ServingIsland, arguments: Sequence[str]) -> None:
+    """SGLang 0.5.14 takes unquantised experts by DeepEP in decode alone (srt/layers/moe/ep_moe/layer.py)."""
+    values = read_flags(arguments)
+    if values.get("deepep-mode") == "normal" and "moe-runner-backend" in values:
+        raise ExportError(
+            f"Island {island.id}: Dynamo {RUNTIME_VERSION} brings SGLang {_SGLANG_VERSION}, which cannot exchange "
+            f"tokens between unquantised experts by DeepEP in prefill, got {island.model.name}.",
+            hint="Export for lws, with SGLang's own image, or for vllm; or plan with FP8 weights.",
+        )
+
+
+def _first(island: ServingIsland, engine: Engine) -> tuple[str, ...]:
+    if engine.name == "vllm":
+        return ("--model", island.weights, "--disaggregation-mode", island.phase.value)
+    # Dynamo's frontend tokenizes; SGLang has its own disaggregation flags
+    return ("--served-model-name", island.weights, "--skip-tokenizer-init")
+
+
+def _words(arguments: Sequence[str], left_out: frozenset[str]) -> Iterator[str]:
+    """Flags as words, without those of `left_out`; the model's name, which has no flag in vLLM, is dropped."""
+    for argument in arguments:
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if argument.startswith("--") and name not in left_out:
+            yield f"--{name}"
+            if equals:
+                yield value
+
+
+def spans_ranks(island: ServingIsland, engine: Engine) -> bool:
+    """Whether a vLLM rank is larger than a pod, so that the operator has to choose an executor."""
+    return engine.name == "vllm" and island.parallel.tp * island.parallel.pp > island.grouping.gpus_per_pod
+
+
+def joined(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Words as `--name=value`, which engines' `read_shape` reads. A flag that was one word stays unread, as for the
+    operator. Short flags (`-tp 8`) are flags too; a negative number is a value."""
+    found: list[str] = []
+    for word in arguments:
+        if word.startswith("--"):
+            found.append(word.partition("=")[0] if "=" in word else word)
+        elif word.startswith("-") and not _NEGATIVE.fullmatch(word):
+            found.append(word)
+        elif found and "=" not in found[-1]:
+            found[-1] = f"{found[-1]}={word}"
+    return tuple(found)
+
+
+def started(engine: str, arguments: Sequence[str], gpus: int, nodes: int) -> tuple[str, ...]:
+    """The arguments that a copy of `nodes` pods with `gpus` GPUs each starts with, the operator's among them."""
+    written = joined(arguments)
+    if nodes == 1:
+        return written
+    if engine == "sglang":
+        return (*written, f"--nnodes={nodes}")
+    values = read_flags(written)
+    rank = read_count(values, "tensor-parallel-size", 1) * read_count(values, "pipeline-parallel-size", 1)
+    if rank > gpus:
+        return (*written, f"--nnodes={nodes}")
+    if rank * read_count(values, "data-parallel-size", 1) > gpus:
+        return (*written, f"--data-parallel-size-local={gpus // max(1, rank)}")
+    return written

@@ -1,0 +1,268 @@
+"""Target `dynamo`: NVIDIA Dynamo's DynamoGraphDeployments.
+
+Where one pool a phase does, a frontend spreads requests over all workers. Else each pool has a local router, and the
+GlobalRouter picks the pool of a prompt by its length; it serves vLLM only (global_router/README.md, "Supported
+Backends"). A graph has few components: further workers of a pool come in further graphs and name the Dynamo namespace
+of the first, as the frontend and the GlobalRouter do across graphs in upstream's examples.
+
+GPUs of a component = replicas (copies) x nodeCount x the container's GPU limit.
+Sources: nvidia.com/v1beta1 (ai-dynamo/dynamo, deploy/operator) and examples/global_planner.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from planner.domain import Phase
+from planner.errors import ExportError
+from planner.export.explanation import island_comments
+from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
+from planner.export.islands import ServingIsland
+from planner.export.objects.documents import whole_number, yaml_text
+from planner.export.objects.packing import packing
+from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod
+from planner.export.objects.shared_files import shared_files
+from planner.export.routers.routing import Endpoint
+from planner.export.seams import Deployment, Target
+from planner.export.summary import part_path, read_part
+from planner.export.targets.dynamo.checks import graph_faults
+from planner.export.targets.dynamo.components import (
+    API_VERSION,
+    KIND,
+    MOST_COMPONENTS,
+    SYSTEM_PORT_VARIABLE,
+    container_gpus,
+    dynamo_namespace,
+    frontend,
+    global_router,
+    graph,
+    graph_name,
+    local_router,
+    worker,
+)
+from planner.export.targets.dynamo.engines import DYNAMO_ENGINES, started
+from planner.export.targets.dynamo.pools import PhasePools, Pool, phase_pools
+from planner.export.targets.dynamo.router import control_file, pool_graph
+from planner.export.targets.dynamo.router_checks import router_faults
+from planner.export.targets.dynamo.worker_checks import worker_faults
+
+_PORT = 9090  # where the operator makes a worker tell its state
+_LONGEST_NAME = 42
+_WORKERS = frozenset({"worker", "prefill", "decode"})
+
+
+def _manifests(deployment: Deployment, /) -> dict[str, str]:
+    """`00-frontend.yaml`, a file for each pool where there are several, and what all targets add.
+
+    Raises:
+        ExportError: pools that the engine cannot be routed to, options that no graph carries, a GPU vendor without a
+            device plugin or image, or GPU types that no label tells apart.
+    """
+    _check_options(deployment)
+    check_gpus_told_apart(deployment)
+    images = DYNAMO_ENGINES[deployment.engine.name].images
+    deployment = replace(deployment, engine=replace(deployment.engine, images=images))
+    pools = {phase: phase_pools(deployment, phase) for phase in Phase}
+    if all(len(one.pools) == 1 for one in pools.values()):
+        written = _one_pool(deployment)
+    else:
+        _check_routable(deployment, pools)
+        written = _many_pools(deployment, pools)
+    return written.files | shared_files(deployment, written.endpoints)
+
+
+def _check_options(deployment: Deployment) -> None:
+    if deployment.options.queue:
+        raise ExportError(
+            f"Target dynamo, queue {deployment.options.queue}: Kueue does not admit DynamoGraphDeployments.",
+            hint="Leave --queue out, or export for lws.",
+        )
+    packed = [island.id for island in deployment.islands if packing(island, deployment)]
+    if packed:
+        raise ExportError(
+            f"Target dynamo, topology labels: a graph packs by the domains of a cluster topology that an administrator "
+            f"names, not by node labels; needed for {', '.join(packed)}.",
+            hint="Leave --topology out, or export for lws.",
+        )
+
+
+def _check_routable(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> None:
+    if deployment.engine.name != "vllm":
+        told = "; ".join(pool.told for one in pools.values() for pool in one.pools)
+        raise ExportError(
+            f"Target dynamo, engine {deployment.engine.name}: Dynamo's GlobalRouter serves vLLM alone, so one "
+            f"prefill and one decode pool must do, got {told}.",
+            hint="Export with --engine vllm, or for lws.",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """Files, and where the islands in them answer."""
+
+    files: dict[str, str]
+    endpoints: tuple[Endpoint, ...]
+
+
+def _one_pool(deployment: Deployment) -> _Written:
+    name = graph_name(deployment)
+    comments = (
+        f"Plan {deployment.plan.scenario.name}: a frontend that spreads prompts of all lengths over workers by load.",
+    )
+    return _graphs(
+        deployment, name, frontend(deployment, name, routes=True), deployment.islands, "00-frontend", comments
+    )
+
+
+def _many_pools(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> _Written:
+    control = graph_name(deployment, "ctrl")
+    config = f"{control}-routes"
+    routers = [frontend(deployment, control, routes=False), global_router(deployment, control, config)]
+    files = {"00-frontend.yaml": control_file(deployment, graph(deployment, control, routers), config, pools)}
+    endpoints: tuple[Endpoint, ...] = ()
+    for number, pool in enumerate((pool for phase in Phase for pool in pools[phase].pools), start=1):
+        written = _pool(deployment, pools[pool.phase], pool, f"{number:02}-{pool.phase}-{pool.index}")
+        files |= written.files
+        endpoints += written.endpoints
+    return _Written(files=files, endpoints=endpoints)
+
+
+def _pool(deployment: Deployment, phase: PhasePools, pool: Pool, file: str) -> _Written:
+    name = pool_graph(deployment, pool)
+    cells = [index for index, owner in enumerate(phase.cells) if owner == pool.index]
+    comments = (
+        f"Plan {deployment.plan.scenario.name}, {pool.told}.",
+        f"Takes prompts of {', '.join(_spans(cells, phase.width))} tokens and spreads them by load.",
+    )
+    return _graphs(deployment, name, local_router(deployment, name, pool.phase), pool.islands, file, comments)
+
+
+def _graphs(
+    deployment: Deployment,
+    name: str,
+    router: dict[str, Any],
+    islands: Sequence[ServingIsland],
+    file: str,
+    comments: tuple[str, ...],
+) -> _Written:
+    """A router and its workers, in as many graphs as they fill, a file each."""
+    namespace = dynamo_namespace(deployment.options.namespace, name)
+    first = MOST_COMPONENTS - 1
+    parts = [islands[:first], *(islands[i : i + MOST_COMPONENTS] for i in range(first, len(islands), MOST_COMPONENTS))]
+    files: dict[str, str] = {}
+    endpoints: tuple[Endpoint, ...] = ()
+    for number, part in enumerate(parts):
+        own = f"{name}-{number}" if number else name
+        built = _built(deployment, own, namespace, part)
+        components = built.components if number else (router, *built.components)
+        body = graph(deployment, own, components, built.islands)
+        head = comments if not number else (f"More workers of graph {name}, in its Dynamo namespace {namespace}.",)
+        files[f"{file}-{number}.yaml" if number else f"{file}.yaml"] = yaml_text((*head, *built.comments), [body])
+        endpoints += built.endpoints
+    return _Written(files=files, endpoints=endpoints)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Built:
+    """Islands as components of a graph, by whose names they are known, the comments on them, where they answer."""
+
+    components: tuple[dict[str, Any], ...]
+    islands: dict[str, ServingIsland]
+    comments: tuple[str, ...]
+    endpoints: tuple[Endpoint, ...]
+
+
+def _built(deployment: Deployment, name: str, namespace: str, islands: Sequence[ServingIsland]) -> _Built:
+    made = [(island, *worker(island, deployment, name, namespace)) for island in islands]
+    return _Built(
+        components=tuple(component for _, component, _ in made),
+        islands={component["name"]: island for island, component, _ in made},
+        comments=tuple(
+            f"{component['name']}: {line}"
+            for island, component, notes in made
+            for line in island_comments(island, deployment, notes)
+        ),
+        endpoints=tuple(
+            Endpoint(island=island, service=_service(name, component["name"]), port=_PORT, leaders=())
+            for island, component, _ in made
+        ),
+    )
+
+
+def _service(graph: str, component: str) -> str:
+    """The Service that the operator makes of a component."""
+    return f"{graph}-{component}"
+
+
+def _spans(cells: list[int], width: int) -> Iterator[str]:
+    """Runs of neighbouring cells, as first to last length."""
+    for cell in cells:
+        if cell - 1 not in cells:
+            end = next(last for last in range(cell, cells[-1] + 1) if last + 1 not in cells)
+            yield f"{cell * width} to {(end + 1) * width - 1}"
+
+
+def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
+    for index, component in enumerate(manifest.body["spec"]["components"]):
+        if component.get("type") in _WORKERS:
+            yield _workload(manifest, f"spec.components.{index}", component)
+
+
+def _workload(manifest: Manifest, path: str, component: Mapping[str, Any]) -> FoundWorkload:
+    return FoundWorkload(
+        manifest=manifest,
+        labels=component["podTemplate"]["metadata"]["labels"],
+        annotations=read_part(manifest.annotations, component["name"]),
+        labels_path=f"{path}.podTemplate.metadata.labels",
+        annotations_path=part_path(component["name"]),
+        replicas=component["replicas"],
+        replicas_path=f"{path}.replicas",
+        size_path=f"{path}.multinode.nodeCount",
+        pods=(_pod(path, component),),
+        template=_template(manifest, component),
+        endpoints=(_service(manifest.name, component["name"]),),
+        endpoint_ports=(_system_port(component),),
+    )
+
+
+def _system_port(component: Mapping[str, Any]) -> int:
+    """Where the worker tells its state: the operator's port, or the one that its variable names."""
+    variables = component["podTemplate"]["spec"]["containers"][0].get("env", ())
+    named = [whole_number(row.get("value")) for row in variables if row["name"] == SYSTEM_PORT_VARIABLE]
+    return named[-1] if named else _PORT
+
+
+def _template(manifest: Manifest, component: Mapping[str, Any]) -> dict[str, Any]:
+    """All of the component but its copies, and what the graph tells all of its pods."""
+    graph = {key: value for key, value in manifest.body["spec"].items() if key != "components"}
+    return {**graph, **{key: value for key, value in component.items() if key != "replicas"}}
+
+
+def _pod(path: str, component: Mapping[str, Any]) -> FoundPod:
+    """The component's pods, with the arguments that the operator completes them to."""
+    nodes = component.get("multinode", {}).get("nodeCount", 1)
+    found = found_pod(component["podTemplate"], f"{path}.podTemplate", nodes)
+    engine = found.labels.get(ENGINE_LABEL, "")
+    written = component["podTemplate"]["spec"]["containers"][0].get("args", ())
+    return replace(
+        found, arguments=started(engine, written, container_gpus(component), nodes), command_path="", engine_port=_PORT
+    )
+
+
+DYNAMO = Target(
+    name="dynamo",
+    engines=tuple(DYNAMO_ENGINES),
+    manifests=_manifests,
+    kinds=(
+        Kind(
+            api_version=API_VERSION,
+            kind=KIND,
+            schema="dynamographdeployment.json",
+            workloads=_workloads,
+            longest_name=_LONGEST_NAME,
+        ),
+    ),
+    checks=(graph_faults, router_faults, worker_faults),
+    unheeded=(),
+    by_grid=True,
+)

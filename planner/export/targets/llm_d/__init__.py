@@ -1,0 +1,1 @@
+"""Values for the llm-d-modelservice chart."""

@@ -1,0 +1,1 @@
+"""Clusters: our own form, FlexTopo objects and what nodes say of themselves."""

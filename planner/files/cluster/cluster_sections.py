@@ -1,0 +1,284 @@
+"""Reading a cluster document strictly. Nodes of one shape share its records."""
+
+import re
+from dataclasses import dataclass
+
+from planner.domain import (
+    CORE_GROUP_SIZE,
+    Cluster,
+    ClusterNode,
+    DisruptionBudget,
+    Nic,
+    NodeGpu,
+    NumaNode,
+    Pod,
+    PodClass,
+    Taint,
+    require_sound,
+)
+from planner.domain.preemption import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from planner.files.cluster.cluster_documents import default_uuid
+from planner.files.id_ranges import read_ranges
+from planner.files.sections import Section, nearest_hint
+
+HIGHEST_GPU = 63
+HIGHEST_CORE = 65_535
+_HIGHEST_NUMA = 1_023
+_MOST_CPUS = 1e6
+_MOST_GB = 1e9
+_LONGEST_S = 1e12
+_MOST_EVICTIONS = 2**31
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_NODE_KEYS = ("name", "shape", "asw", "aggregation", "uuids", "labels", "taints")
+_SHAPE_KEYS = ("gpu", "gpu_indices", "gpu_numa", "gpus_per_numa", "numa_nodes", "cpus", "memory_gb", "nics")
+_POD_KEYS = ("name", "node", "namespace", "gpus", "gpu_request", "cpus", "memory_gb", "cores")
+_STANDING_KEYS = (
+    "priority",
+    "preemptible",
+    "kind",
+    "checkpoint_age_s",
+    "node_selector",
+    "anti_affinity",
+    "locked",
+    "age_s",
+    "disruption_budget",
+)
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    gpu: str
+    gpus: tuple[tuple[int, int], ...]  # index, NUMA node
+    numa_nodes: tuple[NumaNode, ...]
+    cpus: float
+    memory_gb: float
+    nics: tuple[Nic, ...]
+    labels: Labels
+    taints: tuple[Taint, ...]
+
+
+def cluster_from_section(section: Section) -> Cluster:
+    """The cluster that a document describes. InputError where a key is wrong, or two objects contradict each other."""
+    section.allow_only("name", "core_group_size", "notes", "shapes", "nodes", "pods", "disruption_budgets")
+    ids = _Ids()
+    shapes = _shapes(section.section("shapes"), ids)
+    cluster = Cluster(
+        name=section.name("name"),
+        nodes=tuple(_node(row, shapes) for row in section.sections("nodes")),
+        pods=tuple(_pod(row, ids) for row in section.sections("pods")) if "pods" in section else (),
+        core_group_size=section.integer("core_group_size", default=CORE_GROUP_SIZE, low=1, high=HIGHEST_CORE),
+        notes=section.texts("notes") if "notes" in section else (),
+        disruption_budgets=_budgets(section),
+    )
+    if not cluster.nodes:
+        raise section.fault("nodes", "at least one node")
+    require_sound(cluster, f"{section.file}: {section.path}" if section.path else section.file)
+    return cluster
+
+
+def _budgets(section: Section) -> tuple[DisruptionBudget, ...]:
+    rows = section.sections("disruption_budgets") if "disruption_budgets" in section else ()
+    return tuple(_budget(row) for row in rows)
+
+
+def _budget(row: Section) -> DisruptionBudget:
+    row.allow_only("name", "allowed")
+    return DisruptionBudget(name=_word(row, "name"), allowed=row.integer("allowed", low=0, high=_MOST_EVICTIONS))
+
+
+class _Ids:
+    """Ids given as ranges or as a list; equal ones are one tuple."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._ranges: dict[tuple[str, int], tuple[int, ...]] = {}
+
+    def read(self, section: Section, key: str, highest: int) -> tuple[int, ...]:
+        """The ids under `key` (none where it is missing), each of 0..`highest`."""
+        if key not in section:
+            return ()
+        ids = whole_numbers(section, key, highest) if section.holds_list(key) else self._of_text(section, key, highest)
+        return self._known.setdefault(ids, ids)
+
+    def _of_text(self, section: Section, key: str, highest: int) -> tuple[int, ...]:
+        rule = f"a list of ids, or ranges such as '0-7,16' in quotes, of 0 to {highest}"
+        if section.holds_number(key):
+            raise section.fault(key, rule, hint="For a single id write it in brackets.")
+        text = section.text(key)
+        if (text, highest) not in self._ranges:
+            try:
+                self._ranges[text, highest] = read_ranges(text, highest)
+            except ValueError as error:
+                raise section.fault(key, f"{rule} ({error})") from None
+        return self._ranges[text, highest]
+
+
+def whole_numbers(section: Section, key: str, highest: int) -> tuple[int, ...]:
+    """A list of whole numbers of 0 to `highest`, in its order."""
+    values = section.entries(key)
+    for value in values:
+        if type(value) is not int or not 0 <= value <= highest:
+            raise section.fault(
+                key, f"a list of whole numbers of 0 to {highest}", hint=f"Correct {str(value)[:40]!r} in it."
+            )
+    return tuple(value for value in values if isinstance(value, int))
+
+
+def _shapes(section: Section, ids: _Ids) -> dict[str, _Shape]:
+    return {name: _shape(section.section(name), ids) for name in section}
+
+
+def _shape(section: Section, ids: _Ids) -> _Shape:
+    section.allow_only(*_SHAPE_KEYS, "labels", "taints")
+    numa_nodes = tuple(_numa_node(row, place, ids) for place, row in enumerate(section.sections("numa_nodes")))
+    gpus = _gpus(section, numa_nodes, ids)
+    return _Shape(
+        gpu=section.name("gpu") if gpus or "gpu" in section else "",
+        gpus=gpus,
+        numa_nodes=numa_nodes,
+        cpus=section.number("cpus", low=0, high=_MOST_CPUS),
+        memory_gb=section.number("memory_gb", low=0, high=_MOST_GB),
+        nics=tuple(_nic(row) for row in section.sections("nics")) if "nics" in section else (),
+        labels=read_node_labels(section, "labels"),
+        taints=read_taints(section, "taints"),
+    )
+
+
+def _numa_node(row: Section, place: int, ids: _Ids) -> NumaNode:
+    row.allow_only("id", "socket", "cores", "memory_gb")
+    return NumaNode(
+        id=row.integer("id", default=place, low=0, high=_HIGHEST_NUMA),
+        socket=row.integer("socket", low=0, high=_HIGHEST_NUMA),
+        cores=ids.read(row, "cores", HIGHEST_CORE),
+        memory_gb=row.number("memory_gb", default=0.0, low=0, high=_MOST_GB),
+    )
+
+
+def _gpus(section: Section, numa_nodes: tuple[NumaNode, ...], ids: _Ids) -> tuple[tuple[int, int], ...]:
+    """Index and NUMA node of each GPU."""
+    if "gpus_per_numa" in section:
+        if "gpu_numa" in section:
+            raise section.fault("gpus_per_numa", "left out where gpu_numa is given", hint="Keep one of the two.")
+        each = section.integer("gpus_per_numa", low=0, high=HIGHEST_GPU)
+        numas = tuple(numa.id for numa in numa_nodes for _ in range(each))
+    else:
+        numas = whole_numbers(section, "gpu_numa", _HIGHEST_NUMA) if "gpu_numa" in section else ()
+    indices = ids.read(section, "gpu_indices", HIGHEST_GPU) if "gpu_indices" in section else tuple(range(len(numas)))
+    if len(indices) != len(numas):
+        raise section.fault("gpu_indices", f"{len(numas)} indices, one a GPU")
+    return tuple(zip(indices, numas, strict=True))
+
+
+def _nic(row: Section) -> Nic:
+    row.allow_only("name", "numa")
+    return Nic(name=_word(row, "name"), numa=row.integer("numa", low=0, high=_HIGHEST_NUMA))
+
+
+def _node(row: Section, shapes: dict[str, _Shape]) -> ClusterNode:
+    row.allow_only(*_NODE_KEYS)
+    name, word = _word(row, "name"), row.text("shape")
+    shape = shapes.get(word)
+    if shape is None:
+        raise row.fault("shape", "one of shapes", hint=nearest_hint(word, shapes, what="shapes"))
+    return ClusterNode(
+        name=name,
+        gpu=shape.gpu,
+        gpus=_named_gpus(row, name, shape),
+        numa_nodes=shape.numa_nodes,
+        cpus=shape.cpus,
+        memory_gb=shape.memory_gb,
+        asw=_word(row, "asw", empty=True),
+        aggregation=_word(row, "aggregation", empty=True) if "aggregation" in row else "",
+        nics=shape.nics,
+        labels=_overlaid(shape.labels, row) if "labels" in row else shape.labels,
+        taints=shape.taints + read_taints(row, "taints") if "taints" in row else shape.taints,
+    )
+
+
+def _named_gpus(row: Section, node: str, shape: _Shape) -> tuple[NodeGpu, ...]:
+    if "uuids" not in row:
+        return tuple(NodeGpu(index=index, uuid=default_uuid(node, index), numa=numa) for index, numa in shape.gpus)
+    uuids = row.texts("uuids")
+    if len(uuids) != len(shape.gpus) or not all(map(_is_word, uuids)):
+        raise row.fault("uuids", f"a list of {len(shape.gpus)} texts, one a GPU of its shape")
+    return tuple(
+        NodeGpu(index=index, uuid=uuid, numa=numa) for (index, numa), uuid in zip(shape.gpus, uuids, strict=True)
+    )
+
+
+def _overlaid(labels: Labels, row: Section) -> Labels:
+    """The shape's labels with the node's own over them."""
+    return tuple({**dict(labels), **dict(read_node_labels(row, "labels"))}.items())
+
+
+def read_node_labels(section: Section, key: str) -> Labels:
+    """Labels as a node may bear them (values may be empty), in the order of the mapping; none where it is missing."""
+    if key not in section:
+        return ()
+    given = section.section(key)
+    for label in given:
+        if not _LABEL_KEY.fullmatch(label):
+            raise given.fault(label, "under a valid label key: [prefix/]name", hint="Correct the key.")
+        if not _LABEL_VALUE.fullmatch(given.text(label)):
+            raise given.fault(label, "a label value: at most 63 letters, digits, '-', '_' or '.'")
+    return tuple((label, given.text(label)) for label in given)
+
+
+def read_taints(section: Section, key: str) -> tuple[Taint, ...]:
+    """Taints of a node, or those that are tolerated; none where the key is missing."""
+    if key not in section:
+        return ()
+    return tuple(_taint(row) for row in section.sections(key))
+
+
+def _taint(row: Section) -> Taint:
+    row.allow_only("key", "value", "effect")
+    if not _LABEL_KEY.fullmatch(row.text("key")):
+        raise row.fault("key", "a valid label key: [prefix/]name")
+    if not _LABEL_VALUE.fullmatch(row.text("value", default="")):
+        raise row.fault("value", "a label value: at most 63 letters, digits, '-', '_' or '.'")
+    effect = row.one_of("effect", EFFECTS, default=Taint(key="any").effect)
+    return Taint(key=row.text("key"), value=row.text("value", default=""), effect=effect)
+
+
+def _pod(row: Section, ids: _Ids) -> Pod:
+    row.allow_only(*_POD_KEYS, *_STANDING_KEYS)
+    return Pod(
+        name=_word(row, "name"),
+        node=_word(row, "node"),
+        namespace=_word(row, "namespace") if "namespace" in row else "default",
+        cpus=row.number("cpus", default=0.0, low=0, high=_MOST_CPUS),
+        memory_gb=row.number("memory_gb", default=0.0, low=0, high=_MOST_GB),
+        gpus=ids.read(row, "gpus", HIGHEST_GPU),
+        gpu_request=row.integer("gpu_request", default=0, low=0, high=HIGHEST_GPU + 1),
+        cores=ids.read(row, "cores", HIGHEST_CORE),
+        priority=row.integer("priority", default=0, low=LOWEST_PRIORITY, high=HIGHEST_PRIORITY),
+        preemptible=row.flag("preemptible", False),
+        kind=row.choice("kind", PodClass, default=PodClass.ONLINE),
+        checkpoint_age_s=_age_s(row, "checkpoint_age_s"),
+        node_selector=read_node_labels(row, "node_selector"),
+        anti_affinity=_word(row, "anti_affinity") if "anti_affinity" in row else "",
+        locked=row.flag("locked", False),
+        age_s=_age_s(row, "age_s"),
+        disruption_budget=_word(row, "disruption_budget") if "disruption_budget" in row else "",
+    )
+
+
+def _age_s(row: Section, key: str) -> float | None:
+    return row.number(key, low=0, high=_LONGEST_S) if key in row else None
+
+
+def _word(row: Section, key: str, *, empty: bool = False) -> str:
+    """A name as it may stand in tables and errors."""
+    value = row.text(key)
+    if not (_is_word(value) or (empty and not value)):
+        raise row.fault(key, "a name of at most 253 printable characters without spaces at its ends")
+    return value
+
+
+def _is_word(value: str) -> bool:
+    return 0 < len(value) <= 253 and value.isprintable() and value == value.strip()

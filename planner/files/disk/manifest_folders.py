@@ -1,0 +1,94 @@
+"""Folders of manifests and of schemas, read as text: what is in them is for the export's checks to judge."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from planner.errors import InputError
+from planner.files.disk.opening import MIB, is_folder, read_text
+
+MANIFEST_SUFFIXES = (".yaml", ".yml", ".json", ".sh")
+SCHEMA_SUFFIXES = (".yaml", ".yml", ".json")
+_MOST_FILES = 10_000
+_MOST_BYTES = 64 * MIB
+_ALIAS = re.compile(r"\*[-0-9A-Za-z_]")  # may be one: `{"a":*b}` has nothing but a colon before it
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def load_manifests(folder: Path) -> dict[str, str]:
+    """Every manifest below `folder`: path within it -> text, sorted. Other files are passed over.
+
+    Raises:
+        InputError: no such folder, nothing in it, more than 10 000 files or 64 MiB of them, a file that cannot be
+            read, a link that leaves the folder, or YAML aliases: a few lines of them can stand for any amount of text.
+    """
+    texts = _texts(folder, MANIFEST_SUFFIXES, "manifests")
+    for name, text in texts.items():
+        if not name.endswith(".sh"):
+            _refuse_aliases(folder / name, text)
+    return texts
+
+
+def load_schemas(folder: Path) -> dict[str, str]:
+    """Every YAML and JSON file below `folder`: path within it -> text, sorted. InputError as `load_manifests`, but
+    for the aliases."""
+    return _texts(folder, SCHEMA_SUFFIXES, "schemas")
+
+
+def _texts(folder: Path, suffixes: tuple[str, ...], what: str) -> dict[str, str]:
+    if not is_folder(folder):
+        raise InputError(f"{folder}: must be a folder of {what}.", hint="Check the path.")
+    paths = sorted(_paths(folder, suffixes, what))
+    if not paths:
+        raise InputError(f"{folder}: must hold {what} ({', '.join(suffixes)}), holds none.", hint="Check the path.")
+    size = 0
+    for path in paths:
+        size += _size(path, folder)
+        if size > _MOST_BYTES:
+            raise InputError(
+                f"{path}: {what} must have at most {_MOST_BYTES >> 20} MiB together, with this file they have "
+                f"{size >> 20}.",
+                hint="Give the folder that `planner export` wrote.",
+            )
+    return {path.relative_to(folder).as_posix(): read_text(path, most=_MOST_BYTES) for path in paths}
+
+
+def _paths(folder: Path, suffixes: tuple[str, ...], what: str) -> Iterator[Path]:
+    found = 0
+    for path in folder.rglob("*"):
+        if path.suffix in suffixes and path.is_file():
+            found += 1
+            if found > _MOST_FILES:
+                raise InputError(
+                    f"{folder}: must hold at most {_MOST_FILES} {what}, holds more.",
+                    hint="Give the folder that `planner export` wrote.",
+                )
+            yield path
+
+
+def _size(path: Path, folder: Path) -> int:
+    """Bytes of a file that lies in the folder."""
+    try:
+        real = path.resolve(strict=True)
+        size = real.stat().st_size
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.", hint="Mend or remove it.") from None
+    if not real.is_relative_to(folder.resolve()):
+        raise InputError(f"{path}: must not be a link out of the folder, leads to {real}.", hint="Copy the file.")
+    return size
+
+
+def _refuse_aliases(path: Path, text: str) -> None:
+    if not _ALIAS.search(text):
+        return
+    try:
+        alias = next((t for t in yaml.scan(text, Loader=_LOADER) if isinstance(t, yaml.AliasToken)), None)
+    except (yaml.YAMLError, RecursionError):
+        return  # no YAML: the checks tell where
+    if alias is not None:
+        raise InputError(
+            f"{path}: line {alias.start_mark.line + 1}: must not have YAML aliases, has *{alias.value}.",
+            hint="Write the value out.",
+        )

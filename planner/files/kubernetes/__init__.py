@@ -1,0 +1,1 @@
+"""Lists of kubectl and objects of the Kubernetes API."""

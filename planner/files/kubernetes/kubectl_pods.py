@@ -1,0 +1,177 @@
+"""A pod as Kubernetes tells it: what it asks for, and how it may be moved.
+
+What a pod asks for is, per resource, the larger of the sum of its containers and of what any init container needs
+while it runs; init containers that keep running (sidecars) count in both; the runtime's overhead comes on top.
+Kubernetes does not say which GPUs a pod holds.
+"""
+
+from planner.domain import Pod, PodClass
+from planner.domain.preemption import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from planner.files.kubernetes.kubernetes_objects import KubernetesObject, below, items_below, quantity, string_map
+from planner.files.kubernetes.node_resource_topologies import GPU_RESOURCES
+from planner.files.sections import Section
+from planner.units import GB
+
+CLASS_LABEL = "planner/class"
+CHECKPOINT_ANNOTATION = "planner/checkpoint-age-s"
+PREEMPTIBLE_ANNOTATION = "godel.bytedance.com/can-be-preempted"
+EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+HOST_LABEL = "kubernetes.io/hostname"
+SYSTEM_PRIORITY = 2_000_000_000  # from here on Kubernetes keeps priorities for its own pods
+UNCLASSED = "names no priority class: may be evicted, at priority 0, as --preempt-unclassed says"
+_ENDED = ("Succeeded", "Failed")
+_BOUND_OWNERS = ("DaemonSet", "Node")
+
+Amounts = dict[str, float]
+
+
+def holds_nothing(item: KubernetesObject) -> bool:
+    """Whether the pod is over, or not on a node yet."""
+    phase = below(item.body, "status")
+    ended = not phase.is_empty("phase") and phase.text("phase") in _ENDED
+    return ended or below(item.body, "spec").is_empty("nodeName")
+
+
+def read_pod(item: KubernetesObject, *, preempt_unclassed: bool = False) -> tuple[Pod, tuple[str, ...]]:
+    """The pod, and notes on what of it the planner cannot keep. `preempt_unclassed`: pods without a priority class may
+    be evicted, too.
+    """
+    spec = item.body.section("spec")
+    labels = below(item.body, "metadata", "labels")
+    annotations = below(item.body, "metadata", "annotations")
+    asked = requests(spec)
+    gpus = sum(asked.get(resource, 0.0) for resource in GPU_RESOURCES)
+    group, notes = _anti_affinity(spec, dict(string_map(labels)), item)
+    return (
+        Pod(
+            name=item.name,
+            namespace=item.namespace or "default",
+            node=spec.text("nodeName"),
+            cpus=asked.get("cpu", 0.0),
+            memory_gb=asked.get("memory", 0.0) / GB,
+            gpu_request=round(gpus),
+            priority=_priority(spec),
+            preemptible=_preemptible(spec, annotations, unclassed=preempt_unclassed),
+            kind=labels.choice(CLASS_LABEL, PodClass, default=PodClass.ONLINE),
+            checkpoint_age_s=_checkpoint_age(annotations),
+            node_selector=string_map(below(spec, "nodeSelector")),
+            anti_affinity=group,
+            locked=_locked(item, annotations),
+        ),
+        (*notes, UNCLASSED) if preempt_unclassed and gpus and not _has_class(spec) else notes,
+    )
+
+
+def requests(spec: Section) -> Amounts:
+    """What a pod's specification asks for: cores, bytes, pieces by resource name."""
+    sidecars: Amounts = {}
+    most_at_start: Amounts = {}
+    for container in items_below(spec, "initContainers"):
+        asked = _container(container)
+        if not container.is_empty("restartPolicy") and container.text("restartPolicy") == "Always":
+            sidecars = _sum(sidecars, asked)
+            most_at_start = _larger(most_at_start, sidecars)
+        else:
+            most_at_start = _larger(most_at_start, _sum(sidecars, asked))
+    running = sidecars
+    for container in spec.sections("containers"):
+        running = _sum(running, _container(container))
+    total = _larger(running, most_at_start)
+    total |= _amounts(below(spec, "resources", "requests"))  # of the pod as a whole: they stand for all containers
+    return _sum(total, _amounts(below(spec, "overhead")))
+
+
+def _container(container: Section) -> Amounts:
+    """Requests, and limits where nothing is requested, as Kubernetes fills them in."""
+    return _amounts(below(container, "resources", "limits")) | _amounts(below(container, "resources", "requests"))
+
+
+def _amounts(section: Section) -> Amounts:
+    return {name: quantity(section, name) for name in section if name in ("cpu", "memory", *GPU_RESOURCES)}
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in one.keys() | other.keys()}
+
+
+def _larger(one: Amounts, other: Amounts) -> Amounts:
+    return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in one.keys() | other.keys()}
+
+
+def _priority(spec: Section) -> int:
+    return 0 if spec.is_empty("priority") else spec.integer("priority", low=LOWEST_PRIORITY, high=HIGHEST_PRIORITY)
+
+
+def _preemptible(spec: Section, annotations: Section, *, unclassed: bool) -> bool:
+    """What the annotation says; without one, a pod to which a priority class was given, but none of the system's; of
+    the others, which Kubernetes runs at priority 0, all where `unclassed`.
+    """
+    if PREEMPTIBLE_ANNOTATION in annotations:
+        return annotations.one_of(PREEMPTIBLE_ANNOTATION, ("true", "false")) == "true"
+    return (unclassed or _has_class(spec)) and _priority(spec) < SYSTEM_PRIORITY
+
+
+def _has_class(spec: Section) -> bool:
+    return not spec.is_empty("priorityClassName")
+
+
+def _checkpoint_age(annotations: Section) -> float | None:
+    if CHECKPOINT_ANNOTATION not in annotations:
+        return None
+    try:
+        age = float(annotations.text(CHECKPOINT_ANNOTATION))
+    except ValueError:
+        age = -1.0
+    if not 0 <= age < float("inf"):
+        raise annotations.fault(CHECKPOINT_ANNOTATION, "seconds, a number of at least 0")
+    return age
+
+
+def _locked(item: KubernetesObject, annotations: Section) -> bool:
+    """Whether nobody may move it; a pod of a DaemonSet or of the node itself has no other place to go."""
+    owners = items_below(below(item.body, "metadata"), "ownerReferences")
+    bound = any(owner.text("kind") in _BOUND_OWNERS for owner in owners)
+    return bound or (EVICTION_ANNOTATION in annotations and annotations.text(EVICTION_ANNOTATION) == "false")
+
+
+def _anti_affinity(spec: Section, labels: dict[str, str], item: KubernetesObject) -> tuple[str, tuple[str, ...]]:
+    """The group that keeps its pods on different nodes: a required term on the host that selects the pod itself."""
+    terms = items_below(below(spec, "affinity", "podAntiAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
+    groups = []
+    for term in terms:
+        selector = below(term, "labelSelector")
+        if term.text("topologyKey") == HOST_LABEL and len(selector) and selects(selector, labels):
+            groups.append(f"{item.namespace or 'default'}: {_selector_text(selector)}")
+    lost = len(terms) - len(groups[:1])
+    told = f"{lost} anti-affinity terms were left out: they keep other pods away, or from more than the host"
+    return (groups[0] if groups else ""), ((told,) if lost else ())
+
+
+def _expressions(selector: Section) -> list[tuple[str, str, tuple[str, ...]]]:
+    equal = [(key, "In", (value,)) for key, value in string_map(below(selector, "matchLabels"))]
+    operators = ("In", "NotIn", "Exists", "DoesNotExist")
+    return equal + [
+        (
+            entry.text("key"),
+            entry.one_of("operator", operators),
+            () if entry.is_empty("values") else tuple(sorted(entry.texts("values"))),
+        )
+        for entry in items_below(selector, "matchExpressions")
+    ]
+
+
+def selects(selector: Section, labels: dict[str, str]) -> bool:
+    """Whether a label selector selects what bears these labels."""
+    return all(_holds(labels.get(key), operator, values) for key, operator, values in _expressions(selector))
+
+
+def _holds(value: str | None, operator: str, values: tuple[str, ...]) -> bool:
+    """Whether a label (None: not there) is as a selector's expression wants it."""
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) == (operator == "Exists")
+    return (value in values) == (operator == "In")
+
+
+def _selector_text(selector: Section) -> str:
+    return ", ".join(f"{key} {operator} {'|'.join(values)}".strip() for key, operator, values in
+                     sorted(_expressions(selector)))  # fmt: skip

@@ -1,0 +1,1 @@
+"""Models from their config.json, and GPU types."""

@@ -1,0 +1,182 @@
+"""GPU types and their prices from gpu_specs/: every figure with its unit and source."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from planner.domain import GpuSpec, Price, Source
+from planner.errors import InputError
+from planner.files.disk.documents import read_yaml
+from planner.files.disk.opening import is_folder, is_there
+from planner.files.disk.shipped import files_by_stem, shipped_folder
+from planner.files.labels import read_labels
+from planner.files.sections import Section, nearest_hint
+from planner.units import GB, MIB
+
+PRICES_FILE = "prices.yaml"
+_FIGURES = (
+    "sms",
+    "sms_for_communication",
+    "fp16_tflops",
+    "fp8_tflops",
+    "fp4_tflops",
+    "memory_gb",
+    "memory_mib",
+    "memory_gb_s",
+    "reference_memory_gb_s",
+    "nvlink_gb_s",
+    "nic_gb_s",
+    "gpus_per_nvlink_domain",
+    "gpus_per_host",
+    "idle_w",
+    "max_w",
+)
+# GB are marketing's: 10^9 bytes on the one device, 2^30 on the other (7 % more), less what ECC takes
+_MEMORY_TOLERANCE = 0.1
+_NO_DRIVER_FIGURE = (
+    "not given: memory_gb counts, at 10^9 bytes a GB, which understates most devices by 7 %; "
+    "add memory_mib, the total that nvidia-smi or rocm-smi shows"
+)
+# where a file does not tell: all GPUs of a family have it, or none that matters more
+_CAPABILITIES = {"ampere": 8.0, "hopper": 9.0, "h20": 9.0}
+_FAMILIES = ("ampere", "hopper", "h20", "blackwell", "rubin", "cdna3", "other")
+
+
+def load_gpu_specs(extra: Path | None = None) -> dict[str, GpuSpec]:
+    """Every GPU type by name, with its price where one is known.
+
+    `extra` is a folder of more spec files; a file there stands in for a shipped one of the same name, and its
+    prices.yaml for shipped prices.
+    """
+    prices = load_prices(extra)
+    return {name: replace(_read_spec(path), price=prices.get(name)) for name, path in gpu_spec_files(extra).items()}
+
+
+def load_gpu_spec(name: str, extra: Path | None = None) -> GpuSpec:
+    """One GPU type; InputError lists the nearest names and all of them."""
+    return replace(_read_spec(gpu_spec_file(name, extra)), price=load_prices(extra).get(name))
+
+
+def gpu_spec_files(extra: Path | None = None) -> dict[str, Path]:
+    """Spec files by GPU name."""
+    files = files_by_stem(shipped_folder("gpu_specs"), ".yaml")
+    if extra is not None:
+        if not is_folder(extra):
+            raise InputError(f"{extra}: is not a folder of GPU specs.", hint="Give a folder of NAME.yaml files.")
+        files |= files_by_stem(extra, ".yaml")
+    files.pop(PRICES_FILE.removesuffix(".yaml"), None)
+    return files
+
+
+def gpu_spec_file(name: str, extra: Path | None = None) -> Path:
+    """The spec file of one GPU type."""
+    files = gpu_spec_files(extra)
+    if name not in files:
+        raise InputError(f"There is no GPU type {name!r}.", hint=nearest_hint(name, files, what="GPU types"))
+    return files[name]
+
+
+def prices_files(extra: Path | None = None) -> tuple[Path, ...]:
+    """The price lists, the later over the earlier."""
+    own = extra / PRICES_FILE if extra is not None else None
+    shipped = shipped_folder("gpu_specs") / PRICES_FILE
+    return (shipped, own) if own is not None and is_there(own) else (shipped,)
+
+
+def load_prices(extra: Path | None = None) -> dict[str, Price]:
+    """Rent per GPU and hour (USD) by GPU name, each with date and source."""
+    prices: dict[str, Price] = {}
+    for path in prices_files(extra):
+        document = read_yaml(path)
+        prices |= {gpu: _price(document.section(gpu)) for gpu in document}
+    return prices
+
+
+def _price(entry: Section) -> Price:
+    entry.allow_only("usd_per_hour", "date", "source")
+    return Price(usd_per_hour=entry.number("usd_per_hour", low=0), date=entry.text("date"), source=entry.text("source"))
+
+
+class _Figures:
+    """Reads `{value, unit, source}` entries and keeps their sources."""
+
+    def __init__(self, document: Section) -> None:
+        self._document = document
+        self.sources: list[Source] = []
+
+    def _entry(self, key: str, unit: str) -> Section:
+        entry = self._document.section(key)
+        entry.allow_only("value", "unit", "source")
+        if entry.text("unit") != unit:
+            raise entry.fault("unit", unit, hint="Convert the value.")
+        self.sources.append(Source(figure=key, unit=unit, source=entry.text("source")))
+        return entry
+
+    def count(self, key: str, *, low: int = 1) -> int:
+        return self._entry(key, "count").integer("value", low=low)
+
+    def rate(self, key: str, unit: str, *, may_be_zero: bool = False) -> float:
+        entry = self._entry(key, unit)
+        return entry.number("value", low=0) if may_be_zero else entry.number("value", above=0)
+
+
+def _read_spec(path: Path) -> GpuSpec:
+    document = read_yaml(path)
+    document.allow_only("name", "vendor", "family", "node_selector", "compute_capability", *_FIGURES)
+    if document.name("name") != path.stem:
+        raise document.fault("name", f"the file's name, {path.stem}", hint="Rename the file or the GPU.")
+    spec = _spec(document, _Figures(document))
+    if spec.sms_for_communication >= spec.sms:
+        raise document.section("sms_for_communication").fault("value", f"less than sms ({spec.sms})")
+    if spec.idle_w > spec.max_w:
+        raise document.section("idle_w").fault("value", f"at most max_w ({spec.max_w:g})")
+    return spec
+
+
+def _spec(document: Section, figures: _Figures) -> GpuSpec:
+    return GpuSpec(
+        name=document.name("name"),
+        vendor=document.text("vendor"),
+        sms=figures.count("sms"),
+        sms_for_communication=figures.count("sms_for_communication", low=0),
+        fp16_tflops=figures.rate("fp16_tflops", "TFLOP/s"),
+        fp8_tflops=figures.rate("fp8_tflops", "TFLOP/s", may_be_zero=True),
+        fp4_tflops=figures.rate("fp4_tflops", "TFLOP/s", may_be_zero=True),
+        memory_gb=figures.rate("memory_gb", "GB"),
+        memory_mib=_memory_mib(document, figures),
+        memory_gb_s=figures.rate("memory_gb_s", "GB/s"),
+        reference_memory_gb_s=figures.rate("reference_memory_gb_s", "GB/s"),
+        nvlink_gb_s=figures.rate("nvlink_gb_s", "GB/s"),
+        nic_gb_s=figures.rate("nic_gb_s", "GB/s"),
+        gpus_per_nvlink_domain=figures.count("gpus_per_nvlink_domain"),
+        gpus_per_host=figures.count("gpus_per_host"),
+        idle_w=figures.rate("idle_w", "W", may_be_zero=True),
+        max_w=figures.rate("max_w", "W"),
+        family=document.one_of("family", _FAMILIES),
+        compute_capability=_compute_capability(document, figures),
+        node_selector=read_labels(document.section("node_selector")),
+        sources=tuple(figures.sources),
+    )
+
+
+def _memory_mib(document: Section, figures: _Figures) -> float:
+    """What the driver shows; 0 where the file does not tell, which the figure's source then says."""
+    if "memory_mib" not in document:
+        figures.sources.append(Source(figure="memory_mib", unit="MiB", source=_NO_DRIVER_FIGURE))
+        return 0.0
+    shown, named = figures.rate("memory_mib", "MiB"), document.section("memory_gb").number("value")
+    low, high = (round(named * GB / MIB * share) for share in (1 - _MEMORY_TOLERANCE, 1 + _MEMORY_TOLERANCE))
+    if not low <= shown <= high:
+        raise document.section("memory_mib").fault(
+            "value",
+            f"within {_MEMORY_TOLERANCE * 100:.0f} % of memory_gb ({named:g} GB), {low} to {high}",
+            hint="Give the total that nvidia-smi or rocm-smi shows, in MiB.",
+        )
+    return shown
+
+
+def _compute_capability(document: Section, figures: _Figures) -> float:
+    """CUDA's, as major.minor; where the file does not tell, that of the family, 0.0 where it has several."""
+    if "compute_capability" in document:
+        return figures.rate("compute_capability", "major.minor", may_be_zero=True)
+    is_nvidia = document.text("vendor").upper() == "NVIDIA"
+    return _CAPABILITIES.get(document.text("family"), 0.0) if is_nvidia else 0.0

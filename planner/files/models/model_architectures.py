@@ -1,0 +1,270 @@
+"""Shapes of the architectures that the cost formulas cover, from Hugging Face's config.json.
+
+Each reader follows the rules of its architecture's `configuration_*.py` and `modeling_*.py` in transformers: which
+layers carry experts, which see a window only, what a missing key means there. Where classes differ in the default of
+a key, the key must be given. Every one has gated FFNs (gate, up and down projection).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from planner.domain import Attention, Experts, GroupedAttention, MlaAttention
+from planner.errors import InputError
+from planner.files.models.model_sections import ModelSection
+
+_UNKNOWN = "Other architectures have other formulas; the planner does not guess them."
+_FULL, _WINDOWED = "full_attention", "sliding_attention"
+# keys that turn a known architecture into another one: sparse or linear attention, other modalities
+_FOREIGN_KEYS = ("index_topk", "linear_attn_config", "text_config", "vision_config", "audio_config")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What depends on the architecture. `dense_ffn_size` is 0 where every layer carries experts."""
+
+    attention: Attention
+    moe_layer_indices: tuple[int, ...]
+    dense_ffn_size: int
+    experts: Experts | None
+
+
+def read_shape(config: ModelSection) -> Shape:
+    """The shape that the config describes; InputError for whatever the formulas do not cover."""
+    reader = _reader(config)
+    for key in _FOREIGN_KEYS:
+        if not config.is_empty(key):
+            raise config.fault(key, "absent: it belongs to an architecture without formulas here", hint=_UNKNOWN)
+    config.one_of("hidden_act", ("silu",), default="silu")
+    return reader(config)
+
+
+def _reader(config: ModelSection) -> Callable[[ModelSection], Shape]:
+    architectures = config.texts("architectures")
+    if len(architectures) != 1 or architectures[0] not in _READERS:
+        raise InputError(
+            f"{config.file}: {config.key_path('architectures')} must be one that the cost model knows, "
+            f"{', '.join(_READERS)}; came {', '.join(architectures) or 'none'}.",
+            hint=_UNKNOWN,
+        )
+    return _READERS[architectures[0]]
+
+
+def _layers(config: ModelSection) -> int:
+    return config.integer("num_hidden_layers", low=1)
+
+
+def _deepseek(config: ModelSection) -> Shape:
+    _refuse_windows(config)
+    layers = _layers(config)
+    first = config.integer("first_k_dense_replace", low=0, high=layers)
+    step = config.whole("moe_layer_freq", 1, low=1)
+    indices = tuple(layer for layer in range(first, layers) if layer % step == 0)
+    return _mixed(config, _mla(config), indices, _deepseek_experts)
+
+
+def _glm4_moe(config: ModelSection) -> Shape:
+    _refuse_windows(config)
+    layers = _layers(config)
+    indices = tuple(range(config.integer("first_k_dense_replace", low=0, high=layers), layers))
+    return _mixed(config, _grouped(config), indices, _deepseek_experts)
+
+
+def _qwen_moe(config: ModelSection) -> Shape:
+    layers = _layers(config)
+    step = config.whole("decoder_sparse_step", 1, low=1)
+    dense = () if config.is_empty("mlp_only_layers") else config.integers("mlp_only_layers", low=0, high=layers - 1)
+    indices = tuple(layer for layer in range(layers) if (layer + 1) % step == 0 and layer not in dense)
+    return _mixed(config, _qwen_attention(config), indices, _qwen_experts)
+
+
+def _mixtral(config: ModelSection) -> Shape:
+    return _all_experts(config, _grouped(config, window=_window_of_all(config), by_width=True))
+
+
+def _gpt_oss(config: ModelSection) -> Shape:
+    return _all_experts(config, _grouped(config, window=_typed_window(config)))
+
+
+def _llama(config: ModelSection) -> Shape:
+    _refuse_windows(config)
+    return _dense(config, _grouped(config, by_width=True, kv_heads_default=True))
+
+
+def _mistral(config: ModelSection) -> Shape:
+    return _dense(config, _grouped(config, window=_window_of_all(config), by_width=True))
+
+
+def _qwen(config: ModelSection) -> Shape:
+    return _dense(config, _qwen_attention(config))
+
+
+def _qwen_attention(config: ModelSection) -> GroupedAttention:
+    # of the Qwens only Qwen3 states a head_dim of its own, 128, where the key is missing
+    return _grouped(config, window=_qwen_window(config), by_width="Qwen2" in config.texts("architectures")[0])
+
+
+def _dense(config: ModelSection, attention: Attention) -> Shape:
+    size = config.integer("intermediate_size", low=1)
+    return Shape(attention=attention, moe_layer_indices=(), dense_ffn_size=size, experts=None)
+
+
+def _mixed(
+    config: ModelSection, attention: Attention, indices: tuple[int, ...], experts: Callable[[ModelSection], Experts]
+) -> Shape:
+    if not indices:
+        return _dense(config, attention)
+    dense = config.integer("intermediate_size", low=1) if len(indices) < _layers(config) else 0
+    return Shape(attention=attention, moe_layer_indices=indices, dense_ffn_size=dense, experts=experts(config))
+
+
+def _all_experts(config: ModelSection, attention: Attention) -> Shape:
+    routed = config.integer("num_local_experts", low=1)
+    experts = Experts(
+        routed=routed,
+        active=config.integer("num_experts_per_tok", low=1, high=routed),
+        shared=0,
+        ffn_size=config.integer("intermediate_size", low=1),
+    )
+    indices = tuple(range(_layers(config)))
+    return Shape(attention=attention, moe_layer_indices=indices, dense_ffn_size=0, experts=experts)
+
+
+def _deepseek_experts(config: ModelSection) -> Experts:
+    routed = config.integer("n_routed_experts", low=1)
+    return Experts(
+        routed=routed,
+        active=config.integer("num_experts_per_tok", low=1, high=routed),
+        shared=config.whole("n_shared_experts", 0),
+        ffn_size=config.integer("moe_intermediate_size", low=1),
+        node_limit=_node_limit(config, routed),
+    )
+
+
+def _node_limit(config: ModelSection, routed: int) -> int:
+    """Groups of experts that a token may reach; 0 where it may reach all."""
+    groups = config.whole("n_group", 1, low=1, high=routed)
+    if routed % groups:
+        raise config.fault("n_group", f"a divisor of n_routed_experts, {routed}")
+    if groups == 1 or (not config.is_empty("topk_method") and config.text("topk_method") == "greedy"):
+        return 0
+    limit = config.integer("topk_group", low=1, high=groups)
+    return limit if limit < groups else 0
+
+
+def _qwen_experts(config: ModelSection) -> Experts:
+    routed = config.integer("num_experts", low=1)
+    size = config.integer("moe_intermediate_size", low=1)
+    shared = 0
+    if config.texts("architectures") == ("Qwen2MoeForCausalLM",):
+        whole = config.integer("shared_expert_intermediate_size", low=0)
+        if whole % size:
+            raise config.fault("shared_expert_intermediate_size", f"a multiple of moe_intermediate_size, {size}")
+        shared = whole // size  # one wide expert does the work of so many of ordinary width
+    active = config.integer("num_experts_per_tok", low=1, high=routed)
+    return Experts(routed=routed, active=active, shared=shared, ffn_size=size)
+
+
+def _mla(config: ModelSection) -> MlaAttention:
+    if "q_lora_rank" not in config:
+        raise config.fault("q_lora_rank", "given: null where queries are not compressed")
+    return MlaAttention(
+        heads=config.integer("num_attention_heads", low=1),
+        query_rank=config.whole("q_lora_rank", 0, low=1),
+        kv_rank=config.integer("kv_lora_rank", low=1),
+        nope_dim=config.integer("qk_nope_head_dim", low=1),
+        rope_dim=config.integer("qk_rope_head_dim", low=1),
+        value_dim=config.integer("v_head_dim", low=1),
+    )
+
+
+def _grouped(
+    config: ModelSection, *, window: tuple[int, int] = (0, 0), by_width: bool = False, kv_heads_default: bool = False
+) -> GroupedAttention:
+    """`by_width`: a missing head_dim is hidden_size over heads; `kv_heads_default`: so many KV heads as heads."""
+    heads = config.integer("num_attention_heads", low=1)
+    if "num_key_value_heads" in config or kv_heads_default:
+        kv_heads = config.whole("num_key_value_heads", heads, low=1)
+    else:
+        raise config.fault("num_key_value_heads", "given: null where there are as many as num_attention_heads")
+    if heads % kv_heads:
+        raise config.fault("num_key_value_heads", f"a divisor of num_attention_heads, {heads}")
+    return GroupedAttention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=_head_dim(config, heads, by_width=by_width),
+        window=window[0],
+        windowed_layers=window[1],
+    )
+
+
+def _head_dim(config: ModelSection, heads: int, *, by_width: bool) -> int:
+    if not config.is_empty("head_dim") or not by_width:
+        return config.integer("head_dim", low=1)
+    hidden = config.integer("hidden_size", low=1)
+    if hidden % heads:
+        raise config.fault("num_attention_heads", f"a divisor of hidden_size, {hidden}, as head_dim is missing")
+    return hidden // heads
+
+
+def _refuse_windows(config: ModelSection) -> None:
+    if not config.is_empty("sliding_window"):
+        raise config.fault("sliding_window", "null: this architecture has no windowed layers")
+    if not config.is_empty("layer_types") and _windowed_layers(config):
+        raise config.fault("layer_types", f"{_FULL} alone: this architecture has no windowed layers")
+
+
+def _windowed_layers(config: ModelSection) -> int:
+    """Layers of `layer_types` that see a window (count)."""
+    types, layers = config.texts("layer_types"), _layers(config)
+    if len(types) != layers:
+        raise config.fault("layer_types", f"one entry a layer, {layers}")
+    foreign = sorted(set(types) - {_FULL, _WINDOWED})
+    if foreign:
+        raise InputError(
+            f"{config.file}: {config.key_path('layer_types')} must be {_FULL} or {_WINDOWED}; came {foreign[0]}.",
+            hint=_UNKNOWN,
+        )
+    return types.count(_WINDOWED)
+
+
+def _typed_window(config: ModelSection) -> tuple[int, int]:
+    """Window (tokens) and windowed layers (count) where `layer_types` says which."""
+    windowed = _windowed_layers(config)
+    return (config.integer("sliding_window", low=1), windowed) if windowed else (0, 0)
+
+
+def _window_of_all(config: ModelSection) -> tuple[int, int]:
+    """As above; without `layer_types` a sliding_window holds for every layer."""
+    if not config.is_empty("layer_types"):
+        return _typed_window(config)
+    window = config.whole("sliding_window", 0, low=1)
+    return (window, _layers(config)) if window else (0, 0)
+
+
+def _qwen_window(config: ModelSection) -> tuple[int, int]:
+    """As above; sliding_window holds only with use_sliding_window, and from layer max_window_layers on."""
+    in_use = config.flag("use_sliding_window", False)
+    if not config.is_empty("layer_types"):
+        window = _typed_window(config)
+        if window[1] and not in_use:
+            raise config.fault("use_sliding_window", "true, as layer_types has windowed layers")
+        return window
+    if not in_use or config.is_empty("sliding_window"):
+        return 0, 0
+    windowed = max(0, _layers(config) - config.integer("max_window_layers", low=0))
+    return (config.integer("sliding_window", low=1), windowed) if windowed else (0, 0)
+
+
+_READERS: dict[str, Callable[[ModelSection], Shape]] = {
+    "DeepseekV2ForCausalLM": _deepseek,
+    "DeepseekV3ForCausalLM": _deepseek,
+    "Glm4MoeForCausalLM": _glm4_moe,
+    "GptOssForCausalLM": _gpt_oss,
+    "LlamaForCausalLM": _llama,
+    "MistralForCausalLM": _mistral,
+    "MixtralForCausalLM": _mixtral,
+    "Qwen2ForCausalLM": _qwen,
+    "Qwen2MoeForCausalLM": _qwen_moe,
+    "Qwen3ForCausalLM": _qwen,
+    "Qwen3MoeForCausalLM": _qwen_moe,
+}

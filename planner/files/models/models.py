@@ -1,0 +1,105 @@
+"""Model shapes from Hugging Face config.json files, or from the planner's own model documents.
+
+Fields of ours stand under `_planner`: `uri` (where an engine loads the weights from), and optionally `name`,
+`source`, `weight_bytes`, `expert_bytes`, `kv_bytes` (bytes per element) and `own_code` (else whether there is an
+`auto_map`).
+"""
+
+import re
+from pathlib import Path
+
+from planner.domain import ModelSpec
+from planner.errors import InputError
+from planner.files.disk.documents import read_json
+from planner.files.disk.opening import is_folder
+from planner.files.disk.references import is_path, resolve
+from planner.files.disk.shipped import shipped_models
+from planner.files.models.model_architectures import read_shape
+from planner.files.models.model_documents import MODEL_SPEC_KEY, model_from_document
+from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
+from planner.files.models.model_sections import ModelSection
+from planner.files.sections import NAME_PATTERN, Section, nearest_hint
+
+
+def load_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
+    """The shape of a shipped model, or of a config.json (or the folder that holds it), relative to `base`."""
+    return read_model(model_file(name_or_path, base))
+
+
+def model_file(name_or_path: str, base: Path | None = None) -> Path:
+    """The file behind a shipped name or a path."""
+    if is_path(name_or_path, ".json"):
+        path = resolve(name_or_path, base)
+        return path / "config.json" if is_folder(path) else path
+    shipped = shipped_models()
+    if name_or_path not in shipped:
+        raise InputError(
+            f"There is no model {name_or_path!r}.",
+            hint=nearest_hint(name_or_path, shipped, what="shipped models")
+            + " For another model give the path of its config.json.",
+        )
+    return shipped[name_or_path]
+
+
+def read_model(path: Path) -> ModelSpec:
+    """The shape in a config.json; without a name of its own it takes the folder's, or else the file's."""
+    stem = path.parent.name if path.stem == "config" else path.stem
+    return model_from_config(read_json(path), name=stem)
+
+
+def model_from_config(config: Section, *, name: str = "") -> ModelSpec:
+    """The model of a config.json or a model document; what the planner does not know is refused, never guessed.
+
+    `name` serves where a config.json has no `_planner.name`.
+    """
+    if MODEL_SPEC_KEY in config:
+        return model_from_document(config)
+    return _from_hugging_face(ModelSection.of(config), name)
+
+
+def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
+    shape = read_shape(config)
+    own = ModelSection.of(config.section("_planner", optional=True))
+    own.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes", "own_code")
+    weight_bytes, expert_bytes = read_precision(config, own)
+    return ModelSpec(
+        name=_name(own, name),
+        uri=_uri(config, own),
+        hidden_size=config.integer("hidden_size", low=1),
+        layers=config.integer("num_hidden_layers", low=1),
+        moe_layer_indices=shape.moe_layer_indices,
+        dense_ffn_size=shape.dense_ffn_size,
+        attention=shape.attention,
+        experts=shape.experts,
+        vocab_size=config.integer("vocab_size", low=1),
+        max_context=config.integer("max_position_embeddings", low=1),
+        weight_bytes=weight_bytes,
+        expert_bytes=expert_bytes,
+        kv_bytes=read_kv_bytes(own, weight_bytes),
+        mtp_layers=config.whole("num_nextn_predict_layers", 0),
+        tied_embeddings=config.flag("tie_word_embeddings", False),
+        architecture=config.texts("architectures")[0],
+        quantization=quantization_method(config),
+        weight_block=read_weight_block(config),
+        own_code=own.flag("own_code", "auto_map" in config and not config.is_empty("auto_map")),
+        source=own.text("source", default=""),
+    )
+
+
+def _name(own: ModelSection, fallback: str) -> str:
+    if "name" not in own and not NAME_PATTERN.fullmatch(fallback):
+        raise own.fault("name", "given, as the file's name cannot serve", hint='Add "_planner": {"name": "..."}.')
+    return own.name("name", default=fallback)
+
+
+def _uri(config: ModelSection, own: ModelSection) -> str:
+    if "uri" in own:
+        return own.uri("uri")
+    origin = config.text("_name_or_path", default="")
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", origin, flags=re.ASCII):
+        return f"hf://{origin}"
+    raise own.fault(
+        "uri",
+        "given: where an engine loads the weights from",
+        hint='Add "_planner": {"uri": "hf://ORG/NAME"}.',
+    )

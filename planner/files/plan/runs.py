@@ -1,0 +1,50 @@
+"""Run folders: reading a plan back."""
+
+import os
+import re
+from pathlib import Path
+
+from planner.domain import Plan
+from planner.errors import InputError
+from planner.files.disk.documents import read_bytes, read_text
+from planner.files.disk.folders import PLAN_FILE, SEARCH_FOLDER
+from planner.files.disk.opening import MOST_OF_A_LIST, is_folder, is_there
+from planner.files.plan.plan_reader import decode_plan
+
+MANIFESTS = "manifests"
+ENGINE_LABEL = re.compile(r"app\.kubernetes\.io/name: ['\"]?(vllm|sglang)\b")
+USUAL_ENGINE = "vllm"
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether there is a plan in `folder`, whatever it is worth."""
+    return is_there(folder / PLAN_FILE)
+
+
+def load_run(path: Path) -> Plan:
+    """The plan of a run folder, or of a plan.json. Raises InputError where it is missing or not a plan."""
+    file = path / PLAN_FILE if is_folder(path) else path
+    hint = "Give a run folder that `planner plan` wrote, or its plan.json."
+    if not os.path.lexists(file):
+        raise InputError(f"{file}: cannot be read: there is no such file.", hint=hint)
+    try:
+        text = read_bytes(file, most=MOST_OF_A_LIST)
+    except InputError as error:
+        raise InputError(error.message, hint=hint) from None
+    return decode_plan(text, file)
+
+
+def search_files(folder: Path) -> dict[str, bytes]:
+    """What a finished search left in a run folder besides the plan: relative path -> content."""
+    place = folder / SEARCH_FOLDER
+    names = sorted(path.name for path in place.iterdir()) if is_folder(place) else []
+    return {f"{SEARCH_FOLDER}/{name}": read_bytes(place / name, most=MOST_OF_A_LIST) for name in names}
+
+
+def engine_of(folder: Path) -> str:
+    """The engine that the manifests of a run folder are for; the usual one where they do not tell."""
+    for path in sorted((folder / MANIFESTS).glob("*.yaml")) if is_folder(folder) else []:
+        found = ENGINE_LABEL.search(read_text(path))
+        if found:
+            return found.group(1)
+    return USUAL_ENGINE

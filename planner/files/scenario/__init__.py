@@ -1,0 +1,1 @@
+"""The scenario and its sections, from a mapping and back."""

@@ -1,0 +1,136 @@
+"""The part of a scenario that says which GPUs there are, what they cost and how their nodes are found."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from planner.domain import Cluster, GpuSpec, InputHash, Inventory, InventoryItem, PlacementSettings
+from planner.domain.usable import usable_by_type
+from planner.errors import InputError
+from planner.files.disk.documents import input_hash
+from planner.files.labels import read_labels
+from planner.files.models.gpu_specs import gpu_spec_file, gpu_spec_files, load_gpu_spec, prices_files
+from planner.files.sections import Section, nearest_hint
+
+_MOST_GPUS = 1_000_000
+
+
+def read_inventory(
+    document: Section, cluster: Cluster | None = None, settings: PlacementSettings | None = None
+) -> tuple[Inventory, tuple[InputHash, ...]]:
+    """The inventory in order of name, so that the order of keys changes nothing, and the files it drew on.
+
+    The word `cluster` stands for the idle GPUs of the scenario's cluster that islands may use as `settings` say, of the
+    types that have a spec.
+    """
+    if document.holds_text("inventory"):
+        counts = _idle(document, cluster, settings or PlacementSettings())
+    else:
+        counts = _counts(document.section("inventory"))
+    _require_types(document.file, counts, cluster)
+    specs = {gpu: load_gpu_spec(gpu) for gpu in counts}
+    prices = _prices(document, specs)
+    selectors = _selectors(document, counts)
+    items = tuple(
+        InventoryItem(
+            gpu=replace(specs[gpu], node_selector=selectors.get(gpu, specs[gpu].node_selector)),
+            count=count,
+            price_usd_per_gpu_hour=prices[gpu],
+        )
+        for gpu, count in counts.items()
+    )
+    return Inventory(items=items), _inputs(document, counts)
+
+
+def _require_types(file: str, counts: Mapping[str, int], cluster: Cluster | None) -> None:
+    """InputError where the inventory has a GPU type that no node of the cluster has."""
+    types = () if cluster is None else tuple(cluster.gpus)
+    for gpu in counts:
+        if cluster is not None and gpu not in types:
+            raise InputError(
+                f"{file}: inventory.{gpu} must be a GPU type of the cluster {cluster.name}; no node has {gpu}.",
+                hint=nearest_hint(gpu, types, what="cluster's types") if types else "Give another cluster.",
+            )
+
+
+def _idle(document: Section, cluster: Cluster | None, settings: PlacementSettings) -> dict[str, int]:
+    """Idle GPUs of each type that islands may use; types without any, or without a spec, are left out."""
+    if document.text("inventory") != "cluster":
+        raise document.fault("inventory", "a mapping of GPU types to counts, or the word cluster")
+    if cluster is None:
+        raise document.fault(
+            "inventory", "a mapping of GPU types to counts where no cluster is given", hint="Add the key cluster."
+        )
+    usable, left_out = usable_by_type(cluster, settings)
+    known = gpu_spec_files()
+    counts = {gpu: count for gpu, count in usable.items() if gpu in known}
+    if not counts:
+        strange = [f"there is no spec of {gpu!r}" for gpu in usable]
+        why = "; ".join([*strange, *(part.text for part in left_out)]) or "no GPU is idle"
+        raise InputError(
+            f"{document.file}: inventory: cluster {cluster.name} must have an idle GPU of a known type that islands "
+            f"may use; it has none: {why}.",
+            hint=nearest_hint(next(iter(usable)), known, what="GPU types")
+            if usable
+            else "Free some, let islands use them, or give the inventory in numbers.",
+        )
+    return counts
+
+
+def _counts(section: Section) -> dict[str, int]:
+    if not len(section):
+        raise InputError(
+            f"{section.file}: {section.path} must hold at least one GPU type; it is empty.",
+            hint="Write a line such as `H200: 64` for each type.",
+        )
+    known = gpu_spec_files()
+    for gpu in section:
+        if gpu not in known:
+            raise InputError(
+                f"{section.file}: {section.key_path(gpu)} is not a known GPU type.",
+                hint=nearest_hint(gpu, known, what="GPU types"),
+            )
+        if section.holds_number(gpu) and section.number(gpu) == 0:
+            raise section.fault(gpu, "a whole number of at least 1", hint=f"Leave {gpu} out.")
+    return {gpu: section.integer(gpu, low=1, high=_MOST_GPUS) for gpu in sorted(section)}
+
+
+def _prices(document: Section, specs: Mapping[str, GpuSpec]) -> dict[str, float]:
+    given = document.section("prices_usd_per_gpu_hour", optional=True)
+    _refuse_strangers(given, specs)
+    return {gpu: _price(given, spec) for gpu, spec in specs.items()}
+
+
+def _price(given: Section, spec: GpuSpec) -> float:
+    if spec.name in given:
+        return given.number(spec.name, low=0, high=1e6)
+    if spec.price is None:
+        raise InputError(
+            f"{given.file}: {given.key_path(spec.name)} must be given: there is no price for {spec.name}.",
+            hint=f"Add `{spec.name}: USD` under prices_usd_per_gpu_hour in {given.file}, "
+            "or a dated price to gpu_specs/prices.yaml.",
+        )
+    return spec.price.usd_per_hour
+
+
+def _selectors(document: Section, counts: Mapping[str, int]) -> dict[str, tuple[tuple[str, str], ...]]:
+    given = document.section("node_selectors", optional=True)
+    _refuse_strangers(given, counts)
+    return {gpu: read_labels(given.section(gpu)) for gpu in given}
+
+
+def _refuse_strangers(section: Section, inventory: Mapping[str, object]) -> None:
+    for gpu in section:
+        if gpu not in inventory:
+            raise InputError(
+                f"{section.file}: {section.key_path(gpu)} must be a GPU type of the inventory; {gpu} is not.",
+                hint=nearest_hint(gpu, tuple(inventory), what="inventory's types"),
+            )
+
+
+def _inputs(document: Section, counts: Mapping[str, int]) -> tuple[InputHash, ...]:
+    given = document.section("prices_usd_per_gpu_hour", optional=True)
+    files: list[Path] = [gpu_spec_file(gpu) for gpu in counts]
+    if any(gpu not in given for gpu in counts):
+        files += prices_files()
+    return tuple(input_hash(path) for path in files)

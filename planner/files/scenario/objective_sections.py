@@ -1,0 +1,209 @@
+"""The `objective:` section of a scenario."""
+
+from pathlib import Path
+
+from planner.domain import (
+    CurrentIsland,
+    Goal,
+    InputHash,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Phase,
+    Pick,
+    Scenario,
+    SearchMethod,
+    SearchSettings,
+)
+from planner.errors import InputError
+from planner.files.disk.documents import input_hash
+from planner.files.disk.folders import PLAN_FILE
+from planner.files.disk.opening import is_folder
+from planner.files.disk.references import resolve
+from planner.files.plan.saved_plans import read_saved_plan
+from planner.files.sections import Section, nearest_hint, referred_from
+
+_NEEDS = {
+    ObjectiveKind.RATE: (),
+    ObjectiveKind.BUDGET: ("budget_usd_per_hour",),
+    ObjectiveKind.TARGET: ("target_rps",),
+    ObjectiveKind.PER_DOLLAR: (),
+    ObjectiveKind.WATTS: ("target_rps",),
+    ObjectiveKind.PARETO: ("goals",),
+    ObjectiveKind.PLACED: (),
+}
+_OF_SEVERAL = ("goals", "pick", "within", "demand_rps", "current")
+_MAY = {ObjectiveKind.PER_DOLLAR: ("target_rps",), ObjectiveKind.PARETO: _OF_SEVERAL}
+_FIGURES = ("budget_usd_per_hour", "target_rps")
+_FEWEST_GOALS = 2
+_MOST_GPUS = 10_000_000
+
+
+def objective_section(document: Section) -> Section:
+    """The `objective:` section of a scenario; a single word stands for its kind."""
+    if document.holds_text("objective"):
+        return Section({"kind": document.text("objective")}, file=document.file, path=document.key_path("objective"))
+    return document.section("objective", optional=True)
+
+
+def read_objective(section: Section, base: Path) -> tuple[ObjectiveSettings, tuple[InputHash, ...]]:
+    """The objective with what belongs to it, and the run that it refers to (found from `base`).
+
+    InputError where something is missing, or belongs to another objective.
+    """
+    section.allow_only("kind", *_FIGURES, *_OF_SEVERAL)
+    kind = section.choice("kind", ObjectiveKind, default=ObjectiveKind.RATE)
+    for key in (*_FIGURES, *_OF_SEVERAL):
+        if key in section and key not in (*_NEEDS[kind], *_MAY.get(kind, ())):
+            raise section.fault(key, f"left out where objective.kind is {kind.value}", hint="Choose one objective.")
+    if kind is ObjectiveKind.PARETO:
+        return _several(section, base)
+    budget_usd_per_hour, target_rps = (
+        section.number(key, above=0, high=1e12) if key in _NEEDS[kind] or key in section else 0.0 for key in _FIGURES
+    )
+    return ObjectiveSettings(kind=kind, budget_usd_per_hour=budget_usd_per_hour, target_rps=target_rps), ()
+
+
+def _several(section: Section, base: Path) -> tuple[ObjectiveSettings, tuple[InputHash, ...]]:
+    default = ObjectiveSettings()
+    goals = _goals(section)
+    pick = section.choice("pick", Pick, default=default.pick)
+    _only_with(section, "within", there=pick is Pick.WITHIN, what="objective.pick is within")
+    _only_with(section, "demand_rps", there=Goal.HEADROOM in goals, what="headroom is among objective.goals")
+    _only_with(section, "current", there=Goal.CHANGES in goals, what="changes is among objective.goals")
+    current, inputs = _current(section, base) if Goal.CHANGES in goals else ((), ())
+    settings = ObjectiveSettings(
+        kind=ObjectiveKind.PARETO,
+        goals=goals,
+        pick=pick,
+        within=section.number("within", default=default.within, low=0, below=1),
+        demand_rps=section.number("demand_rps", above=0, high=1e12) if "demand_rps" in section else 0.0,
+        current=current,
+    )
+    return settings, inputs
+
+
+def _goals(section: Section) -> tuple[Goal, ...]:
+    """At least two, each once; the rate is one of them: without it, serving next to nothing would be best."""
+    known = tuple(goal.value for goal in Goal)
+    words = section.texts("goals")
+    for word in words:
+        if word not in known:
+            raise InputError(
+                f"{section.file}: {section.key_path('goals')} must be of {', '.join(known)}; came {word!r}.",
+                hint=nearest_hint(word, known, what="goals"),
+            )
+    if len(words) < _FEWEST_GOALS or len(set(words)) < len(words):
+        raise section.fault("goals", "at least two different goals", hint="For a single goal choose another kind.")
+    if Goal.RATE.value not in words:
+        raise section.fault(
+            "goals", "two goals or more, rate among them", hint="Add rate: the others alone favour to serve nothing."
+        )
+    return tuple(Goal(word) for word in words)
+
+
+def _only_with(section: Section, key: str, *, there: bool, what: str) -> None:
+    if key in section and not there:
+        raise section.fault(key, f"left out unless {what}", hint="Leave it out.")
+
+
+def _current(section: Section, base: Path) -> tuple[tuple[CurrentIsland, ...], tuple[InputHash, ...]]:
+    """The islands that run now: those of a run, or told in full."""
+    if section.holds_list("current"):
+        return tuple(_island(row) for row in section.sections("current")), ()
+    if "current" not in section:
+        raise section.fault(
+            "current", "given where changes is among objective.goals", hint="Give the run folder of what runs now."
+        )
+    path = resolve(section.text("current"), base)
+    path = path / PLAN_FILE if is_folder(path) else path
+    with referred_from(section, "current"):
+        return _running(path), (input_hash(path),)
+
+
+def _island(row: Section) -> CurrentIsland:
+    row.allow_only("gpu", "size", "phase", "count")
+    return CurrentIsland(
+        gpu=row.text("gpu"),
+        size=row.integer("size", low=1, high=_MOST_GPUS),
+        phase=row.choice("phase", Phase),
+        count=row.integer("count", default=1, low=1, high=_MOST_GPUS),
+    )
+
+
+def _running(path: Path) -> tuple[CurrentIsland, ...]:
+    """The islands of a plan.json that serve something, alike ones together."""
+    counts: dict[tuple[str, int, Phase], int] = {}
+    for row in read_saved_plan(path).sections("islands"):
+        kind = (row.text("gpu"), row.integer("size", low=1), row.choice("phase", Phase))
+        counts[kind] = counts.get(kind, 0) + 1
+    return tuple(
+        CurrentIsland(gpu=gpu, size=size, phase=phase, count=count)
+        for (gpu, size, phase), count in sorted(counts.items())
+    )
+
+
+def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
+    """The section that `read_objective` reads back as the same settings."""
+    document: dict[str, object] = {"kind": settings.kind.value}
+    for key in _FIGURES:
+        if getattr(settings, key):
+            document[key] = getattr(settings, key)
+    if settings.kind is ObjectiveKind.PARETO:
+        document |= {"goals": [goal.value for goal in settings.goals], "pick": settings.pick.value}
+        if settings.pick is Pick.WITHIN:
+            document["within"] = settings.within
+        if settings.demand_rps:
+            document["demand_rps"] = settings.demand_rps
+        if Goal.CHANGES in settings.goals:
+            document["current"] = [
+                {"gpu": one.gpu, "size": one.size, "phase": one.phase.value, "count": one.count}
+                for one in settings.current
+            ]
+    return document
+
+
+def require_method(file: str, objective: ObjectiveSettings, search: SearchSettings) -> None:
+    """InputError where the number of GPUs is to be chosen by a search that uses all of them, or several goals or placed
+    layouts are to be solved for."""
+    exact = search.method is SearchMethod.EXACT
+    if exact and objective.kind is ObjectiveKind.PLACED:
+        raise InputError(
+            f"{file}: search.method must be a search where objective.kind is placed: exact sees no nodes; "
+            f"came {search.method.value}.",
+            hint="Set search.method to direct or divider, or objective.kind to rate.",
+        )
+    if objective.kind is ObjectiveKind.PARETO:
+        if exact:
+            raise InputError(
+                f"{file}: search.method must be a search where objective.kind is pareto: exact solves for one goal; "
+                f"came {search.method.value}.",
+                hint="Set search.method to direct or divider, or choose one objective.",
+            )
+    elif objective.rents and not exact and search.method is not SearchMethod.AUTO:
+        raise InputError(
+            f"{file}: search.method must be exact where objective.kind is {objective.kind.value}, as the other methods "
+            f"use every GPU of the inventory; came {search.method.value}.",
+            hint="Set search.method to exact or auto.",
+        )
+
+
+def require_measurable(file: str, scenario: Scenario) -> None:
+    """InputError where a goal has nothing to be measured by: service levels, a demanded rate, prices."""
+    goals, items = scenario.objective.goals, scenario.inventory.items
+    if Goal.HEADROOM in goals and not scenario.slo.bounds_anything:
+        raise InputError(
+            f"{file}: slo must hold a bound where headroom is among objective.goals; it has none.",
+            hint="Add slo.ttft_ms or slo.tpot_ms.",
+        )
+    if Goal.HEADROOM in goals and not (scenario.objective.demand_rps or scenario.workload.arrival_rps):
+        raise InputError(
+            f"{file}: objective.demand_rps must be given where headroom is among objective.goals: the workload "
+            f"{scenario.workload.name} has no arrival rate.",
+            hint="Add the rate that is to be served (requests/s).",
+        )
+    if Goal.PRICE in goals and not any(item.price_usd_per_gpu_hour > 0 for item in items):
+        raise InputError(
+            f"{file}: prices_usd_per_gpu_hour must be above 0 for some GPU type where price is among objective.goals; "
+            "all cost nothing.",
+            hint="Give prices, or leave price out of objective.goals.",
+        )

@@ -1,0 +1,68 @@
+"""A scenario as a mapping with every key and its value, for a plan's record."""
+
+from planner.domain import LengthProfile, ModelSpec, PlacementSettings, Scenario
+from planner.files.cluster.cluster_documents import cluster_document
+from planner.files.disk.shipped import shipped_models, shipped_workloads
+from planner.files.models.model_documents import model_document
+from planner.files.models.models import read_model
+from planner.files.scenario.cost_sections import cost_document
+from planner.files.scenario.network_sections import network_document
+from planner.files.scenario.objective_sections import objective_document
+from planner.files.scenario.placement_sections import placement_settings_document
+from planner.files.scenario.search_sections import search_document
+from planner.files.scenario.slo_sections import slo_document
+from planner.files.tables.workloads import read_workload, workload_document
+
+
+def scenario_document(scenario: Scenario) -> dict[str, object]:
+    """The mapping that `scenario_from_document` reads back as the same scenario (its `inputs` aside).
+
+    A shipped model or workload stands by its name, any other and a cluster in full, so the record needs no other file.
+    """
+    items = scenario.inventory.items
+    return {
+        "name": scenario.name,
+        "model": _model(scenario.model),
+        "workload": _workload(scenario.workload),
+        "inventory": {item.gpu.name: item.count for item in items},
+        "prices_usd_per_gpu_hour": {item.gpu.name: item.price_usd_per_gpu_hour for item in items},
+        "node_selectors": {item.gpu.name: dict(item.gpu.node_selector) for item in items},
+        "ranges": {"width": scenario.ranges.width},
+        "cost": cost_document(scenario.cost),
+        "slo": slo_document(scenario.slo),
+        "objective": objective_document(scenario.objective),
+        "assignment": _assignment(scenario),
+        "search": search_document(scenario.search),
+        **network_document(scenario.network),
+        **_placement(scenario),
+    }
+
+
+def _placement(scenario: Scenario) -> dict[str, object]:
+    """The cluster, and how it is used; neither where islands stay off nodes."""
+    cluster = {} if scenario.cluster is None else {"cluster": cluster_document(scenario.cluster)}
+    if not cluster and scenario.placement == PlacementSettings():
+        return {}
+    return {**cluster, "placement": placement_settings_document(scenario.placement)}
+
+
+def _assignment(scenario: Scenario) -> dict[str, object]:
+    settings = scenario.assignment
+    return {
+        "formulation": settings.formulation.value,
+        "solver": settings.solver,
+        "time_limit_s": settings.time_limit_s,
+        "gap": settings.gap,
+        "tau": settings.tau,
+        "deviation_weight": settings.deviation_weight,
+    }
+
+
+def _model(model: ModelSpec) -> str | dict[str, object]:
+    path = shipped_models().get(model.name)
+    return model.name if path is not None and read_model(path) == model else model_document(model)
+
+
+def _workload(profile: LengthProfile) -> str | dict[str, object]:
+    path = shipped_workloads().get(profile.name)
+    return profile.name if path is not None and read_workload(path)[0] == profile else workload_document(profile)

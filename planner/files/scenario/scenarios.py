@@ -1,0 +1,181 @@
+"""Scenarios: strict reading of a planning question, and writing it back with every key spelt out.
+
+A scenario comes from a file or from a mapping of the same keys. `model` and `workload` are a shipped name, a
+path relative to the scenario's folder, or the config or workload document itself; `cluster` is such a path or document.
+"""
+
+import hashlib
+import json
+import numbers
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from planner.domain import (
+    AssignmentSettings,
+    Formulation,
+    InputHash,
+    LengthProfile,
+    ModelSpec,
+    RangeSettings,
+    RequestTrace,
+    Scenario,
+)
+from planner.errors import InputError
+from planner.files.cluster.clusters import read_cluster
+from planner.files.disk.documents import input_hash, read_yaml
+from planner.files.models.models import model_file, model_from_config, read_model
+from planner.files.scenario.cost_sections import read_cost
+from planner.files.scenario.inventories import read_inventory
+from planner.files.scenario.network_sections import read_network, require_flows
+from planner.files.scenario.objective_sections import (
+    objective_section,
+    read_objective,
+    require_measurable,
+    require_method,
+)
+from planner.files.scenario.placement_sections import read_placement, require_placeable
+from planner.files.scenario.search_sections import read_search
+from planner.files.scenario.slo_sections import read_slo
+from planner.files.sections import Section, referred_from, top_level
+from planner.files.tables.workloads import read_workload, workload_file, workload_from_document
+
+Summarize = Callable[[RequestTrace], LengthProfile]
+_MOST_CELLS = 4096
+
+SOLVERS = ("highs", "cbc")
+_KEYS = (
+    "name",
+    "model",
+    "workload",
+    "inventory",
+    "prices_usd_per_gpu_hour",
+    "node_selectors",
+    "ranges",
+    "cost",
+    "slo",
+    "objective",
+    "assignment",
+    "search",
+    "network",
+    "cluster",
+    "placement",
+)
+
+
+def load_scenario(path: Path, summarize: Summarize) -> Scenario:
+    """The scenario of a file, names and paths resolved; `summarize` turns a trace into a profile.
+
+    `inputs` holds the SHA-256 of the scenario and of every file it drew on.
+    """
+    return _scenario(read_yaml(path), path.parent, summarize, (input_hash(path),))
+
+
+def scenario_from_document(
+    document: Mapping[str, object], *, origin: str, base: Path, summarize: Summarize
+) -> Scenario:
+    """The scenario of a mapping, read as strictly as a file; `origin` names it, `base` anchors its paths."""
+    section = top_level(document, origin)
+    inputs = (InputHash(name="scenario", sha256=_document_sha256(document, origin)),)
+    return _scenario(section, base, summarize, inputs)
+
+
+def _document_sha256(document: Mapping[str, object], origin: str) -> str:
+    try:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), default=_plain_number)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{origin}: must hold only texts, numbers, lists and mappings: {error}.",
+            hint="Give plain values.",
+        ) from None
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain_number(value: object) -> object:
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise TypeError(f"{value!r} is a {type(value).__name__}")
+
+
+def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple[InputHash, ...]) -> Scenario:
+    document.allow_only(*_KEYS)
+    model, model_inputs = _model(document, base)
+    workload, workload_inputs = _workload(document, base, summarize)
+    cluster, cluster_inputs = read_cluster(document, base)
+    placement = read_placement(document.section("placement", optional=True))
+    inventory, inventory_inputs = read_inventory(document, cluster, placement)
+    cost, cost_inputs = read_cost(document.section("cost", optional=True), base, model)
+    search, search_inputs = read_search(document.section("search", optional=True), base, inventory)
+    objective, objective_inputs = read_objective(objective_section(document), base)
+    require_method(document.file, objective, search)
+    assignment = _assignment(document.section("assignment", optional=True))
+    network = read_network(document, [item.gpu.name for item in inventory.items])
+    require_flows(document.file, network, assignment)
+    scenario = Scenario(
+        name=document.name("name"),
+        model=model,
+        workload=workload,
+        inventory=inventory,
+        ranges=_ranges(document.section("ranges", optional=True), workload),
+        cost=cost,
+        slo=read_slo(document.section("slo", optional=True)),
+        objective=objective,
+        assignment=assignment,
+        search=search,
+        inputs=sum(
+            (model_inputs, workload_inputs, cost_inputs, objective_inputs, search_inputs, cluster_inputs),
+            inputs + inventory_inputs,
+        ),
+        network=network,
+        cluster=cluster,
+        placement=placement,
+    )
+    require_measurable(document.file, scenario)
+    require_placeable(document.file, scenario)
+    return scenario
+
+
+def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, ...]]:
+    if document.holds_section("model"):
+        return model_from_config(document.section("model")), ()
+    name = document.text("model")
+    with referred_from(document, "model"):
+        path = model_file(name, base)
+        return read_model(path), (input_hash(path),)
+
+
+def _workload(document: Section, base: Path, summarize: Summarize) -> tuple[LengthProfile, tuple[InputHash, ...]]:
+    if document.holds_section("workload"):
+        workload, inputs = workload_from_document(document.section("workload"), base)
+    else:
+        name = document.text("workload")
+        with referred_from(document, "workload"):
+            workload, inputs = read_workload(workload_file(name, base))
+    return summarize(workload) if isinstance(workload, RequestTrace) else workload, inputs
+
+
+def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:
+    """`width` tokens each, or so wide that `cells` of them reach past the longest prompt: a router's grid."""
+    section.allow_only("width", "cells")
+    if "cells" in section:
+        if "width" in section:
+            raise InputError(
+                f"{section.file}: {section.path}: must have width or cells, came both.", hint="Leave one of them out."
+            )
+        cells = section.integer("cells", low=1, high=_MOST_CELLS)
+        return RangeSettings(width=-(-(max(workload.input_tokens) + 1) // cells))
+    return RangeSettings(width=section.integer("width", default=RangeSettings().width, low=1, high=1_000_000))
+
+
+def _assignment(section: Section) -> AssignmentSettings:
+    section.allow_only("formulation", "solver", "time_limit_s", "gap", "tau", "deviation_weight")
+    default = AssignmentSettings()
+    return AssignmentSettings(
+        formulation=section.choice("formulation", Formulation, default=default.formulation),
+        solver=section.one_of("solver", SOLVERS, default=default.solver),
+        time_limit_s=section.number("time_limit_s", default=default.time_limit_s, above=0),
+        gap=section.number("gap", default=default.gap, low=0, below=1),
+        tau=section.number("tau", default=default.tau, low=0, high=1e6),
+        deviation_weight=section.number("deviation_weight", default=default.deviation_weight, low=0, high=1e9),
+    )

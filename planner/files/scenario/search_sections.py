@@ -1,0 +1,254 @@
+"""The `search:` section of a scenario."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from planner.domain import (
+    Bound,
+    Encoding,
+    InputHash,
+    Inventory,
+    IslandClass,
+    Layout,
+    SearchMethod,
+    SearchSettings,
+    SizeSet,
+    Surrogate,
+    WarmStart,
+)
+from planner.errors import InputError
+from planner.files.disk.documents import input_hash
+from planner.files.disk.folders import PLAN_FILE
+from planner.files.disk.opening import is_folder
+from planner.files.plan.saved_plans import read_saved_plan
+from planner.files.sections import Section, referred_from
+
+STEEPEST = 20.0
+_KEYS = (
+    "method",
+    "encoding",
+    "surrogate",
+    "iterations",
+    "batch_size",
+    "min_island_size",
+    "skew",
+    "slots",
+    "seed",
+    "processes",
+    "sizes",
+    "gap",
+    "time_limit_s",
+    "bound",
+    "warm_start",
+    "failure_limit",
+    "timings",
+)
+_ENCODED = (SearchMethod.DIVIDER, SearchMethod.DIRECT)
+_WORDS = tuple(word.value for word in WarmStart)
+
+
+def read_search(section: Section, base: Path, inventory: Inventory) -> tuple[SearchSettings, tuple[InputHash, ...]]:
+    """The outer search, and the files of earlier runs that it begins with; their paths are relative to `base`.
+
+    `method`: how layouts are come by. `encoding` (divider, direct) belongs to random, sobol, grid, genetic and auto.
+    `skew`: 5.0 (from -5 to 5) or a list [least, largest]. `warm_start`: a list of exact, relaxation and earlier runs,
+    each a run folder or its plan.json, of which the best `batch_size` layouts that this inventory can form are taken;
+    a list of [GPU, size, count] is a layout itself. `failure_limit`: a share of 0..1. `timings`: true or false.
+    """
+    section.allow_only(*_KEYS)
+    default = SearchSettings()
+    method = section.choice("method", SearchMethod, default=default.method)
+    skew, least_skew = _skews(section, default)
+    settings = SearchSettings(
+        method=method,
+        encoding=_encoding(section, method),
+        surrogate=section.choice("surrogate", Surrogate, default=default.surrogate),
+        iterations=section.integer("iterations", default=default.iterations, low=1, high=100_000),
+        batch_size=section.integer("batch_size", default=default.batch_size, low=1, high=10_000),
+        min_island_size=section.integer("min_island_size", default=default.min_island_size, low=1),
+        skew=skew,
+        least_skew=least_skew,
+        slots=section.integer("slots", default=default.slots, low=1, high=64),
+        seed=section.integer("seed", default=default.seed, low=0, high=2**32 - 1),
+        processes=section.integer("processes", default=default.processes, low=1, high=1024),
+        sizes=_sizes(section),
+        gap=section.number("gap", default=default.gap, low=0, below=1),
+        time_limit_s=section.number("time_limit_s", default=default.time_limit_s, above=0, high=1e6),
+        bound=section.choice("bound", Bound, default=default.bound),
+        failure_limit=section.number("failure_limit", default=default.failure_limit, low=0, high=1),
+        timings=section.flag("timings", default=default.timings),
+    )
+    _require_islands(section, settings, inventory)
+    return _with_warm_start(section, settings, base, inventory)
+
+
+def _encoding(section: Section, method: SearchMethod) -> Encoding:
+    """The encoding; divider and direct are one, and the setting keeps its default beside them."""
+    default = SearchSettings().encoding
+    found = section.choice("encoding", Encoding, default=default)
+    if method not in _ENCODED:
+        return found
+    if "encoding" in section and found.value != method.value:
+        raise section.fault(
+            "encoding",
+            f"{method.value} where search.method is {method.value}",
+            hint="Leave it out, or choose search.method random, sobol, grid, genetic or auto.",
+        )
+    return default
+
+
+def _skews(section: Section, default: SearchSettings) -> tuple[float, float | None]:
+    """The largest skew, and the least where it is not its opposite."""
+    if not section.holds_list("skew"):
+        return section.number("skew", default=default.skew, above=0, high=STEEPEST), None
+    rule = f"a number, or a list of the least and the largest skew, ascending, in -{STEEPEST:g}..{STEEPEST:g}"
+    pair = section.entries("skew")
+    if len(pair) != 2:
+        raise section.fault("skew", rule)
+    ends = Section({"least": pair[0], "largest": pair[1]}, file=section.file, path=section.key_path("skew"))
+    least, largest = (ends.number(end, low=-STEEPEST, high=STEEPEST) for end in ("least", "largest"))
+    if not least < largest:
+        raise InputError(
+            f"{section.file}: {section.key_path('skew')} must be {rule}; came [{least:g}, {largest:g}].",
+            hint=f"Write [{largest:g}, {least:g}]." if least > largest else "Widen the range.",
+        )
+    return largest, None if least == -largest else least
+
+
+def _sizes(section: Section) -> SizeSet | tuple[int, ...]:
+    """A set's name, or island sizes."""
+    if "sizes" not in section:
+        return SizeSet.ALL
+    if section.holds_list("sizes"):
+        return section.integers("sizes", low=1, high=1_000_000)
+    return section.choice("sizes", SizeSet)
+
+
+def _require_islands(section: Section, settings: SearchSettings, inventory: Inventory) -> None:
+    """Raises InputError where no layout of the encoding can have an island for each phase, but others can."""
+    largest = max(inventory.items, key=lambda item: item.count)
+    least = settings.min_island_size
+    if least > largest.count:
+        raise InputError(
+            f"{section.file}: search.min_island_size must be at most the largest count of the inventory, "
+            f"{largest.count} ({largest.gpu.name}); came {least}.",
+            hint="Lower search.min_island_size or add GPUs.",
+        )
+    if settings.slots_too_few(inventory):
+        others = [item.count for item in inventory.items if item.count < least]
+        lower = f", or search.min_island_size to at most {max(others)}, for a second GPU type" if others else ""
+        raise InputError(
+            f"{section.file}: search.slots must be at least 2, an island for prefill and one for decode, where "
+            f"search.min_island_size ({least}) leaves {largest.gpu.name} alone to form any; came {settings.slots}.",
+            hint=f"Set search.slots to 2 or more{lower}.",
+        )
+
+
+def _with_warm_start(
+    section: Section, settings: SearchSettings, base: Path, inventory: Inventory
+) -> tuple[SearchSettings, tuple[InputHash, ...]]:
+    if "warm_start" not in section:
+        return settings, ()
+    if not section.holds_list("warm_start"):
+        raise section.fault("warm_start", f"a list of {', '.join(_WORDS)} and paths of earlier runs")
+    entries = section.entries("warm_start")
+    if entries and settings.method is SearchMethod.EXACT:
+        raise section.fault("warm_start", "left out where search.method is exact", hint="It begins with nothing.")
+    words: dict[WarmStart, None] = {}
+    layouts: dict[Layout, None] = {}
+    inputs: list[InputHash] = []
+    for index, entry in enumerate(entries):
+        place = Section({f"warm_start[{index}]": entry}, file=section.file, path=section.path)
+        if isinstance(entry, list | tuple):
+            layouts[_layout(place, f"warm_start[{index}]", settings, inventory)] = None
+        elif entry in _WORDS:
+            words[WarmStart(entry)] = None
+        else:
+            path = _plan_file(place, f"warm_start[{index}]", base)
+            with referred_from(place, f"warm_start[{index}]"):
+                layouts.update(dict.fromkeys(_earlier(path, settings, inventory)))
+                inputs.append(input_hash(path))
+    return replace(settings, warm_start=tuple(words), earlier=tuple(layouts)), tuple(inputs)
+
+
+def _plan_file(place: Section, key: str, base: Path) -> Path:
+    path = base / place.text(key)
+    return path / PLAN_FILE if is_folder(path) else path
+
+
+def _layout(place: Section, key: str, settings: SearchSettings, inventory: Inventory) -> Layout:
+    """A layout that stands in the scenario itself."""
+    layout = _layout_of(place, key)
+    if not _fits(layout, settings, inventory):
+        raise place.fault(key, "a layout of the inventory, in islands of at least search.min_island_size")
+    return layout
+
+
+def _layout_of(place: Section, key: str) -> Layout:
+    rule = "a list of [GPU, size, count], the last two whole numbers of at least 1"
+    if not place.holds_list(key):
+        raise place.fault(key, rule)
+    counts: dict[IslandClass, int] = {}
+    for row in place.entries(key):
+        if not isinstance(row, list | tuple) or len(row) != 3 or not isinstance(row[0], str):
+            raise place.fault(key, rule)
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in row[1:]):
+            raise place.fault(key, rule)
+        island = IslandClass(gpu=row[0], size=int(row[1]))
+        counts[island] = counts.get(island, 0) + int(row[2])
+    return Layout(counts=tuple(sorted(counts.items())))
+
+
+def _fits(layout: Layout, settings: SearchSettings, inventory: Inventory) -> bool:
+    left = {item.gpu.name: item.count for item in inventory.items}
+    for island, count in layout.counts:
+        left[island.gpu] = left.get(island.gpu, 0) - island.size * count
+    return min(left.values()) >= 0 and all(i.size >= settings.min_island_size for i, _ in layout.counts)
+
+
+def _earlier(path: Path, settings: SearchSettings, inventory: Inventory) -> list[Layout]:
+    """The best layouts of an earlier run that this inventory can form, at most a round of them.
+
+    Only the trials are read, so that a run of any scenario and any version will do; an edited one will not.
+    """
+    trials = read_saved_plan(path).section("search").sections("trials")
+    rated: dict[Layout, float] = {}
+    for trial in trials:
+        rate, layout = trial.number("throughput_rps", low=0), _layout_of(trial, "layout")
+        if rate > 0 and _fits(layout, settings, inventory):
+            rated[layout] = max(rate, rated.get(layout, 0.0))
+    if not rated:
+        raise InputError(
+            f"{path}: search.trials: must hold a layout that serves its workload and that this inventory can form in "
+            f"islands of at least {settings.min_island_size} GPUs; none of {len(trials)} is one.",
+            hint="Leave the run out of search.warm_start, or choose one on the same GPU types.",
+        )
+    return sorted(rated, key=lambda layout: -rated[layout])[: settings.batch_size]
+
+
+def search_document(settings: SearchSettings) -> dict[str, object]:
+    """The section that `read_search` reads back as the same settings; earlier runs' layouts stand in it in full."""
+    return {
+        "method": settings.method.value,
+        "encoding": settings.encoded.value,
+        "surrogate": settings.surrogate.value,
+        "iterations": settings.iterations,
+        "batch_size": settings.batch_size,
+        "min_island_size": settings.min_island_size,
+        "skew": settings.skew if settings.least_skew is None else [settings.least_skew, settings.skew],
+        "slots": settings.slots,
+        "seed": settings.seed,
+        "processes": settings.processes,
+        "sizes": settings.sizes.value if isinstance(settings.sizes, SizeSet) else list(settings.sizes),
+        "gap": settings.gap,
+        "time_limit_s": settings.time_limit_s,
+        "bound": settings.bound.value,
+        "warm_start": [*(word.value for word in settings.warm_start), *map(_rows, settings.earlier)],
+        "failure_limit": settings.failure_limit,
+        "timings": settings.timings,
+    }
+
+
+def _rows(layout: Layout) -> list[list[Any]]:
+    return [[island.gpu, island.size, count] for island, count in layout.counts]

@@ -1,0 +1,1 @@
+"""Tables that users bring: traces, lengths, workloads, measurements, calibrations."""

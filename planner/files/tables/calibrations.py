@@ -1,0 +1,100 @@
+"""Calibration files: fitted factors, each with origin and source, and the errors before and after the fit (YAML)."""
+
+from pathlib import Path
+
+import yaml
+
+from planner.domain import Calibration, CalibrationFit, Factor, Origin
+from planner.domain.efficiency import BOUNDS
+from planner.errors import InputError
+from planner.files.disk.documents import read_yaml
+from planner.files.disk.single_files import write_file
+from planner.files.sections import Section
+
+FACTOR_KEYS = ("name", "family", "value", "unit", "origin", "source", "gpus", "measured")
+_HEAD = "# Efficiency factors fitted to measurements; a scenario names this file under cost.calibration.\n"
+
+
+def load_calibration(path: Path) -> Calibration:
+    """The calibration of a file. InputError names file, factor and key."""
+    if path.suffix == ".csv":
+        raise InputError(
+            f"{path}: must be a calibration file (YAML), is a CSV.",
+            hint="Make one of it: planner cost calibrate FILE.csv.",
+        )
+    return calibration_from_document(read_yaml(path))
+
+
+def calibration_from_document(document: Section) -> Calibration:
+    """The calibration of a document; its `measurements` are for readers, not for the planner."""
+    document.allow_only("name", "factors", "measurements")
+    factors = document.section("factors")
+    read = tuple(_factor(factors.section(key)) for key in factors)
+    if not read:
+        raise document.fault("factors", "at least one factor")
+    return Calibration(name=document.name("name"), factors=read)
+
+
+def _factor(section: Section) -> Factor:
+    section.allow_only(*FACTOR_KEYS)
+    name = section.one_of("name", tuple(BOUNDS))
+    low, high = BOUNDS[name]
+    return Factor(
+        name=name,
+        family=section.name("family"),
+        value=section.number("value", low=low, high=high),
+        unit=section.text("unit"),
+        origin=section.choice("origin", Origin),
+        source=section.text("source"),
+        gpus=section.texts("gpus") if "gpus" in section else (),
+        measured=_measured(section) if "measured" in section else (),
+    )
+
+
+def _measured(section: Section) -> tuple[tuple[str, str], ...]:
+    """Rows of GPU type and model; files of before have none."""
+    rows = section.entries("measured")
+    if not all(isinstance(row, list) and len(row) == 2 and all(map(_is_word, row)) for row in rows):
+        raise section.fault("measured", "a list of rows [GPU, model]")
+    return tuple((row[0], row[1]) for row in rows if isinstance(row, list))
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def calibration_document(calibration: Calibration) -> dict[str, object]:
+    """The mapping that reads back as `calibration`."""
+    return {
+        "name": calibration.name,
+        "factors": {
+            f"{factor.name}.{factor.family}": {
+                "name": factor.name,
+                "family": factor.family,
+                "value": factor.value,
+                "unit": factor.unit,
+                "origin": factor.origin.value,
+                "source": factor.source,
+                "gpus": list(factor.gpus),
+                "measured": [list(row) for row in factor.measured],
+            }
+            for factor in calibration.factors
+        },
+    }
+
+
+def write_calibration(fit: CalibrationFit, path: Path, *, force: bool = False) -> None:
+    """Write a fit with every measurement's errors; refuses to replace a file unless `force`."""
+    document = calibration_document(fit.calibration)
+    document["measurements"] = {
+        f"row {point.measurement.row}": {
+            "measurement": point.measurement.label,
+            "measured_ms": point.measurement.ms,
+            "before_error": round(point.before_error, 4),
+            "after_error": round(point.after_error, 4),
+            "left_out_error": round(point.left_out_error, 4) if point.measurement.fitted else None,
+        }
+        for point in fit.points
+    }
+    text = _HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    write_file(path, text.encode(), force=force)

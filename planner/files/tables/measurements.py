@@ -1,0 +1,200 @@
+"""Measured step times from CSV: one row a step, the columns of `REQUIRED`, and of `OPTIONAL` where they are known.
+
+`ms`: prefill: the time in which each rank takes in `batch` prompts of `length` tokens; decode: the time of one output
+token for `batch` sequences on each attention group. `ep` is tp x dp where experts are spread, 1 in a dense model.
+"""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from planner.domain import GpuSpec, Measurement, ModelSpec, Phase
+from planner.errors import InputError
+from planner.files.disk.csv_rows import MOST, listed, number_of
+from planner.files.disk.opening import read_text
+from planner.files.disk.shipped import shipped_models
+from planner.files.models.gpu_specs import load_gpu_specs
+from planner.files.models.models import load_model
+from planner.files.sections import nearest_hint
+
+REQUIRED = ("gpu", "model", "phase", "tp", "dp", "ep", "length", "batch", "ms")
+OPTIONAL = ("pp", "kv_cache_rate", "two_micro_batches", "balanced", "kv_bytes", "fit", "source")
+PUBLISHED = Path(__file__).resolve().parent / "measurement_sets" / "published.csv"
+_MOST_FAULTS = 5
+
+
+def load_published_measurements() -> tuple[Measurement, ...]:
+    """The published measurements that the built-in factors are fitted to, each with its source."""
+    return load_measurements(PUBLISHED)
+
+
+def load_measurements(path: Path) -> tuple[Measurement, ...]:
+    """The measurements of a CSV file.
+
+    InputError names the file, the rows (the first after the header is 1), the column and the rule; of several faulty
+    rows it names the first five.
+    """
+    return parse_measurements(read_text(path), str(path))
+
+
+def parse_measurements(text: str, origin: str) -> tuple[Measurement, ...]:
+    """The measurements of a CSV text; `origin` names it in errors."""
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        rows = [row for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise InputError(f"{origin}: line {reader.line_num} is not CSV: {error}.", hint="Mend that line.") from None
+    header = [cell.strip() for cell in rows[0]] if rows else []
+    _check_header(origin, header)
+    if len(rows) == 1:
+        raise InputError(f"{origin}: must hold at least one measurement; only a header came.", hint="Add rows.")
+    found, faults = [], []
+    for number, row in enumerate(rows[1:], start=1):
+        try:
+            found.append(_measurement(number, header, row))
+        except InputError as fault:
+            faults.append(fault)
+    if faults:
+        more = f" And {len(faults) - _MOST_FAULTS} more rows." if len(faults) > _MOST_FAULTS else ""
+        said = " ".join(fault.message for fault in faults[:_MOST_FAULTS])
+        raise InputError(f"{origin}: {said}{more}", hint=faults[0].hint)
+    return tuple(found)
+
+
+def measurements_text(measurements: Sequence[Measurement]) -> str:
+    """The CSV text that reads back as `measurements`."""
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(REQUIRED + OPTIONAL)
+    for m in measurements:
+        known = {**{name: getattr(m, name) for name in REQUIRED}, "pp": m.pp, "source": m.source, "fit": int(m.fitted)}
+        for name in ("kv_cache_rate", "kv_bytes"):
+            known[name] = "" if getattr(m, name) is None else repr(getattr(m, name))
+        for name in ("two_micro_batches", "balanced"):
+            known[name] = "" if getattr(m, name) is None else int(getattr(m, name))
+        known["phase"], known["ms"], known["batch"] = m.phase.value, repr(m.ms), repr(m.batch)
+        writer.writerow([known[name] for name in REQUIRED + OPTIONAL])
+    return stream.getvalue()
+
+
+def _check_header(path: str, header: list[str]) -> None:
+    missing = [name for name in REQUIRED if name not in header]
+    unknown = [name for name in header if name not in REQUIRED + OPTIONAL]
+    if missing or unknown or len(set(header)) != len(header):
+        wrong = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {listed(unknown)}"] * bool(unknown)
+        raise InputError(
+            f"{path}: the header must name {', '.join(REQUIRED)}, each column once; "
+            f"{'; '.join(wrong) or 'a column came twice'}.",
+            hint=f"Further columns may be {', '.join(OPTIONAL)}.",
+        )
+
+
+class _Row:
+    """One row's cells by column; its errors name row and column."""
+
+    def __init__(self, number: int, header: list[str], cells: list[str]) -> None:
+        self.number = number
+        if len(cells) != len(header):
+            raise InputError(
+                f"row {number}: must have {len(header)} cells, came {len(cells)}.", hint="Mend the row's commas."
+            )
+        self._cells = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+
+    def fault(self, column: str, rule: str, *, hint: str = "Mend or remove the row.") -> InputError:
+        return InputError(f"row {self.number}: {column} must be {rule}, came {self.text(column)!r:.80}.", hint=hint)
+
+    def text(self, column: str) -> str:
+        return self._cells.get(column, "")
+
+    def number_of(self, column: str, rule: str = "a positive number") -> float:
+        value = number_of(self.text(column))
+        if not 0 < value <= MOST:
+            raise self.fault(column, f"{rule}, at most {MOST:g}" if value > MOST else rule)
+        return value
+
+    def count(self, column: str, default: int | None = None) -> int:
+        if default is not None and not self.text(column):
+            return default
+        value = self.number_of(column, "a whole number of at least 1")
+        if value != int(value):
+            raise self.fault(column, "a whole number of at least 1")
+        return int(value)
+
+    def share(self, column: str) -> float | None:
+        if not self.text(column):
+            return None
+        value = number_of(self.text(column))
+        if not 0 <= value < 1:
+            raise self.fault(column, "a share in [0, 1)")
+        return value
+
+    def flag(self, column: str) -> bool | None:
+        known: Mapping[str, bool | None] = {"": None, "0": False, "1": True, "false": False, "true": True}
+        if self.text(column).lower() not in known:
+            raise self.fault(column, "0 or 1, or empty")
+        return known[self.text(column).lower()]
+
+
+def _measurement(number: int, header: list[str], cells: list[str]) -> Measurement:
+    row = _Row(number, header, cells)
+    for column in ("gpu", "model"):
+        if not row.text(column):
+            raise row.fault(column, "a name")
+    if row.text("phase") not in tuple(Phase):
+        raise row.fault("phase", "prefill or decode")
+    measurement = Measurement(
+        gpu=row.text("gpu"),
+        model=row.text("model"),
+        phase=Phase(row.text("phase")),
+        tp=row.count("tp"),
+        dp=row.count("dp"),
+        ep=row.count("ep"),
+        length=row.count("length"),
+        batch=row.number_of("batch"),
+        ms=row.number_of("ms"),
+        pp=row.count("pp", default=1),
+        kv_cache_rate=row.share("kv_cache_rate"),
+        two_micro_batches=row.flag("two_micro_batches"),
+        balanced=row.flag("balanced"),
+        kv_bytes=row.number_of("kv_bytes") if row.text("kv_bytes") else None,
+        fitted=row.flag("fit") is not False,
+        source=row.text("source"),
+        row=number,
+    )
+    if measurement.ep not in (1, measurement.tp * measurement.dp):
+        raise row.fault("ep", f"tp x dp ({measurement.tp * measurement.dp}), or 1 in a dense model")
+    return measurement
+
+
+def measured_records(
+    measurements: tuple[Measurement, ...], origin: str, known: Mapping[str, ModelSpec] | None = None
+) -> tuple[dict[str, GpuSpec], dict[str, ModelSpec]]:
+    """GPU types and models that measurements name, by name. `known` models stand beside the shipped ones.
+
+    InputError where a name is unknown, or `ep` does not suit the model.
+    """
+    specs, shipped = load_gpu_specs(), shipped_models()
+    gpus: dict[str, GpuSpec] = {}
+    models: dict[str, ModelSpec] = dict(known or {})
+    for m in measurements:
+        if m.gpu not in specs:
+            raise InputError(
+                f"{origin}: row {m.row}: there is no GPU type {m.gpu!r}.",
+                hint=nearest_hint(m.gpu, specs, what="GPU types"),
+            )
+        gpus[m.gpu] = specs[m.gpu]
+        if m.model not in models and m.model not in shipped:
+            raise InputError(
+                f"{origin}: row {m.row}: there is no model {m.model!r}.",
+                hint=nearest_hint(m.model, shipped, what="shipped models"),
+            )
+        if m.model not in models:
+            models[m.model] = load_model(m.model)
+        spread = m.tp * m.dp if models[m.model].experts else 1
+        if m.ep != spread:
+            raise InputError(
+                f"{origin}: row {m.row}: ep must be {spread} for {m.model} at tp {m.tp}, dp {m.dp}; came {m.ep}.",
+                hint="Experts are spread over tp x dp GPUs; a dense model has ep 1.",
+            )
+    return gpus, models

@@ -1,0 +1,160 @@
+"""Workload files: a literal block of lengths with their counts or probabilities, or a formula.
+
+    kind: lengths    lengths: | input_tokens,requests,output_tokens      (one row a distinct prompt length)
+                     lengths: | input_tokens,probability[,output_tokens]
+    kind: normal     mean, standard_deviation, low, high                 (truncated normal over whole lengths)
+    kind: trace      file, and perhaps time_unit, columns, name          (requests in a CSV, see `traces`)
+
+`output_tokens` is the mean answer to prompts of that length.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from planner.domain import InputHash, LengthProfile, RequestTrace
+from planner.domain.profiles import truncated_normal
+from planner.errors import InputError
+from planner.files.disk.documents import input_hash, read_yaml
+from planner.files.disk.references import is_path, resolve
+from planner.files.disk.shipped import shipped_workloads
+from planner.files.sections import MOST_TOKENS, Section, nearest_hint, referred_from
+from planner.files.tables.length_tables import LengthTable, length_rows
+from planner.files.tables.trace_clocks import TimeUnit
+from planner.files.tables.traces import read_trace
+
+_COMMON_KEYS = ("name", "kind", "licence", "citation", "source", "mean_output_tokens", "max_output_tokens")
+_LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "clock", "lengths")
+_NORMAL_KEYS = (*_COMMON_KEYS, "mean", "standard_deviation", "low", "high")
+_TRACE_KEYS = ("name", "kind", "file", "time_unit", "columns")
+_LONGEST_NORMAL = 1_000_000
+
+
+def load_workload(name_or_path: str, base: Path | None = None) -> LengthProfile | RequestTrace:
+    """A shipped workload, a workload file or a trace (.csv), relative to `base`.
+
+    A trace comes back as its requests: whoever asked summarises them.
+    """
+    return read_workload(workload_file(name_or_path, base))[0]
+
+
+def workload_file(name_or_path: str, base: Path | None = None) -> Path:
+    """The file behind a shipped name or a path."""
+    if is_path(name_or_path, ".yaml", ".yml", ".csv"):
+        return resolve(name_or_path, base)
+    shipped = shipped_workloads()
+    if name_or_path not in shipped:
+        raise InputError(
+            f"There is no workload {name_or_path!r}.",
+            hint=nearest_hint(name_or_path, shipped, what="shipped workloads")
+            + " For your own give the path of a workload file (.yaml) or a trace (.csv).",
+        )
+    return shipped[name_or_path]
+
+
+def read_workload(path: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
+    """The profile of a workload file, or the requests of a trace; and the files that were read."""
+    if path.suffix.lower() == ".csv":
+        return read_trace(path), (input_hash(path),)
+    workload, inputs = workload_from_document(read_yaml(path), path.parent)
+    return workload, (input_hash(path), *inputs)
+
+
+def workload_from_document(document: Section, base: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
+    """The profile that a workload document describes, or the requests of the trace that it names relative to `base`;
+    and the files that were read."""
+    kind = document.one_of("kind", ("lengths", "normal", "trace"))
+    if kind == "trace":
+        return _trace(document, base)
+    return _normal_profile(document) if kind == "normal" else _lengths_profile(document), ()
+
+
+def _trace(document: Section, base: Path) -> tuple[RequestTrace, tuple[InputHash, ...]]:
+    document.allow_only(*_TRACE_KEYS)
+    path = resolve(document.text("file"), base)
+    columns = document.section("columns", optional=True)
+    unit = document.choice("time_unit", TimeUnit) if "time_unit" in document else None
+    name = document.name("name") if "name" in document else ""
+    with referred_from(document, "file"):
+        trace = read_trace(path, {key: columns.text(key) for key in columns}, unit)
+        return replace(trace, name=name or trace.name), (input_hash(path),)
+
+
+def _normal_profile(document: Section) -> LengthProfile:
+    document.allow_only(*_NORMAL_KEYS)
+    low = document.integer("low", low=0, high=MOST_TOKENS)
+    mean_output = document.number("mean_output_tokens", above=0, high=MOST_TOKENS)
+    return truncated_normal(
+        name=document.name("name"),
+        mean=document.number("mean"),
+        standard_deviation=document.number("standard_deviation", above=0),
+        low=low,
+        high=document.integer("high", low=max(low, 1), high=low + _LONGEST_NORMAL),
+        mean_output_tokens=mean_output,
+        max_output_tokens=_max_output(document, mean_output),
+        licence=document.text("licence", default=""),
+        citation=document.text("citation", default=""),
+    )
+
+
+def _max_output(document: Section, at_least: float) -> int:
+    return document.integer("max_output_tokens", low=math.ceil(at_least * (1 - 1e-9)), high=MOST_TOKENS)
+
+
+def _lengths_profile(document: Section) -> LengthProfile:
+    document.allow_only(*_LENGTHS_KEYS)
+    table = LengthTable.read(document)
+    mean_output = _mean_output(document, table)
+    return LengthProfile(
+        name=document.name("name"),
+        input_tokens=table.input_tokens,
+        probabilities=table.probabilities,
+        output_tokens=table.output_tokens,
+        mean_output_tokens=mean_output,
+        max_output_tokens=_max_output(document, max((mean_output, *table.output_tokens))),
+        requests=_requests(document, table),
+        arrival_rps=document.number("arrival_rps", above=0) if "arrival_rps" in document else None,
+        burstiness=document.number("burstiness", low=0) if "burstiness" in document else None,
+        licence=document.text("licence", default=""),
+        citation=document.text("citation", default=""),
+        clock=document.text("clock", default=""),
+    )
+
+
+def _mean_output(document: Section, table: LengthTable) -> float:
+    if not table.output_tokens:
+        return document.number("mean_output_tokens", above=0, high=MOST_TOKENS)
+    of_rows = math.fsum(p * o for p, o in zip(table.probabilities, table.output_tokens, strict=True))
+    given = document.number("mean_output_tokens", default=of_rows, above=0, high=MOST_TOKENS)
+    if not math.isclose(given, of_rows, rel_tol=1e-3):
+        raise document.fault("mean_output_tokens", f"the mean of the lengths' output_tokens, {of_rows:.6g}")
+    if given <= 0:
+        raise document.fault("lengths", "with answers: some output_tokens above 0")
+    return given
+
+
+def _requests(document: Section, table: LengthTable) -> int | None:
+    if table.requests is None:
+        return document.integer("requests", low=1) if "requests" in document else None
+    if document.integer("requests", default=table.requests, low=1) != table.requests:
+        raise document.fault("requests", f"the sum of the lengths' requests, {table.requests}")
+    return table.requests
+
+
+def workload_document(profile: LengthProfile, *, source: str = "") -> dict[str, object]:
+    """The workload document that reads back as `profile`."""
+    known: Mapping[str, object] = {
+        "licence": profile.licence,
+        "citation": profile.citation,
+        "source": source,
+        "requests": profile.requests,
+        "mean_output_tokens": profile.mean_output_tokens,
+        "max_output_tokens": profile.max_output_tokens,
+        "arrival_rps": profile.arrival_rps,
+        "burstiness": profile.burstiness,
+        "clock": profile.clock,
+    }
+    document: dict[str, object] = {"name": profile.name, "kind": "lengths"}
+    document |= {key: value for key, value in known.items() if value not in (None, "")}
+    return document | {"lengths": length_rows(profile)}

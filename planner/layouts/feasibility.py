@@ -1,0 +1,253 @@
+"""Whether a scenario can have a plan at all, told before the search; and why not, in words."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Closest, closest, smallest_island
+from planner.cost.reference.steps import shape_of
+from planner.domain import CostMode, IslandClass, LengthRange, Phase, Scenario, SloSettings, Workload
+from planner.domain.service import range_bounds
+from planner.errors import InfeasibleError, InputError, PlannerError, SolverError
+from planner.evaluation.evaluator import Evaluator
+
+LARGEST_SOUGHT_ISLAND = 512
+MOST_RANGES = 1000
+LOOSEN = "Loosen the bound, leave these prompts out, or add GPUs that reach it."
+_SIZES_BEFORE_PIECE = (1, 16, *range(64, LARGEST_SOUGHT_ISLAND, 64))
+
+
+def require_context(scenario: Scenario) -> None:
+    """Raises InputError where the cost mode has no formulas for the model or its service levels, the levels contradict
+    themselves, or the model does not take the prompts."""
+    _require_sound_slo(scenario)
+    if scenario.cost.mode is CostMode.REFERENCE:
+        shape_of(scenario.model)
+    longest, context = scenario.workload.input_tokens[-1], scenario.model.max_context
+    if longest >= context:
+        raise InputError(
+            f"scenario {scenario.name}: workload {scenario.workload.name}: prompts must be shorter than the context of "
+            f"{scenario.model.name}, {context} tokens; the longest has {longest}.",
+            hint="Leave such requests out of the trace, or choose a model with a longer context.",
+        )
+
+
+def _require_sound_slo(scenario: Scenario) -> None:
+    slo = scenario.slo
+    if not slo.bounds_anything:
+        return
+    if scenario.cost.mode is CostMode.REFERENCE:
+        raise InputError(
+            f"scenario {scenario.name}: slo: must be left out where cost.mode is reference, which knows no service "
+            "levels; came a bound.",
+            hint="Set cost.mode to default, or leave slo out.",
+        )
+    for start in sorted({0, *(edge for one in slo.ranges for edge in (one.start, one.end))}):
+        ttft, tpot = slo.bounds(start)
+        if ttft is not None and tpot is not None and ttft <= tpot:
+            raise InputError(
+                f"scenario {scenario.name}: slo.ttft_ms must exceed slo.tpot_ms, the first token takes a decode step, "
+                f"too; came {ttft:g} and {tpot:g} ms for prompts from {start} tokens.",
+                hint="Raise slo.ttft_ms, or lower slo.tpot_ms.",
+            )
+
+
+def require_few_ranges(scenario: Scenario, workload: Workload) -> None:
+    """Raises InputError where the ranges are so many that assigning them would take minutes a layout."""
+    if len(workload.ranges) > MOST_RANGES:
+        raise InputError(
+            f"scenario {scenario.name}: ranges.width: must give at most {MOST_RANGES} ranges, {scenario.ranges.width} "
+            f"gives {len(workload.ranges)}.",
+            hint=f"Choose a width of at least {workload.longest_prompt // MOST_RANGES + 1}.",
+        )
+
+
+def require_room(scenario: Scenario, workload: Workload, evaluator: Evaluator) -> None:
+    """Raises InfeasibleError where some range fits on no island of the inventory, or none serves it within its bounds,
+    whatever the layout."""
+    missing = {(phase, j) for phase in Phase for j in range(len(workload.ranges))}
+    for item in scenario.inventory.items:
+        for islands in _downward(item.gpu.name, min(item.count, LARGEST_SOUGHT_ISLAND)):
+            evaluator.tabulate(islands)
+            for island in islands:
+                row = evaluator.row(island)
+                missing -= {(phase, j) for phase, j in missing if row.phase(phase).rates_rps[j] > 0}
+            if not missing:
+                return
+    if verdicts := unreachable_bounds(scenario, workload, missing):
+        raise InfeasibleError(f"scenario {scenario.name}: {'; '.join(verdicts)}.", hint=LOOSEN)
+    phase, j = max(sorted(missing), key=lambda cell: cell[1])
+    raise InfeasibleError(
+        f"scenario {scenario.name}: inventory: {_model(scenario)} cannot be served by these GPUs: no island of theirs "
+        f"can {phase} prompts of {workload.ranges[j].label} tokens. {_needs(scenario, workload)}",
+        hint="Prefill and decode need an island each: add GPUs, choose a type with more memory or a smaller model, "
+        "or leave the longest prompts out.",
+    )
+
+
+def _downward(gpu: str, largest: int) -> Iterator[list[IslandClass]]:
+    """Every size from the largest, which mostly serves all, in pieces that grow."""
+    firsts = [largest, *(largest - n for n in _SIZES_BEFORE_PIECE if n < largest), 0]
+    for first, after in pairwise(firsts):
+        yield [IslandClass(gpu=gpu, size=size) for size in range(first, after, -1)]
+
+
+def nothing_found(scenario: Scenario, workload: Workload, errors: list[str], unanswered: int) -> PlannerError:
+    """The end of a search that found no layout that serves; `errors` are its trials'.
+
+    A SolverError where the solver left some of them unanswered: then nothing is proven.
+    """
+    often = max(set(errors), key=lambda error: (errors.count(error), error))
+    if unanswered:
+        return SolverError(
+            f"scenario {scenario.name}: assignment: the solver left {unanswered} of {len(errors)} layouts unanswered "
+            f"and no other serves the workload; most often: {often}",
+            hint="Raise assignment.time_limit_s or assignment.gap.",
+        )
+    return InfeasibleError(
+        f"scenario {scenario.name}: search: none of the {len(errors)} layouts tried serves every range in both phases "
+        f"with {_model(scenario)}{_under(scenario)}; most often: {often} {_needs(scenario, workload)}",
+        hint="Prefill and decode need an island each. Where there are GPUs enough, raise search.iterations, "
+        "search.batch_size or search.min_island_size; else add GPUs"
+        + (", or loosen slo." if scenario.slo.bounds_anything else "."),
+    )
+
+
+def _under(scenario: Scenario) -> str:
+    """The bounds that the layouts had to keep to, in words."""
+    slo = scenario.slo
+    general = (("ttft_ms", slo.ttft_ms), ("tpot_ms", slo.tpot_ms))
+    bounds = [f"slo.{key} {bound:g} ms" for key, bound in general if bound is not None]
+    bounds += ["slo.ranges"] if slo.ranges else []
+    return f" under {', '.join(bounds)}{statistic(scenario.slo)}" if bounds else ""
+
+
+def _model(scenario: Scenario) -> str:
+    return f"{scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights)"
+
+
+def _needs(scenario: Scenario, workload: Workload) -> str:
+    """GPUs that one island needs to serve every range, per type and phase."""
+    return f"GPUs that one island needs, by type: {'; '.join(_type_needs(scenario, workload))}."
+
+
+def _type_needs(scenario: Scenario, workload: Workload) -> list[str]:
+    texts = []
+    for item in scenario.inventory.items:
+        phases = []
+        for phase in Phase:
+            need = smallest_island(
+                item.gpu,
+                phase,
+                model=scenario.model,
+                workload=workload,
+                settings=scenario.cost,
+                slo=scenario.slo,
+            )
+            phases.append(f"at least {need} to {phase}" if need else f"more than any island offers to {phase}")
+        texts.append(f"{item.gpu.name} (the inventory has {item.count}): {' and '.join(phases)}")
+    return texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Missed:
+    """One range whose bound is out of reach: `best` takes `best_ms` in all."""
+
+    span: LengthRange
+    bound_ms: float
+    best_ms: float
+    best: Closest
+    count: int
+
+
+def unreachable_bounds(scenario: Scenario, workload: Workload, missing: Collection[tuple[Phase, int]]) -> list[str]:
+    """A sentence per phase on the range that misses its bound by most, of the (phase, range) cells `missing`.
+
+    Empty where no bound is to blame.
+    """
+    if not scenario.slo.bounds_anything:
+        return []
+    verdicts = []
+    for phase in Phase:
+        found = _missed(scenario, workload, phase, sorted(j for of, j in missing if of is phase))
+        if found:
+            worst = max(found, key=lambda one: one.best_ms / one.bound_ms)
+            verdicts.append(_tpot(scenario, worst) if phase is Phase.DECODE else _ttft(scenario, worst))
+    return verdicts
+
+
+def statistic(slo: SloSettings) -> str:
+    """What the bounds hold for, in brackets."""
+    return " (mean)" if slo.percentile is None else f" (P{slo.percentile:g})"
+
+
+def _missed(scenario: Scenario, workload: Workload, phase: Phase, ranges: list[int]) -> list[_Missed]:
+    if not ranges:
+        return []
+    best: dict[int, tuple[Closest, int]] = {}
+    for item in scenario.inventory.items:
+        rows = closest(
+            item.gpu,
+            item.count,
+            phase,
+            model=scenario.model,
+            workload=workload,
+            settings=scenario.cost,
+            slo=scenario.slo,
+        )
+        for j in ranges:
+            row = rows[j]
+            if row is not None and (j not in best or row.ms < best[j][0].ms):
+                best[j] = row, item.count
+    found = []
+    for j, (row, count) in best.items():
+        span = workload.ranges[j]
+        ttft, tpot = range_bounds(scenario.slo, span)
+        bound = tpot if phase is Phase.DECODE else ttft
+        reached = row.ms if phase is Phase.DECODE else _whole_ttft(scenario, row, tpot)
+        if bound is not None and reached > bound:
+            found.append(_Missed(span=span, bound_ms=bound, best_ms=reached, best=row, count=count))
+    return found
+
+
+def _whole_ttft(scenario: Scenario, row: Closest, tpot: float | None) -> float:
+    """TTFT on an idle replica, with what is set aside for the decode side (ms)."""
+    alone = row.ms + (FIRST_STEP_MS if tpot is None else tpot)
+    return alone if scenario.slo.percentile is not None else alone / (1 - PLACE_SHARE)
+
+
+def _tpot(scenario: Scenario, missed: _Missed) -> str:
+    return f"{_not_reachable(scenario, missed, 'tpot_ms')}{_at(missed)}"
+
+
+def _ttft(scenario: Scenario, missed: _Missed) -> str:
+    tpot = range_bounds(scenario.slo, missed.span)[1]
+    first = FIRST_STEP_MS if tpot is None else tpot
+    whose = "assumed, slo.tpot_ms is not set" if tpot is None else "slo.tpot_ms"
+    parts = [f"prefill {missed.best.ms - missed.best.transfer_ms:.1f} ms"]
+    parts += [f"KV transfer {missed.best.transfer_ms:.1f} ms", f"first decode step {first:g} ms ({whose})"]
+    if scenario.slo.percentile is None:
+        parts.append(f"wait for a place in decode {missed.best_ms * PLACE_SHARE:.1f} ms")
+    conflict = ""
+    if tpot is not None and missed.best.ms <= missed.bound_ms:
+        conflict = " (it conflicts with slo.tpot_ms: together they leave no time)"
+    return (
+        f"{_not_reachable(scenario, missed, 'ttft_ms')}{_at(missed)}, without any queue: {', '.join(parts)}{conflict}"
+    )
+
+
+def _not_reachable(scenario: Scenario, missed: _Missed, key: str) -> str:
+    place = f"slo.{key}" if getattr(scenario.slo, key) == missed.bound_ms else f"slo.ranges: {key}"
+    shape = missed.best.parallel
+    stages = f", pp {shape.pp}" if shape.pp > 1 else ""
+    return (
+        f"{place}: {missed.bound_ms:g} ms{statistic(scenario.slo)} is not reachable for prompts of "
+        f"{missed.span.label} tokens; best {missed.best_ms:.1f} ms on {missed.best.gpu} "
+        f"({shape.devices} GPUs, tp {shape.tp}{stages}, batch {missed.best.batch})"
+    )
+
+
+def _at(missed: _Missed) -> str:
+    """What all islands of that kind would serve of such prompts."""
+    islands = missed.count // missed.best.parallel.devices
+    return f", at {islands * missed.best.rate_rps:.3g} requests/s from {missed.count} {missed.best.gpu}"

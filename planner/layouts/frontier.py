@@ -1,0 +1,214 @@
+"""Rate against price: for budgets from the cheapest fleet that serves anything to the whole offer, the best fleet."""
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+
+from planner.assignment import LayoutAnswer, Offer, best_layout, relax
+from planner.domain import (
+    AssignmentSettings,
+    CostMode,
+    Formulation,
+    Frontier,
+    FrontierPoint,
+    Layout,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Scenario,
+)
+from planner.errors import InfeasibleError, InputError, SolverError
+from planner.evaluation.evaluator import Evaluator, open_evaluator
+from planner.evaluation.goodput import bounds_ttft
+from planner.interrupts import check, deferred
+from planner.layouts.certificate import MOST_REFERENCE_SIZES, RATE, layout_settings, offer_of
+from planner.layouts.feasibility import require_context, require_few_ranges, require_room
+from planner.layouts.queued_layouts import layouts_with_queues
+from planner.workload import divide
+
+FEWEST_POINTS = 2
+MOST_POINTS = 200
+GAP = 0.01
+SHARE_OF_TIME = 1 / 30
+"""A point's part of search.time_limit_s: 4 s of the default 120 s."""
+
+LEAST_SHARES = (1e-4, 1e-3, 1e-2, 0.1, 0.5)
+"""Shares of the best possible rate that the cheapest fleet is asked for."""
+
+ROUNDING = 1e-9
+
+ReportPoint = Callable[[int, int, FrontierPoint | None], None]
+"""Heard after each budget: done, total, and the best layout found; None where there is none in the time given."""
+
+
+def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_: None) -> Frontier:
+    """The best fleets for `points` budgets, evenly spread; points that another dominates are left out.
+
+    The scenario's own objective is not heeded, and the inner problem is that of the whole mix (`max_rate`). A point
+    gets a thirtieth of search.time_limit_s and a gap of at least 1 %. Raises InputError for a number of points outside
+    2..200, without any price, or in reference mode beyond 1,024 GPUs of a type; InfeasibleError where nothing serves,
+    SolverError where no fleet that does is found in time. An interrupt ends it with the points found so far;
+    KeyboardInterrupt where there are none.
+    """
+    _require(scenario, points)
+    judged = replace(scenario, assignment=replace(scenario.assignment, formulation=Formulation.MAX_RATE))
+    require_context(judged)
+    workload = divide(judged.workload, judged.ranges.width)
+    require_few_ranges(judged, workload)
+    with open_evaluator(judged, workload) as evaluator:
+        require_room(judged, workload, evaluator)
+        offer = offer_of(judged, evaluator, judged.search.sizes)
+        settings = layout_settings(judged)
+        settings = replace(settings, gap=max(GAP, settings.gap), time_limit_s=settings.time_limit_s * SHARE_OF_TIME)
+        budgets = _budgets(evaluator, offer, settings, points)
+        found: dict[float, FrontierPoint | None] = {}
+        with suppress(KeyboardInterrupt), deferred():
+            for budget in budgets:
+                point = _point(evaluator, offer, settings, budget)
+                check()  # one that was found while an interrupt came may not be the best
+                found[budget] = point
+                progress(len(found), points, point)
+    solved = [point for point in found.values() if point is not None]
+    if not solved and len(found) < len(budgets):
+        raise KeyboardInterrupt
+    if not solved:
+        raise SolverError(
+            f"frontier: scenario {scenario.name}: none found in time for any of the {len(budgets)} budgets.",
+            hint="Raise search.time_limit_s, of which a point gets a thirtieth.",
+        )
+    return Frontier(
+        points=undominated(solved),
+        unsolved=tuple(budget for budget, point in found.items() if point is None),
+        unasked=tuple(budget for budget in budgets if budget not in found),
+    )
+
+
+def _require(scenario: Scenario, points: int) -> None:
+    if not FEWEST_POINTS <= points <= MOST_POINTS:
+        raise InputError(
+            f"points: must lie in {FEWEST_POINTS}..{MOST_POINTS}, came {points}.", hint="12 make a good figure."
+        )
+    items = scenario.inventory.items
+    if not any(item.price_usd_per_gpu_hour > 0 and item.count for item in items):
+        raise InputError(
+            f"scenario {scenario.name}: prices_usd_per_gpu_hour: at least one offered GPU type must have a price above "
+            "0, came none.",
+            hint="Set prices_usd_per_gpu_hour.",
+        )
+    largest = max(item.count for item in items)
+    if scenario.cost.mode is CostMode.REFERENCE and largest > MOST_REFERENCE_SIZES:
+        raise InputError(
+            f"scenario {scenario.name}: inventory: must hold at most {MOST_REFERENCE_SIZES:,} GPUs of a type in "
+            f"reference mode, came {largest:,}.",
+            hint="Take cost.mode default, or a smaller inventory.",
+        )
+
+
+def _budgets(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, points: int) -> list[float]:
+    """Evenly from the cheapest fleet's price to the whole offer's."""
+    most = evaluator.scenario.inventory.price_usd_per_hour
+    least = min(_cheapest(evaluator, offer, settings), most)
+    step = (most - least) / (points - 1)
+    return [*(least + k * step for k in range(points - 1)), most]
+
+
+def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) -> float:
+    """Price of the cheapest fleet found that serves anything (USD/hour).
+
+    A small rate drowns in the solver's tolerance on whole numbers, a large one takes more than the least: the cheapest
+    of several is taken, and the largest are asked only where the small ones find nothing. Raises InfeasibleError where
+    nothing serves, SolverError where that is not known in the time given.
+    """
+    most = relax(offer, RATE, settings).rate
+    prices: list[float] = []
+    late = False
+    for share in LEAST_SHARES:
+        if prices and share > LEAST_SHARES[2]:
+            break
+        target = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=share * most)
+        try:
+            answer = best_layout(offer, target, settings) if most > 0 else None
+        except InfeasibleError:
+            continue
+        except SolverError:
+            late = True
+            continue
+        if answer and evaluator.evaluate(answer.layout.plain).throughput_rps > 0:
+            prices.append(_price(answer.layout, offer))
+    if late and not prices:
+        raise SolverError(
+            "frontier: no fleet that serves every range was found in the time given, nor that there is none.",
+            hint="Raise search.time_limit_s, of which a point gets a thirtieth.",
+        )
+    if not prices:
+        raise InfeasibleError(
+            "frontier: no islands of the offered GPUs serve every range in both phases.",
+            hint="Prefill and decode need an island each: offer more GPUs, or types with more memory.",
+        )
+    return min(prices)
+
+
+def _asked(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> LayoutAnswer | None:
+    try:
+        return best_layout(offer, objective, settings)
+    except (InfeasibleError, SolverError):
+        return None
+
+
+def _point(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, budget: float) -> FrontierPoint | None:
+    enough = budget * (1 + ROUNDING)  # a budget must not fall short of a price by the last digit
+    asked = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=enough)
+    answer = _asked(offer, asked, settings)
+    if answer is None:
+        return None
+    judged = [evaluator.evaluate(answer.layout.plain)]
+    if bounds_ttft(evaluator.scenario.slo):
+        judged += layouts_with_queues(offer, evaluator, asked, settings)
+    best = max(judged, key=lambda one: one.throughput_rps)
+    rate, layout = best.throughput_rps, best.layout
+    if not rate > 0:
+        return None
+    gpus = _rented(layout, offer)
+    return FrontierPoint(
+        budget_usd_per_hour=budget,
+        price_usd_per_hour=_price(layout, offer),
+        rate_rps=rate,
+        bound_rps=max(answer.bound, rate),
+        gpus=tuple(gpus.items()),
+        watts=sum(watts * gpus[gpu] for gpu, watts in zip(offer.gpus, offer.watts, strict=True)),
+        layout=layout,
+    )
+
+
+def _rented(layout: Layout, offer: Offer) -> dict[str, int]:
+    rented = dict.fromkeys(offer.gpus, 0)
+    for island, count in layout.counts:
+        rented[island.gpu] += island.size * count
+    return rented
+
+
+def _price(layout: Layout, offer: Offer) -> float:
+    rented = _rented(layout, offer)
+    return sum(price * rented[gpu] for gpu, price in zip(offer.gpus, offer.prices, strict=True))
+
+
+def undominated(found: list[FrontierPoint]) -> tuple[FrontierPoint, ...]:
+    """Points by rising price that each serve more than every cheaper one.
+
+    What no layout of a budget exceeds, none of a smaller budget does: bounds come down to those of larger budgets.
+    """
+    kept: list[FrontierPoint] = []
+    for point in sorted(_tightened(found), key=lambda p: (p.price_usd_per_hour, -p.rate_rps)):
+        if point.price_usd_per_hour > 0 and (not kept or point.rate_rps > kept[-1].rate_rps):
+            kept.append(point)
+    assert all(a.price_usd_per_hour < b.price_usd_per_hour for a, b in pairwise(kept))
+    return tuple(kept)
+
+
+def _tightened(found: list[FrontierPoint]) -> list[FrontierPoint]:
+    least, rows = math.inf, []
+    for point in sorted(found, key=lambda p: -p.budget_usd_per_hour):
+        least = max(point.rate_rps, min(least, point.bound_rps))
+        rows.append(replace(point, bound_rps=least))
+    return rows

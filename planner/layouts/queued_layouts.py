@@ -1,0 +1,123 @@
+"""Layouts for bounds on TTFT: the layout programme with the share of its time that each role's queue lets it work.
+
+The plain programme knows each range alone. Its bound holds, for queues only ever cost; its layout may serve next to
+nothing, where an island has to work on a range that can hardly wait. Here the options are roles, each with its share in
+the workload's own mixture. Where the layout found is served slower than that promised, the shares of its roles come
+down to what their queues admitted, and it is solved again; shares only fall and rounds are few, so it ends.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from planner.assignment import Offer, best_layout, fractional_rps
+from planner.domain import (
+    AssignmentSettings,
+    Evaluation,
+    IslandClass,
+    Layout,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Phase,
+    Scenario,
+    SizeSet,
+)
+from planner.errors import InfeasibleError, SolverError
+from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.goodput import admitted, bounds_ttft
+from planner.evaluation.roles import kinds_of
+from planner.layouts.certificate import layout_settings, objective_value, offer_of, single
+from planner.layouts.simple_layouts import simple_layouts
+
+MOST_ROUNDS = 3
+MET = 1e-3  # relative: a target counts as met
+NEARLY = 0.99
+"""Of what the programme promised: more is not worth another round."""
+
+
+def best_with_queues(scenario: Scenario, evaluator: Evaluator, solved: Layout, wanted_rps: float = 0.0) -> Layout:
+    """`solved` by the plain programme, or where queues count the one that serves best of it and those found here.
+
+    A layout that serves `wanted_rps` is better than any that does not.
+    """
+    if not bounds_ttft(scenario.slo):
+        return solved
+    sets: list[SizeSet | tuple[int, ...]] = [scenario.search.sizes]
+    if scenario.search.sizes is SizeSet.ALL:  # of so many options the programme takes a few, and not always these
+        sets.append(SizeSet.WHOLE_NODES)
+    judged = [evaluator.evaluate(solved.plain)]
+    for sizes in sets:
+        offer = offer_of(scenario, evaluator, sizes)
+        judged += layouts_with_queues(offer, evaluator, single(scenario.objective), layout_settings(scenario))
+    return max(judged, key=lambda one: _merit(scenario, one, wanted_rps)).layout
+
+
+def _merit(scenario: Scenario, judged: Evaluation, wanted_rps: float) -> tuple[bool, float]:
+    """Whether the target is met, and how good the layout then is; the rate where it is not."""
+    rate = judged.throughput_rps
+    if not rate > 0 or rate < wanted_rps * (1 - MET):
+        return False, rate
+    value = objective_value(scenario, judged.layout, rate)
+    return True, -value if scenario.objective.minimises else value
+
+
+def layouts_with_queues(
+    offer: Offer, evaluator: Evaluator, objective: ObjectiveSettings, settings: AssignmentSettings
+) -> list[Evaluation]:
+    """Layouts of `offer` for `objective` that the programme with queues finds, as they are judged; for the rate of an
+    inventory also simple ones, which none should lose to."""
+    slo, tokens = evaluator.scenario.slo, evaluator.workload.mean_output_tokens
+    ranges = evaluator.workload.ranges
+    offer = replace(offer, roles=tuple(kinds_of(rows, ranges, slo, tokens) for rows in offer.options))
+    judged = _solved(offer, evaluator, objective, settings)
+    if objective.kind is ObjectiveKind.RATE:
+        for layout in simple_layouts(offer):
+            best = max((one.throughput_rps for one in judged), default=0.0)
+            if _promised_rps(offer, layout, evaluator.scenario.assignment) > best:
+                judged.append(evaluator.evaluate(layout))
+    return judged
+
+
+def _promised_rps(offer: Offer, layout: Layout, settings: AssignmentSettings) -> float:
+    """What a layout would serve in roles, were islands divisible; 0 where it is not to be had."""
+    kinds = [kind for of_type in offer.roles for kind in of_type]
+    try:
+        return fractional_rps(kinds, layout, offer.probabilities, settings)
+    except (InfeasibleError, SolverError):
+        return 0.0
+
+
+def _solved(
+    offer: Offer, evaluator: Evaluator, objective: ObjectiveSettings, settings: AssignmentSettings
+) -> list[Evaluation]:
+    """The programme's answers, with the shares of each come down to what queues admitted in the one before."""
+    slo, tokens = evaluator.scenario.slo, evaluator.workload.mean_output_tokens
+    judged: list[Evaluation] = []
+    for _ in range(MOST_ROUNDS):
+        try:
+            answer = best_layout(offer, objective, settings, few=True)
+        except (InfeasibleError, SolverError):
+            break
+        evaluation = evaluator.evaluate(answer.layout.plain)
+        judged.append(evaluation)
+        if evaluation.assignment is None or evaluation.throughput_rps >= NEARLY * answer.rate_rps:
+            break
+        table = evaluator.table(evaluation.layout)
+        lowered = _lowered(offer, admitted(evaluation.assignment, table, slo, tokens))
+        if lowered == offer:
+            break
+        offer = lowered
+    return judged
+
+
+def _lowered(offer: Offer, shares: Mapping[tuple[IslandClass, Phase], float]) -> Offer:
+    """The offer in which no role works more than its queue admitted."""
+    return replace(
+        offer,
+        roles=tuple(
+            tuple(
+                replace(kind, share=min(kind.share, shares.get((kind.island, kind.phase), kind.share)))
+                for kind in kinds
+            )
+            for kinds in offer.roles
+        ),
+    )

@@ -1,0 +1,171 @@
+"""What binds a plan and what would change it, from the relaxation's prices and from solving it again.
+
+The worth of GPUs is that of the best possible layout: islands may be formed anew when the count changes.
+
+| symbol | meaning |
+|---|---|
+| y[phase, j], w[t] | prices of the relaxation: of capacity on a range, of a GPU |
+| p[j], N[t], lambda | probability of a range, GPUs of a type, best possible rate |
+
+By duality sum_(phase, j) p y = 1 and sum_t w N = lambda: shares of the fleet's worth by phase, range and type.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planner.assignment import Offer, Relaxation, relax
+from planner.domain import (
+    AssignmentSettings,
+    ClassPerformance,
+    CostMode,
+    GpuWorth,
+    Phase,
+    PhasePerformance,
+    PhaseWorth,
+    Plan,
+    RangeHeadroom,
+    Scenario,
+    Sensitivity,
+    SizeSet,
+)
+from planner.errors import SolverError
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts.certificate import MOST_REFERENCE_SIZES, RATE, is_exact, layout_settings, offer_of
+
+BALANCED = 0.01
+"""Phases whose rates differ by less than this share count as balanced."""
+
+FASTER = 1.1
+
+DIGITS = 9
+"""Spare time beyond these decimals is a rounding error."""
+
+
+def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
+    """What would change the plan's rate; GPUs are those that the plan has, rented or given.
+
+    None where the relaxation cannot tell: in reference mode with more than 1,024 GPUs of a type, or without a solver.
+    """
+    scenario = plan.scenario
+    if scenario.cost.mode is CostMode.REFERENCE and max(plan.fleet.values()) > MOST_REFERENCE_SIZES:
+        return None
+    try:
+        return _analysed(plan, _widened(scenario, evaluator), layout_settings(scenario))
+    except SolverError:
+        return None
+
+
+def _widened(scenario: Scenario, evaluator: Evaluator) -> Offer:
+    """The offer with a node more of every type, so that its larger islands are in it too."""
+    items = tuple(replace(item, count=item.count + item.gpu.gpus_per_host) for item in scenario.inventory.items)
+    wider = replace(scenario, inventory=replace(scenario.inventory, items=items))
+    return offer_of(wider, evaluator, scenario.search.sizes if is_exact(scenario) else SizeSet.ALL)
+
+
+def _analysed(plan: Plan, wide: Offer, settings: AssignmentSettings) -> Sensitivity:
+    own = _counted(wide, plan.fleet)
+    relaxed = relax(own, RATE, settings)
+    phases = tuple(_phase_worth(phase, own, relaxed, settings) for phase in Phase)
+    slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
+    headroom = fast / slow - 1
+    binding = None
+    if headroom >= BALANCED:
+        binding = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
+    relieved = relax(_faster(own, binding or max(phases, key=lambda found: found.worth_share).phase), RATE, settings)
+    gpus = tuple(_gpu_worth(plan, gpu, wide, relaxed, settings) for gpu in wide.gpus)
+    return Sensitivity(
+        bound_rps=relaxed.rate,
+        binding=binding,
+        headroom=headroom,
+        next_rps=fast,
+        next_gpu=max(own.gpus, key=lambda gpu: relieved.toll[gpu] * plan.fleet[gpu]),
+        drop_first=_drop_first(gpus),
+        gpus=gpus,
+        phases=phases,
+        ranges=tuple(_headrooms(plan, relaxed)),
+    )
+
+
+def _counted(wide: Offer, counts: dict[str, int]) -> Offer:
+    """The offer with these counts, and the islands that so many GPUs can form."""
+    return replace(
+        wide,
+        counts=tuple(counts[gpu] for gpu in wide.gpus),
+        options=tuple(
+            tuple(row for row in rows if row.island.size <= counts[gpu])
+            for gpu, rows in zip(wide.gpus, wide.options, strict=True)
+        ),
+    )
+
+
+def _gpu_worth(plan: Plan, gpu: str, wide: Offer, relaxed: Relaxation, settings: AssignmentSettings) -> GpuWorth:
+    item, count = plan.scenario.inventory.item(gpu), plan.fleet[gpu]
+    node = item.gpu.gpus_per_host
+    lost = min(node, count)
+
+    def change(by: int) -> float:
+        """Best possible rate with `by` more GPUs, less that of the fleet."""
+        return relax(_counted(wide, plan.fleet | {gpu: count + by}), RATE, settings).rate - relaxed.rate
+
+    return GpuWorth(
+        gpu=gpu,
+        gpus_per_node=node,
+        gpus_lost=lost,
+        price_usd_per_gpu_hour=item.price_usd_per_gpu_hour,
+        dual_rps=relaxed.toll[gpu],
+        more_gpu_rps=max(0.0, change(1)),  # the solver's last digits aside, more is never worse
+        more_node_rps=max(0.0, change(node)),
+        less_node_rps=min(0.0, change(-lost)) if count else None,
+    )
+
+
+def _phase_worth(phase: Phase, own: Offer, relaxed: Relaxation, settings: AssignmentSettings) -> PhaseWorth:
+    share = sum(p * relaxed.worth[phase, j] for j, p in enumerate(own.probabilities))
+    gain = relax(_faster(own, phase), RATE, settings).rate - relaxed.rate
+    return PhaseWorth(phase=phase, worth_share=share, faster_rps=max(0.0, gain))
+
+
+def _faster(offer: Offer, phase: Phase) -> Offer:
+    """The offer with one phase faster by a tenth."""
+    return replace(offer, options=tuple(tuple(_sped_up(row, phase) for row in rows) for rows in offer.options))
+
+
+def _sped_up(row: ClassPerformance, phase: Phase) -> ClassPerformance:
+    half = _faster_half(row.phase(phase))
+    further = tuple((of, _faster_half(one) if of is phase else one) for of, one in row.further)
+    if phase is Phase.PREFILL:
+        return replace(row, prefill=half, further=further)
+    return replace(row, decode=half, further=further)
+
+
+def _faster_half(half: PhasePerformance) -> PhasePerformance:
+    return replace(half, rates_rps=tuple(FASTER * rate for rate in half.rates_rps))
+
+
+def _drop_first(gpus: tuple[GpuWorth, ...]) -> str:
+    """Least lost per USD saved; a type without a price saves nothing and goes last."""
+    present = [found for found in gpus if found.less_node_rps is not None]
+    priced = [found for found in present if found.price_usd_per_gpu_hour > 0]
+
+    def loss(found: GpuWorth) -> float:
+        saved = found.gpus_lost * (found.price_usd_per_gpu_hour if priced else 1.0)
+        return -(found.less_node_rps or 0.0) / saved
+
+    return min(priced or present, key=loss).gpu
+
+
+def _headrooms(plan: Plan, relaxed: Relaxation) -> Iterator[RangeHeadroom]:
+    """A row per phase and range that is routed."""
+    spare = {island.id: max(0.0, 1 - island.utilisation) for island in plan.islands}
+    for phase in Phase:
+        mine = [route for route in plan.routing if route.phase is phase]
+        spans = sorted({(route.range_start, route.range_end, route.probability) for route in mine})
+        for j, (start, end, probability) in enumerate(spans):
+            idle = sum(spare[r.island] * r.capacity_rps for r in mine if r.range_start == start)
+            yield RangeHeadroom(
+                phase=phase,
+                range_start=start,
+                range_end=end,
+                headroom=round(idle / (probability * plan.throughput_rps), DIGITS),
+                worth_share=probability * relaxed.worth[phase, j],
+            )

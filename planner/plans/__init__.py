@@ -1,0 +1,1 @@
+"""The finished plan: put together, audited, recounted at exact lengths, compared."""

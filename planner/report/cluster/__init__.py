@@ -1,0 +1,1 @@
+"""Clusters and placements as text and pictures."""

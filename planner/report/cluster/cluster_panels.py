@@ -1,0 +1,236 @@
+"""A cluster drawn: who holds which GPU, node by node; for large ones, the shares under each switch.
+
+After figure 8 of the FlexTopo paper: a line joins the GPUs that a pod holds together, dotted and red where it crosses
+sockets though one had GPUs enough.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from types import MappingProxyType
+
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PatchCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+
+from planner.domain import Cluster, PlacedPart
+from planner.report.cluster.cluster_state import sockets
+from planner.report.cluster.owners import NodeOwners, Owner, by_level, by_switch, owners_of
+from planner.report.kit import style
+
+MOST_NODES = 256
+"""Nodes that can be drawn one by one."""
+
+COLOURS = MappingProxyType(
+    {
+        Owner.PLANNED: "#882255",
+        Owner.ONLINE: "#0072B2",
+        Owner.OFFLINE: "#E69F00",
+        Owner.SPOT: "#009E73",
+        Owner.UNKNOWN: style.FAINT,
+        Owner.IDLE: "#F2F2F2",
+    }
+)
+
+# inches
+TOP, BOTTOM, SIDE = 0.85, 0.15, 0.2
+ROW, LABEL, GAP = 0.15, 1.15, 0.25
+THIN_ROW = 0.115
+LEAST_HEIGHT = 2.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A line of the drawing: a heading (no nodes), or a bar for these nodes."""
+
+    text: str
+    nodes: tuple[NodeOwners, ...] = ()
+
+
+def draw(cluster: Cluster, parts: Iterable[PlacedPart] = ()) -> Figure:
+    """Nodes by GPUs where there are at most MOST_NODES; else a bar a switch. `parts`: what a plan takes of it."""
+    nodes = owners_of(cluster, parts)
+    if not nodes:
+        figure = style.blank(LEAST_HEIGHT)
+        figure.suptitle(f"{style.shown(cluster.name, 40)}: no GPUs", x=0.01, ha="left", fontsize=11, fontweight="bold")
+        style.nothing_to_show(figure.add_subplot(), "no node has a GPU")
+        return figure
+    return _draw_nodes(cluster, nodes) if len(nodes) <= MOST_NODES else _draw_shares(cluster, nodes)
+
+
+def _draw_nodes(cluster: Cluster, nodes: Sequence[NodeOwners]) -> Figure:
+    lines: list[_Line] = []
+    for (switch, gpu), members in by_switch(nodes).items():
+        lines.append(_Line(text=f"{style.shown(switch)}, {style.shown(gpu)}"))
+        lines += [_Line(text=style.shown(one.node.name, 18), nodes=(one,)) for one in members]
+    columns = 1 if len(lines) <= 12 else 2 if len(lines) <= 40 else 3
+    figure, panels = _panels(lines, columns, ROW)
+    widest = max(len(one.owners) for one in nodes)
+    for axes, shown in panels:
+        axes.set_xlim(0, widest)
+        axes.set_xticks([at + 0.5 for at in range(widest)], [str(at) for at in range(widest)], fontsize=7)
+        _cells(axes, shown)
+        _links(axes, shown)
+    _finish(figure, cluster, "who holds which GPU (columns: GPUs in the order of their indices)", nodes, linked=True)
+    return figure
+
+
+def _draw_shares(cluster: Cluster, nodes: Sequence[NodeOwners]) -> Figure:
+    level, groups = by_level(nodes)
+    order = sorted(groups.items(), key=lambda pair: (pair[0][1], pair[0][0]))
+    lines: list[_Line] = []
+    for (name, gpu), members in order:
+        heading = _Line(text=style.shown(gpu))
+        if heading not in lines:
+            lines.append(heading)
+        lines.append(_Line(text=style.shown(name, 14), nodes=tuple(members)))
+    columns = min(5, max(1, ceil(len(lines) / 40)))
+    figure, panels = _panels(lines, columns, THIN_ROW if len(lines) > 200 else ROW)
+    for axes, shown in panels:
+        axes.set_xlim(0, 1)
+        axes.set_xticks([0, 0.5, 1], ["0", "50", "100"], fontsize=7)
+        _bars(axes, shown)
+    _finish(figure, cluster, f"who holds the GPUs under each {level} (%)", nodes, linked=False)
+    return figure
+
+
+def _panels(lines: Sequence[_Line], columns: int, row: float) -> tuple[Figure, list[tuple[Axes, list[_Line]]]]:
+    """An empty panel for each column of lines; a heading that would end a column begins the next."""
+    cut = _columns(lines, columns)
+    tallest = max(map(len, cut))
+    height = max(LEAST_HEIGHT, TOP + BOTTOM + row * tallest)
+    figure = style.blank(height, layout=None)
+    width = (style.WIDTH_IN - 2 * SIDE - (columns - 1) * GAP) / columns
+    label = min(LABEL, 0.4 * width)
+    panels = []
+    for at, shown in enumerate(cut):
+        left = SIDE + at * (width + GAP) + label
+        drawn = row * len(shown)
+        box = (left / style.WIDTH_IN, 1 - (TOP + drawn) / height, (width - label) / style.WIDTH_IN, drawn / height)
+        axes = figure.add_axes(box)
+        axes.set_ylim(len(shown), 0)
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0, pad=1)
+        axes.set_yticks([])
+        for place, line in enumerate(shown):
+            _label(axes, place, line, 5.8 if row < ROW else 6.8)
+        panels.append((axes, shown))
+    return figure, panels
+
+
+def _label(axes: Axes, place: int, line: _Line, size: float) -> None:
+    axes.text(
+        -0.02 if line.nodes else 0.0,
+        place + 0.55,
+        line.text,
+        transform=axes.get_yaxis_transform(),
+        ha="right" if line.nodes else "left",
+        va="center",
+        fontsize=size,
+        fontweight="normal" if line.nodes else "bold",
+    )
+
+
+def _columns(lines: Sequence[_Line], columns: int) -> list[list[_Line]]:
+    """Lines in `columns` columns of about equal length; one that begins amid a group repeats its heading."""
+    each = ceil(len(lines) / columns)
+    cut: list[list[_Line]] = [[]]
+    heading: _Line | None = None
+    for at, line in enumerate(lines):
+        ends = not line.nodes and len(cut[-1]) >= each - 1 and at < len(lines) - 1
+        if cut[-1] and (len(cut[-1]) >= each or ends) and len(cut) < columns:
+            cut.append([_Line(text=f"{heading.text} (further)")] if heading and line.nodes else [])
+        heading = heading if line.nodes else line
+        cut[-1].append(line)
+    return cut
+
+
+def _cells(axes: Axes, lines: Sequence[_Line]) -> None:
+    cells, colours = [], []
+    for place, line in enumerate(lines):
+        for one in line.nodes:
+            for at, owner in enumerate(one.owners):
+                cells.append(Rectangle((at + 0.03, place + 0.08), 0.94, 0.84))
+                colours.append(COLOURS[owner])
+    axes.add_collection(PatchCollection(cells, facecolors=colours, edgecolors="none"))
+    borders = [
+        [(at, place), (at, place + 1)]
+        for place, line in enumerate(lines)
+        for one in line.nodes
+        for at in _socket_borders(one)
+    ]
+    axes.add_collection(LineCollection(borders, colors=style.INK, linewidths=0.8))
+
+
+def _socket_borders(one: NodeOwners) -> list[int]:
+    of = list(sockets(one.node).values())
+    return [at for at in range(1, len(of)) if of[at] != of[at - 1]]
+
+
+def _links(axes: Axes, lines: Sequence[_Line]) -> None:
+    """A line through the GPUs that are held together, a dot on each."""
+    for crossing in (False, True):
+        found = [
+            (place + 0.5, group.places)
+            for place, line in enumerate(lines)
+            for one in line.nodes
+            for group in one.groups
+            if group.crossing is crossing
+        ]
+        strokes = [[(places[0] + 0.5, y), (places[-1] + 0.5, y)] for y, places in found]
+        colour, dash = (style.ALARM, "dotted") if crossing else (style.INK, "solid")
+        axes.add_collection(LineCollection(strokes, colors=colour, linewidths=1.1, linestyles=dash))
+        dots = [(at + 0.5, y) for y, places in found for at in places]
+        axes.scatter(
+            [x for x, _ in dots], [y for _, y in dots], s=7, color=colour, edgecolors="white", linewidths=0.4, zorder=3
+        )
+
+
+def _bars(axes: Axes, lines: Sequence[_Line]) -> None:
+    left = [0.0] * len(lines)
+    for owner in Owner:
+        bars, colour = [], COLOURS[owner]
+        for place, line in enumerate(lines):
+            total = sum(len(one.owners) for one in line.nodes)
+            share = sum(one.owners.count(owner) for one in line.nodes) / total if total else 0.0
+            if share:
+                bars.append(Rectangle((left[place], place + 0.1), share, 0.8))
+                left[place] += share
+        axes.add_collection(PatchCollection(bars, facecolors=colour, edgecolors="none"))
+
+
+def _finish(figure: Figure, cluster: Cluster, text: str, nodes: Sequence[NodeOwners], *, linked: bool) -> None:
+    there = {owner for one in nodes for owner in one.owners}
+    handles: list[Patch | Line2D] = [
+        Patch(facecolor=COLOURS[owner], edgecolor=style.GRID, label=owner.value) for owner in Owner if owner in there
+    ]
+    groups = [group for one in nodes for group in one.groups]
+    if linked and groups:
+        handles.append(Line2D([], [], color=style.INK, marker="o", markersize=3, linewidth=1.1, label="held together"))
+    if linked and any(group.crossing for group in groups):
+        handles.append(
+            Line2D(
+                [], [], color=style.ALARM, marker="o", markersize=3, linestyle=":", label="across sockets needlessly"
+            )
+        )
+    height = figure.get_figheight()
+    figure.suptitle(
+        f"{style.shown(cluster.name, 40)}: {text}",
+        x=0.01,
+        y=1 - style.TITLE_MARGIN_IN / height,
+        ha="left",
+        fontsize=11.0,
+        fontweight="bold",
+    )
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.01, 1 - 0.36 / height),
+        ncols=len(handles),
+        borderaxespad=0,
+        borderpad=0,
+    )

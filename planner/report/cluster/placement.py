@@ -1,0 +1,279 @@
+"""Where the islands lie, and what that leaves of the cluster, in words and tables."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsland, Shortfall, Victim
+from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
+
+MOST_ROWS = 30
+"""Rows of a table; the rest are counted."""
+
+LISTED_SHORTFALLS = 12
+NAMED_ISLANDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteGroup:
+    """Islands of one type, phase and size that lie equally well."""
+
+    island: PlannedIsland | None
+    sites: tuple[IslandSite, ...]
+
+    @property
+    def first(self) -> IslandSite:
+        """Any of them."""
+        return self.sites[0]
+
+
+def placement_text(plan: Plan) -> list[str]:
+    """The section on the placement; nothing where the plan has none."""
+    placed = plan.placement
+    if placed is None:
+        return []
+    parts = [
+        "## Placement",
+        _lead(placed),
+        states_table(placed),
+        *([f"### Islands on nodes\n\n{sites_table(plan, placed)}"] if placed.sites else []),
+        *([f"### Not placed\n\n{_shortfalls(placed.shortfalls)}"] if placed.shortfalls else []),
+        *([f"### Pods to evict\n\n{_victims(placed)}"] if placed.victims else []),
+        f"### Score\n\n{_terms(placed)}",
+    ]
+    return ["\n\n".join(parts)]
+
+
+def placement_page(plan: Plan) -> str:
+    """The section by itself."""
+    return "\n\n".join(placement_text(plan))
+
+
+def _lead(placed: Placement) -> str:
+    sites = placed.sites
+    total = len(sites) + len(placed.shortfalls)
+    gpus = sum(site.gpus for site in sites)
+    said = [
+        f"**{whole(len(sites))} of {counted(total, 'island')} {'has' if total == 1 else 'have'} nodes** in cluster "
+        f"{escaped(placed.cluster)}: {counted(gpus, 'GPU')} of {counted(_nodes(placed), 'node')}."
+    ]
+    if sites:
+        aligned = sum(site.aligned for site in sites)
+        cross = sum(bool(site.crossing_replicas) for site in sites)
+        said.append(
+            f"{whole(aligned)} of {whole(len(sites))} {'is' if aligned == 1 else 'are'} aligned with sockets and NUMA "
+            f"nodes in every attention group; {whole(cross)} {'has' if cross == 1 else 'have'} replicas that straddle "
+            "access switches."
+        )
+    if any(not asw for site in sites for asw, _ in site.switches):
+        said.append("The cluster does not say which access switches some nodes hang on; those count as one switch.")
+    return " ".join([*said, *_rates(placed), *_evicted(placed), *_judged(placed)])
+
+
+def _evicted(placed: Placement) -> list[str]:
+    if not placed.victims:
+        return []
+    count = len(placed.victims)
+    return [f"**{counted(count, 'pod')} {'has' if count == 1 else 'have'} to go first**{_lost(placed.victims)}."]
+
+
+def _judged(placed: Placement) -> list[str]:
+    if placed.judged_rps is None or not placed.victims:
+        return []
+    less = placed.placed_rps - placed.judged_rps
+    return [
+        f"Lost work counts {rate(less)} requests/s: where every layout is placed, this one is judged by "
+        f"{rate(placed.judged_rps)} requests/s."
+    ]
+
+
+def _nodes(placed: Placement) -> int:
+    return len({part.node for part in placed.parts})
+
+
+def _rates(placed: Placement) -> list[str]:
+    if not placed.unplaced_rps or not placed.placed_rps:
+        return []
+    change = placed.placed_rps / placed.unplaced_rps - 1
+    if abs(change) < 5e-4:
+        return [f"Where they lie costs no rate: {rate(placed.placed_rps)} requests/s, as before placement."]
+    return [
+        f"Where they lie, they serve {rate(placed.placed_rps)} requests/s; laid out compactly it was "
+        f"{rate(placed.unplaced_rps)} ({100 * change:+.1f} %)."
+    ]
+
+
+def states_table(placed: Placement) -> str:
+    """The cluster before and after, over the GPU types that the plan uses."""
+    before, after = placed.before, placed.after
+    cells: list[tuple[str, Callable[[ClusterState], str]]] = [
+        ("GPUs of the plan's types", lambda state: whole(state.gpus)),
+        ("Held", lambda state: f"{whole(state.allocated)} ({percent(state.allocation)})"),
+        ("Idle", lambda state: whole(state.idle)),
+        ("Idle, free for guaranteed work", lambda state: whole(state.headroom_gpus)),
+        ("Nodes whose GPUs are all idle", lambda state: whole(state.empty_nodes)),
+        ("Power (kW)", lambda state: significant(state.watts / 1000)),
+    ]
+    rows = [[name, cell(before), cell(after)] for name, cell in cells]
+    rows += _fragment_rows(before, after)
+    if placed.unplaced_rps and placed.placed_rps:
+        rows.append(["Rate of the plan (requests/s)", rate(placed.unplaced_rps), rate(placed.placed_rps)])
+    return table(["Of the cluster", "Before", "After"], rows, "lrr")
+
+
+def _fragment_rows(before: ClusterState, after: ClusterState) -> list[list[str]]:
+    rows = []
+    for was in before.fragments:
+        now = next((one for one in after.fragments if one.gpus == was.gpus), None)
+        request = counted(was.gpus, "GPU")
+        rows.append([f"Requests of {request} that fit", whole(was.fit), whole(now.fit) if now else NONE])
+        if was.gpus > 1:
+            rows.append(
+                [f"Idle GPUs stranded for {request}", whole(was.stranded), whole(now.stranded) if now else NONE]
+            )
+    return rows
+
+
+def site_groups(plan: Plan, sites: Iterable[IslandSite]) -> list[SiteGroup]:
+    """Islands that a reader need not tell apart: those not aligned first, then those across switches."""
+    islands = {island.id: island for island in plan.islands}
+    found: dict[tuple[object, ...], list[IslandSite]] = {}
+    for site in sites:
+        island = islands.get(site.island)
+        kind = (island.gpu, island.phase) if island else ("", None)
+        lies = (site.gpus, site.nodes, site.asws, f"{site.entropy:.4f}", site.aligned, site.worst)
+        found.setdefault((*kind, *lies, site.crossing_replicas), []).append(site)
+    grouped = [SiteGroup(island=islands.get(alike[0].island), sites=tuple(alike)) for alike in found.values()]
+    return sorted(grouped, key=lambda group: (group.first.aligned, not group.first.crossing_replicas))
+
+
+def sites_table(plan: Plan, placed: Placement) -> str:
+    """A row for islands that lie alike. Entropy is over the switches of an island, in nats: 0 under one switch."""
+    found = site_groups(plan, placed.sites)
+    header = ["Islands", "Named", "GPU type", "Phase", "GPUs each", "Nodes each", "Switches each", "Entropy"]
+    header += ["Aligned", "Worst group", "Replicas across switches"]
+    shown = table(header, [_site_row(group) for group in found[:MOST_ROWS]], "rlllrrrrllr")
+    left = found[MOST_ROWS:]
+    more = f"\n\n{_more(sum(len(group.sites) for group in left), 'island')} in `placement.csv`." if left else ""
+    return shown + more
+
+
+def _site_row(group: SiteGroup) -> list[str]:
+    site, island = group.first, group.island
+    return [
+        whole(len(group.sites)),
+        _named([one.island for one in group.sites]),
+        escaped(island.gpu) if island else NONE,
+        (island.phase if island else None) or NONE,
+        *(whole(value) for value in (site.gpus, site.nodes, site.asws)),
+        f"{site.entropy:.3f}" if site.entropy else "0",
+        "yes" if site.aligned else "**no**",
+        _WORDS[site.worst.value],
+        whole(site.crossing_replicas),
+    ]
+
+
+_WORDS = {"numa": "in a NUMA node", "socket": "in a socket", "cross": "across sockets"}
+
+
+def _named(names: list[str]) -> str:
+    shown = [escaped(name) for name in names[:NAMED_ISLANDS]]
+    left = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
+def _more(count: int, noun: str) -> str:
+    return f"{count:,} more {noun}{'' if count == 1 else 's'}"
+
+
+def _shortfalls(found: tuple[Shortfall, ...]) -> str:
+    lines = []
+    for one in found[:LISTED_SHORTFALLS]:
+        helps = "; ".join(escaped(remedy.rstrip(".")) for remedy in one.remedies)
+        lines.append(
+            f"**{escaped(one.island)}** ({whole(one.gpus)} {escaped(one.gpu)}) lacks {escaped(one.resource)}: "
+            f"{escaped(one.reason.rstrip('.'))}." + (f" What would help: {helps}." if helps else "")
+        )
+    left = len(found) - LISTED_SHORTFALLS
+    return bullets([*lines, *([f"{_more(left, 'island')} in `plan.json`."] if left > 0 else [])])
+
+
+def _lost(found: tuple[Victim, ...]) -> str:
+    known = [one.lost_gpu_hours for one in found if one.lost_gpu_hours is not None]
+    lost = f"; they lose {significant(sum(known))} GPU-hours of work since their last checkpoints" if known else ""
+    unknown = len(found) - len(known)
+    return lost + (f" ({counted(unknown, 'pod')} without a known checkpoint not counted)" if known and unknown else "")
+
+
+def _victims(placed: Placement) -> str:
+    """In the order of going, where it is told."""
+    found = placed.victims
+    gpus = sum(one.gpus for one in found)
+    ordered = all(one.order for one in found)
+    header = ["Pod", "Node", "For island", "Priority", "GPUs", "GPU-hours lost"]
+    rows = [
+        [
+            *([whole(one.order)] if ordered else []),
+            escaped(one.pod),
+            escaped(one.node),
+            escaped(one.island),
+            str(one.priority),
+            whole(one.gpus),
+            NONE if one.lost_gpu_hours is None else significant(one.lost_gpu_hours),
+        ]
+        for one in sorted(found, key=lambda one: one.order)[:MOST_ROWS]
+    ]
+    left = len(found) - MOST_ROWS
+    more = f"\n\n{_more(left, 'pod')} in `plan.json`." if left > 0 else ""
+    return (
+        f"{counted(len(found), 'pod')} with {counted(gpus, 'GPU')}{_lost(found)}."
+        + (
+            f" Whatever is carried out from the top, islands whose pods are gone can come up{_beside(placed)}.\n\n"
+            if ordered
+            else "\n\n"
+        )
+        + table(["Order", *header] if ordered else header, rows, ("r" if ordered else "") + "lllrrr")
+        + more
+    )
+
+
+def _beside(placed: Placement) -> str:
+    """Said of islands that wait for pods of other islands."""
+    if any(site.waits_for is None for site in placed.sites):
+        return _on_the_same_nodes(placed)
+    own = {(one.island, one.order) for one in placed.victims}
+    waiting = [
+        f"{escaped(site.island)} after {', '.join(whole(order) for order in site.waits_for)}"
+        for site in placed.sites
+        if site.waits_for and any((site.island, order) not in own for order in site.waits_for)
+    ]
+    if not waiting:
+        return ""
+    left = len(waiting) - MOST_ROWS
+    named = "; ".join(waiting[:MOST_ROWS]) + (f"; {_more(left, 'island')} in `plan.json`" if left > 0 else "")
+    return f"; where others make room: {named}"
+
+
+def _on_the_same_nodes(placed: Placement) -> str:
+    """Said where a plan does not tell who waits for whom: islands without pods of their own on the list's nodes."""
+    nodes, own = {one.node for one in placed.victims}, {one.island for one in placed.victims}
+    others = sorted({part.island for part in placed.parts if part.node in nodes} - own)
+    if not others:
+        return ""
+    named = ", ".join(map(escaped, others[:MOST_ROWS])) + (", ..." if len(others) > MOST_ROWS else "")
+    own_here = f"without pods of {'its' if len(others) == 1 else 'their'} own here"
+    return f"; {named}, {own_here}, once those of the same nodes are"
+
+
+def _signed(value: float) -> str:
+    """Three decimals; no minus before nothing."""
+    return f"{round(value, 3) + 0.0:.3f}"
+
+
+def _terms(placed: Placement) -> str:
+    rows = [
+        [escaped(one.name), _signed(one.value), f"{one.weight:g}", _signed(one.value * one.weight)]
+        for one in placed.terms
+    ]
+    lead = f"**{_signed(placed.score)}** of 1: the weighted mean of these terms, each from -1 to 1, higher is better."
+    return f"{lead}\n\n{table(['Term', 'Value', 'Weight', 'Product'], rows, 'lrrr')}" if rows else lead

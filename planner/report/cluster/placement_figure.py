@@ -1,0 +1,182 @@
+"""Where the plan's islands lie: the nodes under each access switch, GPU by GPU, and what fits before and after.
+
+Where these are too many nodes to draw, a bar a switch tells how many of its GPUs the plan takes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from planner.domain import ClusterState, Phase, Placement, Plan
+from planner.report.cluster.islands_held import NodeCells, SwitchCells, cells_of, foreign_of
+from planner.report.kit import style
+
+MOST_LINES = 40
+"""Lines of nodes that can be drawn GPU by GPU."""
+MOST_SWITCHES = 60
+
+FOREIGN, FREE = "#9A9A9A", "#FFFFFF"
+
+# inches
+TOP, LABEL, SIDE = 0.8, 1.05, 0.2
+LINE, NAME = 0.36, 0.15
+BAR = 0.17
+LOWER, LOWER_GAP, FOOT = 1.5, 0.75, 0.5
+AXES_WIDTH = style.WIDTH_IN - LABEL - SIDE
+CELLS_A_LINE = 72
+LETTER = 0.047
+"""Width of a letter of a cell's label (inches)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """Nodes drawn side by side; only the first line of a switch names it."""
+
+    label: str
+    nodes: tuple[NodeCells, ...]
+
+
+def draw(plan: Plan) -> Figure:
+    """The switches that host islands, above bars of what fits; the plan has a placement."""
+    placed = plan.placement
+    assert placed is not None
+    switches = cells_of(plan, placed)
+    widest = max((len(node.gpus) for switch in switches for node in switch.nodes), default=8)
+    lines = _lines(switches, max(1, CELLS_A_LINE // (widest + 1)))
+    fine = len(lines) <= MOST_LINES
+    shown = switches if fine else sorted(switches, key=lambda one: -one.planned)[:MOST_SWITCHES]
+    upper = max(0.5, len(lines) * LINE if fine else len(shown) * BAR)
+    height = TOP + upper + LOWER_GAP + LOWER + FOOT
+    figure = style.blank(height, layout=None)
+    style.titled(figure, plan, "islands on nodes")
+    box = (LABEL / style.WIDTH_IN, 1 - (TOP + upper) / height, AXES_WIDTH / style.WIDTH_IN, upper / height)
+    axes = figure.add_axes(box)
+    axes.grid(visible=False)
+    if not lines:
+        style.nothing_to_show(axes, "no island has nodes")
+    elif fine:
+        _strips(axes, lines, widest)
+    else:
+        _bars(axes, plan, shown)
+    _legend(figure, plan, "" if len(shown) == len(switches) else f"{len(shown)} of {len(switches)} switches")
+    _compare(figure, placed, height)
+    return figure
+
+
+def _lines(switches: Sequence[SwitchCells], each: int) -> list[_Line]:
+    return [
+        _Line(label=switch.name if at == 0 else "", nodes=switch.nodes[at : at + each])
+        for switch in switches
+        for at in range(0, len(switch.nodes), each)
+    ]
+
+
+def _strips(axes: Axes, lines: Sequence[_Line], widest: int) -> None:
+    axes.set_xlim(0, max(CELLS_A_LINE, widest + 1))
+    axes.set_ylim(len(lines) * LINE, 0)
+    axes.axis("off")
+    width = AXES_WIDTH / max(CELLS_A_LINE, widest + 1)
+    patches, colours = [], []
+    for place, line in enumerate(lines):
+        top = place * LINE
+        if line.label and place:
+            axes.axhline(top + 0.01, color=style.GRID, linewidth=0.6)
+        axes.text(-0.6, top + NAME + 0.08, style.shown(line.label, 16), ha="right", va="center", fontsize=7.5)
+        for at, node in enumerate(line.nodes):
+            left = at * (widest + 1)
+            letters = int((widest + 0.8) * width / LETTER)
+            axes.text(left, top + NAME - 0.02, style.shown(node.name, letters), fontsize=5.8, color=style.INK)
+            for gpu, cell in enumerate(node.gpus):
+                patches.append(Rectangle((left + gpu, top + NAME), 1, LINE - NAME - 0.05))
+                colours.append(_colour(cell.phase, cell.shade) if cell.island else FOREIGN if cell.foreign else FREE)
+            for start, count, name, phase in node.runs:
+                if len(name) * LETTER < (count - 0.3) * width:
+                    axes.text(
+                        left + start + count / 2,
+                        top + NAME + 0.085,
+                        style.shown(name),
+                        ha="center",
+                        va="center",
+                        fontsize=5.8,
+                        color="white" if phase is Phase.PREFILL else style.INK,
+                    )
+    edges = [style.FAINT if colour == FREE else style.mixed(colour, "#FFFFFF", 0.25) for colour in colours]
+    axes.add_collection(PatchCollection(patches, facecolors=colours, edgecolors=edges, linewidths=0.5))
+
+
+def _colour(phase: Phase | None, shade: int) -> str:
+    return style.mixed(style.PHASE_COLOURS[phase], "#FFFFFF", 0.28 * shade)
+
+
+def _bars(axes: Axes, plan: Plan, switches: Sequence[SwitchCells]) -> None:
+    """GPUs under each switch by who has them; only nodes with islands where the cluster is not at hand."""
+    axes.set_ylim(len(switches) - 0.5, -0.5)
+    axes.set_yticks(range(len(switches)), [style.shown(one.name, 16) for one in switches], fontsize=6.8)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    foreign = foreign_of(plan, [one.name for one in switches])
+    parts: list[tuple[str, list[int]]] = [
+        (style.PHASE_COLOURS[phase], [one.of_phase(phase) for one in switches]) for phase in Phase
+    ]
+    parts.append((FOREIGN, [foreign[one.name][0] for one in switches]))
+    parts.append((FREE, [foreign[one.name][1] for one in switches]))
+    left = [0] * len(switches)
+    for colour, counts in parts:
+        axes.barh(
+            range(len(switches)), counts, left=left, height=0.75, color=colour, edgecolor=style.FAINT, linewidth=0.3
+        )
+        left = [a + b for a, b in zip(left, counts, strict=True)]
+    axes.set_xlabel("GPUs under the switch", labelpad=1)
+
+
+def _legend(figure: Figure, plan: Plan, said: str) -> None:
+    handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=f"{phase}: islands") for phase in Phase]
+    if plan.scenario.cluster is None:
+        handles.append(Patch(facecolor=FREE, edgecolor=style.FAINT, label="not the plan's"))
+    else:
+        handles.append(Patch(facecolor=FOREIGN, label="other pods"))
+        handles.append(Patch(facecolor=FREE, edgecolor=style.FAINT, label="idle"))
+    if said:
+        handles.append(Patch(facecolor="none", label=f"({said}, those with most GPUs of the plan)"))
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.01, 1 - 0.4 / figure.get_figheight()),
+        ncols=len(handles),
+        borderaxespad=0,
+        borderpad=0,
+    )
+
+
+def _compare(figure: Figure, placed: Placement, height: float) -> None:
+    """Two panels of bars by request size: GPUs stranded, and requests that fit."""
+    width = (style.WIDTH_IN - LABEL - SIDE - 0.9) / 2
+    for at, (label, field) in enumerate((("idle GPUs stranded", "stranded"), ("requests that fit", "fit"))):
+        left = LABEL + at * (width + 0.9)
+        box = (left / style.WIDTH_IN, FOOT / height, width / style.WIDTH_IN, LOWER / height)
+        axes = figure.add_axes(box)
+        for offset, name, state, colour in (
+            (-0.2, "before", placed.before, style.IDLE),
+            (0.2, "after", placed.after, style.TYPE_PALETTE[0]),
+        ):
+            _state_bars(axes, offset, name, state, field, colour)
+        sizes = [one.gpus for one in placed.before.fragments]
+        axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+        axes.set_xlabel("GPUs a request, of one node")
+        axes.set_ylabel(f"{label} (count)", labelpad=3)
+        axes.margins(y=0.18)
+        axes.set_ylim(bottom=0)
+        if axes.get_ylim()[1] <= 1:
+            axes.set_ylim(0, 1)
+        if at == 0:
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2)
+
+
+def _state_bars(axes: Axes, offset: float, name: str, state: ClusterState, field: str, colour: str) -> None:
+    counts = [getattr(one, field) for one in state.fragments]
+    bars = axes.bar([at + offset for at in range(len(counts))], counts, width=0.38, color=colour, label=name)
+    axes.bar_label(bars, labels=[f"{count:,}" for count in counts], fontsize=6.8, padding=1)

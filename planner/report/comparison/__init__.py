@@ -1,0 +1,1 @@
+"""Several plans beside each other: differences, frontiers, goals."""

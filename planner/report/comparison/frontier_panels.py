@@ -1,0 +1,99 @@
+"""The panels of the frontier: requests/s over USD/hour, and the mix of GPUs on the same axis."""
+
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from planner.domain import CostMode, Frontier, Scenario
+from planner.report.kit import style
+from planner.report.kit.quantities import whole
+
+HEIGHT_IN = 6.4
+WIDEST_BAR = 0.05
+THINNEST_BAR = 0.006
+"""Bars' widths as shares of the axis."""
+
+ROOM = 0.034
+"""Space that the number over a bar needs, as a share of the axis."""
+
+
+def draw(found: Frontier, scenario: Scenario) -> Figure:
+    """Rate and bound above, the mix below."""
+    figure = style.blank(HEIGHT_IN)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1.7, 1))
+    mode = " [reference mode: not physical]" if scenario.cost.mode is CostMode.REFERENCE else ""
+    title = f"{style.shown(scenario.name, 40)}: requests/s against price{mode}"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    _rates(upper, found)
+    _mix(lower, found, scenario)
+    return figure
+
+
+def _rates(axes: Axes, found: Frontier) -> None:
+    prices = [point.price_usd_per_hour for point in found.points]
+    budgets = [point.budget_usd_per_hour for point in found.points]
+    bounds = [point.bound_rps for point in found.points]
+    axes.plot(
+        budgets,
+        bounds,
+        color=style.FAINT,
+        linestyle="--",
+        linewidth=1.3,
+        marker="_",
+        markersize=9,
+        label="bound at each budget:\nno layout serves more",
+    )
+    axes.plot(
+        prices,
+        [point.rate_rps for point in found.points],
+        color=style.TYPE_PALETTE[0],
+        linewidth=1.8,
+        marker="o",
+        markersize=4.5,
+        label="best layout found",
+    )
+    best = found.most_per_dollar
+    axes.scatter(
+        [best.price_usd_per_hour],
+        [best.rate_rps],
+        marker="*",
+        s=170,
+        color=style.TYPE_PALETTE[1],
+        edgecolors=style.INK,
+        linewidths=0.7,
+        zorder=5,
+        label=f"most per USD\n({whole(best.requests_per_usd)} requests)",
+    )
+    axes.set_ylabel("rate of the whole mix (requests/s)")
+    axes.set_ylim(0, 1.06 * max(bounds))
+    style.legend_beside(axes)
+
+
+def _mix(axes: Axes, found: Frontier, scenario: Scenario) -> None:
+    prices = [point.price_usd_per_hour for point in found.points]
+    span = (max(prices) - min(prices)) or max(prices)
+    gaps = [b - a for a, b in pairwise(prices)]
+    width = max(THINNEST_BAR * span, min([WIDEST_BAR * span, *(0.85 * gap for gap in gaps)]))
+    floor = [0.0] * len(prices)
+    for gpu, colour in style.type_colours(scenario.inventory).items():
+        shares = [100 * dict(point.gpus)[gpu] / sum(count for _, count in point.gpus) for point in found.points]
+        axes.bar(prices, shares, width=width, bottom=floor, color=colour, linewidth=0, label=style.shown(gpu))
+        floor = [low + share for low, share in zip(floor, shares, strict=True)]
+    _totals(axes, found, ROOM * span)
+    axes.set_ylabel("share of the GPUs (%)")
+    axes.set_xlabel("price (USD/hour); over the bars: GPUs rented")
+    axes.set_ylim(0, 112)
+    axes.set_yticks([0, 25, 50, 75, 100])
+    style.legend_beside(axes, "GPU type")
+
+
+def _totals(axes: Axes, found: Frontier, room: float) -> None:
+    """GPUs rented over each bar, where there is room for the number."""
+    last = float("-inf")
+    for point in found.points:
+        at = point.price_usd_per_hour
+        if at - last >= room:
+            total = sum(count for _, count in point.gpus)
+            axes.text(at, 101.5, whole(total), ha="center", va="bottom", fontsize=7.5, color=style.INK)
+            last = at

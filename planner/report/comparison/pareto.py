@@ -1,0 +1,110 @@
+"""The frontier of a search with several goals, in words and as a table."""
+
+from planner.domain import Goal, Pick, Plan, Trial
+from planner.report.kit.markdown import escaped, table
+from planner.report.kit.quantities import counted, money, percent, rate, significant, whole
+
+MOST_ROWS = 20
+
+_UNITS = {
+    Goal.RATE: "Requests/s",
+    Goal.PRICE: "USD/hour",
+    Goal.WATTS: "kW",
+    Goal.HEADROOM: "Headroom",
+    Goal.CHANGES: "Islands changed",
+}
+
+
+def frontier_trials(plan: Plan) -> list[Trial]:
+    """The trials of the frontier, the best of the first goal first."""
+    wanted = plan.scenario.objective.goals
+    kept = set(plan.search.frontier)
+    found = [trial for trial in plan.search.trials if trial.index in kept]
+    return sorted(found, key=lambda trial: [-value if goal.maximised else value for goal, value in _of(trial, wanted)])
+
+
+def _of(trial: Trial, goals: tuple[Goal, ...]) -> list[tuple[Goal, float]]:
+    known = dict(trial.goals)
+    return [(goal, known[goal.value]) for goal in goals]
+
+
+def frontier_text(plan: Plan) -> list[str]:
+    """The section on the frontier; nothing where the search had a single goal."""
+    if not plan.search.frontier:
+        return []
+    served = sum(trial.throughput_rps > 0 for trial in plan.search.trials)
+    front = frontier_trials(plan)
+    lead = (
+        f"{counted(len(front), 'layout')} of the {whole(served)} that serve: no other that was tried is as good in "
+        f"every goal and better in one. {_rule(plan)}"
+    )
+    return ["\n\n".join(["## Frontier", lead, frontier_table(plan), *_more(front), *_goals_explained(plan)])]
+
+
+def frontier_table(plan: Plan) -> str:
+    """One row a layout, at most `MOST_ROWS`; the plan's own, in bold, is always among them."""
+    goals = plan.scenario.objective.goals
+    front = frontier_trials(plan)
+    shown = front[:MOST_ROWS]
+    if plan.search.best_trial not in [trial.index for trial in shown]:
+        shown[-1:] = [trial for trial in front if trial.index == plan.search.best_trial]
+    header = ["Trial", *(_UNITS[goal] for goal in goals), "Layout (GPUs each x islands)"]
+    return table(header, [_row(trial, goals, plan.search.best_trial) for trial in shown], "r" * (1 + len(goals)) + "l")
+
+
+def _row(trial: Trial, goals: tuple[Goal, ...], best: int) -> list[str]:
+    cells = [str(trial.index), *(_cell(goal, value) for goal, value in _of(trial, goals))]
+    if trial.index == best:
+        cells = [f"**{cell}**" for cell in cells]
+        cells[0] += " (the plan)"
+    return [*cells, escaped(trial.layout.label)]
+
+
+def _cell(goal: Goal, value: float) -> str:
+    match goal:
+        case Goal.RATE:
+            return rate(value)
+        case Goal.PRICE:
+            return money(value)
+        case Goal.WATTS:
+            return significant(value / 1000)
+        case Goal.HEADROOM:
+            return percent(value) if value >= 0 else f"-{percent(-value)}"
+        case Goal.CHANGES:
+            return whole(value)
+
+
+def _rule(plan: Plan) -> str:
+    objective = plan.scenario.objective
+    names = [goal.value for goal in objective.goals]
+    if objective.pick is Pick.KNEE:
+        rule = "the one nearest to the best of every goal, each goal scaled to its span over the frontier (knee)"
+    else:
+        share, rest = f"{100 * objective.within:g} %", ", then ".join(names[1:])
+        rule = f"of those within {share} of the best {names[0]}, the best in {rest}"
+    bearing = "; layouts that bear the demanded rate come first" if Goal.HEADROOM in objective.goals else ""
+    return f"The plan is {rule}{bearing}."
+
+
+def _more(front: list[Trial]) -> list[str]:
+    left = len(front) - MOST_ROWS
+    return [f"{counted(left, 'layout')} more of the frontier in `plan.json`."] if left > 0 else []
+
+
+def _goals_explained(plan: Plan) -> list[str]:
+    """What the figures of the table mean."""
+    objective = plan.scenario.objective
+    said = []
+    if objective.rents:
+        units = [_UNITS[goal] for goal in (Goal.PRICE, Goal.WATTS) if goal in objective.goals]
+        said.append(f"{' and '.join(units)} are of all GPUs in islands; the others are not rented.")
+    if Goal.HEADROOM in objective.goals:
+        demand = objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
+        said.append(
+            f"Headroom is what TTFT and TPOT leave of their bounds at {rate(demand)} requests/s where least is left; "
+            "negative, it is the share of these requests that is not served. TPOT is that of full batches."
+        )
+    if Goal.CHANGES in objective.goals:
+        running = sum(island.count for island in objective.current)
+        said.append(f"Changes are counted from the {counted(running, 'island')} that run now.")
+    return [" ".join(said)] if said else []

@@ -1,0 +1,301 @@
+"""A deployed plan, and what changes between two, as Markdown and as documents for JSON."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from planner.domain import DeployedIsland, DeployedPlan, Phase
+from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
+from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.kit.quantities import NONE, counted, percent, rate, whole
+
+_HAPPENS = {
+    IslandFate.UNCHANGED: "stays as it is",
+    IslandFate.RENAMED: "is renamed",
+    IslandFate.SCALED: "gets other copies, those that stay keep running",
+    IslandFate.RESTARTED: "restarts",
+    IslandFate.ADDED: "starts",
+    IslandFate.REMOVED: "stops",
+}
+_ORDER = tuple(_HAPPENS)
+_UNITS = {"longest_prompt": "tokens"}
+_PODS_NOT_COMPARED = (
+    "Pods are not compared: a run tells nothing of images, cores, memory, queues or pins (two folders of manifests do)."
+)
+_MOST_TOLD = 3
+"""Fields of an island's pods that the page tells."""
+_MOST_CHARACTERS = 80
+
+
+def deployed_page(plan: DeployedPlan) -> str:
+    """A deployed plan as Markdown, ending in a newline."""
+    gpus = ", ".join(f"{count} {escaped(gpu)}" for gpu, count in plan.gpus.items())
+    ranges = len({(r.range_start, r.range_end) for r in plan.routes})
+    head = [
+        f"Model {escaped(plan.model)}, {_told('engine', plan.engine)}, {_told('target', plan.target)}.",
+        f"{counted(len(plan.islands), 'island')} on {gpus}.",
+        f"{counted(len(plan.routes), 'route')} over {counted(ranges, 'length range')}."
+        if plan.routes
+        else "No routing table.",
+    ]
+    columns = ("Island", "Phase", "GPU", "GPUs", "Degrees", "Batch", "Longest prompt", "requests/s")
+    rows = [
+        (
+            escaped(i.id),
+            i.phase.value,
+            escaped(i.gpu),
+            whole(i.size),
+            _degrees(i),
+            whole(i.batch_size),
+            whole(i.longest_prompt),
+            rate(i.rate_rps),
+        )
+        for i in plan.islands
+    ]
+    parts = (f"# Deployed plan {escaped(plan.name)}", bullets(head), table(columns, rows, "lllrlrrr"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _told(what: str, value: str) -> str:
+    return f"{what} {escaped(value)}" if value else f"{what} not told"
+
+
+def _degrees(island: DeployedIsland) -> str:
+    parallel = island.parallel
+    return f"{parallel.replicas} x pp {parallel.pp} x dp {parallel.dp} x tp {parallel.tp}"
+
+
+def deployed_document(plan: DeployedPlan) -> dict[str, Any]:
+    """A deployed plan as plain data."""
+    return {
+        "name": plan.name,
+        "model": plan.model,
+        "engine": plan.engine,
+        "target": plan.target,
+        "gpus": plan.gpus,
+        "inventory": dict(plan.inventory),
+        "islands": [_island_document(island) for island in plan.islands],
+        "routes": [
+            {
+                "phase": route.phase.value,
+                "range_start": route.range_start,
+                "range_end": route.range_end,
+                "island": route.island,
+                "share": route.share,
+            }
+            for route in plan.routes
+        ],
+    }
+
+
+def _island_document(island: DeployedIsland) -> dict[str, Any]:
+    parallel = island.parallel
+    return {
+        "id": island.id,
+        "phase": island.phase.value,
+        "gpu": island.gpu,
+        "size": island.size,
+        "tp": parallel.tp,
+        "dp": parallel.dp,
+        "pp": parallel.pp,
+        "replicas": parallel.replicas,
+        "batch_size": island.batch_size,
+        "longest_prompt": island.longest_prompt,
+        "rate_rps": island.rate_rps,
+        "utilisation": island.utilisation,
+        "price_usd_per_hour": island.price_usd_per_hour,
+    }
+
+
+def diff_page(diff: PlanDiff) -> str:
+    """What changes, as Markdown, ending in a newline."""
+    title = f"# From {escaped(diff.old)} to {escaped(diff.new)}"
+    if not diff.differs:
+        same = f"Nothing changes: {counted(len(diff.islands), 'island')} as before, every request where it was."
+        told = same if diff.pods_compared else f"{same}\n\n{_PODS_NOT_COMPARED}"
+        return f"{title}\n\n{told}\n"
+    parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_notes(diff), *_not_compared(diff)])]
+    if diff.islands:
+        parts += ["## Islands", _island_table(diff.islands)]
+    if diff.gpus:
+        parts += ["## GPUs", _gpu_table(diff.gpus), bullets([_surge(change) for change in diff.gpus])]
+    parts += ["## Routes", *_route_parts(diff)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head_lines(diff: PlanDiff) -> Iterator[str]:
+    for change in diff.head:
+        restarts = ": every island restarts" if change.field in diff.restart_reasons else ""
+        field = escaped(change.field[0].upper() + change.field[1:])
+        yield f"{field}: {escaped(change.old)} → {escaped(change.new)}{restarts}."
+
+
+def _counts(diff: PlanDiff) -> Iterator[str]:
+    fates = [change.fate for change in diff.islands]
+    told = [f"{fates.count(fate)} {fate.value}" for fate in _ORDER if fate in fates]
+    if told:
+        yield f"Islands: {', '.join(told)}."
+
+
+def _notes(diff: PlanDiff) -> Iterator[str]:
+    """Object names come from the names of plan and island: what is called otherwise is applied beside the old."""
+    renamed = [change for change in diff.islands if change.renamed]
+    if renamed:
+        yield (
+            f"{counted(len(renamed), 'island')} under another name: objects are named after islands, so it keeps "
+            "running only if the old objects stay."
+        )
+    if any(change.field == "name" for change in diff.head):
+        yield (
+            "The plan's name differs, and objects are named after it: export the new plan under the old name "
+            "(`planner export --name`) to change the objects that are there."
+        )
+
+
+def _not_compared(diff: PlanDiff) -> Iterator[str]:
+    if not diff.pods_compared and not diff.restart_reasons:
+        yield _PODS_NOT_COMPARED
+
+
+def _island_table(islands: Sequence[IslandChange]) -> str:
+    rows = [
+        (_name(change), _HAPPENS[change.fate], _what(change))
+        for fate in _ORDER[::-1]
+        for change in islands
+        if change.fate is fate
+    ]
+    return table(("Island", "It", "Changes"), rows, "lll")
+
+
+def _name(change: IslandChange) -> str:
+    if change.renamed and change.old is not None and change.new is not None:
+        return f"{escaped(change.old.id)} → {escaped(change.new.id)}"
+    return escaped(change.id)
+
+
+def _what(change: IslandChange) -> str:
+    if change.old is None or change.new is None:
+        one = change.new or change.old
+        assert one is not None
+        return f"{one.phase.value} on {one.size} {escaped(one.gpu)}, {_degrees(one)}"
+    told = [
+        f"{c.field.replace('_', ' ')} {escaped(c.old)} → {escaped(c.new)} {_UNITS.get(c.field, '')}".strip()
+        for c in change.changes
+    ]
+    return ", ".join([*told, *_pods_told(change.pods)]) or NONE
+
+
+def _pods_told(changes: Sequence[ChangedValue]) -> Iterator[str]:
+    """The first fields of the pods that differ, and how many more do."""
+    for one in changes[:_MOST_TOLD]:
+        yield f"{escaped(one.field)} {_short(one.old)} → {_short(one.new)}"
+    if len(changes) > _MOST_TOLD:
+        yield f"and {counted(len(changes) - _MOST_TOLD, 'more field')} of its pods"
+
+
+def _short(text: str) -> str:
+    return escaped(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} …")
+
+
+def _gpu_table(gpus: Sequence[GpuChange]) -> str:
+    columns = ("GPU", "old", "new", "started", "stopped", "peak, starting first", "peak, stopping first", "there are")
+    rows = [
+        (
+            escaped(c.gpu),
+            *map(whole, (c.old, c.new, c.started, c.stopped, c.peak_surging, c.peak_stopping_first)),
+            NONE if c.inventory is None else whole(c.inventory),
+        )
+        for c in gpus
+    ]
+    return table(columns, rows, "lrrrrrrr")
+
+
+def _surge(change: GpuChange) -> str:
+    gpu = escaped(change.gpu)
+    if not change.started:
+        return f"{gpu}: nothing starts."
+    need = f"{gpu}: starting the new before stopping the old takes {change.peak_surging} GPUs at once"
+    if change.missing_to_surge is None:
+        return f"{need}; how many there are is not told."
+    if change.missing_to_surge:
+        return f"{need}, {change.missing_to_surge} more than there are: some of the old have to stop first."
+    return f"{need}, and there are {change.inventory}."
+
+
+def _route_parts(diff: PlanDiff) -> Iterator[str]:
+    if not diff.routes:
+        yield "No request changes island."
+        return
+    yield _route_table(diff.routes)
+    told = [(phase.value, share) for phase in Phase if (share := diff.moved_of_all(phase)) is not None]
+    if told:
+        yield f"Of all requests, {' and '.join(f'{percent(share)} change island in {phase}' for phase, share in told)}."
+
+
+def _route_table(routes: Sequence[RouteChange]) -> str:
+    rows = [
+        (
+            change.phase.value,
+            f"{change.range_start}–{change.range_end - 1}",
+            NONE if change.probability is None else percent(change.probability),
+            percent(change.moved),
+            _shares(change.lost),
+            _shares(change.gained),
+        )
+        for change in routes
+    ]
+    return table(("Phase", "Tokens", "Of all requests", "Of these move", "from", "to"), rows, "llrrll")
+
+
+def _shares(rows: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(f"{escaped(name)} {percent(share)}" for name, share in rows) or "nobody"
+
+
+def diff_document(diff: PlanDiff) -> dict[str, Any]:
+    """What changes, as plain data."""
+    return {
+        "old": diff.old,
+        "new": diff.new,
+        "differs": diff.differs,
+        "head": [{"field": c.field, "old": c.old, "new": c.new} for c in diff.head],
+        "everything_restarts_for": list(diff.restart_reasons),
+        "pods_compared": diff.pods_compared,
+        "islands": [_change_document(change) for change in diff.islands],
+        "gpus": {c.gpu: _gpu_document(c) for c in diff.gpus},
+        "routes": [_route_document(change) for change in diff.routes],
+        "moved_share_of_all_requests": {phase.value: diff.moved_of_all(phase) for phase in Phase},
+    }
+
+
+def _change_document(change: IslandChange) -> dict[str, Any]:
+    return {
+        "fate": change.fate.value,
+        "old": _island_document(change.old) if change.old else None,
+        "new": _island_document(change.new) if change.new else None,
+        "changes": {c.field: [c.old, c.new] for c in change.changes},
+        "pods": {c.field: [c.old, c.new] for c in change.pods},
+    }
+
+
+def _gpu_document(change: GpuChange) -> dict[str, Any]:
+    return {
+        "old": change.old,
+        "new": change.new,
+        "started": change.started,
+        "stopped": change.stopped,
+        "peak_starting_first": change.peak_surging,
+        "peak_stopping_first": change.peak_stopping_first,
+        "inventory": change.inventory,
+        "missing_to_start_first": change.missing_to_surge,
+    }
+
+
+def _route_document(change: RouteChange) -> dict[str, Any]:
+    return {
+        "phase": change.phase.value,
+        "range_start": change.range_start,
+        "range_end": change.range_end,
+        "moved_share_of_range": change.moved,
+        "range_share_of_all_requests": change.probability,
+        "lost": dict(change.lost),
+        "gained": dict(change.gained),
+    }

@@ -1,0 +1,1 @@
+"""The cost model as tables and figures."""

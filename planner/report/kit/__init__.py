@@ -1,0 +1,1 @@
+"""What every page and figure is made of: numbers as text, Markdown, style, callouts."""

@@ -1,0 +1,1 @@
+"""One plan as text, tables and figures."""

@@ -1,0 +1,104 @@
+"""How far a plan is from the best possible, in words: one bound a page, that of the objective asked for."""
+
+from collections.abc import Iterator
+
+from planner.domain import Bound, Certificate, ObjectiveKind, Plan, SearchMethod, SizeSet
+from planner.report.kit.quantities import money, rate, whole
+
+CLOSE = 0.1
+"""Up to this gap a plan is called close to the best possible; beyond it nobody knows which of the two is at fault."""
+
+TIME_LIMIT = "time limit"
+"""How a note tells that a solver was stopped."""
+
+_BEST = {
+    ObjectiveKind.BUDGET: "The most requests/s for a rent of at most {budget} USD/hour",
+    ObjectiveKind.TARGET: "The cheapest fleet for {target} requests/s",
+    ObjectiveKind.PER_DOLLAR: "The most requests per USD",
+    ObjectiveKind.WATTS: "The least watts for {target} requests/s",
+}
+_UNKNOWN = "How far this is from the best possible is not known."
+
+
+def certificate_text(plan: Plan) -> list[str]:
+    """One paragraph: within how much of the best possible the plan is; nothing where it carries no certificate."""
+    certificate = plan.certificate
+    if certificate is None:
+        return []
+    said = _objective(plan, certificate) if plan.scenario.objective.kind in _BEST else _rate(plan, certificate)
+    return [" ".join([said or _UNKNOWN, *([f"Note: {certificate.note}."] if certificate.note else [])])]
+
+
+def _rate(plan: Plan, certificate: Certificate) -> str:
+    """Of several goals, the rate alone has a bound, that of the fleet chosen."""
+    gap, bound = certificate.objective_gap, certificate.objective_bound
+    if gap is None or bound is None:
+        gap, bound = certificate.gap, certificate.bound_rps
+    if gap is None or bound is None:
+        return ""
+    fleet = "these GPUs" if plan.scenario.objective.rents else "this inventory"
+    if gap > CLOSE:
+        return (
+            f"**Not shown to be close to the best possible layout** of {fleet} under this model: none serves more than "
+            f"{rate(bound)} requests/s, and this plan {_percent(gap)} less than that.{_remedy(plan, certificate)}"
+        )
+    return (
+        f"**Within {_percent(gap)} of the best possible layout** of {fleet} under this model: none serves more "
+        f"than {rate(bound)} requests/s."
+    )
+
+
+def _remedy(plan: Plan, certificate: Certificate) -> str:
+    """What would close a large gap, or tell whose it is; nothing where that is not known."""
+    closers = list(_closers(plan, certificate))
+    return f" What may close the gap: {', '.join(closers)}." if closers else ""
+
+
+def _closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
+    search, slo = plan.scenario.search, plan.scenario.slo
+    if search.method is SearchMethod.EXACT:
+        if search.sizes is not SizeSet.ALL:
+            yield "`search.sizes: all`"
+        if TIME_LIMIT in certificate.note:
+            yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
+    else:
+        yield f"`search.method: exact`, or more than {search.iterations} `search.iterations`"
+        if search.bound is Bound.FAST:
+            yield "`search.bound: tight`"
+    if slo.ttft_ms is not None or any(level.ttft_ms is not None for level in slo.ranges):
+        yield "a larger `slo.ttft_ms` (the bound does not see queues)"
+
+
+def _objective(plan: Plan, certificate: Certificate) -> str:
+    objective = plan.scenario.objective
+    if certificate.objective_gap is None or certificate.objective_bound is None:
+        return ""
+    asked = _BEST[objective.kind].format(budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps))
+    value = _value(objective.kind, certificate.objective_value)
+    bound = _value(objective.kind, certificate.objective_bound)
+    limit = "none does with less than" if objective.minimises else "none has more than"
+    if certificate.objective_gap > CLOSE:
+        return (
+            f"{asked}: {value}, **not shown to be close to the best possible** under this model: {limit} {bound}, "
+            f"{_percent(certificate.objective_gap)} away.{_remedy(plan, certificate)}"
+        )
+    return (
+        f"{asked}: {value}, **within {_percent(certificate.objective_gap)} of the best possible** under this model: "
+        f"{limit} {bound}."
+    )
+
+
+def _value(kind: ObjectiveKind, value: float) -> str:
+    match kind:
+        case ObjectiveKind.TARGET:
+            return f"{money(value)} USD/hour"
+        case ObjectiveKind.WATTS:
+            return f"{whole(value)} W"
+        case ObjectiveKind.PER_DOLLAR:
+            return f"{rate(value)} requests/s per USD/hour"
+        case _:
+            return f"{rate(value)} requests/s"
+
+
+def _percent(gap: float) -> str:
+    return f"{100 * max(gap, 0.0):.1f} %"

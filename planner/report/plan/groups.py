@@ -1,0 +1,101 @@
+"""Islands that a reader need not tell apart, put together."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from planner.domain import Phase, Plan, PlannedIsland
+from planner.report.kit.quantities import span
+
+PHASES = (Phase.PREFILL, Phase.DECODE, None)
+"""The order in which phases are told; None is an idle island."""
+
+READABLE_GROUPS = 12
+"""Groups of one phase that a legend or a routing table can name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IslandGroup:
+    """Islands of one GPU type in one phase (None: idle), of one size; of several where groups were merged."""
+
+    gpu: str
+    phase: Phase | None
+    islands: tuple[PlannedIsland, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """GPUs of each island, descending."""
+        return tuple(sorted((i.size for i in self.islands), reverse=True))
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all the islands."""
+        return sum(self.sizes)
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests/s that the islands serve together."""
+        return sum(i.rate_rps for i in self.islands)
+
+    @property
+    def price_usd_per_hour(self) -> float:
+        """Rent of all the islands."""
+        return sum(i.price_usd_per_hour for i in self.islands)
+
+    @property
+    def label(self) -> str:
+        """`H200/16 ×4`: type, GPUs of one island, number of islands."""
+        return f"{self.gpu}/{span(self.sizes)} ×{len(self.islands)}"
+
+
+def groups(plan: Plan) -> tuple[IslandGroup, ...]:
+    """Equal islands (type, phase, size, parallel configuration) together.
+
+    In the order of the inventory's types, then of PHASES, then large before small.
+    """
+    types = [item.gpu.name for item in plan.scenario.inventory.items]
+
+    def order(island: PlannedIsland) -> tuple[int, int, int, str]:
+        return (
+            types.index(island.gpu),
+            PHASES.index(island.phase),
+            -island.size,
+            repr(island.parallel),
+        )
+
+    equal = [tuple(members) for _, members in groupby(sorted(plan.islands, key=order), key=order)]
+    return tuple(IslandGroup(gpu=found[0].gpu, phase=found[0].phase, islands=found) for found in equal)
+
+
+def of_phase(found: Iterable[IslandGroup], phase: Phase | None) -> tuple[IslandGroup, ...]:
+    """The groups in one phase."""
+    return tuple(g for g in found if g.phase is phase)
+
+
+def merged(found: Sequence[IslandGroup], limit: int) -> tuple[IslandGroup, ...]:
+    """At most `limit` groups where possible: neighbours of one type and phase join, closest sizes first.
+
+    `found` is ordered as `groups` gives it. Groups of different types or phases never join.
+    """
+    rows = list(found)
+    while len(rows) > limit:
+        gaps = [(_gap(a, b), at) for at, (a, b) in enumerate(pairwise(rows)) if _akin(a, b)]
+        if not gaps:
+            break
+        _, at = min(gaps)
+        rows[at : at + 2] = [_joined(rows[at], rows[at + 1])]
+    return tuple(rows)
+
+
+def _akin(a: IslandGroup, b: IslandGroup) -> bool:
+    return (a.gpu, a.phase) == (b.gpu, b.phase)
+
+
+def _gap(a: IslandGroup, b: IslandGroup) -> float:
+    """Ratio of the extreme sizes that the joined group would hold (log)."""
+    return math.log(a.sizes[0] / b.sizes[-1])
+
+
+def _joined(a: IslandGroup, b: IslandGroup) -> IslandGroup:
+    return IslandGroup(gpu=a.gpu, phase=a.phase, islands=a.islands + b.islands)

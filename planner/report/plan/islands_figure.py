@@ -1,0 +1,164 @@
+"""The layout drawn: each GPU type a bar, cut into islands, filled as far as they are busy."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from planner.domain import InventoryItem, Phase, Plan
+from planner.report.kit import style
+from planner.report.kit.quantities import money, percent_span, span
+from planner.report.plan.groups import IslandGroup, groups, merged
+
+# inches; the layout is fixed so that the width of labels can be compared with the width of the axes
+LEFT, RIGHT, TOP, BOTTOM = 0.8, 0.3, 1.1, 0.1
+PANEL, GAP = 1.5, 0.5
+AXES_WIDTH = style.WIDTH_IN - LEFT - RIGHT
+LABEL_GAP = 0.1
+LABEL_SIZE_PT = 7.0
+LEAST_BAR = 8
+"""A bar is at least one in so many parts of the axes long; a much smaller type has its own scale."""
+LABEL_ROOM = 0.85 * AXES_WIDTH
+
+FLOOR = -1.3
+"""Lower end of a panel (the bar reaches from 0 to 1): room for leaders and three lines of text."""
+
+
+def draw(plan: Plan) -> Figure:
+    """GPUs per type, cut into islands by phase; labels tell sizes, parallel configuration and utilisation."""
+    items = plan.scenario.inventory.items
+    height = TOP + BOTTOM + len(items) * PANEL + (len(items) - 1) * GAP
+    figure = style.blank(height, layout=None)
+    style.titled(figure, plan, "islands and their load")
+    widest = max(item.count for item in items)
+    for row, item in enumerate(items):
+        bottom = height - TOP - PANEL - row * (PANEL + GAP)
+        axes = figure.add_axes((LEFT / style.WIDTH_IN, bottom / height, AXES_WIDTH / style.WIDTH_IN, PANEL / height))
+        _frame(axes, item, min(widest, max(1, item.count * LEAST_BAR)))
+        _draw_type(axes, item, [g for g in groups(plan) if g.gpu == item.gpu.name])
+    _legend(figure)
+    return figure
+
+
+def _frame(axes: Axes, item: InventoryItem, scale: int) -> None:
+    price = item.count * item.price_usd_per_gpu_hour
+    rent = f", {money(price)} USD/hour" if price else ""
+    axes.set_xlim(0, scale)
+    axes.set_ylim(FLOOR, 1.0)
+    axes.set_yticks([0, 0.5, 1], ["0", "50", "100"], fontsize=7.0)
+    axes.set_ylabel("busy (%)", y=(0.5 - FLOOR) / (1 - FLOOR))
+    axes.grid(visible=False)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.tick_params(axis="x", labelsize=7.0, length=2.5)
+    steps = MaxNLocator(integer=True, nbins=16).tick_values(0, scale)
+    axes.set_xticks([step for step in steps if step <= item.count])
+    text = f"{style.shown(item.gpu.name)}: {item.count:,} GPUs{rent}"
+    axes.set_xlabel(text, loc="left", fontweight="bold", labelpad=6)
+
+
+def _draw_type(axes: Axes, item: InventoryItem, found: Sequence[IslandGroup]) -> None:
+    spare = item.count - sum(g.gpus for g in found)
+    rest = [f"{spare} GPUs\nin no island"] if spare else []
+    fitting = _fitting(axes, found, rest)
+    left, centres = 0, []
+    for group in fitting:
+        _draw_group(axes, group, left)
+        centres.append(left + group.gpus / 2)
+        left += group.gpus
+    if spare:
+        axes.add_patch(Rectangle((left, 0), spare, 1, fill=False, edgecolor=style.FAINT, linestyle=":"))
+        centres.append(left + spare / 2)
+    _annotate(axes, centres, [*map(_label, fitting), *rest])
+
+
+def _draw_group(axes: Axes, group: IslandGroup, left: int) -> None:
+    colour = style.PHASE_COLOURS[group.phase]
+    pale = style.mixed(colour, "#FFFFFF", 0.72) if group.phase else colour
+    start = left
+    for island in sorted(group.islands, key=lambda i: -i.size):
+        axes.add_patch(Rectangle((left, 0), island.size, 1, facecolor=pale, linewidth=0))
+        axes.add_patch(Rectangle((left, 0), island.size, min(1.0, island.utilisation), facecolor=colour, linewidth=0))
+        axes.add_patch(Rectangle((left, 0), island.size, 1, fill=False, edgecolor="white", linewidth=0.8))
+        left += island.size
+    inset = min(0.015 * axes.get_xlim()[1] / AXES_WIDTH, group.gpus / 10)
+    axes.plot([start + inset, left - inset], [-0.05, -0.05], color=style.INK, linewidth=0.9, solid_capstyle="butt")
+
+
+def _label(group: IslandGroup) -> str:
+    first = f"{len(group.islands)} × {span(group.sizes)} GPUs"
+    if group.phase is None:
+        return f"{first}\nidle"
+    configs = [i.parallel for i in group.islands if i.parallel]
+    copies, stages = span(c.replicas for c in configs), span(c.pp for c in configs)
+    parallel = f"TP{span(c.tp for c in configs)} DP{span(c.dp for c in configs)}"
+    parallel += "" if stages == "1" else f" PP{stages}"
+    busy = percent_span(i.utilisation for i in group.islands)
+    return f"{first}\n{parallel}{'' if copies == '1' else f' R{copies}'}\n{busy} busy"
+
+
+def _fitting(axes: Axes, found: Sequence[IslandGroup], rest: Sequence[str]) -> Sequence[IslandGroup]:
+    """Groups whose labels fit side by side; where they do not, neighbouring sizes share one."""
+    while sum(_widths(axes, [*map(_label, found), *rest])) > LABEL_ROOM:
+        fewer = merged(found, len(found) - 1)
+        if len(fewer) == len(found):
+            break
+        found = fewer
+    return found
+
+
+def _widths(axes: Axes, texts: Sequence[str]) -> list[float]:
+    """Width of each label with the gap after it (inches)."""
+    probes = [axes.text(0, 0, text, fontsize=LABEL_SIZE_PT) for text in texts]
+    widths = [probe.get_window_extent().width / axes.figure.dpi + LABEL_GAP for probe in probes]
+    for probe in probes:
+        probe.remove()
+    return widths
+
+
+def _annotate(axes: Axes, centres: Sequence[float], texts: Sequence[str]) -> None:
+    """Labels below the bar, moved sideways where they would overlap, tied to their islands by a line."""
+    per_inch = axes.get_xlim()[1] / AXES_WIDTH
+    widths = [width * per_inch for width in _widths(axes, texts)]
+    places = spread(centres, widths, axes.get_xlim()[1])
+    for centre, place, text in zip(centres, places, texts, strict=True):
+        axes.plot([centre, place], [-0.05, -0.36], color=style.FAINT, linewidth=0.7)
+        axes.text(place, -0.4, text, ha="center", va="top", fontsize=LABEL_SIZE_PT, linespacing=1.25)
+
+
+def spread(centres: Sequence[float], widths: Sequence[float], end: float) -> list[float]:
+    """Places in [0, end], nearest (least squares) to the ascending `centres`, where no widths overlap.
+
+    Less the room that the labels before it take, a place may equal its neighbour's but not fall below it:
+    isotonic regression, solved by pooling adjacent violators.
+    """
+    room = [sum(widths[:at]) + width / 2 for at, width in enumerate(widths)]
+    pools: list[list[float]] = []
+    for centre, taken in zip(centres, room, strict=True):
+        pools.append([centre - taken])
+        while len(pools) > 1 and _mean(pools[-2]) > _mean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    level = [min(max(_mean(pool), 0.0), max(end - sum(widths), 0.0)) for pool in pools for _ in pool]
+    return [at + taken for at, taken in zip(level, room, strict=True)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _legend(figure: Figure) -> None:
+    names = {Phase.PREFILL: "prefill", Phase.DECODE: "decode", None: "idle"}
+    handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=name) for phase, name in names.items()]
+    pale = style.mixed(style.PHASE_COLOURS[Phase.PREFILL], "#FFFFFF", 0.72)
+    handles.append(Patch(facecolor=pale, label="pale: idle share of the time"))
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(LEFT / style.WIDTH_IN, 1 - 0.38 / figure.get_figheight()),
+        ncols=len(handles),
+        borderaxespad=0,
+        borderpad=0,
+    )

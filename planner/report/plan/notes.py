@@ -1,0 +1,155 @@
+"""What a reader must know before trusting the numbers of a plan."""
+
+from collections import Counter
+
+from planner.domain import CostMode, Formulation, Phase, Plan
+from planner.domain.usable import left_out_of
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import counted, percent, rate, span
+from planner.report.plan.groups import IslandGroup, groups
+from planner.report.plan.routing import intervals, shares
+from planner.report.plan.service import exactness_note
+
+COARSE = 0.1
+SHARE_TOLERANCE = 1e-3
+"""Shares of a range may miss 1 by the solver's rounding, no more."""
+
+
+def notes(plan: Plan) -> list[str]:
+    """The notes that apply, gravest first; escaped Markdown, one sentence or two each."""
+    return [
+        *_unserved(plan),
+        *_cut_short(plan),
+        *_troubled_rounds(plan),
+        *_unproven(plan),
+        *exactness_note(plan),
+        *_reference(plan),
+        *_deviation(plan),
+        *_coarse(plan),
+        *_load(plan),
+        *_idle(plan),
+        *_outside(plan),
+        *_left_out(plan),
+        *_remarks(plan),
+        *_failures(plan),
+    ]
+
+
+def _left_out(plan: Plan) -> list[str]:
+    scenario = plan.scenario
+    if scenario.cluster is None:
+        return []
+    types = [item.gpu.name for item in scenario.inventory.items]
+    left_out = left_out_of(scenario.cluster, scenario.placement, types)
+    return [f"Left out of the cluster: {escaped(reason)}." for reason in left_out]
+
+
+def _unserved(plan: Plan) -> list[str]:
+    if not plan.routing:
+        return ["The routing table is empty: no request reaches an island."]
+    everyone = IslandGroup(gpu="", phase=None, islands=plan.islands)
+    return [
+        f"Only {percent(share)} of the requests of {interval.label} tokens are routed in {phase}."
+        for phase in Phase
+        for interval, share in zip(intervals(plan), shares(plan, phase, [everyone])[0], strict=True)
+        if share < 1 - SHARE_TOLERANCE
+    ]
+
+
+def _cut_short(plan: Plan) -> list[str]:
+    if not plan.search.interrupted:
+        return []
+    settings = plan.scenario.search
+    planned = settings.iterations * settings.batch_size
+    return [f"The search was **interrupted** after {len(plan.search.trials)} of {planned} layouts: the best so far."]
+
+
+def _troubled_rounds(plan: Plan) -> list[str]:
+    return [f"Round {one.iteration} of the search: {escaped(one.note)}." for one in plan.search.rounds if one.note]
+
+
+def _unproven(plan: Plan) -> list[str]:
+    if plan.optimal:
+        return []
+    limit = plan.scenario.assignment.time_limit_s
+    return [f"The solver stopped at its time limit ({limit:g} s): the assignment is **not proven optimal**."]
+
+
+def _reference(plan: Plan) -> list[str]:
+    if plan.scenario.cost.mode is not CostMode.REFERENCE:
+        return []
+    return ["Cost mode `reference`: see the warning above; set cost mode `default` for physical rates."]
+
+
+def _deviation(plan: Plan) -> list[str]:
+    settings = plan.scenario.assignment
+    if settings.formulation is not Formulation.DEVIATION:
+        return []
+    weights = f"tau {settings.tau:g}, M {settings.deviation_weight:g}"
+    return [
+        f"Deviation formulation ({weights}): it reports min(R\\_prefill, R\\_decode) = "
+        f"{rate(plan.objective_rps)} requests/s for itself, with a total deviation of "
+        f"{rate(plan.deviation_rps)} requests/s from the target mix. The whole mix in its target proportions "
+        f"is served at {rate(plan.throughput_rps)} requests/s, the figure of the headline."
+    ]
+
+
+def _coarse(plan: Plan) -> list[str]:
+    """Times are taken at the middle of a range; where prompts lie elsewhere, the rates are not theirs."""
+    cut = intervals(plan)
+    middle = sum(interval.probability * (interval.start + interval.end) / 2 for interval in cut)
+    mean = plan.scenario.workload.mean_input_tokens
+    if not cut or abs(middle - mean) <= COARSE * mean:
+        return []
+    return [
+        f"Ranges of {plan.scenario.ranges.width} tokens are **too coarse**: their middles average {middle:.0f} tokens, "
+        f"the prompts {mean:.0f}. Choose a smaller ranges.width."
+    ]
+
+
+def _load(plan: Plan) -> list[str]:
+    arrival = plan.scenario.workload.arrival_rps
+    if not arrival or plan.throughput_rps <= 0:
+        return []
+    load = arrival / plan.throughput_rps
+    arriving = f"Requests arrive at {rate(arrival)}/s"
+    if load > 1:
+        return [f"{arriving}, **more than the fleet serves**: it carries {percent(1 / load)} of the traffic."]
+    return [f"{arriving}: {percent(load)} of what the fleet can serve."]
+
+
+def _idle(plan: Plan) -> list[str]:
+    return [f"{_islands(g)} idle: {_reasons(g)}." for g in groups(plan) if g.phase is None]
+
+
+def _islands(group: IslandGroup) -> str:
+    verb = "is" if len(group.islands) == 1 else "are"
+    return f"{counted(len(group.islands), 'island')} of {span(group.sizes)} {escaped(group.gpu)} {verb}"
+
+
+def _reasons(group: IslandGroup) -> str:
+    given = sorted({i.note for i in group.islands if i.note})
+    return _clause("; ".join(given)) or "no reason given"
+
+
+def _clause(text: str) -> str:
+    """Someone else's sentence, to stand in ours."""
+    return escaped(text.strip().rstrip("."))
+
+
+def _outside(plan: Plan) -> list[str]:
+    placed = Counter[str]()
+    for island in plan.islands:
+        placed[island.gpu] += island.size
+    left = {i.gpu.name: i.count - placed[i.gpu.name] for i in plan.scenario.inventory.items}
+    return [f"In no island: {counted(count, 'GPU')} of type {escaped(gpu)}." for gpu, count in left.items() if count]
+
+
+def _remarks(plan: Plan) -> list[str]:
+    told = Counter((i.gpu, i.note) for i in plan.islands if i.phase is not None and i.note)
+    return [f"{escaped(gpu)} ({counted(count, 'island')}): {_clause(note)}." for (gpu, note), count in told.items()]
+
+
+def _failures(plan: Plan) -> list[str]:
+    errors = Counter(t.error for t in plan.search.trials if t.error)
+    return [f"{counted(count, 'trial')} failed: {_clause(error)}." for error, count in errors.most_common(3)]

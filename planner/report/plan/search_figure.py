@@ -1,0 +1,76 @@
+"""How the search went: every layout tried, round by round."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from planner.domain import Plan, Trial
+from planner.report.kit import style
+
+HEIGHT_IN = 5.0
+
+
+def draw(plan: Plan) -> Figure:
+    """Throughput against iteration: trials as dots, each round's span and mean, the best so far."""
+    figure = style.blank(HEIGHT_IN)
+    axes = figure.add_subplot()
+    style.titled(figure, plan, "throughput of the layouts tried")
+    axes.set_xlabel("search iteration (rounds of layouts)")
+    axes.set_ylabel("throughput (requests/s)")
+    if plan.search.trials:
+        _rounds(axes, plan.search.trials)
+        _best(axes, plan)
+        _failures(axes, plan.search.trials)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axes.margins(x=0.03)
+        axes.set_ylim(bottom=0)
+        style.legend_beside(axes)
+    else:
+        style.nothing_to_show(axes, "no search was made")
+    return figure
+
+
+def _rounds(axes: Axes, trials: tuple[Trial, ...]) -> None:
+    served = [t for t in trials if t.throughput_rps > 0]
+    rates = {i: [t.throughput_rps for t in served if t.iteration == i] for i in sorted({t.iteration for t in served})}
+    colour = style.TYPE_PALETTE[0]
+    low, high = [min(r) for r in rates.values()], [max(r) for r in rates.values()]
+    axes.fill_between(list(rates), low, high, color=colour, alpha=0.13, linewidth=0, label="round: lowest to highest")
+    axes.vlines(list(rates), low, high, color=colour, alpha=0.35, linewidth=1.0)
+    means = [sum(r) / len(r) for r in rates.values()]
+    axes.plot(list(rates), means, color=colour, linestyle="--", linewidth=1.2, label="round: mean")
+    x, y = [t.iteration for t in served], [t.throughput_rps for t in served]
+    axes.scatter(x, y, s=13, color=colour, linewidths=0, alpha=0.75, label="one layout")
+
+
+def _best(axes: Axes, plan: Plan) -> None:
+    best = plan.search.best_by_iteration()
+    axes.plot(range(len(best)), best, color=style.INK, linewidth=1.8, drawstyle="steps-post", label="best so far")
+    winner = next((t for t in plan.search.trials if t.index == plan.search.best_trial), None)
+    if winner:
+        axes.scatter(
+            [winner.iteration],
+            [winner.throughput_rps],
+            marker="*",
+            s=150,
+            color=style.TYPE_PALETTE[1],
+            edgecolors=style.INK,
+            linewidths=0.7,
+            zorder=5,
+            label=f"the plan (trial {winner.index})",
+        )
+
+
+def _failures(axes: Axes, trials: tuple[Trial, ...]) -> None:
+    failed = [t.iteration for t in trials if t.throughput_rps <= 0]
+    if failed:
+        axes.scatter(
+            failed,
+            [0.0] * len(failed),
+            marker="x",
+            s=32,
+            color=style.ALARM,
+            clip_on=False,
+            zorder=6,
+            label=f"failed or serves nothing ({len(failed)})",
+        )

@@ -1,0 +1,159 @@
+"""The tables of the summary, one function a section."""
+
+from collections.abc import Sequence
+
+from planner.domain import Phase, Plan, SearchMethod, Trial
+from planner.report.kit.markdown import escaped, table
+from planner.report.kit.quantities import NONE, money, percent, percent_span, rate, span, whole
+from planner.report.plan.groups import PHASES, IslandGroup, groups
+from planner.report.plan.routing import MINOR_SHARE, Stretch, stretches
+
+LISTED_GROUPS = 4
+"""A row of the routing table names so many groups; the rest are counted."""
+
+_DEGREES = {"tp": "TP", "dp": "DP", "pp": "PP", "replicas": "Replicas"}
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def fleet_table(plan: Plan) -> str:
+    """GPUs per type and what they do; GPUs that are in no island count as idle."""
+    rows = [_fleet_row(plan, item.gpu.name) for item in plan.scenario.inventory.items]
+    total = [sum(column) for column in zip(*(counts for _, counts, _ in rows), strict=True)]
+    lines = [[escaped(gpu), *map(whole, counts), money(price)] for gpu, counts, price in rows]
+    lines.append(["**Total**", *map(whole, total), money(plan.price_usd_per_hour)])
+    header = ["GPU type", "GPUs", "Islands", "In prefill", "In decode", "Idle", "USD/hour"]
+    return table(header, lines, "lrrrrrr")
+
+
+def _fleet_row(plan: Plan, gpu: str) -> tuple[str, tuple[int, int, int, int, int], float]:
+    item = plan.scenario.inventory.item(gpu)
+    islands = [i for i in plan.islands if i.gpu == gpu]
+    prefill, decode = (sum(i.size for i in islands if i.phase is phase) for phase in Phase)
+    count = plan.fleet[gpu]
+    idle = count - prefill - decode
+    price = count * item.price_usd_per_gpu_hour
+    return gpu, (count, len(islands), prefill, decode, idle), price
+
+
+def islands_table(plan: Plan) -> str:
+    """Equal islands in one row; rate and price are of the row's islands together. PP only where some island has it."""
+    degrees = [d for d in _DEGREES if d != "pp" or any(i.parallel and i.parallel.pp > 1 for i in plan.islands)]
+    header = ["Islands", "GPU type", "GPUs each", "Phase", *(_DEGREES[d] for d in degrees)]
+    header += ["Batch", "Longest prompt", "Requests/s", "Utilisation", "USD/hour"]
+    order = sorted(groups(plan), key=lambda g: PHASES.index(g.phase))
+    return table(header, [_island_row(g, degrees) for g in order], "rlrl" + "r" * (len(header) - 4))
+
+
+def _island_row(group: IslandGroup, degrees: Sequence[str]) -> list[str]:
+    islands, parallel = group.islands, group.islands[0].parallel
+    row = [whole(len(islands)), escaped(group.gpu), span(group.sizes), group.phase or "idle"]
+    price = money(group.price_usd_per_hour)
+    if group.phase is None or parallel is None:
+        return [*row, *[NONE] * (len(degrees) + 4), price]
+    return [
+        *row,
+        *(whole(getattr(parallel, degree)) for degree in degrees),
+        span(i.batch_size for i in islands),
+        span(i.longest_prompt for i in islands),
+        rate(group.rate_rps),
+        percent_span(i.utilisation for i in islands),
+        price,
+    ]
+
+
+def routing_tables(plan: Plan) -> str:
+    """One table a phase, neighbouring ranges that are served alike in one row."""
+    lead = (
+        "Ranges are input lengths in tokens. `type/GPUs ×islands` names a group of islands of one size or "
+        "of neighbouring sizes. "
+        "Neighbouring ranges served by the same groups in similar shares are one row; `routing.csv` has "
+        "every cell."
+    )
+    return "\n\n".join([lead, *(f"### {phase.capitalize()}\n\n{_phase_table(plan, phase)}" for phase in Phase)])
+
+
+def _phase_table(plan: Plan, phase: Phase) -> str:
+    rows = stretches(plan, phase)
+    if not rows:
+        return "Nothing is routed."
+    lines = [[s.label, whole(s.ranges), percent(s.probability), rate(s.rate_rps), _servers(s)] for s in rows]
+    return table(["Input tokens", "Ranges", "Of all requests", "Requests/s", "Served by"], lines, "rrrrl")
+
+
+def _servers(stretch: Stretch) -> str:
+    major = [pair for pair in stretch.shares if pair[1] >= MINOR_SHARE][:LISTED_GROUPS]
+    named = [f"{escaped(label)} {percent(share)}" for label, share in major]
+    rest = stretch.shares[len(major) :]
+    if rest:
+        named.append(f"{len(rest)} more {percent(sum(share for _, share in rest))}")
+    return ", ".join(named) or "**nobody**"
+
+
+def search_text(plan: Plan) -> str:
+    """How the layout was found: effort, progress, the best trial."""
+    trials, settings = plan.search.trials, plan.scenario.search
+    if not trials:
+        return "No search was made: the layout was given."
+    if settings.method is SearchMethod.EXACT:
+        return "\n\n".join(["Method exact: the layout itself was solved for, as a MILP.", *_best_trial(plan)])
+    rounds = len({t.iteration for t in trials})
+    surrogate = "" if settings.method is SearchMethod.RANDOM else f" with surrogate {settings.surrogate}"
+    effort = (
+        f"Method {settings.method}{surrogate}: {len(trials)} layouts in {rounds} rounds "
+        f"(planned: {settings.iterations} rounds of {settings.batch_size}), seed {settings.seed}."
+    )
+    by_round = plan.search.best_by_iteration()
+    progress = f"Best so far, round by round: `{_sparkline(by_round)}`"
+    return "\n\n".join([effort, progress, _progress_table(trials, by_round), *_best_trial(plan)])
+
+
+def _sparkline(values: Sequence[float]) -> str:
+    low, high = min(values), max(values)
+    step = (high - low) / (len(_BARS) - 1) or 1.0
+    return "".join(_BARS[int((v - low) / step)] for v in values)
+
+
+def _progress_table(trials: Sequence[Trial], by_round: Sequence[float]) -> str:
+    """Only rounds that improved on the one before, and the last."""
+    last = len(by_round) - 1
+    told = [i for i, best in enumerate(by_round) if i in (0, last) or best > by_round[i - 1]]
+    lines = [_progress_row(trials, i, by_round[i]) for i in told]
+    return table(["Iteration", "Best so far (requests/s)", "Mean of round", "Failed or zero"], lines, "rrrr")
+
+
+def _progress_row(trials: Sequence[Trial], iteration: int, best: float) -> list[str]:
+    batch = [t for t in trials if t.iteration == iteration]
+    served = [t.throughput_rps for t in batch if t.throughput_rps > 0]
+    mean = rate(sum(served) / len(served)) if served else NONE
+    return [whole(iteration), rate(best), mean, f"{len(batch) - len(served)} of {len(batch)}"]
+
+
+def _best_trial(plan: Plan) -> list[str]:
+    found = [t for t in plan.search.trials if t.index == plan.search.best_trial]
+    return [
+        f"Best trial: number {t.index}, iteration {t.iteration}, {rate(t.throughput_rps)} requests/s, "
+        f"proposed by {escaped(t.generator)}, layout {escaped(t.layout.label)} (GPUs each x islands)."
+        for t in found
+    ]
+
+
+def provenance_list(plan: Plan) -> list[str]:
+    """Versions, seed and inputs."""
+    made = plan.provenance
+    libraries = ", ".join(f"{escaped(name)} {escaped(version)}" for name, version in made.libraries)
+    return [
+        f"planner {escaped(made.planner_version)}, Python {escaped(made.python_version)}",
+        f"Libraries: {libraries or NONE}",
+        f"Solver: {escaped(made.solver)}; seed: {made.seed}; cost mode: {escaped(made.cost_mode)}",
+        *_estimates(plan),
+        *(f"Input {escaped(name)}: SHA-256 {escaped(sha256)}" for name, sha256 in made.input_hashes),
+    ]
+
+
+def _estimates(plan: Plan) -> list[str]:
+    """Where the rates of each GPU type and phase come from."""
+    made = plan.provenance
+    if not made.estimates:
+        return []
+    rates = "; ".join(f"{escaped(e.gpu)} {e.phase}: {e.origin} ({escaped(e.source)})" for e in made.estimates)
+    return [f"Efficiency factors: {escaped(made.calibration)}. Origin of the rates: {rates}"]

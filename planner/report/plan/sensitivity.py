@@ -1,0 +1,116 @@
+"""What would change a plan's rate, in words and a small table."""
+
+from planner.domain import GpuWorth, Phase, Plan, RangeHeadroom, Sensitivity
+from planner.report.kit.markdown import escaped, table
+from planner.report.kit.quantities import NONE, money, percent, rate, whole
+
+SPARE = 0.005
+"""A range whose rate could rise by less than this share has no headroom."""
+
+
+def sensitivity_text(plan: Plan) -> list[str]:
+    """The section's paragraphs; nothing where the plan carries no such figures."""
+    found = plan.sensitivity
+    if found is None:
+        return []
+    words = [
+        _network(plan),
+        _binding(found),
+        _worth(found),
+        _drop(found),
+        *(_headroom(found, phase) for phase in Phase),
+    ]
+    return [
+        "Requests/s by which the most that these GPUs can serve would change; islands may be formed anew, and cut as "
+        "finely as the relaxation allows.",
+        _table(found),
+        " ".join(word for word in words if word),
+    ]
+
+
+def _table(found: Sensitivity) -> str:
+    header = ["GPU type", "One more GPU", "One more node", "One node less", "One more node, per USD/hour"]
+    return table(header, [_row(one) for one in found.gpus], "lrrrr")
+
+
+def _row(one: GpuWorth) -> list[str]:
+    less = NONE if one.less_node_rps is None else f"{_signed(one.less_node_rps)} ({one.gpus_lost} GPUs)"
+    per_usd = one.rps_per_usd_hour
+    return [
+        escaped(one.gpu),
+        _signed(one.more_gpu_rps),
+        f"{_signed(one.more_node_rps)} ({one.gpus_per_node} GPUs)",
+        less,
+        NONE if per_usd is None else _signed(per_usd),
+    ]
+
+
+def _signed(change: float) -> str:
+    """Three decimals at most: what is smaller is the solver's rounding."""
+    if abs(change) < 5e-4:
+        return "0"
+    text = f"{abs(change):.1f}" if abs(change) >= 10 else f"{abs(change):.3g}"
+    return f"{'+' if change > 0 else '−'}{text}"
+
+
+def _network(plan: Plan) -> str:
+    if not plan.network_bottleneck:
+        return ""
+    return (
+        f"**The network holds the rate back** ({escaped(plan.network_bottleneck)}), which these figures do not count."
+    )
+
+
+def _binding(found: Sensitivity) -> str:
+    if found.binding is None:
+        return "**Prefill and decode bind alike**: only more of both serves more."
+    other = _other(found.binding)
+    return (
+        f"**{found.binding.capitalize()} binds.** Relieved of it, the same islands would next be held by {other}, at "
+        f"{rate(found.next_rps)} requests/s."
+    )
+
+
+def _other(phase: Phase) -> Phase:
+    return Phase.DECODE if phase is Phase.PREFILL else Phase.PREFILL
+
+
+def _worth(found: Sensitivity) -> str:
+    """Shares of the fleet's worth, and what a faster phase would do."""
+    first, second = sorted(found.phases, key=lambda one: -one.worth_share)
+    return (
+        f"By the shadow prices {first.phase} takes {percent(first.worth_share)} of the fleet's worth: {first.phase} "
+        f"faster by 10 % would add {rate(first.faster_rps)} requests/s, {second.phase} {rate(second.faster_rps)}. With "
+        f"{found.binding or first.phase} so much faster, {escaped(found.next_gpu)} is the type that counts most."
+    )
+
+
+def _drop(found: Sensitivity) -> str:
+    present = [one for one in found.gpus if one.less_node_rps is not None]
+    if len(present) < 2:
+        return ""
+    one = next(one for one in present if one.gpu == found.drop_first)
+    saved = one.price_usd_per_gpu_hour * one.gpus_lost
+    price = f" for {money(saved)} USD/hour saved" if saved else ""
+    lost = rate(-(one.less_node_rps or 0.0))
+    return (
+        f"**Drop {escaped(one.gpu)} first**: {whole(one.gpus_lost)} fewer cost {lost} requests/s{price}, less per "
+        f"{'USD' if saved else 'GPU'} than any other type."
+    )
+
+
+def _headroom(found: Sensitivity, phase: Phase) -> str:
+    """Spare time by range: one sentence a phase."""
+    mine = [one for one in found.ranges if one.phase is phase]
+    spare = [one for one in mine if one.headroom >= SPARE]
+    if not mine:
+        return ""
+    if not spare:
+        return f"No range has headroom in {phase}."
+    least = min(spare, key=lambda one: one.headroom)
+    where = "every range" if len(spare) == len(mine) else f"{len(spare)} of {len(mine)} ranges"
+    return f"In {phase} {where}, taken alone, could grow by {percent(least.headroom)} or more (least: {_span(least)})."
+
+
+def _span(one: RangeHeadroom) -> str:
+    return f"{one.range_start:,}–{one.range_end - 1:,} tokens"

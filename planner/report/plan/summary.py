@@ -1,0 +1,119 @@
+"""One page on a plan, in Markdown: the verdict first, what backs it after."""
+
+from planner.domain import CostMode, Phase, Plan, Scenario
+from planner.report.cluster.placement import placement_text
+from planner.report.comparison.pareto import frontier_text
+from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.quantities import money, percent, rate, significant, whole
+from planner.report.plan.certificate import certificate_text
+from planner.report.plan.notes import notes
+from planner.report.plan.sections import fleet_table, islands_table, provenance_list, routing_tables, search_text
+from planner.report.plan.sensitivity import sensitivity_text
+from planner.report.plan.service import service_text
+
+UNVERIFIED = (
+    "The plan was saved by a version whose plan.json has no digests: rates, degrees and prices agree with each other, "
+    "but whether its bounds, sensitivity and trials are as they were written cannot be told. Plan again for a "
+    "certificate that can."
+)
+BALANCED = 0.01
+"""Phases whose rates differ by less than this share count as balanced."""
+
+
+def summary(plan: Plan) -> str:
+    """The plan as Markdown, ending in a newline. Names from the user are escaped; numbers are rounded."""
+    parts = [
+        f"# Plan: {escaped(plan.scenario.name)}",
+        headline(plan),
+        *_unverified(plan),
+        *_network(plan),
+        *certificate_text(plan),
+        *_warning(plan),
+        _question(plan.scenario),
+        f"## Fleet\n\n{fleet_table(plan)}",
+        f"## Islands\n\n{islands_table(plan)}",
+        *service_text(plan),
+        *placement_text(plan),
+        f"## Routing\n\n{routing_tables(plan)}",
+        *_sensitivity(plan),
+        *frontier_text(plan),
+        f"## Search\n\n{search_text(plan)}",
+        f"## Notes\n\n{bullets(notes(plan)) or 'None.'}",
+        f"## Provenance\n\n{bullets(provenance_list(plan))}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def headline(plan: Plan) -> str:
+    """The verdict in one sentence."""
+    gpus = sum(plan.fleet.values())
+    if plan.throughput_rps <= 0:
+        return (
+            f"**The {gpus} GPUs serve no request of this workload** as a whole: some range has no island "
+            f"in one phase. The fleet costs {money(plan.price_usd_per_hour)} USD/hour."
+        )
+    return (
+        f"**The {gpus} GPUs serve {rate(plan.throughput_rps)} requests/s**: "
+        f"{significant(plan.tokens_per_s)} tokens/s in and out, "
+        f"{significant(plan.output_tokens_per_s)} of them output, {_price(plan)}; {_bottleneck(plan)}."
+    )
+
+
+def _sensitivity(plan: Plan) -> list[str]:
+    text = sensitivity_text(plan)
+    return ["\n\n".join(["## What would change it", *text])] if text else []
+
+
+def _price(plan: Plan) -> str:
+    if plan.price_usd_per_hour <= 0:
+        return "at no stated price"
+    return (
+        f"for {money(plan.price_usd_per_hour)} USD/hour or "
+        f"{money(plan.price_usd_per_million_tokens)} USD per million tokens"
+    )
+
+
+def _bottleneck(plan: Plan) -> str:
+    slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
+    headroom = fast / slow - 1
+    if headroom < BALANCED and plan.network_bottleneck:
+        return "**the network is the bottleneck**"
+    if headroom < BALANCED:
+        return f"prefill and decode are balanced to within {percent(BALANCED)}"
+    narrow, wide = Phase.PREFILL, Phase.DECODE
+    if plan.decode_rps < plan.prefill_rps:
+        narrow, wide = wide, narrow
+    spare = f"{100 * headroom:.0f} % headroom ({rate(fast)} requests/s)"
+    return f"**{narrow} is the bottleneck**, {wide} has {spare}"
+
+
+def _network(plan: Plan) -> list[str]:
+    if not plan.network_bottleneck:
+        return []
+    return [f"network: {escaped(plan.network_bottleneck)} is the bottleneck."]
+
+
+def _unverified(plan: Plan) -> list[str]:
+    return [f"> **Unverified.** {UNVERIFIED}"] if plan.provenance.unverified else []
+
+
+def _warning(plan: Plan) -> list[str]:
+    if plan.scenario.cost.mode is not CostMode.REFERENCE:
+        return []
+    return [
+        "> **Warning: reference mode.** The rates follow the published paper and simulator, known defects "
+        "included, and not physics: memory is not checked in prefill, and a device may be credited with "
+        "another's efficiency. Compare them with the paper; do not buy or size hardware by them."
+    ]
+
+
+def _question(scenario: Scenario) -> str:
+    model, workload = scenario.model, scenario.workload
+    text = (
+        f"Model {escaped(model.name)} ({whole(model.weights_gb)} GB of weights); "
+        f"workload {escaped(workload.name)}: {significant(workload.mean_input_tokens)} tokens in and "
+        f"{significant(workload.mean_output_tokens)} out on average"
+    )
+    if workload.arrival_rps is not None:
+        text += f", arriving at {rate(workload.arrival_rps)} requests/s"
+    return text + "."

@@ -1,0 +1,125 @@
+"""A plan as manifests: brought onto a router's grid first where the target routes by one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planner import export
+from planner.domain import Plan, RouterGrid
+from planner.errors import InputError
+from planner.files.cluster.flextopo_files import flextopo_document
+from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
+
+WARNING_MARK = "# WARNING: "
+MOST_COST = 0.03
+"""Share of the plan's rate above which it is told what gives up less."""
+WORTH_TELLING = 0.005
+"""Share of the plan's rate that more cells must win back to be advised."""
+FINER = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), and
+    what the reader must be told."""
+
+    files: dict[str, str]
+    plan: Plan
+    grid: RouterGrid | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def render_plan(
+    plan: Plan,
+    *,
+    target: str = "lws",
+    engine: str = "vllm",
+    options: export.ExportOptions | None = None,
+    cells: int = CELLS,
+    schemas: export.CrdSchemas | None = None,
+    topology_objects: bool = False,
+) -> Rendered:
+    """Manifests of `plan` for `target`; `cells` of prompt length where the target's router has a grid.
+
+    `topology_objects`: with those of the nodes that the plan lies on.
+
+    Raises what `export.render`, `export.node_files` and `router_grid.grid_of` raise.
+    """
+    topology = topology_files(plan, schemas) if topology_objects else {}
+    there, grid = routed_plan(plan, target=target, cells=cells)
+    files = export.render(there, target=target, engine=engine, options=options, schemas=schemas, grid=grid)
+    files = {**files, **topology}
+    return Rendered(files=files, plan=there, grid=grid, warnings=(*_grid_warnings(plan, grid), *_file_warnings(files)))
+
+
+def topology_files(plan: Plan, schemas: export.CrdSchemas | None = None) -> dict[str, str]:
+    """NodeResourceTopology and FlexTopo objects of the nodes that the plan lies on: file name -> text, checked.
+
+    Raises what `export.node_files` raises; InputError where it is not known which GPUs a running pod holds.
+    """
+    from planner.placement.flextopo import flextopo  # noqa: PLC0415  # loads networkx, which few exports need
+
+    size = plan.scenario.cluster.core_group_size if plan.scenario.cluster else 1
+    topos = [flextopo(node, export.node_pods(plan, node), size) for node in export.placed_nodes(plan)]
+    files = export.node_files(plan, [flextopo_document(topo) for topo in topos])
+    export.check_manifests(files, plan, schemas)
+    return files
+
+
+def routed_plan(plan: Plan, *, target: str, cells: int = CELLS) -> tuple[Plan, RouterGrid | None]:
+    """The plan as `target` can route it, and the grid that it was brought onto (None: none).
+
+    Finished manifests of such a target are held against this plan.
+    """
+    chosen = export.TARGETS.get(target)
+    if chosen is None or not chosen.by_grid:
+        return plan, None
+    grid = grid_of(plan, cells)
+    return on_grid(plan, grid), grid
+
+
+def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
+    """The plan as finished manifests route it, to hold them against: on the grid that they tell of, else as it is.
+
+    Raises InputError where they tell of no number of cells or of several, and what `router_grid.grid_of` raises.
+    """
+    sound = [manifest for manifest, _ in export.read_manifests(files).sound]
+    told = {one.annotations[export.GRID_CELLS] for one in sound if export.GRID_CELLS in one.annotations}
+    if not told:
+        return plan
+    text = told.pop()
+    if told or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
+        raise InputError(
+            f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, came {text!r}.",
+            hint="Export the manifests again, or give all of them the grid that their router has.",
+        )
+    return on_grid(plan, grid_of(plan, int(text)))
+
+
+def _grid_warnings(plan: Plan, grid: RouterGrid | None) -> tuple[str, ...]:
+    if grid is None:
+        return ()
+    told = f"routed by {len(grid.prefill.cells)} cells of {grid.prefill.width} tokens: {grid.told}"
+    advice = _advice(plan, grid) if grid.cost > MOST_COST else []
+    return ("; ".join([told, ", or ".join(advice)]) if advice else told,)
+
+
+def _advice(plan: Plan, grid: RouterGrid) -> list[str]:
+    """What gives up less: more cells where they do, and ranges on the grid where the plan has others."""
+    cells, found, best = len(grid.prefill.cells), [], grid
+    more = min(MOST_CELLS, FINER * cells)
+    if more > cells and (finer := grid_of(plan, more)).cost < grid.cost - WORTH_TELLING:
+        found.append(f"{more} cells give up {max(0.0, finer.cost):.1%}")
+        best = finer
+    if plan.scenario.ranges.width not in (grid.prefill.width, best.prefill.width):
+        found.append(f"plan with ranges on the grid (`ranges: {{cells: {len(best.prefill.cells)}}}`)")
+    return found
+
+
+def _file_warnings(files: Mapping[str, str]) -> tuple[str, ...]:
+    """What the files' comments warn of, each once, with the first file that does."""
+    first: dict[str, str] = {}
+    for file, text in files.items():
+        for line in text.splitlines():
+            if line.startswith(WARNING_MARK):
+                first.setdefault(line.removeprefix(WARNING_MARK), file)
+    return tuple(f"{file}: {told}" for told, file in first.items())

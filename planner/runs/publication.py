@@ -1,0 +1,46 @@
+"""A plan as the files of its run folder."""
+
+from dataclasses import dataclass
+
+from planner import files, report
+from planner.domain import Plan
+from planner.errors import ExportError, InputError
+from planner.runs.deployments import render_plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """Relative path -> content, and what the reader must be told."""
+
+    files: dict[str, bytes]
+    warnings: tuple[str, ...] = ()
+
+
+def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publication:
+    """Every file of the run folder; nothing is written here.
+
+    Where manifests cannot be made (a reference-mode plan may ask for degrees that no engine has, a model may lack a
+    usable location), the run is published without them, and says so: a finished search is not thrown away.
+    Raises InconsistentPlanError where anything fails to add up.
+    """
+    contents = {
+        "plan.json": files.encode_plan(plan),
+        "islands.csv": _csv(report.islands_frame(plan)),
+        "routing.csv": _csv(report.routing_frame(plan)),
+        "trials.csv": _csv(report.trials_frame(plan)),
+        **({"flows.csv": _csv(report.flows_frame(plan))} if plan.flows else {}),
+        **({"placement.csv": _csv(report.placement_frame(plan))} if plan.placement else {}),
+        **report.render(plan),
+    }
+    try:
+        rendered = render_plan(plan, target=target, engine=engine)
+    except (ExportError, InputError) as error:
+        told = f"no manifests were written: {error}"
+        return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{told}\n".encode()}, warnings=(told,))
+    manifests = {f"manifests/{name}": text.encode() for name, text in rendered.files.items()}
+    return Publication(files=contents | manifests)  # what they warn of stands in their comments
+
+
+def _csv(frame: "report.Frame") -> bytes:
+    text: str = frame.to_csv(index=False, lineterminator="\n")
+    return text.encode()

@@ -1,0 +1,1 @@
+"""The evaluation of the thesis that the method comes from, done again."""

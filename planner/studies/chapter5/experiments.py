@@ -1,0 +1,238 @@
+"""The evaluation of the paper as data: fleets, workloads, what is varied, and the published figures.
+
+Source: Rignall 2025, chapter 5: tables 5.1 and 5.2, and the experiment parameters under figures 5.5-5.12. The swept
+values of these figures are not printed there; those here are ours, but for the ones that the text or another caption
+names (batch sizes 4, 8 and 16, skew 5, least size 2, 16 slots).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from planner.domain import CostMode, IslandClass, Layout, SearchMethod, SearchSettings, Surrogate
+from planner.errors import InputError
+from planner.studies.chapter5.records import Case, Experiment, IslandCase, PublishedLevel, Setup
+
+NAME = "chapter5"
+TABLE = "table5.1"
+INNER_FIGURES = ("5.2", "5.3", "5.4")
+FIGURES = (TABLE, *INNER_FIGURES, *(f"5.{k}" for k in range(5, 13)))
+PRICES = {"H200": 4.0, "H800": 2.0, "H20": 1.0}
+"""USD per GPU and hour (section 5.1). The other types have none there; price plays no part in these experiments."""
+
+ARTIFICIAL = "normal-500-2000"
+CODE, CONVERSATION = "azure-code-2023", "azure-conv-2023"
+MOST_TRIALS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of the study. None leaves the paper's number (or, where `small`, the small form's).
+
+    `batch_size` counts where the batch size is not what is varied. `figures` of FIGURES; empty for all.
+    """
+
+    figures: tuple[str, ...] = ()
+    trials: int | None = None
+    iterations: int | None = None
+    batch_size: int | None = None
+    seed: int = 0
+    mode: CostMode = CostMode.REFERENCE
+    small: bool = False
+
+    def chosen(self) -> tuple[str, ...]:
+        """The figures asked for, in the paper's order. Raises InputError for an unknown one, or numbers below 1."""
+        for figure in self.figures:
+            if figure not in FIGURES:
+                raise InputError(
+                    f"figure: must be one of {', '.join(FIGURES)}; came {figure!r}.", hint="Choose one of these."
+                )
+        for name in ("trials", "iterations", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= MOST_TRIALS:
+                raise InputError(f"{name}: must lie in 1..{MOST_TRIALS}, came {value}.", hint="Choose another number.")
+        return tuple(figure for figure in FIGURES if not self.figures or figure in self.figures)
+
+
+def setup_of(gpus: Mapping[str, int], workload: str) -> Setup:
+    """A fleet under a workload."""
+    return Setup(gpus=tuple(gpus.items()), prices=tuple((gpu, PRICES.get(gpu, 0.0)) for gpu in gpus), workload=workload)
+
+
+def document(setup: Setup, mode: CostMode) -> dict[str, object]:
+    """The scenario of a setup, as a scenario file would hold it; the search is set trial by trial."""
+    return {
+        "name": f"{NAME}-{setup.workload}",
+        "model": "deepseek-v3",
+        "workload": setup.workload,
+        "inventory": dict(setup.gpus),
+        "prices_usd_per_gpu_hour": dict(setup.prices),
+        "cost": {"mode": mode.value},
+    }
+
+
+# --- table 5.1
+
+FLEETS: Mapping[str, Mapping[str, int]] = {
+    "(a) mixed": {"H200": 64, "H800": 64, "H20": 128},
+    "(b) mixed": {"H200": 32, "H800": 128, "H20": 128},
+    "(c) uniform": {"H200": 128},
+}
+PUBLISHED: Mapping[tuple[str, str], tuple[float, float, float, float]] = {
+    ("(a) mixed", CODE): (176, 20, 18, 18),
+    ("(a) mixed", CONVERSATION): (138, 16, 5, 9),
+    ("(b) mixed", CODE): (199, 21, 22, 15),
+    ("(b) mixed", CONVERSATION): (126, 12, 45.5, 46),
+    ("(c) uniform", CODE): (139, 46, 25, 22),
+    ("(c) uniform", CONVERSATION): (114, 5, 7, 10),
+}
+"""R_total and its spread, D_total and its spread (requests/s); the table has `22pm15`, read as 22 ± 15."""
+
+WHOLE = SearchSettings(method=SearchMethod.DIVIDER, batch_size=16, iterations=15, min_island_size=2, skew=5.0)
+
+
+def _levels() -> tuple[Case, ...]:
+    return tuple(
+        Case(
+            label=f"{fleet}, {workload}",
+            value=float(place),
+            setup=setup_of(FLEETS[fleet], workload),
+            search=WHOLE,
+            published=PublishedLevel(
+                rate_rps=level[0],
+                rate_spread_rps=level[1],
+                deviation_rps=level[2],
+                deviation_spread_rps=level[3],
+            ),
+        )
+        for place, ((fleet, workload), level) in enumerate(PUBLISHED.items())
+    )
+
+
+# --- figures 5.5 to 5.12
+
+STRONG = setup_of({"DGX-B300": 128, "H200": 256}, ARTIFICIAL)
+DIVIDER = SearchSettings(method=SearchMethod.DIVIDER, batch_size=8, iterations=20, min_island_size=2, skew=5.0)
+DIRECT = SearchSettings(method=SearchMethod.DIRECT, batch_size=4, iterations=10, min_island_size=2, slots=16)
+SPARSE = replace(DIRECT, surrogate=Surrogate.SAASBO)
+
+
+def _swept(field: str, values: Sequence[float], search: SearchSettings) -> tuple[Case, ...]:
+    changes: list[dict[str, Any]] = [{field: value} for value in values]
+    return tuple(
+        Case(label=f"{value:g}", value=float(value), setup=STRONG, search=replace(search, **change))
+        for value, change in zip(values, changes, strict=True)
+    )
+
+
+def paper() -> tuple[Experiment, ...]:
+    """Every outer-loop experiment of the chapter with its settings."""
+    return (
+        Experiment(name="inventories", figures=(TABLE,), parameter="fleet and trace", trials=5, cases=_levels()),
+        _experiment("batch size", ("5.5", "5.6"), 10, "batch_size", (1, 2, 4, 8, 16), DIVIDER),
+        _experiment("skew range", ("5.7",), 10, "skew", (1.0, 2.5, 5.0), DIVIDER),
+        _experiment("least island size", ("5.8",), 10, "min_island_size", (2, 4, 8), DIVIDER),
+        _experiment("direct, batch size, SAASBO", ("5.9", "5.11"), 5, "batch_size", (1, 2, 4, 8), SPARSE),
+        _experiment("direct, batch size, BO", ("5.10", "5.11"), 5, "batch_size", (1, 2, 4, 8), DIRECT),
+        _experiment("direct, slots, SAASBO", ("5.12",), 5, "slots", (4, 8, 16), SPARSE),
+    )
+
+
+PARAMETERS = {"batch_size": "batch size", "skew": "skew range (±)", "min_island_size": "least island size (GPUs)"}
+
+
+def _experiment(
+    name: str, figures: tuple[str, ...], trials: int, field: str, values: Sequence[float], search: SearchSettings
+) -> Experiment:
+    return Experiment(
+        name=name,
+        figures=figures,
+        parameter=PARAMETERS.get(field, "slots per GPU type"),
+        trials=trials,
+        cases=_swept(field, values, search),
+        values_are_ours=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SmallForm:
+    """Fewer trials, rounds and values, and a smaller batch where it is not what is varied."""
+
+    trials: int
+    iterations: int
+    batch_size: int
+    values: tuple[float, ...]
+
+
+SMALL: Mapping[str, _SmallForm] = {
+    "inventories": _SmallForm(trials=2, iterations=3, batch_size=8, values=(0, 1, 2, 3, 4, 5)),
+    "batch size": _SmallForm(trials=2, iterations=4, batch_size=8, values=(2, 4, 8)),
+    "skew range": _SmallForm(trials=2, iterations=4, batch_size=8, values=(1, 5)),
+    "least island size": _SmallForm(trials=2, iterations=4, batch_size=8, values=(2, 4, 8)),
+    "direct, batch size, SAASBO": _SmallForm(trials=2, iterations=3, batch_size=4, values=(2, 4)),
+    "direct, batch size, BO": _SmallForm(trials=2, iterations=3, batch_size=4, values=(2, 4)),
+    "direct, slots, SAASBO": _SmallForm(trials=2, iterations=3, batch_size=4, values=(4, 16)),
+}
+"""All of it takes about four minutes on one core."""
+
+
+def experiments(request: Request) -> tuple[Experiment, ...]:
+    """What the figures asked for need, in the chapter's order. Raises InputError as `Request.chosen` does."""
+    wanted = set(request.chosen())
+    return tuple(_asked(one, request) for one in paper() if wanted & set(one.figures))
+
+
+def _asked(experiment: Experiment, request: Request) -> Experiment:
+    form = SMALL[experiment.name] if request.small else None
+    values = form.values if form else tuple(case.value for case in experiment.cases)
+    swept = {case.search.batch_size for case in experiment.cases}
+    changes: dict[str, Any] = {"seed": request.seed}
+    iterations = request.iterations or (form.iterations if form else None)
+    if iterations:
+        changes["iterations"] = iterations
+    batch_size = request.batch_size or (form.batch_size if form else None)
+    if batch_size and len(swept) == 1:
+        changes["batch_size"] = batch_size
+    cases = [case for case in experiment.cases if case.value in values]
+    return replace(
+        experiment,
+        trials=request.trials or (form.trials if form else experiment.trials),
+        cases=tuple(replace(case, search=replace(case.search, **changes)) for case in cases),
+    )
+
+
+# --- table 5.2
+
+_LADDER = ((32, 1), (16, 1), (8, 1), (4, 2))
+_SMALL_ISLANDS = ((8, 4), (4, 8))
+ISLANDS: tuple[tuple[str, str, Mapping[str, tuple[tuple[int, int], ...]]], ...] = (
+    ("(a)", "one type, one size", {"DGX-B300": ((32, 8),)}),
+    ("(b)", "one type, several sizes", {"DGX-B300": ((32, 2), (16, 4), (8, 8), (4, 16))}),
+    ("(c)", "four types, one size", dict.fromkeys(("DGX-B300", "Rubin-NVL144", "H800", "H20"), ((32, 2),))),
+    (
+        "(d)",
+        "four types, several sizes",
+        {"DGX-B300": _LADDER, "Rubin-NVL144": _LADDER, "H200": _SMALL_ISLANDS, "H20": _SMALL_ISLANDS},
+    ),
+)
+"""Label, title, and per GPU type (size, count)."""
+
+
+def island_cases(request: Request) -> tuple[IslandCase, ...]:
+    """The given islands of the inner problem, where a figure that shows them is asked for."""
+    if not set(request.chosen()) & set(INNER_FIGURES):
+        return ()
+    return tuple(
+        IslandCase(
+            label=label,
+            title=title,
+            setup=setup_of({gpu: sum(size * count for size, count in rows) for gpu, rows in types.items()}, ARTIFICIAL),
+            layout=Layout.of(
+                IslandClass(gpu=gpu, size=size)
+                for gpu, rows in types.items()
+                for size, count in rows
+                for _ in range(count)
+            ),
+        )
+        for label, title, types in ISLANDS
+    )

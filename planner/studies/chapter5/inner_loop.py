@@ -1,0 +1,115 @@
+"""Islands given beforehand: who serves which range, and what that comes to at every exact length.
+
+| symbol | meaning | unit |
+|---|---|---|
+| x[i, j], b[i, j] | share of island i's time on range j, its rate there | 1, requests/s |
+| q(s), p[j] | probability of an exact length, of a range | 1 |
+| m[j] | lengths of range j that occur | 1 |
+
+evaluated(s) = sum over i of x[i, j] b[i](s) q(s) / p[j], s in j      model(s) = sum over i of x[i, j] b[i, j] / m[j]
+Source: Rignall 2025, sections 4.8.1 and 5.2. The paper takes the best degrees at each exact length; here each island
+keeps those that it is given for all ranges.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from planner.assignment import assign
+from planner.domain import (
+    Assignment,
+    Duty,
+    Formulation,
+    PerformanceTable,
+    Phase,
+    Scenario,
+)
+from planner.evaluation.evaluator import Evaluator
+from planner.plans.exact_lengths import rates_at
+from planner.studies.chapter5.records import IslandCase, IslandOutcome, IslandShares, LengthCurve
+from planner.workload import divide
+
+
+def run_islands(case: IslandCase, scenario: Scenario) -> IslandOutcome:
+    """Solve the inner problem of `case` by the paper's formulation, and evaluate it at exact lengths.
+
+    Raises InfeasibleError where the islands cannot serve the workload, SolverError where the solver fails.
+    """
+    workload = divide(scenario.workload, scenario.ranges.width)
+    table = Evaluator(scenario, workload).table(case.layout)
+    settings = replace(scenario.assignment, formulation=Formulation.DEVIATION)
+    found = assign(table, case.layout, settings)
+    mixed = assign(table, case.layout, replace(settings, formulation=Formulation.MAX_RATE))
+    known = [(s, q) for s, q in zip(scenario.workload.input_tokens, scenario.workload.probabilities, strict=True) if q]
+    lengths, probabilities = tuple(s for s, _ in known), tuple(q for _, q in known)
+    at = _places(table, lengths)
+    return IslandOutcome(
+        case=case,
+        ranges=tuple((span.start, span.end, span.probability) for span in table.ranges),
+        shares=tuple(_shares(table, duty) for duty in found.duties),
+        deviation_rps=found.deviation_rps,
+        optimal=found.optimal,
+        mix_rps=mixed.throughput_rps,
+        lengths=lengths,
+        probabilities=probabilities,
+        curves=tuple(_curve(scenario, table, found, phase, lengths, probabilities, at) for phase in Phase),
+    )
+
+
+def _places(table: PerformanceTable, lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """The range that each length falls into."""
+    places = {start: j for j, start in enumerate(span.start for span in table.ranges)}
+    width = table.ranges[0].end - table.ranges[0].start
+    return tuple(places[s // width * width] for s in lengths)
+
+
+def _shares(table: PerformanceTable, duty: Duty) -> IslandShares:
+    rates = table.row(duty.island).phase(duty.phase).rates_rps
+    return IslandShares(
+        island=duty.island,
+        phase=duty.phase,
+        count=duty.count,
+        time_shares=duty.time_shares,
+        rates_rps=tuple(duty.count * x * b for x, b in zip(duty.time_shares, rates, strict=True)),
+    )
+
+
+def _curve(
+    scenario: Scenario,
+    table: PerformanceTable,
+    found: Assignment,
+    phase: Phase,
+    lengths: tuple[int, ...],
+    probabilities: tuple[float, ...],
+    at: tuple[int, ...],
+) -> LengthCurve:
+    duties = [duty for duty in found.duties if duty.phase is phase]
+    exact = [_exact(scenario, table, duty, lengths, at) for duty in duties]
+    binned = [_shares(table, duty).rates_rps for duty in duties]
+    members, p = Counter(at), [span.probability for span in table.ranges]
+    return LengthCurve(
+        phase=phase,
+        evaluated_rps=tuple(
+            sum(rates(place) for rates in exact) * q / p[j]
+            for place, (q, j) in enumerate(zip(probabilities, at, strict=True))
+        ),
+        model_rps=tuple(sum(rates[j] for rates in binned) / members[j] for j in at),
+    )
+
+
+def _exact(
+    scenario: Scenario, table: PerformanceTable, duty: Duty, lengths: tuple[int, ...], at: tuple[int, ...]
+) -> Callable[[int], float]:
+    """Place of a length -> what the duty's islands serve there in the time that they have for its range."""
+    performance = table.row(duty.island).phase(duty.phase)
+    if performance.parallel is None:  # idle in a phase that it cannot serve
+        return lambda _: 0.0
+    rates = rates_at(
+        scenario,
+        duty.island.gpu,
+        duty.phase,
+        performance.parallel,
+        lengths,
+        [performance.batch_sizes[j] for j in at],
+    )
+    return lambda place: duty.count * duty.time_shares[at[place]] * rates[place]

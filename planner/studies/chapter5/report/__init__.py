@@ -1,0 +1,1 @@
+"""The study of chapter 5 as page, tables and figures."""

@@ -1,0 +1,108 @@
+"""A study's numbers as data frames: one row a trial and round, a fleet and trace, an island and range, a length."""
+
+from collections.abc import Iterator
+
+from planner.report.plan.frames import Frame
+from planner.studies.chapter5.records import CaseOutcome, Study
+
+TABLE = "table5.1"
+INNER_SHARES = ("5.2", "5.3")
+INNER_LENGTHS = "5.4"
+
+
+def study_frame(study: Study, figure: str) -> Frame:
+    """The numbers behind one figure, or behind table 5.1.
+
+    Of searches: `experiment`, `value`, `seed`, `iteration` (from 0), `best_rps` (best so far), and the round's
+    CPU-seconds of choosing its layouts and of judging them.
+    """
+    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+
+    if figure == TABLE:
+        rows = _levels(study)
+    elif figure in INNER_SHARES:
+        rows = _shares(study)
+    elif figure == INNER_LENGTHS:
+        rows = _lengths(study)
+    else:
+        rows = _rounds(study, figure)
+    return pd.DataFrame(list(rows))
+
+
+def _rounds(study: Study, figure: str) -> Iterator[dict[str, object]]:
+    for outcome in study.all_of(figure):
+        for one in outcome.cases:
+            for trial in one.trials:
+                columns = zip(trial.best_rps, trial.generation_cpu_s, trial.evaluation_cpu_s, strict=True)
+                for iteration, (best, generation, evaluation) in enumerate(columns):
+                    yield {
+                        "experiment": outcome.experiment.name,
+                        "value": one.case.value,
+                        "seed": trial.seed,
+                        "iteration": iteration,
+                        "best_rps": best,
+                        "generation_cpu_s": generation,
+                        "evaluation_cpu_s": evaluation,
+                        "optimum_rps": one.optimum.rate_rps if one.optimum else None,
+                    }
+
+
+def _levels(study: Study) -> Iterator[dict[str, object]]:
+    for one in study.experiment(TABLE).cases:
+        published = one.case.published
+        yield {
+            "fleet": one.case.label.split(", ")[0],
+            **{f"gpus_{gpu}": dict(one.case.setup.gpus).get(gpu, 0) for gpu in _types(study)},
+            "workload": one.case.setup.workload,
+            "trials": len(one.trials),
+            "mean_rps": one.final.mean,
+            "standard_deviation_rps": one.final.deviation,
+            "lowest_rps": one.final.low,
+            "highest_rps": one.final.high,
+            "deviation_of_best_rps": one.best.deviation_rps,
+            "optimum_rps": one.optimum.rate_rps if one.optimum else None,
+            "optimum_bound_rps": one.optimum.bound_rps if one.optimum else None,
+            "paper_mean_rps": published.rate_rps if published else None,
+            "paper_spread_rps": published.rate_spread_rps if published else None,
+            "paper_deviation_rps": published.deviation_rps if published else None,
+            "paper_deviation_spread_rps": published.deviation_spread_rps if published else None,
+            "best_layout": one.best.layout,
+        }
+
+
+def _types(study: Study) -> list[str]:
+    cases: tuple[CaseOutcome, ...] = study.experiment(TABLE).cases
+    return list(dict.fromkeys(gpu for one in cases for gpu, _ in one.case.setup.gpus))
+
+
+def _shares(study: Study) -> Iterator[dict[str, object]]:
+    for one in study.islands:
+        for shares in one.shares:
+            for (start, end, p), share, rate in zip(one.ranges, shares.time_shares, shares.rates_rps, strict=True):
+                yield {
+                    "case": one.case.label,
+                    "phase": shares.phase.value,
+                    "gpu": shares.island.gpu,
+                    "size": shares.island.size,
+                    "islands": shares.count,
+                    "range_start": start,
+                    "range_end": end,
+                    "probability": p,
+                    "share_of_time_of_each": share,
+                    "rate_rps": rate,
+                }
+
+
+def _lengths(study: Study) -> Iterator[dict[str, object]]:
+    for one in study.islands:
+        for curve in one.curves:
+            columns = zip(one.lengths, one.probabilities, curve.evaluated_rps, curve.model_rps, strict=True)
+            for length, q, evaluated, model in columns:
+                yield {
+                    "case": one.case.label,
+                    "phase": curve.phase.value,
+                    "input_tokens": length,
+                    "trace_rps": q * one.rate_rps,
+                    "evaluated_rps": evaluated,
+                    "model_rps": model,
+                }

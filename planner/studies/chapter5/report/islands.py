@@ -1,0 +1,147 @@
+"""Given islands (figures 5.2-5.4): who spends time on which range, what that serves, and the same length by length."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from planner.domain import Phase
+from planner.report.kit import style
+from planner.studies.chapter5.records import IslandOutcome, IslandShares, Study
+from planner.studies.chapter5.report.titles import head
+
+ROW_IN = 2.2
+EDGE_IN = 0.8
+MIX = "target mix"
+Column = Callable[[IslandShares], Sequence[float]]
+
+
+def draw_shares(study: Study, _figure_name: str, title: str) -> Figure:
+    """Islands' time on each range, in percent of one island, stacked over the classes."""
+    return _ranges(
+        study, title, lambda one: [100 * one.count * share for share in one.time_shares], "time (% of one island)"
+    )
+
+
+def draw_rates(study: Study, _figure_name: str, title: str) -> Figure:
+    """Requests/s on each range, stacked over the classes; the line is the mix at the phase's rate."""
+    return _ranges(study, title, lambda one: one.rates_rps, "rate (requests/s)", mix=True)
+
+
+def _ranges(study: Study, title: str, column: Column, label: str, *, mix: bool = False) -> Figure:
+    figure = style.blank(EDGE_IN + ROW_IN * len(study.islands))
+    panels = figure.subplots(len(study.islands), 2, sharex=True, squeeze=False)
+    head(figure, study, title, searched=False)
+    for row, one in zip(panels, study.islands, strict=True):
+        colours = _colours(one)
+        for axes, phase in zip(row, Phase, strict=True):
+            _stack(axes, one, phase, column, colours)
+            if mix:
+                middles = [(start + end) / 2 for start, end, _ in one.ranges]
+                target = [p * one.phase_rps(phase) for _, _, p in one.ranges]
+                axes.plot(middles, target, color=style.INK, linewidth=1.1, label=MIX)
+            axes.set_title(f"{one.case.label} {phase.value}: {one.case.title}")
+        row[0].set_ylabel(label)
+        _legend(row[1], row)
+    for axes in panels[-1]:
+        axes.set_xlabel("input length (tokens)")
+    return figure
+
+
+def _colours(one: IslandOutcome) -> dict[tuple[str, int], str]:
+    """A colour per class: its type's, the lighter the smaller the islands."""
+    types = [gpu for gpu, _ in one.case.setup.gpus]
+    classes = sorted({(s.island.gpu, -s.island.size) for s in one.shares})
+    found = {}
+    for gpu, size in classes:
+        kin = [other for other in classes if other[0] == gpu]
+        base = style.TYPE_PALETTE[types.index(gpu)]
+        found[gpu, -size] = style.mixed(base, "#FFFFFF", 0.7 * kin.index((gpu, size)) / max(1, len(kin)))
+    return found
+
+
+def _stack(axes: Axes, one: IslandOutcome, phase: Phase, column: Column, colours: dict[tuple[str, int], str]) -> None:
+    starts, widths = [start for start, _, _ in one.ranges], [end - start for start, end, _ in one.ranges]
+    base = [0.0] * len(starts)
+    for shares in sorted(one.of_phase(phase), key=lambda s: (s.island.gpu, -s.island.size)):
+        row, key = column(shares), (shares.island.gpu, shares.island.size)
+        axes.bar(
+            starts,
+            row,
+            width=widths,
+            align="edge",
+            bottom=base,
+            color=colours[key],
+            edgecolor="white",
+            linewidth=0.3,
+            label=f"{style.shown(key[0])}/{key[1]}",
+        )
+        base = [below + height for below, height in zip(base, row, strict=True)]
+    axes.margins(x=0.01)
+
+
+def _legend(beside: Axes, row: Sequence[Axes]) -> None:
+    """One legend a row, of every class in either phase."""
+    known: dict[str, Any] = {}
+    for axes in row:
+        handles, labels = axes.get_legend_handles_labels()
+        known |= dict(zip(labels, handles, strict=True))
+    labels = sorted(known, key=lambda label: (label == MIX, label.rsplit("/", 1)[0], -_size(label)))
+    beside.legend(
+        [known[label] for label in labels],
+        labels,
+        title="type/GPUs",
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1.0),
+        borderaxespad=0,
+        fontsize=6.8,
+        ncols=1 if len(known) < 9 else 2,
+        labelspacing=0.25,
+        alignment="left",
+    )
+
+
+def _size(label: str) -> int:
+    return 0 if label == MIX else int(label.rsplit("/", 1)[1])
+
+
+def draw_lengths(study: Study, _figure_name: str, title: str) -> Figure:
+    """Rate per exact length: evaluated there, by the ranges' midpoints, and the trace at the slower phase's rate."""
+    figure = style.blank(EDGE_IN + 3.0 * -(-len(study.islands) // 2))
+    panels = figure.subplots(-(-len(study.islands) // 2), 2, sharex=True, squeeze=False)
+    head(figure, study, title, searched=False)
+    for axes, one in zip(panels.flat, study.islands, strict=False):
+        _lengths(axes, one)
+        axes.set_title(f"{one.case.label} {one.case.title}")
+    for row in panels:
+        row[0].set_ylabel("rate per length\n(requests/s per token)")
+    for axes in panels[-1]:
+        axes.set_xlabel("input length (tokens)")
+    style.legend_beside(panels[0][1])
+    return figure
+
+
+def _lengths(axes: Axes, one: IslandOutcome) -> None:
+    trace = [q * one.rate_rps for q in one.probabilities]
+    axes.fill_between(one.lengths, trace, color=style.IDLE, linewidth=0, alpha=0.6, label="trace, scaled")
+    for curve, colour in zip(one.curves, (style.TYPE_PALETTE[3], style.TYPE_PALETTE[0]), strict=True):
+        axes.plot(
+            one.lengths, curve.model_rps, color=colour, linewidth=0.9, linestyle=":", label=f"{curve.phase} model"
+        )
+        axes.plot(one.lengths, curve.evaluated_rps, color=colour, linewidth=1.0, label=f"{curve.phase} evaluated")
+    axes.set_ylim(0, 1.08 * _top(one))
+    axes.margins(x=0.01)
+
+
+def _top(one: IslandOutcome) -> float:
+    """Height that shows all but the few shortest lengths, where a prompt of some tokens costs next to nothing."""
+    first = one.ranges[0][1]
+    seen = [
+        rate
+        for curve in one.curves
+        for length, *rates in zip(one.lengths, curve.evaluated_rps, curve.model_rps, strict=True)
+        for rate in rates
+        if length >= first // 4
+    ]
+    return max([*seen, *(q * one.rate_rps for q in one.probabilities)])

@@ -1,0 +1,89 @@
+"""A study as files: names and bytes, for whoever may write them. matplotlib is loaded with the first figure."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from planner.errors import InputError
+from planner.report.plan.frames import Frame
+from planner.studies.chapter5.records import Study
+from planner.studies.chapter5.report.frames import TABLE, study_frame
+from planner.studies.chapter5.report.page import study_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLES = {
+    "5.2": "Figure 5.2: islands' time on each range",
+    "5.3": "Figure 5.3: throughput per range",
+    "5.4": "Figure 5.4: throughput per sequence length",
+    "5.5": "Figure 5.5: batch size, divider",
+    "5.6": "Figure 5.6: execution time by batch size, divider",
+    "5.7": "Figure 5.7: skew range, divider",
+    "5.8": "Figure 5.8: least island size, divider",
+    "5.9": "Figure 5.9: batch size, direct, SAASBO",
+    "5.10": "Figure 5.10: batch size, direct, BO",
+    "5.11": "Figure 5.11: execution time by batch size, direct",
+    "5.12": "Figure 5.12: slots per GPU type, direct, SAASBO",
+}
+
+
+def render_study(study: Study) -> dict[str, bytes]:
+    """`study.md`, a CSV a figure and for table 5.1, and each figure as PNG and SVG."""
+    from planner.report.kit.style import encoded  # noqa: PLC0415  # matplotlib takes a second to load
+
+    pages = {"study.md": study_page(study).encode()}
+    for name in study.figures:
+        stem = file_stem(name)
+        pages[f"{stem}.csv"] = _csv(study_frame(study, name))
+        if name != TABLE:
+            drawn = study_figure(study, name)
+            pages |= {f"{stem}.png": encoded(drawn), f"{stem}.svg": encoded(drawn, "svg")}
+    return pages
+
+
+def _csv(frame: Frame) -> bytes:
+    """Nine digits: the rest is the solver's."""
+    text: str = frame.to_csv(index=False, lineterminator="\n", float_format="%.9g")
+    return text.encode()
+
+
+def file_names(figures: Iterable[str]) -> list[str]:
+    """The names of the files that `render_study` gives for these figures."""
+    names = ["study.md"]
+    for name in figures:
+        kinds = ("csv",) if name == TABLE else ("csv", "png", "svg")
+        names += [f"{file_stem(name)}.{kind}" for kind in kinds]
+    return names
+
+
+def file_stem(name: str) -> str:
+    """`table_5_1`, `figure_5_5`."""
+    return (
+        f"table_{name.removeprefix('table')}".replace(".", "_") if name == TABLE else f"figure_{name}".replace(".", "_")
+    )
+
+
+def study_figure(study: Study, name: str) -> "Figure":
+    """One of the study's figures. Raises InputError where the study was not asked for it."""
+    if name not in study.figures or name not in TITLES:
+        drawn = ", ".join(figure for figure in study.figures if figure in TITLES)
+        raise InputError(f"figure: must be one of {drawn}; came {name!r}.", hint="Choose one, or run the study for it.")
+    from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load
+
+    with look():
+        return _drawing(name)(study, name, TITLES[name])
+
+
+def _drawing(name: str) -> "Callable[[Study, str, str], Figure]":
+    from planner.studies.chapter5.report import curves as study_curves  # noqa: PLC0415  # matplotlib, as above
+    from planner.studies.chapter5.report import islands as study_islands
+    from planner.studies.chapter5.report import times as study_times
+
+    own = {
+        "5.2": study_islands.draw_shares,
+        "5.3": study_islands.draw_rates,
+        "5.4": study_islands.draw_lengths,
+        "5.6": study_times.draw,
+        "5.11": study_times.draw,
+    }
+    return own.get(name, study_curves.draw)

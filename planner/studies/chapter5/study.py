@@ -1,0 +1,127 @@
+"""Door of the studies: every search that the figures need, each made once, and the paper's statements held to it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from planner.domain import Scenario
+from planner.studies.chapter5.expected_time import Search, exact_key, searches
+from planner.studies.chapter5.experiments import NAME, Request, experiments, island_cases
+from planner.studies.chapter5.findings import findings
+from planner.studies.chapter5.inner_loop import run_islands
+from planner.studies.chapter5.records import (
+    CaseOutcome,
+    Experiment,
+    ExperimentOutcome,
+    NothingKept,
+    Optimum,
+    Setup,
+    Study,
+    StudyJournal,
+    TrialOutcome,
+)
+from planner.studies.chapter5.trials import optimum_of, run_trials
+
+ScenarioOf = Callable[[Setup], Scenario]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """How far a study is: layouts judged, of how many; `case` where its last trial has just ended."""
+
+    done: int
+    total: int
+    experiment: str = ""
+    case: CaseOutcome | None = None
+
+
+Listen = Callable[[Step], None]
+
+
+def run(
+    request: Request,
+    scenario_of: ScenarioOf,
+    *,
+    processes: int = 1,
+    listen: Listen = lambda _: None,
+    journal: StudyJournal | None = None,
+) -> Study:
+    """Chapter 5 as asked for. `scenario_of` gives the scenario of a setup (see `document`); its search is set here.
+
+    Equal request, equal study, CPU-seconds apart. Searches that `journal` keeps are not made again. Raises InputError
+    for what cannot be asked for, SolverError where a search fails, KeyboardInterrupt where the user ends it.
+    """
+    asked = experiments(request)
+    islands = tuple(run_islands(case, scenario_of(case.setup)) for case in island_cases(request))
+    outcomes = _Bench(asked, scenario_of, processes, listen, journal or NothingKept()).outcomes()
+    return Study(
+        name=NAME,
+        mode=request.mode,
+        seed=request.seed,
+        small=request.small,
+        figures=request.chosen(),
+        experiments=outcomes,
+        islands=islands,
+        findings=findings(request.chosen(), outcomes, islands),
+    )
+
+
+class _Bench:
+    """Experiments under way. Searches that two experiments share are made once, and so are optima."""
+
+    def __init__(
+        self,
+        asked: Sequence[Experiment],
+        scenario_of: ScenarioOf,
+        processes: int,
+        listen: Listen,
+        journal: StudyJournal,
+    ) -> None:
+        self.asked, self.scenario_of, self.processes, self.listen = asked, scenario_of, processes, listen
+        self.journal = journal
+        self.trials: dict[Search, TrialOutcome] = {}
+        self.optima: dict[tuple[Setup, int], Optimum | None] = {}
+        self.done = 0
+        layouts = {search: search[1].iterations * search[1].batch_size for one in asked for _, search in searches(one)}
+        self.total = sum(layouts.values())
+
+    def outcomes(self) -> tuple[ExperimentOutcome, ...]:
+        return tuple(self._outcome(one) for one in self.asked)
+
+    def _outcome(self, experiment: Experiment) -> ExperimentOutcome:
+        made = self._made([search for _, search in searches(experiment)])
+        cases: list[CaseOutcome] = []
+        for case in experiment.cases:
+            trials = tuple(next(made) for _ in range(experiment.trials))
+            key = exact_key(case)
+            if key not in self.optima:
+                self.optima[key] = optimum_of(self._scenario((case.setup, case.search)))
+            cases.append(CaseOutcome(case=case, trials=trials, optimum=self.optima[key]))
+            self.listen(Step(done=self.done, total=self.total, experiment=experiment.name, case=cases[-1]))
+        return ExperimentOutcome(experiment=experiment, cases=tuple(cases))
+
+    def _made(self, asked: Sequence[Search]) -> Iterator[TrialOutcome]:
+        """The outcome of each search, in order; those not made before are made, several at once."""
+        for search in asked:
+            if search not in self.trials and (kept := self.journal.kept(self._scenario(search))):
+                self._enter(search, kept)
+        missing = [search for search in dict.fromkeys(asked) if search not in self.trials]
+        made = run_trials([self._scenario(search) for search in missing], self.processes, self._hear)
+        for search in asked:
+            if search not in self.trials:
+                outcome = next(made)
+                self.journal.keep(self._scenario(search), outcome)
+                self._enter(search, outcome)
+            yield self.trials[search]
+
+    def _enter(self, search: Search, outcome: TrialOutcome) -> None:
+        self.trials[search] = outcome
+        self.done += search[1].iterations * search[1].batch_size
+        self.listen(Step(done=self.done, total=self.total))
+
+    def _scenario(self, search: Search) -> Scenario:
+        setup, settings = search
+        return replace(self.scenario_of(setup), search=settings)
+
+    def _hear(self, done: int, total: int, _best_rps: float, /) -> None:
+        if done < total:
+            self.listen(Step(done=self.done + done, total=self.total))

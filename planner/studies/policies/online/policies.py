@@ -1,0 +1,133 @@
+"""The seam of online policies, those that need no table, and how a mixture of them is written.
+
+A policy judges one node for every class of pods at once, the higher the better, and picks the GPUs on the node that is
+chosen. Classes that do not fit are masked by the caller.
+Sources: facts on fragmentation and power, sections 7 and 8.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from planner.domain import TracePod
+from planner.errors import InputError
+from planner.placement.node_states import NodeState, Reals, best_fit, fitting_gpus
+from planner.studies.policies.online.adaptive_mix import ADAPTIVE, BY_LOAD, AlphaByLoad
+
+NAMES = ("random", "dotprod", "gpuclustering", "gpupacking", "bestfit", "fgd", "pwr")
+THOUSANDTHS = 1000
+
+
+class Policy(Protocol):
+    """One scoring policy. `stretched`: its integer scores are stretched to 0..100 over the feasible nodes.
+
+    `level` is the stretched score where all feasible nodes have the same raw one.
+    """
+
+    @property
+    def stretched(self) -> bool:
+        """Whether raw scores are stretched before they are weighed (reference semantics)."""
+
+    @property
+    def level(self) -> int:
+        """Stretched score of nodes that are all alike."""
+
+    def scores(self, state: NodeState) -> Reals:
+        """Raw score of the node for every class of pods."""
+
+    def gpus(self, state: NodeState, pod: TracePod) -> tuple[int, ...]:
+        """The GPUs that a pod, which fits, gets on the node."""
+
+
+class RandomPolicy:
+    """Any feasible node, and for a part of a GPU any fitting one; `ScoreBoard` draws the node."""
+
+    stretched = False
+    level = 0
+
+    def __init__(self, classes: int, generator: np.random.Generator) -> None:
+        self.generator = generator
+        self._none = np.zeros(classes)
+
+    def scores(self, state: NodeState) -> Reals:  # noqa: ARG002 - the seam's signature
+        """0 for all: what distinguishes nodes is drawn with every arrival."""
+        return self._none
+
+    def gpus(self, state: NodeState, pod: TracePod) -> tuple[int, ...]:
+        """A drawn one for a part of a GPU; whole GPUs: the first idle ones."""
+        if pod.shares_gpu:
+            return (int(self.generator.choice(fitting_gpus(state.gpu_left, pod.gpu_milli))),)
+        return best_fit(state.gpu_left, pod)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyMix:
+    """Policies by name, each with its weight; under a `rule` those of PWR and FGD, its only terms, follow the load."""
+
+    terms: tuple[tuple[str, float], ...]
+    rule: AlphaByLoad | None = None
+
+    @property
+    def name(self) -> str:
+        """As it is written: `fgd`, `pwr:0.1+fgd:0.9`, `adaptive`."""
+        if self.rule is not None:
+            return ADAPTIVE[0]
+        if len(self.terms) == 1:
+            return self.terms[0][0]
+        return "+".join(f"{name}:{weight:g}" for name, weight in self.terms)
+
+    @property
+    def integer_weights(self) -> tuple[int, ...]:
+        """Weights in thousandths, as the simulators take them, divided by what divides them all."""
+        weights = [round(THOUSANDTHS * weight) for _, weight in self.terms]
+        divisor = math.gcd(*weights) or 1
+        return tuple(weight // divisor for weight in weights)
+
+    @property
+    def picks_gpus(self) -> int:
+        """Number of the policy that picks the GPUs: the largest weight, FGD of equal ones, else the first."""
+        most = max(weight for _, weight in self.terms)
+        heaviest = [k for k, (_, weight) in enumerate(self.terms) if weight == most]
+        return next((k for k in heaviest if self.terms[k][0] == "fgd"), heaviest[0])
+
+
+def parse_policy(text: str) -> PolicyMix:
+    """`fgd`, or names with weights joined by `+`: `pwr:0.1+fgd:0.9`. InputError says what is wrong.
+
+    `adaptive`, or `pwr+fgd:load`, is the mixture of PWR and FGD whose weights follow the load.
+    """
+    if "".join(text.lower().split()) in ADAPTIVE:
+        return PolicyMix(terms=(("pwr", 0.5), ("fgd", 0.5)), rule=BY_LOAD)
+    terms = [_term(part, text) for part in text.split("+")]
+    names = [name for name, _ in terms]
+    if len(set(names)) < len(names):
+        raise _malformed(text, "must name each policy once", ", ".join(names))
+    if len(terms) > 1 and any(weight is None for _, weight in terms):
+        raise _malformed(text, "must give every policy of a mixture a weight", repr(text))
+    if "random" in names and len(names) > 1:
+        raise _malformed(text, "must not mix random with others", repr(text))
+    if len(terms) == 1:
+        return PolicyMix(terms=((names[0], 1.0),))
+    return PolicyMix(terms=tuple((name, weight) for name, weight in terms if weight is not None))
+
+
+def _term(part: str, text: str) -> tuple[str, float | None]:
+    name, colon, weight = (piece.strip() for piece in part.strip().lower().partition(":"))
+    if name not in NAMES:
+        raise _malformed(text, f"must be one of {', '.join((*NAMES, ADAPTIVE[0]))}", repr(name))
+    if not colon:
+        return name, None
+    try:
+        value = Fraction(weight)
+    except (ValueError, ZeroDivisionError):
+        raise _malformed(text, f"must give {name} a number as its weight", repr(weight)) from None
+    if not 0 < value <= 1 or (value * THOUSANDTHS).denominator != 1:
+        raise _malformed(text, f"must give {name} a weight of whole thousandths, above 0 and at most 1", weight)
+    return name, float(value)
+
+
+def _malformed(text: str, rule: str, came: str) -> InputError:
+    return InputError(f"policy {text!r} {rule}; came {came}.", hint="Write fgd, or pwr:0.1+fgd:0.9.")

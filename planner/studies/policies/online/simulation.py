@@ -1,0 +1,262 @@
+"""The event loop: pods come one by one, each is placed at once or fails for good.
+
+Source: facts on fragmentation and power, section 3. Nothing leaves in the study that it reproduces.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.domain import (
+    WHOLE_GPU,
+    PowerFormula,
+    PowerTable,
+    Semantics,
+    TraceNode,
+    TracePod,
+    TypicalPod,
+)
+from planner.errors import InputError
+from planner.placement.fragmentation import TargetWorkload
+from planner.placement.node_states import NodeState, PodClasses, class_key
+from planner.placement.power_model import OPENB_POWER, NodePower
+from planner.studies.policies.online.adaptive_mix import AlphaByLoad
+from planner.studies.policies.online.gradient_policies import FragmentationGradientDescent, PowerAware
+from planner.studies.policies.online.metrics import metrics_of
+from planner.studies.policies.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
+from planner.studies.policies.online.policies import Policy, PolicyMix, RandomPolicy
+from planner.studies.policies.online.score_board import NOWHERE, ScoreBoard
+from planner.studies.policies.records import (
+    Decision,
+    OnlineRun,
+)
+
+PROGRESS_EVERY = 256
+
+
+class Meter:
+    """Fragmentation and watts of the cluster, node by node, brought up to date as nodes change."""
+
+    def __init__(self, states: Sequence[NodeState], workload: TargetWorkload, power: dict[str, NodePower]) -> None:
+        self.states, self.workload, self.power = states, workload, power
+        alike: dict[object, tuple[float, float, float]] = {}
+        self._parts = []
+        for state in states:
+            node = state.node
+            key = (node.gpu_model, node.cpu_model, node.cpu_milli, state.cpu_left, tuple(state.gpu_left))
+            if key not in alike:
+                alike[key] = self._measure(state)
+            self._parts.append(alike[key])
+        self._weighted, self.cpu_w, self.gpu_w = (sum(column) for column in zip(*self._parts, strict=True))
+
+    @property
+    def fragmentation_milli(self) -> float:
+        """F of the cluster, milli-GPU."""
+        return float(self._weighted / self.workload.weight)
+
+    def _measure(self, state: NodeState) -> tuple[float, float, float]:
+        power = self.power[state.node.name]
+        cpu_w = float(power.cpu_watts(np.array([state.cpu_left]))[0])
+        return self.workload.weighted(state), cpu_w, float(power.gpu_watts(state.gpu_left))
+
+    def update(self, number: int) -> None:
+        """A node has changed."""
+        before, after = self._parts[number], self._measure(self.states[number])
+        self._parts[number] = after
+        self._weighted += after[0] - before[0]
+        self.cpu_w += after[1] - before[1]
+        self.gpu_w += after[2] - before[2]
+
+
+def simulate(
+    nodes: Sequence[TraceNode],
+    arrivals: Sequence[TracePod],
+    policy: PolicyMix,
+    workload: Sequence[TypicalPod],
+    *,
+    semantics: Semantics = Semantics.REFERENCE,
+    tie_order: Sequence[str] | None = None,
+    seed: int = 0,
+    power: PowerTable = OPENB_POWER,
+    formula: PowerFormula | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> OnlineRun:
+    """What becomes of `arrivals`, in their order, under one policy.
+
+    `workload`: the target workload of FGD and of the figures. `tie_order`: names of all nodes, the first of the best
+    is taken (None: as in `nodes`). `seed` matters to `random` only. `formula` None: the simulators' in reference
+    semantics, the paper's in the exact one. `progress` is told now and then how many pods have arrived.
+    InputError: nothing to simulate, a tie order that is not one of these nodes, models without watts.
+    """
+    simulation = prepare(
+        nodes,
+        arrivals,
+        policy,
+        workload,
+        semantics=semantics,
+        tie_order=tie_order,
+        seed=seed,
+        power=power,
+        formula=formula,
+    )
+    decisions = _run(simulation, arrivals, progress)
+    return OnlineRun(
+        policy=policy.name,
+        semantics=semantics,
+        gpu_milli=simulation.gpu_milli,
+        decisions=tuple(decisions),
+        metrics=metrics_of(decisions, simulation.gpu_milli),
+    )
+
+
+@dataclass(slots=True)
+class Simulation:
+    """A cluster, its scores and figures while pods come and go. `rule` chooses the weights of a mixture by the load."""
+
+    board: ScoreBoard
+    meter: Meter
+    gpu_milli: int
+    rule: AlphaByLoad | None
+    used_gpu_milli: int = 0
+
+    def place(self, kind: int) -> tuple[int, tuple[int, ...]]:
+        """Number of the node and the GPUs for a pod of this class; NOWHERE where it fits on none."""
+        if self.rule is not None:
+            self.board.weigh(self.rule.alpha(self.used_gpu_milli / self.gpu_milli))
+        node = self.board.choose(kind)
+        if node == NOWHERE:
+            return NOWHERE, ()
+        gpus = self.board.place(node, kind)
+        self.meter.update(node)
+        self.used_gpu_milli += self.board.pods.pods[kind].total_gpu_milli
+        return node, gpus
+
+    def remove(self, node: int, pod: TracePod, gpus: Sequence[int]) -> None:
+        """A pod that was placed goes."""
+        self.board.remove(node, pod, gpus)
+        self.meter.update(node)
+        self.used_gpu_milli -= pod.total_gpu_milli
+
+
+def prepare(
+    nodes: Sequence[TraceNode],
+    pods: Sequence[TracePod],
+    policy: PolicyMix,
+    workload: Sequence[TypicalPod],
+    *,
+    semantics: Semantics,
+    tie_order: Sequence[str] | None,
+    seed: int,
+    power: PowerTable,
+    formula: PowerFormula | None,
+) -> Simulation:
+    """The empty cluster, and the scores of its nodes for all classes of `pods`; arguments as those of `simulate`."""
+    if formula is None:
+        formula = PowerFormula.SIMULATORS if semantics is Semantics.REFERENCE else PowerFormula.PAPER
+    ordered = _in_tie_order(nodes, tie_order)
+    _require_work(ordered, pods, workload)
+    watts = _watts(ordered, power, formula)
+    states = [NodeState.empty(node) for node in ordered]
+    target, classes = TargetWorkload.of(workload), PodClasses.of(pods)
+    policies = [_policy(name, classes, target, watts, semantics, seed) for name, _ in policy.terms]
+    return Simulation(
+        board=ScoreBoard(states, classes, policies, policy, semantics),
+        meter=Meter(states, target, watts),
+        gpu_milli=sum(node.gpu_milli for node in ordered),
+        rule=policy.rule,
+    )
+
+
+def _run(
+    simulation: Simulation, arrivals: Sequence[TracePod], progress: Callable[[int], None] | None
+) -> list[Decision]:
+    decisions: list[Decision] = []
+    board, meter = simulation.board, simulation.meter
+    arrived = 0
+    for number, pod in enumerate(arrivals):
+        arrived += pod.total_gpu_milli
+        node, gpus = simulation.place(board.class_of(pod))
+        decisions.append(
+            Decision(
+                arrival=number,
+                pod=pod.name,
+                node=board.states[node].node.name if node != NOWHERE else "",
+                gpus=gpus,
+                arrived_gpu_milli=arrived,
+                used_gpu_milli=simulation.used_gpu_milli,
+                fragmentation_milli=meter.fragmentation_milli,
+                cpu_power_w=meter.cpu_w,
+                gpu_power_w=meter.gpu_w,
+            )
+        )
+        if progress is not None and number % PROGRESS_EVERY == 0:
+            progress(number)
+    if progress is not None:
+        progress(len(arrivals))
+    return decisions
+
+
+def _policy(
+    name: str,
+    pods: PodClasses,
+    workload: TargetWorkload,
+    power: dict[str, NodePower],
+    semantics: Semantics,
+    seed: int,
+) -> Policy:
+    packing: dict[str, Callable[[PodClasses, Semantics], Policy]] = {
+        "dotprod": DotProd,
+        "bestfit": BestFit,
+        "gpuclustering": GpuClustering,
+        "gpupacking": GpuPacking,
+    }
+    if name in packing:
+        return packing[name](pods, semantics)
+    if name == "fgd":
+        return FragmentationGradientDescent(workload, pods, semantics)
+    if name == "pwr":
+        return PowerAware(pods, power, semantics)
+    if name == "random":
+        return RandomPolicy(len(pods), np.random.default_rng(seed))
+    raise InputError(
+        f"policy {name!r} is not known.", hint="Take one of planner.studies.policies.online.policies.NAMES."
+    )
+
+
+def _watts(nodes: Sequence[TraceNode], table: PowerTable, formula: PowerFormula) -> dict[str, NodePower]:
+    alike: dict[object, NodePower] = {}
+    for node in nodes:
+        key = (node.gpu_model, node.cpu_model, node.cpu_milli)
+        if key not in alike:
+            alike[key] = NodePower.of(node, table, formula)
+    return {node.name: alike[node.gpu_model, node.cpu_model, node.cpu_milli] for node in nodes}
+
+
+def _in_tie_order(nodes: Sequence[TraceNode], tie_order: Sequence[str] | None) -> list[TraceNode]:
+    by_name = {node.name: node for node in nodes}
+    if len(by_name) < len(nodes):
+        raise InputError("nodes: each must have a name of its own; one came twice.", hint="Rename one of them.")
+    if tie_order is None:
+        return list(nodes)
+    if sorted(tie_order) != sorted(by_name):
+        strange = sorted(set(tie_order) ^ set(by_name))
+        came = f"{strange[0]} is only in one of the two" if strange else "one is listed twice"
+        raise InputError(
+            f"tie order: must list each of the {len(nodes)} nodes once; {came}.", hint="Give the order of these nodes."
+        )
+    return [by_name[name] for name in tie_order]
+
+
+def _require_work(nodes: Sequence[TraceNode], arrivals: Sequence[TracePod], workload: Sequence[TypicalPod]) -> None:
+    if not any(node.gpus for node in nodes):
+        raise InputError("nodes: at least one must have GPUs; none has.", hint="Give the nodes with GPUs.")
+    for what, listed in (("arrivals", arrivals), ("target workload", workload)):
+        if not listed:
+            raise InputError(f"{what}: must hold at least one pod; none came.", hint="Give a trace with pods.")
+    for pod in {class_key(pod): pod for pod in arrivals}.values():
+        if pod.gpus > 1 and pod.gpu_milli != WHOLE_GPU:
+            raise InputError(
+                f"pod {pod.name}: several GPUs must be whole ones (1000 milli-GPU each); came {pod.gpu_milli}.",
+                hint="Ask for whole GPUs, or for a part of one.",
+            )

@@ -1,0 +1,1 @@
+"""The policy study as page, tables and figures."""

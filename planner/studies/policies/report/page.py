@@ -1,0 +1,164 @@
+"""Online policies side by side: a table of every figure, and a Markdown page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from planner.report.kit.markdown import escaped, table
+from planner.report.kit.quantities import NONE, counted, whole
+from planner.report.plan.frames import Frame
+from planner.studies.policies.means import MeanMetrics
+from planner.studies.policies.report.curves import (
+    PolicyCurve,
+    PolicyRuns,
+    kilowatts,
+    policy_curves,
+    saving_at,
+    with_spread,
+)
+
+ALLOCATION_AT = (80, 90, 95, 100, 110, 120, 130)
+SAVINGS_AT = (10, 20, 30, 40, 50, 60, 70, 80, 90)
+"""Percent of GPU capacity that has arrived."""
+
+FULL = 100
+Cell: TypeAlias = Callable[[PolicyCurve, int], str | None]
+
+
+def metrics_frame(runs: PolicyRuns, seeds: Sequence[int] = ()) -> Frame:
+    """One row a policy, run and percent of arrived GPU capacity; `seeds` names the runs (else they are numbered)."""
+    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+
+    rows = [
+        {
+            "policy": label,
+            "seed": seeds[number] if seeds else number,
+            "arrived_percent": line.arrived_percent,
+            "allocation_percent": line.allocation_percent,
+            "fragmentation_percent": line.fragmentation_percent,
+            "fragmentation_ratio_percent": line.fragmentation_ratio_percent,
+            "cpu_power_w": line.cpu_power_w,
+            "gpu_power_w": line.gpu_power_w,
+            "grar": line.grar,
+            "failures": line.failures,
+            "power_w": line.power_w,
+        }
+        for label, found in runs.items()
+        for number, run in enumerate(found)
+        for line in run.metrics
+    ]
+    return pd.DataFrame(rows)
+
+
+def policies_page(runs: PolicyRuns, baseline: str, *, name: str = "", figures: Mapping[str, str] | None = None) -> str:
+    """The runs as Markdown, ending in a newline. `name`: of the trace; `figures`: titles and paths of pictures.
+
+    InputError: no runs, or a baseline that is not among them.
+    """
+    curves = policy_curves(runs, baseline)
+    parts = [
+        f"# Online policies{': ' + escaped(name) if name else ''}",
+        _headline(curves, baseline),
+        "## Allocation\n\nPercent of all GPUs that pods hold, after so much of the GPU capacity has been asked for"
+        f"{_spread_words(curves)}.\n\n{_allocations(curves)}",
+        f"## Power saved\n\nPercent of the power of {escaped(curves[baseline].title)}; below it, its kW.\n\n"
+        f"{_savings(curves, baseline)}",
+        f"## At {FULL} % asked for\n\n{_at_full(curves)}\n\nGRAR: GPUs held over GPUs asked for. Fragmentation: idle "
+        "GPUs that pods drawn from the trace cannot use, expected. Failed: pods that fitted nowhere.",
+        *_pictures(figures or {}),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _spread_words(curves: Mapping[str, PolicyCurve]) -> str:
+    most = max(curve.runs for curve in curves.values())
+    return f": mean and standard deviation of {counted(most, 'run')}" if most > 1 else ""
+
+
+def _headline(curves: Mapping[str, PolicyCurve], baseline: str) -> str:
+    ends = [int(curve.percents[-1]) for curve in curves.values()]
+    at = min([FULL, *ends])
+    held = {curve.title: row.allocation_percent for curve in curves.values() if (row := curve.at(at)) is not None}
+    if not held:
+        return ""
+    most = f"{max(held.values()):.2f}"
+    best = [escaped(title) for title, value in held.items() if f"{value:.2f}" == most]
+    who = f"{best[0]} holds" if len(best) == 1 else f"{' and '.join([', '.join(best[:-1]), best[-1]])} hold"
+    return f"**{who} most GPUs at {at} % asked for: {most} %.**{_saver(curves, baseline)}"
+
+
+def _saver(curves: Mapping[str, PolicyCurve], baseline: str) -> str:
+    base = curves[baseline]
+    means = {}
+    for curve in curves.values():
+        found = [value for at in SAVINGS_AT[:-1] if (value := saving_at(curve, base, at)) is not None]
+        if curve is not base and found:
+            means[curve.title] = sum(found) / len(found)
+    if not means:
+        return ""
+    best = max(means, key=lambda title: means[title])
+    if means[best] <= 0:
+        return f" None draws less than {escaped(base.title)} from {SAVINGS_AT[0]} to {SAVINGS_AT[-2]} %, on average."
+    return (
+        f" {escaped(best)} draws least from {SAVINGS_AT[0]} to {SAVINGS_AT[-2]} %: on average {means[best]:.1f} % less "
+        f"than {escaped(base.title)}."
+    )
+
+
+def _table(curves: Mapping[str, PolicyCurve], points: Sequence[int], cell: Cell) -> str:
+    """A row a policy, a column a percentage that any of them has."""
+    cells = {label: [cell(curve, at) for at in points] for label, curve in curves.items()}
+    kept = [k for k in range(len(points)) if any(row[k] is not None for row in cells.values())]
+    if not kept:
+        return "None: too little was asked for."
+    rows = [[escaped(curves[label].title), *(row[k] or NONE for k in kept)] for label, row in cells.items()]
+    return table(["Policy", *(f"{points[k]} %" for k in kept)], rows, "l" + "r" * len(kept))
+
+
+def _allocations(curves: Mapping[str, PolicyCurve]) -> str:
+    def cell(curve: PolicyCurve, at: int) -> str | None:
+        place = curve.place(at)
+        if place is None:
+            return None
+        return with_spread(curve.means[place].allocation_percent, float(curve.allocation_std[place]), curve.runs)
+
+    return _table(curves, ALLOCATION_AT, cell)
+
+
+def _savings(curves: Mapping[str, PolicyCurve], baseline: str) -> str:
+    base = curves[baseline]
+
+    def cell(curve: PolicyCurve, at: int) -> str | None:
+        if curve is base:
+            row = base.at(at)
+            return None if row is None else f"{kilowatts(row.power_w)} kW"
+        found = saving_at(curve, base, at)
+        return None if found is None else f"{round(found, 1) + 0.0:.1f}"  # never -0.0
+
+    others = {label: curve for label, curve in curves.items() if label != baseline}
+    return _table({**others, baseline: base}, SAVINGS_AT, cell)
+
+
+def _at_full(curves: Mapping[str, PolicyCurve]) -> str:
+    rows = []
+    for curve in curves.values():
+        row = curve.at(FULL)
+        if row is not None:
+            rows.append([escaped(curve.title), *_full_cells(row)])
+    header = ["Policy", "GRAR", "Fragmentation, % of GPUs", "% of idle GPUs", "Failed", "kW"]
+    return table(header, rows, "l" + "r" * 5) if rows else "None: less was asked for."
+
+
+def _full_cells(row: MeanMetrics) -> list[str]:
+    return [
+        f"{row.grar:.4f}",
+        f"{row.fragmentation_percent:.2f}",
+        f"{row.fragmentation_ratio_percent:.1f}",
+        whole(row.failures),
+        kilowatts(row.power_w),
+    ]
+
+
+def _pictures(figures: Mapping[str, str]) -> list[str]:
+    if not figures:
+        return []
+    return ["## Figures", *(f"![{escaped(title)}]({path})" for title, path in figures.items())]

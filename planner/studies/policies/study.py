@@ -1,0 +1,152 @@
+"""Online policies compared: every policy over the same seeds' arrivals, a process a run.
+
+A seed's arrivals and tie order are drawn where they are used: they cost less than being sent to another process.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from planner.domain import PowerFormula, PowerTable, Semantics, TraceNode, TracePod, allows
+from planner.errors import InputError, SolverError
+from planner.placement.power_model import OPENB_POWER
+from planner.placement.typical_pods import target_workload
+from planner.processes import Workers
+from planner.studies.policies.online.arrivals import INFLATION, draw_arrivals, draw_tie_order
+from planner.studies.policies.online.policies import PolicyMix
+from planner.studies.policies.online.simulation import simulate
+from planner.studies.policies.records import OnlineRun
+
+MOST_INFLATION = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyStudy:
+    """What is compared: traces, policies, seeds.
+
+    `arrivals` and `tie_order` stand in for what a seed would draw; either belongs to one seed. `decisions`: whether
+    runs keep what became of every arrival. `formula` None: the semantics' own.
+    """
+
+    nodes: tuple[TraceNode, ...]
+    pods: tuple[TracePod, ...]
+    policies: tuple[PolicyMix, ...]
+    seeds: tuple[int, ...]
+    inflation: float = INFLATION
+    semantics: Semantics = Semantics.REFERENCE
+    power: PowerTable = OPENB_POWER
+    formula: PowerFormula | None = None
+    arrivals: tuple[TracePod, ...] | None = None
+    tie_order: tuple[str, ...] | None = None
+    decisions: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedRun:
+    """A policy's run over the arrivals of one seed."""
+
+    policy: str
+    seed: int
+    run: OnlineRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsDone:
+    """How far a study is: `done` of `total` runs, parts of one included; `last` is a run that has just ended."""
+
+    done: float
+    total: int
+    last: SeedRun | None = None
+
+
+Listen = Callable[[RunsDone], None]
+
+
+def run_study(study: PolicyStudy, *, processes: int = 1, listen: Listen = lambda _: None) -> Iterator[SeedRun]:
+    """Every policy's run over every seed, policy by policy, seeds in order; the same ones in any number of processes.
+
+    InputError: nothing to compare, the same twice, given orders with several seeds, an inflation out of range, and what
+    `simulate` refuses. SolverError where a process died twice over its run.
+    """
+    _require_comparable(study)
+    tasks = [(study, mix, seed) for mix in study.policies for seed in study.seeds]
+    with closing(_one_by_one(tasks, listen) if processes == 1 else _at_once(tasks, processes)) as runs:
+        for number, found in enumerate(runs, start=1):
+            listen(RunsDone(done=number, total=len(tasks), last=found))
+            yield found
+
+
+def _one_by_one(tasks: Sequence[tuple[PolicyStudy, PolicyMix, int]], listen: Listen) -> Generator[SeedRun, None, None]:
+    for number, task in enumerate(tasks):
+
+        def heard(share: float, number: int = number) -> None:
+            listen(RunsDone(done=number + share, total=len(tasks)))
+
+        yield run_seed(*task, progress=heard)
+
+
+def _at_once(tasks: Sequence[tuple[PolicyStudy, PolicyMix, int]], processes: int) -> Generator[SeedRun, None, None]:
+    with Workers(min(processes, len(tasks))) as workers:
+        for found in workers.run(run_seed, tasks):
+            if isinstance(found, BrokenProcessPool):
+                raise SolverError(
+                    "policies: the process of a run died twice.", hint="Give it more memory, or fewer --processes."
+                ) from found
+            yield found
+
+
+def run_seed(study: PolicyStudy, mix: PolicyMix, seed: int, progress: Callable[[float], None] | None = None) -> SeedRun:
+    """One policy over one seed's arrivals. `progress` hears the share of them that has come."""
+    arrivals, tie_order = study.arrivals, study.tie_order
+    if arrivals is None:
+        arrivals = draw_arrivals(study.pods, study.nodes, seed, study.inflation)
+    run = simulate(
+        study.nodes,
+        arrivals,
+        mix,
+        target_workload(study.pods),
+        semantics=study.semantics,
+        tie_order=draw_tie_order(study.nodes, seed) if tie_order is None else tie_order,
+        seed=seed,
+        power=study.power,
+        formula=study.formula,
+        progress=None if progress is None else lambda count: progress(count / len(arrivals)),
+    )
+    return SeedRun(policy=mix.name, seed=seed, run=run if study.decisions else replace(run, decisions=()))
+
+
+def too_large(nodes: Sequence[TraceNode], pods: Sequence[TracePod]) -> tuple[TracePod, ...]:
+    """Pods that fit on none of the nodes, even an empty one: each time they come they fail."""
+    kinds = {(node.cpu_milli, node.memory_mib, node.gpus, node.gpu_model) for node in nodes}
+    known: dict[tuple[int, int, int, str], bool] = {}
+
+    def fits(pod: TracePod) -> bool:
+        asked = (pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_spec)
+        if asked not in known:
+            known[asked] = any(
+                pod.cpu_milli <= cpu
+                and pod.memory_mib <= memory
+                and (not pod.gpus or (pod.gpus <= gpus and allows(pod.gpu_spec, model)))
+                for cpu, memory, gpus, model in kinds
+            )
+        return known[asked]
+
+    return tuple(pod for pod in pods if not fits(pod))
+
+
+def _require_comparable(study: PolicyStudy) -> None:
+    names = [mix.name for mix in study.policies]
+    for what, listed in (("policies", names), ("seeds", study.seeds)):
+        if not listed or len(set(listed)) < len(listed):
+            came = ", ".join(map(str, listed)) or "none"
+            raise InputError(f"{what}: must be at least one, each once; came {came}.", hint="Drop what came twice.")
+    if len(study.seeds) > 1 and not (study.arrivals is None and study.tie_order is None):
+        raise InputError(
+            f"seeds: given orders belong to one seed; came {len(study.seeds)} seeds.",
+            hint="Give one seed, or let the seeds draw the orders.",
+        )
+    if not 0 < study.inflation <= MOST_INFLATION:
+        raise InputError(
+            f"inflate: must be above 0 and at most {MOST_INFLATION:g}; came {study.inflation:g}.", hint="Give 1.3."
+        )

@@ -1,0 +1,1 @@
+"""The scale-up study as page, tables and figures."""

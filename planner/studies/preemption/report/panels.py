@@ -1,0 +1,91 @@
+"""The panels of the scale-up study's figures."""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from planner.domain import VictimMethod
+from planner.report.kit import style
+from planner.studies.preemption.records import SourcingLatency
+from planner.studies.preemption.report.page import METHOD_TITLES, PAPER_HITS, HitSummary
+
+HEIGHT_IN = 4.2
+COLOURS = MappingProxyType(dict(zip(VictimMethod, style.TYPE_PALETTE, strict=False)))
+BESIDE = MappingProxyType({"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0})
+GROUP = 0.8
+"""Width of a group of bars, of 1 between groups."""
+
+
+def draw_hit_rates(summaries: Sequence[HitSummary]) -> Figure:
+    """A panel a size, one under the other; dashed: the paper's standard preemption."""
+    sizes = list(dict.fromkeys(summary.key[0] for summary in summaries))
+    figure = style.blank(HEIGHT_IN if len(sizes) == 1 else 2.6 * len(sizes) + 0.8)
+    _title(figure, "GPUs of newcomers inside one socket")
+    rows = figure.subplots(len(sizes), 1, squeeze=False)[:, 0]
+    for axes, nodes in zip(rows, sizes, strict=True):
+        _hit_panel(axes, [summary for summary in summaries if summary.key[0] == nodes])
+        axes.set_title(f"{nodes:,} nodes")
+    handles, labels = rows[0].get_legend_handles_labels()
+    rows[0].legend([*handles[1:], handles[0]], [*labels[1:], labels[0]], **BESIDE)  # bars, then the dashed line
+    return figure
+
+
+def _hit_panel(axes: Axes, summaries: Sequence[HitSummary]) -> None:
+    groups = list(dict.fromkeys(summary.key[1:3] for summary in summaries))
+    methods = [method for method in VictimMethod if any(summary.key[3] is method for summary in summaries)]
+    width = GROUP / len(methods)
+    for place, method in enumerate(methods):
+        mine = [summary for summary in summaries if summary.key[3] is method]
+        at = [groups.index(summary.key[1:3]) + (place + 0.5) * width - GROUP / 2 for summary in mine]
+        bars = axes.bar(
+            at, [summary.rate for summary in mine], 0.95 * width, color=COLOURS[method], label=METHOD_TITLES[method]
+        )
+        axes.bar_label(
+            bars, [f"{summary.rate:.1f}" for summary in mine], label_type="center", color="white", fontsize=7.5
+        )
+    asked, hits = next(iter(PAPER_HITS.values()))
+    axes.axhline(100 * hits / asked, color=style.INK, linestyle="--", linewidth=1.0, label="standard in the paper")
+    axes.set_xticks(range(len(groups)), [f"{initial.value}\n{mode.value}" for initial, mode in groups])
+    axes.set_ylim(0, 110)
+    axes.set_ylabel("scale-ups (%)")
+
+
+def draw_latency(latencies: Sequence[SourcingLatency]) -> Figure:
+    """A panel a workload, a group of points a size; points are medians, whiskers reach to P90."""
+    workloads = list(dict.fromkeys(row.workload for row in latencies))
+    figure = style.blank(HEIGHT_IN)
+    _title(figure, "Search for victims over all nodes, CPU time: P50, whiskers to P90")
+    row = figure.subplots(1, len(workloads), squeeze=False, sharey=True)[0]
+    for axes, name in zip(row, workloads, strict=True):
+        _latency_panel(axes, [line for line in latencies if line.workload == name])
+        axes.set_title(f"workload {style.shown(name)}")
+    row[0].set_ylabel("CPU time (µs)")
+    row[-1].legend(**BESIDE)
+    return figure
+
+
+def _latency_panel(axes: Axes, rows: Sequence[SourcingLatency]) -> None:
+    sizes = list(dict.fromkeys(row.nodes for row in rows))
+    methods = [method for method in VictimMethod if any(row.method is method for row in rows)]
+    width = GROUP / len(methods)
+    for place, method in enumerate(methods):
+        mine = [row for row in rows if row.method is method]
+        axes.errorbar(
+            [sizes.index(row.nodes) + (place + 0.5) * width - GROUP / 2 for row in mine],
+            [row.p50_us for row in mine],
+            yerr=[[0.0] * len(mine), [row.p90_us - row.p50_us for row in mine]],
+            fmt="o",
+            markersize=6,
+            capsize=3,
+            color=COLOURS[method],
+            label=METHOD_TITLES[method],
+        )
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(sizes)), [f"{nodes:,} nodes" for nodes in sizes])
+    axes.set_xlim(-0.5, len(sizes) - 0.5)
+
+
+def _title(figure: Figure, text: str) -> None:
+    figure.suptitle(text, x=0.01, ha="left", fontsize=11.0, fontweight="bold")

@@ -1,0 +1,146 @@
+"""The scale-up study: victim methods over cluster sizes, initial placements, seeds and cycles; hits, then latency.
+
+A cycle's cluster is drawn from its seed and number alone, so every method and mode meets the same ones.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from planner.domain import VictimMethod
+from planner.errors import InputError
+from planner.studies.preemption.cycles import CycleKey, run_cycle
+from planner.studies.preemption.latency import sourcing_latencies
+from planner.studies.preemption.records import HitCount, InitialPlacement, ScaleUpSettings, SourcingLatency
+
+MOST_NODES = 100_000
+MOST_CYCLES, MOST_SCALE_UPS, MOST_REPETITIONS = 100_000, 100_000, 100_000
+SUBSETS = (VictimMethod.NAIVE, VictimMethod.IMP)
+SUBSETS_NODES = 200
+"""Largest cluster on which hits of methods that go through subsets are counted: `masks` gives the same answers."""
+
+NAIVE_NODES = 1000
+"""Largest cluster on which all subsets are timed; beyond, one search takes a good part of a second."""
+
+TIMED_CLUSTERS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionStudy:
+    """What is compared. `cycles` of each seed, a cluster each.
+
+    `timed`: methods whose searches are timed, each so many `repetitions` (0: none).
+    """
+
+    sizes: tuple[int, ...]
+    initials: tuple[InitialPlacement, ...]
+    seeds: tuple[int, ...]
+    cycles: int
+    settings: ScaleUpSettings
+    timed: tuple[VictimMethod, ...] = tuple(VictimMethod)
+    repetitions: int = 0
+
+    def __post_init__(self) -> None:
+        for key, listed in (("nodes", self.sizes), ("initial", self.initials), ("seeds", self.seeds)):
+            if not listed or len(set(listed)) < len(listed):
+                came = ", ".join(map(str, listed)) or "none"
+                raise InputError(
+                    f"--{key}: must be at least one, each once; came {came}.", hint="Drop what came twice."
+                )
+        for key, values, low, high in (
+            ("nodes", self.sizes, 1, MOST_NODES),
+            ("cycles", (self.cycles,), 1, MOST_CYCLES),
+            ("scale-ups", (sum(count for _, count in self.settings.counts),), 1, MOST_SCALE_UPS),
+            ("repetitions", (self.repetitions,), 0, MOST_REPETITIONS),
+        ):
+            for value in values:
+                if not low <= value <= high:
+                    raise InputError(
+                        f"--{key}: must be within {low} and {high:,}; came {value}.", hint="Correct the value."
+                    )
+
+    @property
+    def steps(self) -> int:
+        """Cycles of all sizes, placements and seeds."""
+        return len(self.sizes) * len(self.initials) * len(self.seeds) * self.cycles
+
+
+Listen = Callable[[int], None]
+
+
+def hit_counts(study: PreemptionStudy, *, listen: Listen = lambda _: None) -> Iterator[HitCount]:
+    """Hits of every method, mode and workload: by size, placement and seed, summed over its cycles.
+
+    `listen` hears how many cycles are done.
+    """
+    done = 0
+    for nodes in study.sizes:
+        settings = replace(study.settings, methods=counted_methods(study, nodes))
+        for initial in study.initials:
+            for seed in study.seeds:
+                sums: list[HitCount] = []
+                for cycle in range(study.cycles):
+                    counts = run_cycle(CycleKey(nodes=nodes, initial=initial, seed=seed, cycle=cycle), settings)
+                    sums = [_sum(a, b) for a, b in zip(sums, counts, strict=True)] if sums else counts
+                    done += 1
+                    listen(done)
+                yield from sums
+
+
+def _sum(one: HitCount, other: HitCount) -> HitCount:
+    return replace(
+        one,
+        preemptions=one.preemptions + other.preemptions,
+        hits=one.hits + other.hits,
+        failures=one.failures + other.failures,
+        decisions=one.decisions + other.decisions,
+        victims=one.victims + other.victims,
+        priority_sum=one.priority_sum + other.priority_sum,
+    )
+
+
+def latencies(study: PreemptionStudy, *, listen: Listen = lambda _: None) -> Iterator[SourcingLatency]:
+    """Times of every method at every size, on clusters of the first seed. Measured: never the same twice.
+
+    The clusters are saturated ones where the study has them, as in the paper, else those of its first placement.
+    `listen` hears how many sizes are done.
+    """
+    if not study.repetitions:
+        return
+    full = InitialPlacement.SATURATED
+    initial = full if full in study.initials else study.initials[0]
+    for number, nodes in enumerate(study.sizes, start=1):
+        keys = [
+            CycleKey(nodes=nodes, initial=initial, seed=study.seeds[0], cycle=cycle)
+            for cycle in range(min(study.cycles, TIMED_CLUSTERS))
+        ]
+        settings = replace(study.settings, methods=timed_methods(study, nodes))
+        yield from sourcing_latencies(keys, settings, [name for name, _ in settings.counts], study.repetitions)
+        listen(number)
+
+
+def counted_methods(study: PreemptionStudy, nodes: int) -> tuple[VictimMethod, ...]:
+    """The methods whose hits are counted on so many nodes; masks stands in where none would be left."""
+    few = nodes <= SUBSETS_NODES
+    kept = tuple(method for method in study.settings.methods if few or method not in SUBSETS)
+    return kept or (VictimMethod.MASKS,)
+
+
+def timed_methods(study: PreemptionStudy, nodes: int) -> tuple[VictimMethod, ...]:
+    """The methods that are timed on so many nodes."""
+    return tuple(method for method in study.timed if nodes <= NAIVE_NODES or method is not VictimMethod.NAIVE)
+
+
+def left_out(study: PreemptionStudy) -> tuple[str, ...]:
+    """What the study does not do at some sizes, and why: sentences."""
+    notes = []
+    for nodes in study.sizes:
+        kept = counted_methods(study, nodes)
+        dropped = [method.value for method in study.settings.methods if method not in kept]
+        if dropped:
+            notes.append(
+                f"{nodes:,} nodes: hits of {' and '.join(dropped)} are not counted above {SUBSETS_NODES} nodes; "
+                "masks finds the same victims."
+            )
+        if study.repetitions and len(timed_methods(study, nodes)) < len(study.timed):
+            notes.append(f"{nodes:,} nodes: naive is not timed above {NAIVE_NODES:,} nodes; it would take too long.")
+    return tuple(notes)

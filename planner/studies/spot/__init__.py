@@ -1,0 +1,1 @@
+"""Spot capacity: preemptible jobs beside guaranteed ones."""

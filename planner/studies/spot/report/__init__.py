@@ -1,0 +1,1 @@
+"""The spot study as page, tables and figures."""

@@ -1,0 +1,125 @@
+"""The panels of a spot study's figures."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from planner.report.kit import style
+from planner.studies.spot.capacity import CurvePoint, SpotLimits
+from planner.studies.spot.means import Interval, SpotSeedRun, change_of
+from planner.studies.spot.report.page import by_policies
+
+PANEL_IN, CURVE_IN = 2.6, 4.2
+S_PER_DAY = 86_400.0
+COMPARED = (
+    ("spot_completion_mean_h", "completion, mean"),
+    ("spot_completion_p95_h", "completion, P95"),
+    ("evictions", "evictions"),
+    ("lost_gpu_h", "lost GPU-hours"),
+    ("goodput_gpu_h", "goodput"),
+    ("hp_completion_mean_h", "completion of guaranteed jobs"),
+)
+CURVES = (
+    ("evictions_per_job", "evictions a spot job"),
+    ("lost_percent", "spot GPU-hours lost (%)"),
+    ("spot_completion_mean_h", "completion, mean (h)"),
+)
+HP, STANDBY, SPOT = style.TYPE_PALETTE[0], style.TYPE_PALETTE[5], style.TYPE_PALETTE[1]
+
+
+def draw_allocation(runs: Sequence[SpotSeedRun]) -> Figure:
+    """GPUs by who has them over the days, a panel a policy, each of its first seed."""
+    firsts = [found[0] for found in by_policies(runs).values()]
+    figure = style.blank(1.0 + PANEL_IN * len(firsts))
+    figure.suptitle("GPUs over time", x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    panels = figure.subplots(len(firsts), 1, squeeze=False, sharex=True)
+    for one, axes in zip(firsts, panels[:, 0], strict=True):
+        _allocation(axes, one)
+    panels[-1, 0].set_xlabel("days")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    panels[0, 0].legend(
+        handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0, alignment="left"
+    )
+    return figure
+
+
+def _allocation(axes: Axes, one: SpotSeedRun) -> None:
+    samples, gpus = one.run.series, one.run.gpus
+    if not samples:
+        style.nothing_to_show(axes, "the run is shorter than a sample")
+        return
+    days = [sample.time_s / S_PER_DAY for sample in samples]
+    hp = [100 * sample.hp_gpus / gpus for sample in samples]
+    both = [at + 100 * sample.spot_gpus / gpus for at, sample in zip(hp, samples, strict=True)]
+    lent = [at + 100 * sample.standby_gpus / gpus for at, sample in zip(hp, samples, strict=True)]
+    axes.fill_between(days, 0, hp, color=HP, linewidth=0, label="guaranteed")
+    axes.fill_between(days, hp, both, color=SPOT, linewidth=0, label="spot")
+    axes.plot(days, lent, color=style.INK, linewidth=1.0, label="guaranteed\nand lent out")
+    axes.set_ylim(0, 102)
+    axes.set_xlim(days[0], days[-1] if len(days) > 1 else days[0] + 1)
+    axes.set_ylabel("% of the GPUs")
+    axes.set_title(f"{style.shown(one.policy)}, seed {one.seed}")
+
+
+def draw_comparison(runs: Sequence[SpotSeedRun], baseline: str) -> Figure:
+    """Percent by which figures differ from the baseline's, with 95 % intervals."""
+    by_policy = by_policies(runs)
+    others = [policy for policy in by_policy if policy != baseline]
+    figure = style.blank(CURVE_IN)
+    axes = figure.subplots()
+    for turn, policy in enumerate(others):
+        changes = [change_of(by_policy[policy], by_policy[baseline], name) for name, _ in COMPARED]
+        high = 0.8 / len(others)
+        places = [row + high * (turn - (len(others) - 1) / 2) for row in range(len(COMPARED))]
+        colour = style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)]
+        means = [0.0 if change is None else change.mean for change in changes]
+        axes.barh(places, means, height=0.9 * high, color=colour, label=style.shown(policy), xerr=_halves(changes))
+    axes.axvline(0, color=style.INK, linewidth=0.8)
+    axes.set_yticks(range(len(COMPARED)), [words for _, words in COMPARED])
+    axes.invert_yaxis()
+    axes.grid(visible=True, axis="x")
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(f"against {style.shown(baseline)} (%); bars: 95 % intervals of the seeds' differences")
+    style.legend_beside(axes)
+    figure.suptitle("Policies compared on the same jobs", x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    return figure
+
+
+def _halves(changes: Sequence[Interval | None]) -> list[float]:
+    return [0.0 if one is None or one.half is None else one.half for one in changes]
+
+
+def draw_curve(points: Sequence[CurvePoint], limits: SpotLimits) -> Figure:
+    """Evictions, lost work and completion over the GPUs that spot jobs ask for; limits as broken lines."""
+    figure = style.blank(CURVE_IN)
+    figure.suptitle("Spot load that the cluster carries", x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    panels = figure.subplots(1, len(CURVES))
+    policies = list(dict.fromkeys(point.policy for point in points))
+    for (name, words), axes in zip(CURVES, panels, strict=True):
+        for turn, policy in enumerate(policies):
+            _curve(axes, [point for point in points if point.policy == policy], name, turn)
+        if name in limits.named():
+            axes.axhline(limits.named()[name], color=style.ALARM, linestyle="--", linewidth=1.0, label="limit")
+        axes.set_title(words)
+        axes.set_xlabel("GPUs that spot jobs ask for")
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    panels[0].legend(loc="upper left")
+    return figure
+
+
+def _curve(axes: Axes, points: Sequence[CurvePoint], name: str, turn: int) -> None:
+    known = [(point.asked_gpus, found) for point in points if (found := point.figures[name]) is not None]
+    axes.errorbar(
+        [gpus for gpus, _ in known],
+        [found.mean for _, found in known],
+        yerr=[0.0 if found.half is None else found.half for _, found in known],
+        color=style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)],
+        marker="o",
+        markersize=3.5,
+        capsize=2.0,
+        linewidth=1.4,
+        label=style.shown(points[0].policy),
+    )

@@ -1,0 +1,121 @@
+"""Allocation over time, kept by differences: what a node's change adds to the sums, and the sums times the seconds.
+
+| symbol | meaning | unit | source |
+|---|---|---|---|
+| S | GPUs of a node | GPUs | - |
+| H | GPUs held by guaranteed jobs at work or with a claim | GPUs | - |
+| B | GPUs lent out by guaranteed jobs on standby | GPUs | ASI paper, 4.2 |
+| L | GPUs of spot jobs, evicted pods until they are gone | GPUs | - |
+| HP | (min(H, S) + max(B - L, 0)) / S, mean over nodes | - | facts on spot scheduling, 1 |
+| HP+LP | (min(H + L, S) + max(B - L, 0)) / S, at most 1, mean over nodes | - | facts on spot scheduling, 1 |
+| harvest | sum of min(B, L) / sum of B | - | ASI paper, 4.2 (90 %) |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.studies.spot.records import SpotNode, SpotSample
+
+Quantities = list[float]
+HP, ALL, HELD, STANDBY, SPOT, ENDING, BUSY, HARVESTED = range(8)
+"""Places in the sums: the two allocation ratios (summed over nodes), then GPUs."""
+
+
+@dataclass(slots=True)
+class _Edge:
+    """The series: where the next sample ends, what the integrals were at the last one."""
+
+    every_s: float
+    next_s: float
+    before: Quantities
+    evictions: int = 0
+
+
+class Meters:
+    """Sums over nodes as they are, integrals over time since the warm-up ended, and a sample every so often."""
+
+    def __init__(self, nodes: Sequence[SpotNode], *, warm_up_s: float, sample_s: float) -> None:
+        self.gpus = [node.gpus for node in nodes]
+        self.total = sum(self.gpus)
+        self.now_s, self._warm_s = 0.0, warm_up_s
+        self.sums: Quantities = [0.0] * 8
+        self._parts: list[tuple[float, ...]] = [(0.0,) * 8 for _ in nodes]
+        self._all: Quantities = [0.0] * 8
+        self._at_warm: Quantities | None = None
+        self._edge = _Edge(every_s=sample_s, next_s=sample_s, before=[0.0] * 8)
+        self.series: list[SpotSample] = []
+        self.waiting_jobs, self.waiting_gpus, self.evictions = 0, 0, 0
+
+    def note(self, place: int, held: int, standby: int, spot: int, ending: int) -> None:
+        """A node's GPUs by who has them, from now on."""
+        gpus = self.gpus[place]
+        used, busy = spot + ending, min(held + spot + ending, gpus)
+        left = max(standby - used, 0)
+        now = (
+            (min(held, gpus) + left) / gpus,
+            min(busy + left, gpus) / gpus,
+            float(min(held, gpus)),
+            float(standby),
+            float(spot),
+            float(ending),
+            float(busy),
+            float(min(standby, used)),
+        )
+        before = self._parts[place]
+        if now != before:
+            sums = self.sums
+            for at in range(8):
+                sums[at] += now[at] - before[at]
+            self._parts[place] = now
+
+    def advance(self, to_s: float) -> None:
+        """Time passes; samples and the end of the warm-up fall where they belong."""
+        while self._edge.next_s <= to_s:
+            self._pass(self._edge.next_s)
+            self._sample()
+        self._pass(to_s)
+
+    def finish(self) -> None:
+        """The last stretch, where it is shorter than the others: a sample of its own."""
+        lasted_s = self.now_s - (self._edge.next_s - self._edge.every_s)
+        if lasted_s > 1e-6 * self._edge.every_s:
+            self._edge.every_s, self._edge.next_s = lasted_s, self.now_s
+            self._sample()
+
+    def _pass(self, to_s: float) -> None:
+        if self._at_warm is None and to_s >= self._warm_s:
+            self._add(self._warm_s - self.now_s)
+            self.now_s, self._at_warm = self._warm_s, list(self._all)
+        self._add(to_s - self.now_s)
+        self.now_s = to_s
+
+    def _add(self, seconds: float) -> None:
+        if seconds > 0:
+            self._all = [value + seconds * now for value, now in zip(self._all, self.sums, strict=True)]
+
+    def _sample(self) -> None:
+        edge = self._edge
+        mean = [(now - then) / edge.every_s for now, then in zip(self._all, edge.before, strict=True)]
+        self.series.append(
+            SpotSample(
+                time_s=edge.next_s,
+                hp_gpus=mean[HELD],
+                standby_gpus=mean[STANDBY],
+                spot_gpus=mean[SPOT] + mean[ENDING],
+                idle_gpus=max(0.0, self.total - mean[BUSY]),
+                waiting_jobs=self.waiting_jobs,
+                waiting_gpus=self.waiting_gpus,
+                evictions=self.evictions - edge.evictions,
+            )
+        )
+        edge.before, edge.evictions, edge.next_s = list(self._all), self.evictions, edge.next_s + edge.every_s
+
+    def integrals(self) -> Quantities:
+        """The sums over time (s) since the warm-up ended."""
+        then = self._at_warm or [0.0] * 8
+        return [now - before for now, before in zip(self._all, then, strict=True)]
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds since the warm-up ended."""
+        return max(0.0, self.now_s - self._warm_s)

@@ -1,0 +1,136 @@
+"""Spot policies compared: every policy over the same seeds' jobs at every load, a process a run.
+
+A seed's jobs are drawn where they are used: they cost less than being sent to another process. Guaranteed jobs of a
+seed are the same at every load.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from planner.errors import InputError, SolverError
+from planner.processes import Workers
+from planner.studies.spot.means import SpotSeedRun
+from planner.studies.spot.records import EvictionLaw, SpotJob, SpotNode, SpotPolicy, SpotWorkload
+from planner.studies.spot.simulation.requirements import require_span
+from planner.studies.spot.simulation.runs import simulate_spot
+from planner.studies.spot.workload import draw_jobs
+
+MOST_LOAD = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotStudy:
+    """What is compared. `loads`: spot loads, shares of the GPUs; `jobs` stand in for what seeds would draw, and then
+    there is no load. `check`: see `simulate_spot`."""
+
+    nodes: tuple[SpotNode, ...]
+    policies: tuple[SpotPolicy, ...]
+    seeds: tuple[int, ...]
+    loads: tuple[float, ...] = ()
+    jobs: tuple[SpotJob, ...] | None = None
+    workload: SpotWorkload = field(default_factory=SpotWorkload)
+    days: float = 6.0
+    warm_up_days: float = 1.0
+    law: EvictionLaw = field(default_factory=EvictionLaw)
+    sample_s: float = 3600.0
+    check: bool = True
+
+    @property
+    def measured_h(self) -> float:
+        """Hours that the figures are of."""
+        return 24 * (self.days - self.warm_up_days)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotRunsDone:
+    """How far a study is: `done` of `total` runs, parts of one included; `last` is a run that has just ended."""
+
+    done: float
+    total: int
+    last: SpotSeedRun | None = None
+
+
+Task = tuple[SpotStudy, SpotPolicy, int, float | None]
+Listen = Callable[[SpotRunsDone], None]
+
+
+def run_spot_study(study: SpotStudy, *, processes: int = 1, listen: Listen = lambda _: None) -> Iterator[SpotSeedRun]:
+    """Every policy's run at every load over every seed, in this order; the same ones in any number of processes.
+
+    InputError: nothing to compare, the same twice, loads out of range, and what `draw_jobs` and `simulate_spot` refuse.
+    SolverError where a process died twice over its run.
+    """
+    _require_comparable(study)
+    require_span(study.days, study.warm_up_days, study.sample_s)  # before jobs of so many days are drawn
+    loads: Sequence[float | None] = study.loads if study.jobs is None else (None,)
+    tasks: list[Task] = [
+        (study, policy, seed, load) for policy in study.policies for load in loads for seed in study.seeds
+    ]
+    with closing(_one_by_one(tasks, listen) if processes == 1 else _at_once(tasks, processes)) as runs:
+        for number, found in enumerate(runs, start=1):
+            listen(SpotRunsDone(done=number, total=len(tasks), last=found))
+            yield found
+
+
+def _one_by_one(tasks: Sequence[Task], listen: Listen) -> Generator[SpotSeedRun, None, None]:
+    for number, task in enumerate(tasks):
+
+        def heard(share: float, number: int = number) -> None:
+            listen(SpotRunsDone(done=number + share, total=len(tasks)))
+
+        yield run_spot_seed(*task, progress=heard)
+
+
+def _at_once(tasks: Sequence[Task], processes: int) -> Generator[SpotSeedRun, None, None]:
+    with Workers(min(processes, len(tasks))) as workers:
+        for found in workers.run(run_spot_seed, tasks):
+            if isinstance(found, BrokenProcessPool):
+                raise SolverError(
+                    "spot: the process of a run died twice.", hint="Give it more memory, or fewer --processes."
+                ) from found
+            yield found
+
+
+def run_spot_seed(
+    study: SpotStudy,
+    policy: SpotPolicy,
+    seed: int,
+    load: float | None,
+    progress: Callable[[float], None] | None = None,
+) -> SpotSeedRun:
+    """One policy over one seed's jobs. `progress` hears the share of the time that has passed."""
+    jobs = study.jobs
+    if jobs is None:
+        jobs = draw_jobs(study.nodes, study.workload, study.days, seed, load)
+    run = simulate_spot(
+        study.nodes,
+        jobs,
+        policy,
+        days=study.days,
+        warm_up_days=study.warm_up_days,
+        seed=seed,
+        law=study.law,
+        sample_s=study.sample_s,
+        check=study.check,
+        progress=progress,
+    )
+    return SpotSeedRun(policy=policy.name, seed=seed, spot_load=load, run=run)
+
+
+def _require_comparable(study: SpotStudy) -> None:
+    names = [policy.name for policy in study.policies]
+    compared: list[tuple[str, Sequence[object]]] = [("policies", names), ("seeds", study.seeds)]
+    if study.jobs is None:
+        compared.append(("spot loads", study.loads))
+    for what, listed in compared:
+        if not listed or len(set(listed)) < len(listed):
+            came = ", ".join(map(str, listed)) or "none"
+            raise InputError(f"{what}: must be at least one, each once; came {came}.", hint="Drop what came twice.")
+    for load in study.loads:
+        if not 0 < load <= MOST_LOAD:
+            raise InputError(
+                f"spot load: must be above 0 and at most {MOST_LOAD:g}, a share of the GPUs; came {load:g}.",
+                hint="Give 0.245.",
+            )

@@ -1,0 +1,61 @@
+"""Tables of a spot study as CSV: figures of every run, the cluster over time, the curve over loads."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+
+from planner.studies.spot.capacity import CURVE_FIGURES, CurvePoint
+from planner.studies.spot.means import FIGURE_NAMES, Interval, SpotSeedRun
+from planner.studies.spot.records import SpotSample
+
+SPOT_FILE, SERIES_FILE, CURVE_FILE = "spot.csv", "series.csv", "curve.csv"
+_RUN = ("policy", "seed", "spot_load")
+_SAMPLE = tuple(field.name for field in fields(SpotSample))
+_POINT = ("policy", "spot_load", "asked_gpus", "seeds")
+
+
+def spot_csv(runs: Iterable[SpotSeedRun]) -> bytes:
+    """A row a run; a figure that there is none of is empty, and so is the load where jobs were given."""
+    rows = (
+        [one.policy, one.seed, one.spot_load, *(getattr(one.run.figures, name) for name in FIGURE_NAMES)]
+        for one in runs
+    )
+    return _table((*_RUN, *FIGURE_NAMES), rows)
+
+
+def series_csv(runs: Iterable[SpotSeedRun]) -> bytes:
+    """A row a stretch of time of a run, GPUs as means over it."""
+    rows = (
+        [one.policy, one.seed, one.spot_load, *(getattr(sample, name) for name in _SAMPLE)]
+        for one in runs
+        for sample in one.run.series
+    )
+    return _table((*_RUN, *_SAMPLE), rows)
+
+
+def curve_csv(points: Iterable[CurvePoint]) -> bytes:
+    """A row a policy and load: means over the seeds, and half of their 95 % intervals (empty for one seed)."""
+    names = ("useful_gpus", *CURVE_FIGURES)
+    header = [*_POINT, *(column for name in names for column in (name, f"{name}_half"))]
+    return _table(header, map(_point, points))
+
+
+def _point(point: CurvePoint) -> Sequence[object]:
+    found: list[Interval | None] = [point.useful_gpus]
+    found.extend(point.figures[name] for name in CURVE_FIGURES)
+    count = max(one.count if one else 0 for one in found)
+    pairs = [value for one in found for value in ((one.mean, one.half) if one else (None, None))]
+    return [point.policy, point.spot_load, point.asked_gpus, count, *pairs]
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    return "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
