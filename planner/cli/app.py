@@ -12,9 +12,26 @@ from planner.cli import screen
 from planner.cli.patience import interruptible
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 
-COMMANDS = ("plan", "place", "frontier", "check", "export", "import", "diff", "report", "gpus", "models", "workloads")
-MODULES = {"import": "import_plan"}  # a command whose name is a word of Python
-GROUPS = ("workload", "cost", "study", "cluster", "simulate")
+COMMANDS = {
+    "plan": "plan.plan",
+    "place": "plan.place",
+    "frontier": "plan.frontier",
+    "check": "plan.check",
+    "export": "plan.export",
+    "import": "plan.import_plan",
+    "diff": "plan.diff",
+    "report": "plan.report",
+    "gpus": "facts.gpus",
+    "models": "facts.models",
+    "workloads": "facts.workloads",
+}
+GROUPS = {
+    "workload": "facts.workload",
+    "cost": "cost.group",
+    "study": "simulate.chapter5",
+    "cluster": "cluster.group",
+    "simulate": "simulate.group",
+}
 DEBUG = "PLANNER_DEBUG"
 
 
@@ -28,11 +45,11 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(invoke_without_command=True)(_version)
-    for name in COMMANDS:
-        command: Callable[..., None] = import_module(f"planner.cli.{MODULES.get(name, name)}").command
+    for name, module in COMMANDS.items():
+        command: Callable[..., None] = import_module(f"planner.cli.{module}").command
         app.command(name)(command)
-    for name in GROUPS:
-        app.add_typer(import_module(f"planner.cli.{name}").group, name=name)
+    for name, module in GROUPS.items():
+        app.add_typer(import_module(f"planner.cli.{module}").group, name=name)
     return app
 
 

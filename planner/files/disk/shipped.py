@@ -4,8 +4,8 @@ from pathlib import Path
 
 from planner.errors import PlannerError
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-MODEL_CONFIGS = Path(__file__).resolve().parent / "model_configs"
+_PACKAGE = Path(__file__).resolve().parents[2]
+MODEL_CONFIGS = _PACKAGE / "files" / "model_configs"
 
 
 def shipped_folder(name: str) -> Path:

@@ -20,7 +20,7 @@ from planner.files.sections import nearest_hint
 
 REQUIRED = ("gpu", "model", "phase", "tp", "dp", "ep", "length", "batch", "ms")
 OPTIONAL = ("pp", "kv_cache_rate", "two_micro_batches", "balanced", "kv_bytes", "fit", "source")
-PUBLISHED = Path(__file__).resolve().parent / "measurement_sets" / "published.csv"
+PUBLISHED = Path(__file__).resolve().parents[1] / "measurement_sets" / "published.csv"
 _MOST_FAULTS = 5
 
 

@@ -42,18 +42,9 @@ def figure(plan: Plan, name: str) -> "Figure":
 
 
 def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
-    from planner.report.cluster import (
-        placement_figure,
-    )
-    from planner.report.comparison import (
-        pareto_figure,
-    )
-    from planner.report.plan import (
-        islands_figure,
-        mix_figure,
-        routing_figures,
-        search_figure,
-    )
+    from planner.report.cluster import placement_figure  # noqa: PLC0415  # matplotlib, as above
+    from planner.report.comparison import pareto_figure  # noqa: PLC0415
+    from planner.report.plan import islands_figure, mix_figure, routing_figures, search_figure  # noqa: PLC0415
 
     return {
         "search": search_figure.draw,

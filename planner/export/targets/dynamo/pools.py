@@ -120,5 +120,5 @@ def _not_a_grid(phase: Phase, needed: str) -> ExportError:
     return ExportError(
         f"Target dynamo, {phase}: Dynamo's routers know a uniform grid of lengths and no shares, so the routing table "
         f"must have {needed}.",
-        hint="Bring the plan onto a grid: `planner export` does (--grid-cells), or planner.runs.deployments.render_plan.",
+        hint="Bring the plan onto a grid: `planner export` does (--grid-cells), as does runs.deployments.render_plan.",
     )

@@ -75,15 +75,13 @@ def study_figure(study: Study, name: str) -> "Figure":
 
 
 def _drawing(name: str) -> "Callable[[Study, str, str], Figure]":
-    from planner.studies.chapter5.report import curves as study_curves  # noqa: PLC0415  # matplotlib, as above
-    from planner.studies.chapter5.report import islands as study_islands
-    from planner.studies.chapter5.report import times as study_times
+    from planner.studies.chapter5.report import curves, islands, times  # noqa: PLC0415  # matplotlib, as above
 
     own = {
-        "5.2": study_islands.draw_shares,
-        "5.3": study_islands.draw_rates,
-        "5.4": study_islands.draw_lengths,
-        "5.6": study_times.draw,
-        "5.11": study_times.draw,
+        "5.2": islands.draw_shares,
+        "5.3": islands.draw_rates,
+        "5.4": islands.draw_lengths,
+        "5.6": times.draw,
+        "5.11": times.draw,
     }
-    return own.get(name, study_curves.draw)
+    return own.get(name, curves.draw)
