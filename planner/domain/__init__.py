@@ -1,6 +1,6 @@
 """Frozen records and the protocols between stages. Knows nothing but `units` and `errors`."""
 
-from planner.domain.assignment import Assignment, Duty, Flow
+from planner.domain.assignment import Assignment, Duty, Flow, named_duties
 from planner.domain.cluster import (
     CORE_GROUP_SIZE,
     MOST_GPUS_OF_A_NODE,
@@ -63,7 +63,7 @@ from planner.domain.placement import (
     Shortfall,
     Victim,
 )
-from planner.domain.plan import Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
+from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
 from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
@@ -105,6 +105,7 @@ __all__ = [
     "CORE_GROUP_SIZE",
     "ENGINE_MEMORY_SHARE",
     "MOST_GPUS_OF_A_NODE",
+    "SPARE_NOTE",
     "WHOLE_GPU",
     "Alignment",
     "Assignment",
@@ -240,6 +241,7 @@ __all__ = [
     "Workload",
     "allows",
     "kv_gb",
+    "named_duties",
     "no_progress",
     "require_sound",
 ]

@@ -1,5 +1,7 @@
 """The answer of the inner problem."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain.layout import IslandClass, Phase
@@ -50,3 +52,13 @@ class Assignment:
     def phase_rps(self, phase: Phase) -> float:
         """The rate at which `phase` alone could serve the whole mix."""
         return self.prefill_rps if phase is Phase.PREFILL else self.decode_rps
+
+
+def named_duties(duties: Iterable[Duty]) -> Iterator[tuple[Duty, tuple[str, ...]]]:
+    """Duties with the names of their islands, before they are placed; islands of a class are numbered through."""
+    numbers: Counter[str] = Counter()
+    for duty in duties:
+        stem = f"{duty.island.gpu.lower()}-{duty.island.size}g-{duty.phase}"
+        first = numbers[stem] + 1
+        numbers[stem] += duty.count
+        yield duty, tuple(f"{stem}-{number}" for number in range(first, first + duty.count))

@@ -11,6 +11,8 @@ from planner.domain.search_record import SearchRecord
 from planner.domain.sensitivity import Sensitivity
 from planner.domain.service import Service
 
+SPARE_NOTE = "spare: the plan's rate needs no more of this class"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedIsland:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from planner.cost import tabulate_placed
 from planner.domain import (
+    SPARE_NOTE,
     Assignment,
     ClassPerformance,
     CostSettings,
@@ -28,13 +29,13 @@ from planner.domain import (
     Scenario,
     SloSettings,
     Workload,
+    named_duties,
 )
 from planner.errors import InfeasibleError
 from planner.evaluation.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, phase_rps
 from planner.evaluation.judging import Terms, broken_off, judge
 from planner.evaluation.reaches import reaches_of
 from planner.placement import Fleet, place
-from planner.plans.assembly import SPARE, named_duties
 
 MOST_TOLD = 3
 """Shortfalls that an error tells."""
@@ -288,7 +289,7 @@ def _idle_rows(table: PerformanceTable, idle: Counter[IslandClass]) -> Iterator[
     """Islands that served nothing before, with the reason that they had."""
     for kind in +idle:
         row = table.row(kind)
-        why = SPARE if row.prefill.serves or row.decode.serves else row.decode.reason or row.prefill.reason
+        why = SPARE_NOTE if row.prefill.serves or row.decode.serves else row.decode.reason or row.prefill.reason
         nothing = _nothing(len(table.ranges), why)
         yield ClassPerformance(island=kind, prefill=nothing, decode=nothing)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.domain import (
+    SPARE_NOTE,
     Assignment,
     ClassPerformance,
     Duty,
@@ -20,11 +21,11 @@ from planner.domain import (
     PlannedIsland,
     Route,
     kv_gb,
+    named_duties,
 )
 
 LEAST_SHARE = 1e-6
 Names = Mapping[tuple[IslandClass, Phase], Sequence[str]]
-SPARE = "spare: the plan's rate needs no more of this class"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,16 +119,6 @@ def _names(duties: Iterable[Duty], names: Names | None) -> Iterator[tuple[Duty, 
     return named_duties(duties) if names is None else ((duty, names[duty.island, duty.phase]) for duty in duties)
 
 
-def named_duties(duties: Iterable[Duty]) -> Iterator[tuple[Duty, tuple[str, ...]]]:
-    """Duties with the names of their islands, before they are placed; islands of a class are numbered through."""
-    numbers: Counter[str] = Counter()
-    for duty in duties:
-        stem = f"{duty.island.gpu.lower()}-{duty.island.size}g-{duty.phase}"
-        first = numbers[stem] + 1
-        numbers[stem] += duty.count
-        yield duty, tuple(f"{stem}-{k}" for k in range(first, first + duty.count))
-
-
 def _range_routes(
     named: list[_Named], phase: Phase, j: int, span: LengthRange, throughput_rps: float
 ) -> Iterator[Route]:
@@ -169,7 +160,7 @@ def _island(inventory: Inventory, one: _Named, mine: list[Route]) -> PlannedIsla
         rate_rps=sum(route.rate_rps for route in mine),
         utilisation=sum(route.rate_rps / route.capacity_rps for route in mine),
         price_usd_per_hour=price,
-        note="" if mine else SPARE,
+        note="" if mine else SPARE_NOTE,
         reach=one.duty.island.reach[0] if one.duty.island.reach else None,
     )
 

@@ -12,9 +12,10 @@ from planner.report.cost.cost_figures import (
     roofline_figure,
 )
 from planner.report.cost.cost_frames import accuracy_frame, configurations_frame, factors_frame, parts_frame
+from planner.report.kit.frames import Frame
 from planner.report.page.pages import render
 from planner.report.plan.figures import FIGURES, figure, figures_of
-from planner.report.plan.frames import Frame, flows_frame, islands_frame, placement_frame, routing_frame, trials_frame
+from planner.report.plan.frames import flows_frame, islands_frame, placement_frame, routing_frame, trials_frame
 from planner.report.plan.summary import summary
 
 __all__ = [

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from planner.domain import CostMode, Frontier, FrontierPoint, Scenario
+from planner.report.kit.frames import Frame
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import counted, money, rate, whole
-from planner.report.plan.frames import Frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

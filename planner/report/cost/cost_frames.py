@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import ConfigurationRates, JudgedMeasurement, PartOfStep, StepExplanation
-from planner.report.plan.frames import Frame
+from planner.report.kit.frames import Frame
 
 _PART_COLUMNS = (
     "name",

@@ -2,15 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, TypeAlias
 
 from planner.domain import KvFlow, Plan, PlannedIsland, Route, Trial
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-Frame: TypeAlias = "pd.DataFrame"
-"""What the functions here return; a name for annotations that costs no import of pandas."""
+from planner.report.kit.frames import Frame
 
 _ISLAND_COLUMNS = (
     "id",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
-from planner.report.plan.frames import Frame
+from planner.report.kit.frames import Frame
 from planner.studies.chapter5.records import Study
 from planner.studies.chapter5.report.frames import TABLE, study_frame
 from planner.studies.chapter5.report.page import study_page
