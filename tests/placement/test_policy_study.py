@@ -14,7 +14,8 @@ from planner.studies.policies.online.arrivals import draw_arrivals, draw_tie_ord
 from planner.studies.policies.online.policies import parse_policy
 from planner.studies.policies.online.simulation import simulate
 from planner.studies.policies.records import OnlineMetrics, OnlineRun
-from planner.studies.policies.study import PolicyStudy, RunsDone, run_study, too_large
+from planner.studies.policies.study import PolicyStudy, SeedRun, run_study, too_large
+from planner.studies.runner import RunsDone
 
 NODES, PODS = tuple(nodes_of(5)), tuple(pods_of(5, 50))
 STUDY = PolicyStudy(
@@ -27,7 +28,7 @@ STUDY = PolicyStudy(
 
 
 def test_a_run_is_the_simulation_of_its_seed() -> None:
-    heard: list[RunsDone] = []
+    heard: list[RunsDone[SeedRun]] = []
     runs = list(run_study(STUDY, listen=heard.append))
     assert [(one.policy, one.seed) for one in runs] == [
         (name, seed) for name in ("random", "pwr:0.1+fgd:0.9") for seed in (4, 2)

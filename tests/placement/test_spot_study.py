@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from planner.errors import InputError
+from planner.studies.runner import RunsDone
 from planner.studies.spot.means import Interval, SpotSeedRun, change_of, difference_of, mean_of, values_of
 from planner.studies.spot.records import SpotNode, SpotWorkload
 from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
-from planner.studies.spot.study import SpotRunsDone, SpotStudy, run_spot_study
+from planner.studies.spot.study import SpotStudy, run_spot_study
 from planner.studies.spot.workload import draw_jobs
 
 NODES = tuple(SpotNode(name=f"n{k}", gpus=8, cpus=192) for k in range(60))
@@ -93,7 +94,7 @@ def test_the_jobs_of_a_load_are_among_those_of_a_larger_one() -> None:
 
 def test_any_number_of_processes_gives_the_same_runs() -> None:
     small = study(seeds=(1, 2), days=1.0, warm_up_days=0.25, nodes=NODES[:20])
-    heard: list[SpotRunsDone] = []
+    heard: list[RunsDone[SpotSeedRun]] = []
     alone = list(run_spot_study(small, listen=heard.append))
     assert repr(alone) == repr(list(run_spot_study(small, processes=2)))
     assert [one.seed for one in alone] == [1, 2, 1, 2]

@@ -14,7 +14,8 @@ from planner.domain import PowerFormula, Semantics
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.studies.policies.study import PolicyStudy, RunsDone
+    from planner.studies.policies.study import PolicyStudy, SeedRun
+    from planner.studies.runner import RunsDone
 
 INFLATION = 1.3
 SEEDS = "42-51"
@@ -143,7 +144,7 @@ def _tell_too_large(study: "PolicyStudy", pods: Path) -> None:
         )
 
 
-def _line(step: "RunsDone") -> None:
+def _line(step: "RunsDone[SeedRun]") -> None:
     if step.last is not None:
         held = step.last.run.metrics[-1]
         screen.show_note(

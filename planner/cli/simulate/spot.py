@@ -15,7 +15,9 @@ from planner.errors import InputError
 from planner.studies.spot.capacity import LEAST_DONE_PERCENT
 
 if TYPE_CHECKING:
-    from planner.studies.spot.study import SpotRunsDone, SpotStudy
+    from planner.studies.runner import RunsDone
+    from planner.studies.spot.means import SpotSeedRun
+    from planner.studies.spot.study import SpotStudy
 
 MACHINES, SPOT_LOAD = 60, 0.245
 
@@ -215,7 +217,7 @@ def _cores(study: "SpotStudy") -> int:
     return min(len(os.sched_getaffinity(0)), len(study.policies) * len(study.seeds) * loads)
 
 
-def _line(step: "SpotRunsDone") -> None:
+def _line(step: "RunsDone[SpotSeedRun]") -> None:
     if step.last is not None:
         found, load = step.last.run.figures, step.last.spot_load
         at = "" if load is None else f", spot load {load:g}"

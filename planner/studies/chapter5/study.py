@@ -19,7 +19,8 @@ from planner.studies.chapter5.records import (
     StudyJournal,
     TrialOutcome,
 )
-from planner.studies.chapter5.trials import optimum_of, run_trials
+from planner.studies.chapter5.trials import optimum_of, run_trial
+from planner.studies.runner import RunsDone, run_tasks
 
 ScenarioOf = Callable[[Setup], Scenario]
 
@@ -105,7 +106,13 @@ class _Bench:
             if search not in self.trials and (kept := self.journal.kept(self._scenario(search))):
                 self._enter(search, kept)
         missing = [search for search in dict.fromkeys(asked) if search not in self.trials]
-        made = run_trials([self._scenario(search) for search in missing], self.processes, self._hear)
+        tasks = [(self._scenario(search),) for search in missing]
+
+        def hear(runs: RunsDone[TrialOutcome]) -> None:
+            if runs.last is None:
+                self._hear(missing[int(runs.done)], runs.done % 1)
+
+        made = run_tasks("study", run_trial, tasks, processes=self.processes, listen=hear)
         for search in asked:
             if search not in self.trials:
                 outcome = next(made)
@@ -122,6 +129,6 @@ class _Bench:
         setup, settings = search
         return replace(self.scenario_of(setup), search=settings)
 
-    def _hear(self, done: int, total: int, _best_rps: float, /) -> None:
-        if done < total:
-            self.listen(Step(done=self.done + done, total=self.total))
+    def _hear(self, search: Search, share: float) -> None:
+        layouts = search[1].iterations * search[1].batch_size
+        self.listen(Step(done=self.done + round(share * layouts), total=self.total))

@@ -1,14 +1,12 @@
 """One search after another: seeds in, what became of them out."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable
 from dataclasses import replace
 
-from planner.domain import ReportProgress, Scenario, SearchMethod, no_progress
+from planner.domain import Scenario, SearchMethod
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.certificate import solve_layout
-from planner.processes import Workers
 from planner.search import optimize
 from planner.studies.chapter5.records import Optimum, TrialOutcome
 from planner.workload import divide
@@ -17,13 +15,19 @@ EXACT_GAP = 0.01
 EXACT_TIME_S = 60.0
 
 
-def run_trial(scenario: Scenario, progress: ReportProgress = no_progress) -> TrialOutcome:
+def run_trial(scenario: Scenario, progress: Callable[[float], None] | None = None) -> TrialOutcome:
     """One search of `scenario` with an evaluator of its own, so that trials cost alike.
 
+    `progress` hears the share of its layouts that has been judged.
     Raises KeyboardInterrupt where it was interrupted (half a trial is none), SolverError as `optimize` does.
     """
     evaluator = Evaluator(scenario, divide(scenario.workload, scenario.ranges.width))
-    result = optimize(scenario.inventory, scenario.search, evaluator, progress)
+
+    def tell(done: int, total: int, _best_rps: float, /) -> None:
+        if progress is not None and done < total:  # the end is told with the outcome
+            progress(done / total)
+
+    result = optimize(scenario.inventory, scenario.search, evaluator, tell)
     if result.record.interrupted:
         raise KeyboardInterrupt
     rounds, best = result.record.rounds, result.best
@@ -35,21 +39,6 @@ def run_trial(scenario: Scenario, progress: ReportProgress = no_progress) -> Tri
         deviation_rps=best.assignment.deviation_rps if best and best.assignment else None,
         layout=best.layout.label if best else "",
     )
-
-
-def run_trials(
-    scenarios: Sequence[Scenario], processes: int, progress: ReportProgress = no_progress
-) -> Iterator[TrialOutcome]:
-    """One search a scenario, in order, `processes` at once. `progress` hears of rounds where there is one process."""
-    if processes == 1:
-        for scenario in scenarios:
-            yield run_trial(scenario, progress)
-        return
-    with Workers(processes) as workers:
-        for found in workers.run(run_trial, [(scenario,) for scenario in scenarios]):
-            if isinstance(found, BrokenProcessPool):
-                raise SolverError("study: the process of a trial died twice.", hint="Give it more memory.") from found
-            yield found
 
 
 def optimum_of(scenario: Scenario) -> Optimum | None:

@@ -3,20 +3,18 @@
 A seed's arrivals and tie order are drawn where they are used: they cost less than being sent to another process.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import PowerFormula, PowerTable, Semantics, TraceNode, TracePod, allows
-from planner.errors import InputError, SolverError
+from planner.errors import InputError
 from planner.placement.power_model import OPENB_POWER
 from planner.placement.typical_pods import target_workload
-from planner.processes import Workers
 from planner.studies.policies.online.arrivals import INFLATION, draw_arrivals, draw_tie_order
 from planner.studies.policies.online.policies import PolicyMix
 from planner.studies.policies.online.simulation import simulate
 from planner.studies.policies.records import OnlineRun
+from planner.studies.runner import RunsDone, run_tasks
 
 MOST_INFLATION = 100.0
 
@@ -51,16 +49,7 @@ class SeedRun:
     run: OnlineRun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunsDone:
-    """How far a study is: `done` of `total` runs, parts of one included; `last` is a run that has just ended."""
-
-    done: float
-    total: int
-    last: SeedRun | None = None
-
-
-Listen = Callable[[RunsDone], None]
+Listen = Callable[[RunsDone[SeedRun]], None]
 
 
 def run_study(study: PolicyStudy, *, processes: int = 1, listen: Listen = lambda _: None) -> Iterator[SeedRun]:
@@ -71,29 +60,7 @@ def run_study(study: PolicyStudy, *, processes: int = 1, listen: Listen = lambda
     """
     _require_comparable(study)
     tasks = [(study, mix, seed) for mix in study.policies for seed in study.seeds]
-    with closing(_one_by_one(tasks, listen) if processes == 1 else _at_once(tasks, processes)) as runs:
-        for number, found in enumerate(runs, start=1):
-            listen(RunsDone(done=number, total=len(tasks), last=found))
-            yield found
-
-
-def _one_by_one(tasks: Sequence[tuple[PolicyStudy, PolicyMix, int]], listen: Listen) -> Generator[SeedRun, None, None]:
-    for number, task in enumerate(tasks):
-
-        def heard(share: float, number: int = number) -> None:
-            listen(RunsDone(done=number + share, total=len(tasks)))
-
-        yield run_seed(*task, progress=heard)
-
-
-def _at_once(tasks: Sequence[tuple[PolicyStudy, PolicyMix, int]], processes: int) -> Generator[SeedRun, None, None]:
-    with Workers(min(processes, len(tasks))) as workers:
-        for found in workers.run(run_seed, tasks):
-            if isinstance(found, BrokenProcessPool):
-                raise SolverError(
-                    "policies: the process of a run died twice.", hint="Give it more memory, or fewer --processes."
-                ) from found
-            yield found
+    yield from run_tasks("policies", run_seed, tasks, processes=processes, listen=listen)
 
 
 def run_seed(study: PolicyStudy, mix: PolicyMix, seed: int, progress: Callable[[float], None] | None = None) -> SeedRun:

@@ -4,13 +4,11 @@ A seed's jobs are drawn where they are used: they cost less than being sent to a
 seed are the same at every load.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from planner.errors import InputError, SolverError
-from planner.processes import Workers
+from planner.errors import InputError
+from planner.studies.runner import RunsDone, run_tasks
 from planner.studies.spot.means import SpotSeedRun
 from planner.studies.spot.records import EvictionLaw, SpotJob, SpotNode, SpotPolicy, SpotWorkload
 from planner.studies.spot.simulation.requirements import require_span
@@ -43,17 +41,8 @@ class SpotStudy:
         return 24 * (self.days - self.warm_up_days)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotRunsDone:
-    """How far a study is: `done` of `total` runs, parts of one included; `last` is a run that has just ended."""
-
-    done: float
-    total: int
-    last: SpotSeedRun | None = None
-
-
 Task = tuple[SpotStudy, SpotPolicy, int, float | None]
-Listen = Callable[[SpotRunsDone], None]
+Listen = Callable[[RunsDone[SpotSeedRun]], None]
 
 
 def run_spot_study(study: SpotStudy, *, processes: int = 1, listen: Listen = lambda _: None) -> Iterator[SpotSeedRun]:
@@ -68,29 +57,7 @@ def run_spot_study(study: SpotStudy, *, processes: int = 1, listen: Listen = lam
     tasks: list[Task] = [
         (study, policy, seed, load) for policy in study.policies for load in loads for seed in study.seeds
     ]
-    with closing(_one_by_one(tasks, listen) if processes == 1 else _at_once(tasks, processes)) as runs:
-        for number, found in enumerate(runs, start=1):
-            listen(SpotRunsDone(done=number, total=len(tasks), last=found))
-            yield found
-
-
-def _one_by_one(tasks: Sequence[Task], listen: Listen) -> Generator[SpotSeedRun, None, None]:
-    for number, task in enumerate(tasks):
-
-        def heard(share: float, number: int = number) -> None:
-            listen(SpotRunsDone(done=number + share, total=len(tasks)))
-
-        yield run_spot_seed(*task, progress=heard)
-
-
-def _at_once(tasks: Sequence[Task], processes: int) -> Generator[SpotSeedRun, None, None]:
-    with Workers(min(processes, len(tasks))) as workers:
-        for found in workers.run(run_spot_seed, tasks):
-            if isinstance(found, BrokenProcessPool):
-                raise SolverError(
-                    "spot: the process of a run died twice.", hint="Give it more memory, or fewer --processes."
-                ) from found
-            yield found
+    yield from run_tasks("spot", run_spot_seed, tasks, processes=processes, listen=listen)
 
 
 def run_spot_seed(
