@@ -23,12 +23,9 @@ from planner.files.tables.measurements import load_measurements, load_published_
 from planner.files.tables.traces import read_trace
 from planner.files.tables.workload_writer import workload_path, write_workload
 from planner.files.tables.workloads import load_workload
-from planner.studies.chapter5.journals import SEARCHES_FILE, TrialJournal, holds_searches, trial_journal
 
 __all__ = [
-    "SEARCHES_FILE",
     "Journal",
-    "TrialJournal",
     "Undertaking",
     "all_differences",
     "claim_folder",
@@ -40,7 +37,6 @@ __all__ = [
     "engine_of",
     "holds_run",
     "holds_search",
-    "holds_searches",
     "input_hash",
     "is_folder",
     "is_there",
@@ -70,7 +66,6 @@ __all__ = [
     "shipped_models",
     "shipped_scenarios",
     "shipped_workloads",
-    "trial_journal",
     "workload_path",
     "write_calibration",
     "write_cluster",

@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "layouts": LEAVES | {"layouts", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},
     "plans": LEAVES | {"plans", "cost", "assignment", "workload"},
     "pipeline": LEAVES | STAGES | JUDGES,
-    "studies": LEAVES | JUDGES | (STAGES - {"report"}) | {"studies", "processes", "files", "report.kit"},
+    "studies": LEAVES | JUDGES | (STAGES - {"report"}) | {"studies", "processes", "interrupts", "files", "report.kit"},
     "runs": LEAVES | STAGES | JUDGES | {"runs", "pipeline", "files", "processes", "interrupts"},
     "api": EVERYTHING - {"cli", "__init__", "__main__"},
     "cli": EVERYTHING - {"__init__", "__main__"},
@@ -264,9 +264,9 @@ def test_the_checks_see_what_they_look_for() -> None:
 
 MOST_ENTRIES = 17
 CROWDED = {
-    "planner": 22,  # the pipeline's table of contents
-    "planner/domain": 33,
-    "planner/cost": 31,
+    "planner": 23,  # the pipeline's table of contents
+    "planner/domain": 34,
+    "planner/cost": 32,
     "planner/placement/islands": 18,
 }
 

@@ -60,6 +60,7 @@ def chapter5(
     from planner import files
     from planner.plans.provenance import versions
     from planner.studies.chapter5.experiments import FIGURES, Request
+    from planner.studies.chapter5.journals import SEARCHES_FILE, holds_searches, trial_journal
     from planner.studies.chapter5.report.pages import file_names, render_study
     from planner.studies.chapter5.study import run
 
@@ -73,12 +74,12 @@ def chapter5(
         small=small,
     )
     request.chosen()
-    kinds = [*file_names(FIGURES), files.SEARCHES_FILE]
-    files.claim_folder(out, kinds, force=force or files.holds_searches(out))  # told before the work, not after it
+    kinds = [*file_names(FIGURES), SEARCHES_FILE]
+    files.claim_folder(out, kinds, force=force or holds_searches(out))  # told before the work, not after it
     scenario_of = _scenarios(mode)
     if not quiet:
         _tell_time(request, scenario_of, processes)
-    with files.trial_journal(out, versions()) as journal, _kept(journal, out), _progress(quiet=quiet) as listen:
+    with trial_journal(out, versions()) as journal, _kept(journal, out), _progress(quiet=quiet) as listen:
         study = run(request, scenario_of, processes=processes, listen=listen, journal=journal)
         files.write_folder(out, render_study(study), force=True, kinds=kinds)  # in place of the searches
     _show(study, out)

@@ -26,12 +26,12 @@ from planner.export.engines.kv_caches import (
     spans_generations,
     stages_fit,
 )
+from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.overlap import Overlap, overlap
 from planner.export.engines.sglang_groups import GROUP_FLAGS, check_group, read_program
+from planner.export.engines.sglang_loading import REMEDY, check_model, deepep_obstacle, is_unquantised, upcast_notes
 from planner.export.islands import ServingIsland
-from planner.export.layer_splits import require_loadable
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
-from planner.export.sglang_loading import REMEDY, check_model, deepep_obstacle, is_unquantised, upcast_notes
 from planner.units import GB
 
 _HTTP_PORT = 30000

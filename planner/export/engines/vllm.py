@@ -25,6 +25,7 @@ from planner.export.engines.arguments import FlagValue, disguised, doubled, flag
 from planner.export.engines.drafts import draft_tokens
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.engines.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
+from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.overlap import Overlap, overlap
 from planner.export.engines.vllm_groups import (
     GROUP_FLAGS,
@@ -34,10 +35,9 @@ from planner.export.engines.vllm_groups import (
     check_group,
     read_program,
 )
+from planner.export.engines.vllm_loading import REMEDY, check_model, deepep_obstacle
 from planner.export.islands import ServingIsland, nests
-from planner.export.layer_splits import require_loadable
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
-from planner.export.vllm_loading import REMEDY, check_model, deepep_obstacle
 
 _HTTP_PORT = 8000
 _RPC_PORT = 13345

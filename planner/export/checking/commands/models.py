@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from planner.export.checking.commands.agreement import Agreement, agreement
 from planner.export.checking.commands.command_words import named_models
 from planner.export.checking.commands.devices import gpu_limits
 from planner.export.checking.commands.engine_rules import RULES
 from planner.export.checking.expectation import Expectation, Owned
-from planner.export.checking.commands.agreement import Agreement, agreement
 from planner.export.checking.tables import routing_tables
 from planner.export.engines.dialects import ENGINES
 from planner.export.found import Fault, FoundPod, Manifest

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from planner.export.checking.commands.agreement import agreement
 from planner.export.checking.commands.command_words import is_dynamo, variables
 from planner.export.checking.commands.engine_rules import RULES
 from planner.export.checking.expectation import Expectation, Owned
-from planner.export.checking.commands.agreement import agreement
 from planner.export.checking.routing.routes import told_routes
 from planner.export.engines.arguments import read_flags
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest

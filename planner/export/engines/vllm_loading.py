@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from planner.domain import ModelSpec, Phase
 from planner.export.engines.arguments import read_count, read_flags
-from planner.export.islands import ServingIsland
-from planner.export.layer_splits import (
+from planner.export.engines.layer_splits import (
     LayerSplit,
     Told,
     attention_splits,
@@ -24,6 +23,7 @@ from planner.export.layer_splits import (
     split_faults,
     vocabulary_split,
 )
+from planner.export.islands import ServingIsland
 
 REMEDY = "Plan with sizes that it can split (search: {method: exact, sizes: powers_of_two})."
 _TENSOR, _DATA, _EXPERTS = "tensor-parallel-size", "data-parallel-size", "enable-expert-parallel"

@@ -20,8 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from planner.domain import ModelSpec
 from planner.export.engines.arguments import read_count, read_flags
-from planner.export.islands import ServingIsland
-from planner.export.layer_splits import (
+from planner.export.engines.layer_splits import (
     LayerSplit,
     Told,
     attention_splits,
@@ -30,6 +29,7 @@ from planner.export.layer_splits import (
     split_faults,
     vocabulary_split,
 )
+from planner.export.islands import ServingIsland
 
 REMEDY = "Export for vllm, or plan with sizes that it can split (search: {method: exact, sizes: powers_of_two})."
 _WHOLE_SHARED = frozenset({"deepep", "mooncake", "nixl", "mori", "ascend_fuseep", "flashinfer"})
