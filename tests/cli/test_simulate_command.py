@@ -252,7 +252,7 @@ def test_cpu_models_have_watts_too(planner: Command) -> None:
     ("text", "said"),
     [
         ("", "must hold a header and at least one row; it is empty"),
-        ("sn,name,pod,node\n", "only a header came"),
+        ("sn,name,pod,node,cpu_milli,memory_mib,gpu,model,num_gpu,gpu_milli\n", "only a header came"),
         ("mine,yours\n1,2\n", "missing: "),
         (None, "there is no such file"),
     ],
