@@ -178,7 +178,7 @@ def test_an_infeasible_end_keeps_what_was_evaluated(
     def none_serves(*_arguments: object) -> None:
         raise InfeasibleError("made up")
 
-    monkeypatch.setattr("planner.layouts.solve_layout", none_serves)
+    monkeypatch.setattr("planner.layouts.choice.solve_layout", none_serves)
     judge(idle=range(8))
     error = _ended(InfeasibleError, write(iterations=2), seed=3)
     assert _judged() == list(range(8))

@@ -43,7 +43,7 @@ def spent(layout: Layout) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("name", "share"),
     [
-        ("azure-code-512usd", 0.95),
+        ("azure-code-512usd", 0.94),
         ("azure-code-512usd-reference", 0.85),
         ("azure-conv-512usd-reference", 0.94),
         ("azure-code-128xH200-reference", 0.75),
@@ -100,7 +100,8 @@ def test_a_search_begins_with_its_seeds_and_ends_no_worse(method: SearchMethod) 
     begun = seeds_of(scenario, evaluator)
     assert len(trials) == 8
     assert [t.generator for t in trials if t.layout in [seed.layout for seed in begun]] == [s.origin for s in begun]
-    assert all(t.iteration == 0 for t in trials if t.generator in ("exact", "relaxation", "earlier"))
+    planted = [t.generator in ("exact", "relaxation", "earlier") for t in trials]  # with what the space holds nearest
+    assert planted == sorted(planted, reverse=True)
     assert planned.throughput_rps >= max(evaluator.evaluate(seed.layout).throughput_rps for seed in begun)
     assert plan(scenario).search == planned.search
 

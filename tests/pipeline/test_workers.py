@@ -68,7 +68,7 @@ def judge_or_die(table: PerformanceTable, one: Layout, terms: judging.Terms) -> 
 def test_a_layout_that_kills_its_worker_is_a_failed_evaluation(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planner.evaluation.judge", judge_or_die)
+    monkeypatch.setattr("planner.evaluation.evaluator.judge", judge_or_die)
     batch = [layout(16, 32), DOOMED, layout(12, 24)]
     found = list(Evaluator(FLEET, LOAD, workers)(batch))
     assert [one.failed for one in found] == [False, True, False]
@@ -88,7 +88,7 @@ def test_an_evaluation_that_raises_is_recorded_with_its_reason(
     monkeypatch.setattr(evaluator, "terms", "no terms")
     found = list(evaluator([layout(16, 32), layout(8, 16)]))
     assert [one.failed for one in found] == [True, True]
-    assert all(one.error.startswith("AttributeError") and "settings" in one.error for one in found)
+    assert all(one.error.startswith("AttributeError") and "'str'" in one.error for one in found)
 
 
 def test_a_worker_that_dies_with_nothing_to_do_is_replaced() -> None:
