@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from botorch.acquisition.logei import qLogExpectedImprovement
+from botorch.acquisition.multi_objective import logei
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.models import SingleTaskGP
 from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
@@ -94,12 +95,18 @@ def recipe(surrogate: Surrogate, groups: Sequence[Sequence[int]], seed: int, goa
 
 @contextmanager
 def reproducible(seed: int) -> Iterator[None]:
-    """One torch thread and a seeded generator inside; both are restored outside."""
-    threads = torch.get_num_threads()
+    """One torch thread, a seeded generator and no compiled code of this machine inside; restored outside.
+
+    BoTorch compiles a kernel for several goals on first use, with `-march=native`, under a lock file in the user's
+    cache. A process killed meanwhile leaves the lock, for which all later searches would wait without end.
+    """
+    threads, compiled = torch.get_num_threads(), logei._load_attempted
     torch.set_num_threads(1)
+    logei._load_attempted = True
     try:
         with manual_seed(seed), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numerical chatter of a library; failures raise
             yield
     finally:
         torch.set_num_threads(threads)
+        logei._load_attempted = compiled

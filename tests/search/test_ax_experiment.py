@@ -1,6 +1,9 @@
 """The Ax experiment behind Bayesian search: every trial with its data, stored and reloaded as Ax does it."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -111,6 +114,24 @@ def test_what_was_told_and_the_generator_decide_the_proposals(goals: tuple[Goal,
     first = once.propose(2, 1, np.random.default_rng(3))
     assert again.propose(2, 1, np.random.default_rng(3)) == first
     assert again.propose(2, 1, np.random.default_rng(4)) != first
+
+
+def test_nothing_is_compiled_for_several_goals(tmp_path: Path) -> None:
+    """BoTorch would compile a kernel and wait for the lock of a killed compiler, here and on every later search."""
+    lock = tmp_path / "logei_fused_ext" / "lock"
+    lock.parent.mkdir()
+    lock.touch()
+    script = "from test_ax_experiment import *; p = proposer_of(goals=TWO_GOALS); told(p); "
+    script += "print(len(p.propose(2, 1, np.random.default_rng(3))))"
+    environment = os.environ | {
+        "TORCH_EXTENSIONS_DIR": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split()[-1] == "2"
+    assert [path.name for path in lock.parent.iterdir()] == ["lock"]
 
 
 def test_a_point_told_twice_in_a_round_is_one_arm() -> None:
