@@ -32,7 +32,7 @@ bench: $(VENV)/installed
 	$(BIN)/python -m pytest tests/benchmarks -m "bench$(if $(filter small,$(BENCH_SIZE)), and not long)" -s -p no:xdist
 
 study: $(VENV)/installed
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m study
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m study --timeout 0
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
