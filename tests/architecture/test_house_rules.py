@@ -246,8 +246,8 @@ def test_the_checks_see_what_they_look_for() -> None:
         ("planner.files.load_run", "files", True)
     ]
     assert [f.top for f in imports_of(hidden)] == ["planner", "torch"]
-    assert [f.part for f in imports_of(ast.parse("from planner import batch, cli\nimport planner"))] == [
-        "batch",
+    assert [f.part for f in imports_of(ast.parse("from planner import runs, cli\nimport planner"))] == [
+        "runs",
         "cli",
         "__init__",
     ]

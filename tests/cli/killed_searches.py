@@ -17,7 +17,7 @@ from pathlib import Path
 
 import matplotlib.pyplot  # noqa: F401  (loaded once, for all)
 
-from planner import batch  # noqa: F401
+from planner import runs  # noqa: F401
 from planner.cli import main
 from planner.report.page import pages
 

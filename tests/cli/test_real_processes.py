@@ -170,14 +170,14 @@ def test_no_interrupt_is_lost_to_jax(moments: int) -> None:
 
 DEEP = """
 import hashlib, pathlib
-from planner import evaluation
+from planner.evaluation import evaluator
 from planner.cli import main
 
 def judge(*_arguments):
     pathlib.Path("deep").touch()
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)
 
-evaluation.judge = judge
+evaluator.judge = judge
 main()
 """
 
