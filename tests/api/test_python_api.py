@@ -135,7 +135,7 @@ def test_a_trace_and_documents_in_place_of_names(tmp_path: Path) -> None:
     trace = tmp_path / "mine.csv"
     trace.write_text("time,input_tokens,output_tokens\n" + "".join(f"{i},{100 + i},7\n" for i in range(50)))
     made = planner.plan(**{**QUESTION, "workload": trace, "name": "own"})
-    document = json.loads(json.dumps(planner.files.plan.plan_document(made.record)))["scenario"]
+    document = json.loads(json.dumps(planner.files.plan.plan_document.plan_document(made.record)))["scenario"]
     again = planner.plan(**{**QUESTION, "workload": document["workload"], "name": "own"})
     assert isinstance(document["workload"], dict)
     assert again.record.scenario.workload == made.record.scenario.workload
