@@ -1,7 +1,8 @@
-"""Who has to go so that a pod of a higher priority can come.
+"""Who has to go from a node so that a pod of a higher priority, or groups of an island, can come.
 
-Doors: `victims_of` (every set of least size, node by node), `best_victims` (the best of them), `standard_preemption`
-(Gödel's, the baseline) and `lost_work_victims` (SpotGPU's). `Machines` is the state that they look at.
+Doors for one pod: `victims_of` (every set of least size, node by node), `best_victims` (the best of them),
+`standard_preemption` (Gödel's, the baseline) and `lost_work_victims` (SpotGPU's). `Machines` is the state that they
+look at. Door for islands: `node_curve` (the cheapest set for so many groups); what is free comes with the question.
 """
 
 from collections.abc import Collection
@@ -13,6 +14,7 @@ from planner.domain import Preemptor, VictimMethod, VictimRule, VictimSet, Victi
 from planner.domain.preemption import one_of
 from planner.errors import InputError
 from planner.placement.victims.candidates import Question
+from planner.placement.victims.cheapest_sets import Candidate, Curve, Step, node_curve
 from planner.placement.victims.lost_work import cheapest_victims
 from planner.placement.victims.machines import Machines
 from planner.placement.victims.mask_search import mask_best, mask_sets
@@ -20,7 +22,17 @@ from planner.placement.victims.ranking import best_of, victim_set
 from planner.placement.victims.standard import reprieved, standard_victims
 from planner.placement.victims.subsets import Sets, fitting_sets, imp_sets, naive_sets
 
-__all__ = ["Machines", "best_victims", "lost_work_victims", "standard_preemption", "victims_of"]
+__all__ = [
+    "Candidate",
+    "Curve",
+    "Machines",
+    "Step",
+    "best_victims",
+    "lost_work_victims",
+    "node_curve",
+    "standard_preemption",
+    "victims_of",
+]
 
 
 def victims_of(

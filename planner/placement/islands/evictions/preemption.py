@@ -13,22 +13,15 @@ from dataclasses import dataclass, field, replace
 
 from planner.domain import EvictionRule, PlacementDemand, PlacementSettings, Pod
 from planner.domain.node_room import Ask, Left
-from planner.placement.islands.evictions.eviction_curves import (
-    Curve,
-    Held,
-    Step,
-    joined,
-    least,
-    node_curve,
-    whole_units,
-)
+from planner.placement.islands.evictions.eviction_curves import joined, least, whole_units
 from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
 from planner.placement.islands.evictions.eviction_order import Eviction, pods_in_order
-from planner.placement.islands.evictions.eviction_prices import Price, may_go, prices_of
 from planner.placement.islands.filling import asks_of, hold_group, largest_first
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.scoring import island_topology
 from planner.placement.islands.sites import Site
+from planner.placement.victims import Candidate, Curve, Step, node_curve
+from planner.placement.victims.prices import Price, may_go, prices_of
 
 MOST_NODES = 400
 """Full nodes that evictions are looked for on: those whose pods are the cheapest."""
@@ -352,7 +345,7 @@ class Preemption:
         for pod in going:
             if pod.key not in holds:
                 holds[pod.key] = fleet.held_by(node, [pod])
-        held = [Held(pod, holds[pod.key], prices[pod.key]) for pod in going]
+        held = [Candidate(pod, holds[pod.key], prices[pod.key]) for pod in going]
         zero, left = (0,) * len(next(iter(prices.values()), ())), self.occupancy.left(node)
         return node_curve(node, fleet.shapes[node], left, held, ask, zero=zero, may_all_go=may_all_go)
 
