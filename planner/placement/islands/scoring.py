@@ -89,13 +89,13 @@ def terms_of(
         ScorePart(name="proximity", value=_proximity(sites, fleet), weight=weights.proximity),
         ScorePart(
             name="fragmentation",
-            value=-sum(fragment(sum(occupancy.gpus[n])) - fragment(sum(fleet.free_gpus[n])) for n in touched)
+            value=-sum(fragment(occupancy.free[n].idle) - fragment(fleet.free[n].idle) for n in touched)
             / (MOST_STRANDED * whole),
             weight=weights.fragmentation,
         ),
         ScorePart(
             name="packing",
-            value=-sum(sum(occupancy.gpus[n]) / len(fleet.nodes[n].gpus) for n in touched) / whole,
+            value=-sum(occupancy.free[n].idle / len(fleet.nodes[n].gpus) for n in touched) / whole,
             weight=weights.packing,
         ),
         ScorePart(
@@ -116,7 +116,7 @@ def score_of(terms: Iterable[ScorePart]) -> float:
 
 def _woken_w(fleet: Fleet, occupancy: Occupancy, node: int) -> float:
     cpus = fleet.nodes[node].cpus
-    return cpu_watts(cpus, occupancy.cpus[node]) - cpu_watts(cpus, fleet.free_cpus[node])
+    return cpu_watts(cpus, occupancy.free[node].cpus) - cpu_watts(cpus, fleet.free[node].cpus)
 
 
 def aligned_share(shape: Shape, kind: GroupKind, taken: tuple[int, ...]) -> float:
