@@ -18,6 +18,7 @@ from planner.domain import (
     Route,
     Trial,
     Workload,
+    contradictions,
     kv_gb,
 )
 from planner.errors import InconsistentPlanError
@@ -49,6 +50,7 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
         yield "it has KV flows, the scenario no network"
     if plan.placement is not None:
         yield from _placement(plan, plan.placement)
+    yield from contradictions(plan)
 
 
 def _inventory(plan: Plan) -> Iterator[str]:
@@ -245,13 +247,9 @@ def _serves(island: PlannedIsland | None, route: Route) -> bool:
 
 
 def _placement(plan: Plan, placement: Placement) -> Iterator[str]:
-    """Every island that serves lies on nodes, with all its GPUs and none twice; who found no room serves nothing."""
+    """Every island that serves lies on nodes, with all its GPUs; who found no room serves nothing."""
     if not _close(placement.placed_rps, plan.throughput_rps):
         yield f"its placement serves {placement.placed_rps:.6g} requests/s, the plan {plan.throughput_rps:.6g}"
-    held = Counter((part.node, index) for part in placement.parts for index in part.gpu_indices)
-    for (node, index), count in held.items():
-        if count > 1:
-            yield f"GPU {index} of node {node} is given to {count} islands"
     sizes: Counter[str] = Counter()
     for part in placement.parts:
         sizes[part.island] += len(part.gpu_indices)
