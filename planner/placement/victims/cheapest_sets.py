@@ -8,7 +8,7 @@ else pods are let back in, the dearest first.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate
 from math import prod
 
 from planner.domain import Pod
@@ -41,6 +41,9 @@ Curve = Sequence[Step | None]
 """By number of groups; None: not to be had."""
 
 NOTHING = Step(())
+
+_Going = tuple[Left, Price, tuple[Candidate, ...]]
+"""What is free once some pods are gone, what they cost, and who they are."""
 
 
 def node_curve(
@@ -103,19 +106,22 @@ def _of_all_sets(
     may_all_go: Callable[[Sequence[Pod]], bool] | None,
 ) -> dict[int, tuple[Candidate, ...]]:
     """The cheapest set for each number of groups that it makes room for; of equal ones that of the first names."""
+    sets: list[_Going] = [(free, (), ())]
+    for kind in reversed(kinds):
+        sets = [longer for shorter in sets for longer in accumulate(kind, _with, initial=shorter)]
     best: dict[int, tuple[Price, tuple[Candidate, ...]]] = {}
-    last_first = list(reversed(kinds))
-    for counts in product(*(range(len(kind) + 1) for kind in last_first)):
-        going = tuple(one for kind, count in zip(last_first, counts, strict=True) for one in kind[:count])
+    for left, price, going in sets:
         if may_all_go is not None and not may_all_go([one.pod for one in going]):
             continue
-        left = free
-        for one in going:
-            left = left.plus(one.left)
-        room, price = left.room(shape, ask), _price_of(going)
+        room = left.room(shape, ask)
         if room not in best or price < best[room][0]:
             best[room] = (price, going)
     return {room: going for room, (_, going) in best.items()}
+
+
+def _with(going: _Going, one: Candidate) -> _Going:
+    left, price, pods = going
+    return left.plus(one.left), plus(price, one.price), (*pods, one)
 
 
 def _let_back_in(
