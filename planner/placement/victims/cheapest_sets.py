@@ -69,6 +69,7 @@ def node_curve(
     reach = everything.room(shape, ask)
     if reach <= idle:
         return curve
+    held = _helpful(held, free, ask, reach)
     kinds = _kinds(held, by_budget=may_all_go is not None)
     if prod(len(kind) + 1 for kind in kinds) <= MOST_SETS:
         found = _of_all_sets(shape, free, kinds, ask, may_all_go)
@@ -81,6 +82,19 @@ def node_curve(
         best = min(able, key=_price_of)
         curve.append(Step((*_price_of(best), 1), ((node, groups, tuple(one.pod for one in best)),)))
     return curve
+
+
+def _helpful(held: Sequence[Candidate], free: Left, ask: Ask, groups: int) -> list[Candidate]:
+    """Without pods that hold nothing that is short for so many groups: the cheapest set never has them."""
+    cpus, memory_gb = free.cpus < groups * ask.cores, free.memory_gb < groups * ask.memory_gb
+    return [
+        one
+        for one in held
+        if any(one.left.gpus)
+        or any(one.left.cores)
+        or (cpus and one.left.cpus > 0)
+        or (memory_gb and one.left.memory_gb > 0)
+    ]
 
 
 def _kinds(held: Sequence[Candidate], *, by_budget: bool) -> list[list[Candidate]]:
