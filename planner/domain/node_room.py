@@ -94,6 +94,6 @@ def left_on(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> Left:
     return Left(
         gpus=tuple(gpus),
         cores=tuple(cores),
-        cpus=node.cpus - sum(max(pod.cpus, len(pod.cores)) for pod in pods),  # pinned cores are gone in any case
+        cpus=node.cpus - sum(pod.cpu_count for pod in pods),
         memory_gb=node.memory_gb - sum(pod.memory_gb for pod in pods),
     )

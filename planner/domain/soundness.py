@@ -148,7 +148,7 @@ def _require_within(node: ClusterNode, pods: list[Pod], origin: str) -> None:
             "Correct the pods' GPUs, or the node's.",
         )
     for what, used, had in (
-        ("cpus", sum(max(pod.cpus, len(pod.cores)) for pod in pods), node.cpus),
+        ("cpus", sum(pod.cpu_count for pod in pods), node.cpus),
         ("memory_gb", sum(pod.memory_gb for pod in pods), node.memory_gb),
     ):
         if used > had * (1 + ROUNDING) + ROUNDING:

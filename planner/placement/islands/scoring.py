@@ -35,7 +35,7 @@ from planner.domain import (
     TraceNode,
     TypicalPod,
 )
-from planner.domain.shapes import GroupKind, Shape, alignment_of, least_width
+from planner.domain.shapes import GroupKind, Shape, alignment_of, least_width, width_of
 from planner.placement.fragmentation import TargetWorkload, node_fragments
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Site, under_switches
@@ -123,7 +123,7 @@ def aligned_share(shape: Shape, kind: GroupKind, taken: tuple[int, ...]) -> floa
     """T of a group over the best T that an empty node gives."""
     least = least_width(shape, kind)
     best = Alignment.NUMA if least is None or least[1] == 1 else Alignment.SOCKET if least[0] == 1 else Alignment.CROSS
-    return min(1.0, T_OF[alignment_of(shape, taken)] / T_OF[best])
+    return min(1.0, T_OF[alignment_of(width_of(shape, taken))] / T_OF[best])
 
 
 def _topology(sites: Sequence[Site], fleet: Fleet, whole: int) -> float:

@@ -54,7 +54,7 @@ class _Node:
         """Whether so much is left once these evictions are done and whoever waits for no more is up."""
         gone = [pod for order, _, pod in self.going if order <= done]
         up = [use for use in self.up if use.last <= done]
-        free_cpus = self.free.cpus + sum(_cpus_of(pod) for pod in gone) - sum(use.cpus for use in up)
+        free_cpus = self.free.cpus + sum(pod.cpu_count for pod in gone) - sum(use.cpus for use in up)
         free_gb = self.free.memory_gb + sum(pod.memory_gb for pod in gone) - sum(use.memory_gb for use in up)
         return (not cpus or cpus <= free_cpus + ROUNDING) and (not memory_gb or memory_gb <= free_gb + ROUNDING)
 
@@ -86,8 +86,3 @@ def _nodes(victims: Sequence[Victim], fleet: Fleet) -> Mapping[str, _Node]:
     for victim in sorted(victims, key=lambda victim: victim.order):
         going[victim.node].append((victim.order, victim.island, pods[victim.pod]))
     return {name: _Node(listed, fleet.free[fleet.number[name]]) for name, listed in going.items()}
-
-
-def _cpus_of(pod: Pod) -> float:
-    """Pinned cores are gone in any case."""
-    return max(pod.cpus, len(pod.cores))
