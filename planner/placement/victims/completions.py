@@ -130,8 +130,8 @@ def _cheapest_extra(question: Question, node: int, base: frozenset[int], rest: S
         going = _within_budgets(question, order, base)
         if _allowed(question, node, going):
             dearest_first = sorted(going[len(base) :], key=loses, reverse=True)
-            left = let_back_in(going, dearest_first, lambda fewer: _allowed(question, node, fewer))
-            return [tuple(left[len(base) :])]
+            victims = let_back_in(going, dearest_first, lambda fewer: _allowed(question, node, fewer))
+            return [tuple(victims[len(base) :])]
     return []
 
 
@@ -184,8 +184,8 @@ def _reprieved(question: Question, node: int, pods: Sequence[int]) -> Sets:
         going = _within_budgets(question, sorted(pods, key=most))  # of each budget those that free most
     if not question.fits(node, going):
         return ()
-    left = let_back_in(going, going[::-1], lambda fewer: question.fits(node, fewer))
-    return (tuple(sorted(left)),)
+    victims = let_back_in(going, going[::-1], lambda fewer: question.fits(node, fewer))
+    return (tuple(sorted(victims)),)
 
 
 def _within_budgets(question: Question, order: Iterable[int], base: Iterable[int] = ()) -> list[int]:

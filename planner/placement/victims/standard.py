@@ -31,7 +31,7 @@ def reprieved(question: Question, node: int, *, by_start: bool = True) -> tuple[
     if not question.has_room(node, candidates):
         return None
     most_important_first = candidates[::-1]
-    return tuple(let_back_in(most_important_first, most_important_first, lambda left: question.has_room(node, left)))
+    return tuple(let_back_in(most_important_first, most_important_first, lambda fewer: question.has_room(node, fewer)))
 
 
 def standard_victims(

@@ -60,9 +60,9 @@ def _by_size(question: Question, case: Case, pods: dict[int, Held]) -> Iterator[
 
 def let_back_in(going: Sequence[int], order: Iterable[int], suffices: Callable[[Sequence[int]], bool]) -> list[int]:
     """Those of a set who cannot be spared, asked in this order; `suffices`: whether a set makes room."""
-    left = list(going)
+    victims = list(going)
     for pod in order:
-        fewer = [other for other in left if other != pod]
+        fewer = [other for other in victims if other != pod]
         if suffices(fewer):
-            left = fewer
-    return left
+            victims = fewer
+    return victims
