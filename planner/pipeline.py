@@ -25,7 +25,7 @@ from planner.layouts.certificate import certified_again, certify
 from planner.layouts.choice import find_layout
 from planner.layouts.feasibility import nothing_found, require_context, require_few_ranges, require_room
 from planner.layouts.sensitivity import sensitivity_of
-from planner.placement import EvictionTerms, violations
+from planner.placement import violations
 from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
 from planner.plans.audit import audit
 from planner.plans.exact_lengths import recounted_rps
@@ -138,7 +138,7 @@ def _require_room(finished: Plan) -> None:
         demands_of(finished),
         replace(placement, shortfalls=()),
         tolerations=settings.tolerations,
-        evictions=EvictionTerms.of(settings),
+        evictions=settings,
     )
     if told:
         raise InconsistentPlanError(

@@ -98,7 +98,7 @@ from planner.domain.search_record import (
 from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
 from planner.domain.service import RangeService, Service
 from planner.domain.slo import RangeSlo, SloSettings
-from planner.domain.soundness import require_sound
+from planner.domain.soundness import contradictions, require_sound
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
@@ -240,6 +240,7 @@ __all__ = [
     "WarmStart",
     "Workload",
     "allows",
+    "contradictions",
     "kv_gb",
     "named_duties",
     "no_progress",

@@ -114,6 +114,11 @@ class Pod:
         return max(self.gpu_request, len(self.gpus))
 
     @property
+    def cpu_count(self) -> float:
+        """CPUs that it holds; pinned cores are gone in any case."""
+        return max(self.cpus, len(self.cores))
+
+    @property
     def gpus_known(self) -> bool:
         """Whether it is known which GPUs it holds."""
         return self.gpu_count == len(self.gpus)

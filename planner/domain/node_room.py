@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add
 
 from planner.domain.cluster import ClusterNode, Pod
-from planner.domain.shapes import Counts, GroupKind, Shape, capacity, offered
+from planner.domain.shapes import Counts, GroupKind, Shape, capacity, minus, offered
 
 ROUNDING = 1e-6
 
@@ -38,9 +39,18 @@ class Left:
     cpus: float
     memory_gb: float
 
+    @property
+    def idle(self) -> int:
+        """Idle GPUs."""
+        return sum(self.gpus)
+
+    def offered(self, shape: Shape, kind: GroupKind) -> Counts:
+        """GPUs that each NUMA node can give to such groups."""
+        return offered(shape, self.gpus, self.cores, kind)
+
     def room(self, shape: Shape, ask: Ask) -> int:
         """Groups that there is room for."""
-        groups = capacity(shape, offered(shape, self.gpus, self.cores, ask.kind), ask.kind)
+        groups = capacity(shape, self.offered(shape, ask.kind), ask.kind)
         if groups and ask.cores:
             groups = min(groups, int((self.cpus + ROUNDING) // ask.cores))
             if shape.lists_cores:
@@ -52,10 +62,19 @@ class Left:
     def plus(self, other: "Left") -> "Left":
         """Both together."""
         return Left(
-            gpus=tuple(a + b for a, b in zip(self.gpus, other.gpus, strict=True)),
-            cores=tuple(a + b for a, b in zip(self.cores, other.cores, strict=True)),
+            gpus=tuple(map(add, self.gpus, other.gpus)),
+            cores=tuple(map(add, self.cores, other.cores)),
             cpus=self.cpus + other.cpus,
             memory_gb=self.memory_gb + other.memory_gb,
+        )
+
+    def minus(self, other: "Left") -> "Left":
+        """Without the other."""
+        return Left(
+            gpus=minus(self.gpus, other.gpus),
+            cores=minus(self.cores, other.cores),
+            cpus=self.cpus - other.cpus,
+            memory_gb=self.memory_gb - other.memory_gb,
         )
 
 
@@ -75,6 +94,6 @@ def left_on(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> Left:
     return Left(
         gpus=tuple(gpus),
         cores=tuple(cores),
-        cpus=node.cpus - sum(max(pod.cpus, len(pod.cores)) for pod in pods),  # pinned cores are gone in any case
+        cpus=node.cpus - sum(pod.cpu_count for pod in pods),
         memory_gb=node.memory_gb - sum(pod.memory_gb for pod in pods),
     )

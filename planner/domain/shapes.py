@@ -83,9 +83,9 @@ def width_of(shape: Shape, taken: Counts) -> Width:
     return len({shape.sockets[k] for k in on}), len(on)
 
 
-def alignment_of(shape: Shape, taken: Counts) -> Alignment:
-    """T of the FlexTopo paper for what is taken."""
-    sockets, numas = width_of(shape, taken)
+def alignment_of(width: Width) -> Alignment:
+    """T of the FlexTopo paper for what is so wide."""
+    sockets, numas = width
     if numas <= 1:
         return Alignment.NUMA
     return Alignment.SOCKET if sockets <= 1 else Alignment.CROSS

@@ -1,9 +1,11 @@
-"""What must hold in a cluster before anything is placed on it."""
+"""What must hold in a cluster before anything is placed on it, and in a plan after reading and before writing."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from planner.domain.cluster import MOST_GPUS_OF_A_NODE, Cluster, ClusterNode, Pod
+from planner.domain.placement import PlacedPart, Placement
+from planner.domain.plan import Plan
 from planner.errors import InputError
 
 ROUNDING = 1e-6
@@ -146,7 +148,7 @@ def _require_within(node: ClusterNode, pods: list[Pod], origin: str) -> None:
             "Correct the pods' GPUs, or the node's.",
         )
     for what, used, had in (
-        ("cpus", sum(max(pod.cpus, len(pod.cores)) for pod in pods), node.cpus),
+        ("cpus", sum(pod.cpu_count for pod in pods), node.cpus),
         ("memory_gb", sum(pod.memory_gb for pod in pods), node.memory_gb),
     ):
         if used > had * (1 + ROUNDING) + ROUNDING:
@@ -157,3 +159,144 @@ def _require_within(node: ClusterNode, pods: list[Pod], origin: str) -> None:
                 f"{used:g}",
                 "Correct the pods' requests, or the node's.",
             )
+
+
+def contradictions(plan: Plan) -> Iterator[str]:
+    """What no schema can say: names that lead nowhere, degrees that do not fill an island, GPUs given twice, islands in
+    part. One sentence each, the key of plan.json first; hardware is looked at where the scenario has its cluster."""
+    yield from _wrong_islands(plan)
+    yield from _wrong_ends(plan)
+    if plan.placement is not None:
+        yield from _wrong_rows(plan, plan.placement)
+        yield from _wrong_parts(plan.placement.parts)
+        if plan.scenario.cluster is not None:
+            yield from _wrong_hardware(plan, plan.placement, plan.scenario.cluster)
+        yield from _wrong_waits(plan.placement)
+    yield from _wrong_trials(plan)
+
+
+def _wrong_islands(plan: Plan) -> Iterator[str]:
+    types = {item.gpu.name for item in plan.scenario.inventory.items}
+    serving = [island for island in plan.islands if island.phase]
+    idle = [island for island in plan.islands if not island.phase]
+    seen: set[str] = set()
+    for key, islands in (("islands", serving), ("idle_islands", idle)):
+        for index, island in enumerate(islands):
+            if island.id in seen:
+                yield f"{key}.{index}.id: must be unique, came {island.id!r} again"
+            if island.gpu not in types:
+                yield f"{key}.{index}.gpu: must be a type of scenario.inventory, came {island.gpu!r}"
+            seen.add(island.id)
+    for index, island in enumerate(serving):
+        if (degrees := island.parallel) and degrees.size != island.size:
+            came = [degrees.tp, degrees.dp, degrees.pp, degrees.replicas]
+            yield f"islands.{index}: tp, dp, pp and replicas must multiply to size, {island.size}, came {came}"
+
+
+def _wrong_ends(plan: Plan) -> Iterator[str]:
+    """Routes and flows of islands that do not serve."""
+    serving = {island.id for island in plan.islands if island.phase}
+    ends = [(f"routing.{index}.island", route.island) for index, route in enumerate(plan.routing)]
+    for index, flow in enumerate(plan.flows):
+        ends += [(f"flows.{index}.prefill", flow.prefill), (f"flows.{index}.decode", flow.decode)]
+    for key, name in ends:
+        if name not in serving:
+            yield f"{key}: must be an island that serves, came {name!r}"
+
+
+def _wrong_trials(plan: Plan) -> Iterator[str]:
+    indices = {trial.index for trial in plan.search.trials}
+    if plan.search.best_trial not in indices:
+        yield f"search.best_trial: must be the index of a trial, came {plan.search.best_trial}"
+    for place, index in enumerate(plan.search.frontier):
+        if index not in indices:
+            yield f"search.frontier.{place}: must be the index of a trial, came {index}"
+
+
+def _wrong_rows(plan: Plan, placement: Placement) -> Iterator[str]:
+    """Rows of islands that do not exist, islands in part, an order of victims that is none."""
+    sizes = {island.id: island.size for island in plan.islands}
+    for key, islands in (
+        ("placement", [part.island for part in placement.parts]),
+        ("placement_report.sites", [site.island for site in placement.sites]),
+        ("placement_report.shortfalls", [short.island for short in placement.shortfalls]),
+        ("placement_report.victims", [victim.island for victim in placement.victims]),
+    ):
+        for index, name in enumerate(islands):
+            if name not in sizes:
+                yield f"{key}.{index}.island: must be an island of the plan, came {name!r}"
+                return
+    placed: Counter[str] = Counter()
+    for part in placement.parts:
+        placed[part.island] += len(part.gpu_indices)
+    for island, gpus in placed.items():
+        if gpus != sizes[island]:
+            yield f"placement: must hold all {sizes[island]} GPUs of {island}, came {gpus}"
+    orders = [victim.order for victim in placement.victims]
+    if any(orders) and sorted(orders) != list(range(1, len(orders) + 1)):
+        yield f"placement_report.victims: order must count from 1 to {len(orders)}, each once, came {orders[:20]}"
+    short = [row.island for row in placement.shortfalls if row.island in placed]
+    if short:
+        yield f"placement_report.shortfalls: must not name an island that is placed, came {short[0]!r}"
+
+
+def _wrong_parts(parts: Iterable[PlacedPart]) -> Iterator[str]:
+    owners: dict[tuple[str, int], str] = {}
+    for index, part in enumerate(parts):
+        where = f"placement.{index}.gpu_indices"
+        if len(part.gpu_indices) % part.tp:
+            yield f"{where}: must be groups of {part.tp}, came {len(part.gpu_indices)} GPUs"
+        for gpu in part.gpu_indices:
+            if (part.node, gpu) in owners:
+                other = owners[part.node, gpu]
+                yield f"{where}: GPU {gpu} of {part.node} must be given once, {other} has it, too"
+            owners[part.node, gpu] = part.island
+
+
+def _wrong_waits(placement: Placement) -> Iterator[str]:
+    """Islands that wait for others than victims on their nodes, or not for their own."""
+    nodes = {(part.island, part.node) for part in placement.parts}
+    victims = {victim.order: victim for victim in placement.victims}
+    for index, site in enumerate(placement.sites):
+        if site.waits_for is None:
+            continue
+        where = f"placement_report.sites.{index}.waits_for"
+        if list(site.waits_for) != sorted(set(site.waits_for)):
+            yield f"{where}: must ascend, each order once, came {list(site.waits_for[:20])}"
+        for order in site.waits_for:
+            if order not in victims or (site.island, victims[order].node) not in nodes:
+                yield f"{where}: must be orders of victims on nodes of {site.island}, came {order}"
+                break
+        missing = [k for k, one in victims.items() if one.island == site.island and k not in site.waits_for]
+        if missing:
+            yield f"{where}: must have the victims that go for {site.island}, {missing[0]} is not among them"
+
+
+def _wrong_hardware(plan: Plan, placement: Placement, cluster: Cluster) -> Iterator[str]:
+    if placement.cluster != cluster.name:
+        yield f"placement_report.cluster: must be the scenario's, {cluster.name!r}, came {placement.cluster!r}"
+    nodes = {node.name: node for node in cluster.nodes}
+    types = {island.id: island.gpu for island in plan.islands}
+    for index, part in enumerate(placement.parts):
+        for fault in _wrong_place(part, nodes.get(part.node), types.get(part.island)):
+            yield f"placement.{index}.{fault}"
+    pods = {pod.key for pod in cluster.pods} if placement.victims else set()
+    for index, victim in enumerate(placement.victims):
+        if victim.pod not in pods:
+            yield f"placement_report.victims.{index}.pod: must be a pod of the cluster, came {victim.pod!r}"
+
+
+def _wrong_place(part: PlacedPart, node: ClusterNode | None, gpu_type: str | None) -> Iterator[str]:
+    if node is None:
+        yield f"node: must be a node of the cluster, came {part.node!r}"
+        return
+    numas = {gpu.index: gpu.numa for gpu in node.gpus}
+    missing = [gpu for gpu in part.gpu_indices if gpu not in numas]
+    if missing:
+        yield f"gpu_indices: must exist on {node.name}, came {missing[0]}"
+    elif set(part.numa_nodes) != {numas[gpu] for gpu in part.gpu_indices}:
+        yield f"numa_nodes: must be those of the GPUs on {node.name}, came {list(part.numa_nodes)}"
+    if node.gpu != gpu_type:
+        yield f"node: must have the island's GPU type, {gpu_type}, {node.name} has {node.gpu}"
+    if node.asw != part.asw:
+        yield f"asw: must be that of {node.name}, {node.asw!r}, came {part.asw!r}"

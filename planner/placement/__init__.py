@@ -6,14 +6,13 @@ from outside; `synthesize` makes clusters up.
 """
 
 from planner.placement.clusters import DEFAULT_TYPES, Fit, NodeType, TaskMix, synthesize
-from planner.placement.islands import EvictionTerms, Fleet, place, violations
+from planner.placement.islands import Fleet, place, violations
 from planner.placement.power_model import OPENB_POWER, with_gpu_specs
 from planner.placement.typical_pods import target_workload
 
 __all__ = [
     "DEFAULT_TYPES",
     "OPENB_POWER",
-    "EvictionTerms",
     "Fit",
     "Fleet",
     "NodeType",

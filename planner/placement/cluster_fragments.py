@@ -25,7 +25,7 @@ def workload_of(cluster: Cluster) -> tuple[TypicalPod, ...]:
     pods = [
         TracePod(
             name=pod.key,
-            cpu_milli=round(max(pod.cpus, len(pod.cores)) * MILLI),
+            cpu_milli=round(pod.cpu_count * MILLI),
             memory_mib=0,
             gpus=pod.gpu_count,
             gpu_milli=WHOLE_GPU,

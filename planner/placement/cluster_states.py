@@ -29,7 +29,7 @@ def states_of(cluster: Cluster) -> list[NodeState]:
         state.take(
             TracePod(
                 name=pod.key,
-                cpu_milli=round(max(pod.cpus, len(pod.cores)) * MILLI),
+                cpu_milli=round(pod.cpu_count * MILLI),
                 memory_mib=round(pod.memory_gb * MIB_PER_GB),
                 gpus=pod.gpu_count,
                 gpu_milli=WHOLE_GPU if pod.gpu_count else 0,

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from planner.errors import SolverError
+from planner.errors import InputError, SolverError
 from planner.processes import Workers
 
 Run = TypeVar("Run")
@@ -43,6 +43,13 @@ def run_tasks(
         for number, run in enumerate(runs, start=1):
             listen(RunsDone(done=number, total=len(tasks), last=run))
             yield run
+
+
+def require_each_once(what: str, listed: Sequence[object]) -> None:
+    """InputError where nothing is there to compare, or the same twice."""
+    if not listed or len(set(listed)) < len(listed):
+        came = ", ".join(map(str, listed)) or "none"
+        raise InputError(f"{what}: must be at least one, each once; came {came}.", hint="Drop what came twice.")
 
 
 def _one_by_one(

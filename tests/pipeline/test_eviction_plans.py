@@ -26,7 +26,7 @@ from planner.errors import InputError
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.placing import demands_of
 from planner.pipeline import plan, recheck
-from planner.placement import EvictionTerms, violations
+from planner.placement import violations
 from planner.workload import divide
 
 TEN_HOURS = 36_000.0
@@ -80,7 +80,7 @@ def faults(found: Plan) -> tuple[str, ...]:
     assert found.placement is not None
     assert found.scenario.cluster is not None
     placement = replace(found.placement, shortfalls=())
-    terms = EvictionTerms.of(found.scenario.placement)
+    terms = found.scenario.placement
     return violations(found.scenario.cluster, demands_of(found), placement, evictions=terms)
 
 

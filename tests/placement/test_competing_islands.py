@@ -9,7 +9,7 @@ from eviction_cases import demand, settings, spot
 from placed_records import cluster_of, node
 
 from planner.domain import Phase, Placement, PlacementDemand, Pod
-from planner.placement import EvictionTerms, place, violations
+from planner.placement import place, violations
 
 HARD = (6, 51, 73, 99)
 """Drawn clusters on which a phase gives way to the one that has least, or orders of islands miss the best set."""
@@ -19,7 +19,7 @@ def placed(case: Case) -> tuple[Placement, list[PlacementDemand]]:
     """The placement, which is sound, and the islands that have a place."""
     cluster, demands = case
     placement = place(demands, cluster, PREEMPTING)
-    assert violations(cluster, demands, placement, evictions=EvictionTerms.of(PREEMPTING)) == ()
+    assert violations(cluster, demands, placement, evictions=PREEMPTING) == ()
     there = {site.island for site in placement.sites}
     return placement, [one for one in demands if one.island in there]
 

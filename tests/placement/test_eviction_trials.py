@@ -11,7 +11,7 @@ from eviction_cases import demand, evictable, full_cluster, makes_room, settings
 from placed_records import cluster_of, node
 
 from planner.domain import Cluster, DisruptionBudget, Phase, PlacementDemand, PlacementSettings, Pod
-from planner.placement import EvictionTerms, place, violations
+from planner.placement import place, violations
 from planner.placement.islands.evictions import eviction_trials
 
 Shares = dict[Phase, float]
@@ -34,7 +34,7 @@ def worth(got: Shares) -> tuple[float, float]:
 def placed_of(cluster: Cluster, demands: Sequence[PlacementDemand], asked: PlacementSettings) -> Shares:
     """What the placer gets for the phases; whatever it does is sound."""
     found = place(demands, cluster, asked)
-    assert violations(cluster, demands, found, evictions=EvictionTerms.of(asked)) == ()
+    assert violations(cluster, demands, found, evictions=asked) == ()
     there = {site.island for site in found.sites}
     return shares([one for one in demands if one.island in there], demands)
 
@@ -93,7 +93,7 @@ def budget(cluster: Cluster, allowed: int) -> Cluster:
 
 def gpus_of(cluster: Cluster, demands: Sequence[PlacementDemand], asked: PlacementSettings) -> int:
     found = place(demands, cluster, asked)
-    assert violations(cluster, demands, found, evictions=EvictionTerms.of(asked)) == ()
+    assert violations(cluster, demands, found, evictions=asked) == ()
     return sum(site.gpus for site in found.sites)
 
 

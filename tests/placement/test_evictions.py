@@ -39,7 +39,7 @@ from planner.domain import (
     Pod,
     Qos,
 )
-from planner.placement import EvictionTerms, place, violations
+from planner.placement import place, violations
 from planner.placement.clusters.synthetic import Fit, synthesize
 
 NO_TOPOLOGY = PlacementWeights(topology=0.0, preemption=0.0)
@@ -47,7 +47,7 @@ NO_TOPOLOGY = PlacementWeights(topology=0.0, preemption=0.0)
 
 
 def faults(cluster: Cluster, demands: list[PlacementDemand], found: Placement, asked: PlacementSettings) -> list[str]:
-    return list(violations(cluster, demands, found, evictions=EvictionTerms.of(asked)))
+    return list(violations(cluster, demands, found, evictions=asked))
 
 
 @pytest.mark.parametrize("rule", list(EvictionRule))

@@ -10,7 +10,7 @@ from hypothesis import settings as tried
 from placed_records import cluster_of, node
 
 from planner.domain import Cluster, Placement, PlacementDemand, PlacementSettings, Pod
-from planner.placement import EvictionTerms, place, violations
+from planner.placement import place, violations
 
 
 def waits(found: Placement) -> dict[str, tuple[int, ...] | None]:
@@ -51,7 +51,7 @@ def test_an_island_on_gpus_freed_for_another_waits_for_its_pod() -> None:
     cluster, demands, found = shared()
     assert [(victim.pod, victim.order) for victim in found.victims] == [("default/x", 1)]
     assert waits(found) == {"a": (1,), "b": (1,), "c": ()}
-    assert violations(cluster, demands, found, evictions=EvictionTerms.of(settings())) == ()
+    assert violations(cluster, demands, found, evictions=settings()) == ()
 
 
 def test_cpus_that_were_freed_for_another_are_waited_for() -> None:
@@ -64,7 +64,7 @@ def test_cpus_that_were_freed_for_another_are_waited_for() -> None:
     idle = [part.island for part in found.parts if part.gpu_indices == (4, 5, 6, 7)]
     assert len(idle) == 1
     assert waits(found) == {"a": (1,), "b": (1,)}
-    assert violations(cluster, demands, found, evictions=EvictionTerms.of(asked)) == ()
+    assert violations(cluster, demands, found, evictions=asked) == ()
 
 
 def told(*changes: tuple[str, tuple[int, ...]]) -> Callable[[Placement], Placement]:
@@ -90,7 +90,7 @@ def test_the_validator_names_what_is_waited_for_wrongly(island: str, orders: tup
     other = "b" if victim.island == "a" else "a"
     held = next(part.gpu_indices for part in found.parts if part.island == other)
     name = {"first": victim.island, "other": other, "idle": "c"}[island]
-    faults = violations(cluster, demands, told((name, orders))(found), evictions=EvictionTerms.of(settings()))
+    faults = violations(cluster, demands, told((name, orders))(found), evictions=settings())
     assert any(sentence.replace("[0, 1, 2, 3]", str(list(held))) in fault for fault in faults), faults
 
 
@@ -102,18 +102,18 @@ def test_the_validator_wants_no_gap_and_enough_cpus() -> None:
     asked = settings(cpus_per_gpu=4)
     found = place(demands, cluster, asked)
     assert waits(found) == {"a": (1, 2)}
-    faults = violations(cluster, demands, told(("a", (2,)))(found), evictions=EvictionTerms.of(asked))
+    faults = violations(cluster, demands, told(("a", (2,)))(found), evictions=asked)
     assert any("which go before others on the same nodes" in fault for fault in faults)
     cluster = cluster_of(node("n0"), pods=[spot("x", "n0", range(4), cpus=60.0)])
     demands = [demand("a", 4, cpus_per_gpu=8), demand("b", 4, cpus_per_gpu=8)]
     asked = settings(cpus_per_gpu=8)
     found = place(demands, cluster, asked)
     early = next(part.island for part in found.parts if part.island != found.victims[0].island)
-    faults = violations(cluster, demands, told((early, ()))(found), evictions=EvictionTerms.of(asked))
+    faults = violations(cluster, demands, told((early, ()))(found), evictions=asked)
     assert any("of 64 CPUs are asked for" in fault for fault in faults)
 
 
 def test_older_placements_do_not_tell_and_are_no_faults() -> None:
     cluster, demands, found = shared()
     silent = replace(found, sites=tuple(replace(site, waits_for=None) for site in found.sites))
-    assert violations(cluster, demands, silent, evictions=EvictionTerms.of(settings())) == ()
+    assert violations(cluster, demands, silent, evictions=settings()) == ()

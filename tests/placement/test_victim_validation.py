@@ -8,7 +8,7 @@ from eviction_cases import demand, settings, spot
 from placed_records import cluster_of, node
 
 from planner.domain import Cluster, DisruptionBudget, Placement, PlacementDemand, PlacementSettings
-from planner.placement import EvictionTerms, place, violations
+from planner.placement import place, violations
 
 DEMANDS = [demand("a", 4, 2, rate_rps=2.0), demand("b", 4, 1, rate_rps=1.0)]
 
@@ -30,7 +30,7 @@ def case() -> tuple[Cluster, Placement, PlacementSettings]:
 def faults(
     cluster: Cluster, found: Placement, asked: PlacementSettings, demands: list[PlacementDemand] | None = None
 ) -> tuple[str, ...]:
-    return violations(cluster, demands or DEMANDS, found, evictions=EvictionTerms.of(asked))
+    return violations(cluster, demands or DEMANDS, found, evictions=asked)
 
 
 def test_the_case_is_sound() -> None:

@@ -4,7 +4,7 @@ import pytest
 from victim_machines import asks
 
 from planner.domain import VictimMethod, VictimRule, VictimSettings
-from planner.placement.victims import Machines, best_victims, completions, lost_work_victims
+from planner.placement.victims import Machines, best_victims, completions
 from planner.placement.victims.candidates import Question
 
 RULES = tuple(VictimRule)
@@ -55,9 +55,3 @@ def test_sets_that_are_too_many_are_not_begun(rule: VictimRule, monkeypatch: pyt
     best = best_victims(crowded(nodes), asks(1, cpus=46.0, priority=10), VictimSettings(rule=rule), VictimMethod.MASKS)
     assert best is not None
     assert looks < 200 * nodes < completions.MOST_TRIES
-
-
-def test_lost_work_finds_room_there_too() -> None:
-    best = lost_work_victims(crowded(), asks(1, cpus=46.0, priority=10))
-    assert best is not None
-    assert sum(pod.startswith("large") for pod in best.pods) == 3

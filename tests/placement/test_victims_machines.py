@@ -67,7 +67,7 @@ def test_after_the_victims_went_the_newcomer_fits_where_it_was_told(
     assert victims_of(machines, preemptor, rules, method=VictimMethod.IMP)[node] == ((),)
     assert set(best.gpus) <= set(machines.free_gpus(node))
     machines.add(node, "newcomer", best.gpus, priority=preemptor.priority)
-    assert machines.gpus_of(machines.number["newcomer"]) == best.gpus
+    assert machines.indices_of(node, machines.pod(machines.number["newcomer"]).mask) == best.gpus
     if len(machines.allowed):
         assert machines.allowed.min() >= 0
 

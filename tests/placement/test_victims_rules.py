@@ -17,7 +17,7 @@ from planner.domain import (
     VictimSettings,
 )
 from planner.errors import InputError
-from planner.placement.victims import Machines, best_victims, lost_work_victims, standard_preemption, victims_of
+from planner.placement.victims import Machines, best_victims, standard_preemption, victims_of
 
 SCORED = VictimSettings()
 
@@ -291,7 +291,6 @@ def test_never_victims(method: VictimMethod, why: dict[str, object]) -> None:
     window = VictimSettings(protected_s=60.0)
     assert best_victims(machines, asks(1), window, method) is None
     assert standard_preemption(machines, asks(1), policy="best", settings=window) is None
-    assert lost_work_victims(machines, asks(1), settings=window) is None
     machines.remove(0)
     machines.add(0, "pod", (0,), priority=1, age_s=100.0, budget="some")
     best = best_victims(machines, asks(1), window, method)

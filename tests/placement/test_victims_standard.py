@@ -1,6 +1,5 @@
-"""Gödel's standard preemption and SpotGPU's cheapest victims, against their rules spelled out on records."""
+"""Gödel's standard preemption, against its rules spelled out on records."""
 
-from dataclasses import replace
 from itertools import combinations, permutations
 
 import numpy as np
@@ -23,7 +22,7 @@ from planner.domain import (
     VictimSettings,
 )
 from planner.errors import InputError
-from planner.placement.victims import Machines, lost_work_victims, standard_preemption, victims_of
+from planner.placement.victims import Machines, standard_preemption, victims_of
 
 PLAIN = VictimSettings()
 INFINITE = float("inf")
@@ -108,13 +107,11 @@ def test_what_it_finds_is_minimal_and_eligible(cluster: Cluster, preemptor: Pree
     machines = Machines.of(cluster)
     try:
         found = standard_preemption(machines, preemptor, tie=tie, rng=np.random.default_rng(seed))  # type: ignore[arg-type]
-        cheap = lost_work_victims(machines, preemptor)
     except InputError:
         return
     assert found == standard_preemption(machines, preemptor, tie=tie, rng=np.random.default_rng(seed))  # type: ignore[arg-type]
-    for answer in (found, cheap):
-        if answer is not None:
-            check_minimal(cluster, preemptor, answer)
+    if found is not None:
+        check_minimal(cluster, preemptor, found)
 
 
 def test_random_takes_every_node_that_can_and_best_the_best() -> None:
@@ -178,91 +175,6 @@ def test_closed_forms_of_the_hit_rate(gpus: int, held: int, share: float) -> Non
 def test_random_needs_a_generator() -> None:
     with pytest.raises(InputError, match="rng: must be given"):
         standard_preemption(machine(), asks(1))
-
-
-@given(clusters(), preemptors())
-@settings(max_examples=120, deadline=None)
-def test_the_cheapest_prefix(cluster: Cluster, preemptor: Preemptor) -> None:
-    """Ascending C = G·age since the checkpoint, the smallest prefix with F + ΣG ≥ g, on the node with the least ΣC."""
-    machines = Machines.of(cluster)
-    try:
-        found = lost_work_victims(machines, preemptor, prune=False)
-    except InputError:
-        return
-    offers = {}
-    for number, node in enumerate(cluster.nodes):
-        pods = [pod for pod in cluster.pods if pod.node == node.name]
-        if preemptor.gpu not in ("", node.gpu) or not all(pod.gpus_known for pod in pods):
-            continue
-        free = len(node.gpus) - sum(len(pod.gpus) for pod in pods)
-        cost = {pod.key: len(pod.gpus) * (pod.checkpoint_age_s or 0.0) for pod in pods}
-        order = sorted(
-            (pod for pod in pods if may_go(cluster, pod, preemptor, PLAIN)), key=lambda pod: (cost[pod.key], pod.key)
-        )
-        for count in range(len(order) + 1):
-            if free + sum(len(pod.gpus) for pod in order[:count]) >= preemptor.gpus:
-                keys = [pod.key for pod in order[:count]]
-                offers[sum(cost[key] for key in keys), count, number] = keys
-                break
-    if found is None:
-        assert not offers
-        return
-    least = min(offers)
-    assert (found.node, set(found.pods)) == (cluster.nodes[least[2]].name, set(offers[least]))
-    assert found.lost_gpu_s == pytest.approx(least[0])
-    pruned = lost_work_victims(machines, preemptor)
-    assert pruned is not None
-    assert pruned.lost_gpu_s <= found.lost_gpu_s
-    check_minimal(cluster, preemptor, pruned)
-
-
-def test_free_gpus_count_and_redundant_victims_stay() -> None:
-    """Facts, 3: as printed a prefix would need 4 GPUs of victims; the cheap single one is redundant after the big."""
-    machines = machine(sockets=1, numas=1)
-    machines.add(0, "small", (0,), priority=1, checkpoint_age_s=10)
-    machines.add(0, "big", (1, 2, 3), priority=1, checkpoint_age_s=100)
-    machines.add(0, "fixed", (4, 5, 6), priority=1, preemptible=False)  # GPU 7 is free
-    prefix, pruned = (lost_work_victims(machines, asks(4), prune=prune) for prune in (False, True))
-    assert prefix is not None
-    assert pruned is not None
-    assert (set(prefix.pods), prefix.lost_gpu_s) == ({"small", "big"}, 310.0)
-    assert (pruned.pods, pruned.lost_gpu_s, pruned.gpus) == (("big",), 300.0, (1, 2, 3, 7))
-    one = lost_work_victims(machines, asks(2))
-    assert one is not None
-    assert one.pods == ("small",)
-
-
-@pytest.mark.parametrize("prune", [True, False])
-def test_pods_that_free_nothing_short_are_passed_over(prune: bool) -> None:
-    """The one pod without GPUs costs nothing, but would use up the budget of the one that has to go."""
-    machines = Machines.uniform(1, sockets=1, numa_nodes=1, gpus=1, budgets=[("b", 1)])
-    machines.add(0, "log", (), priority=1, cpus=1, budget="b")
-    machines.add(0, "train", (0,), priority=1, budget="b", checkpoint_age_s=100)
-    found = lost_work_victims(machines, asks(1), prune=prune)
-    assert found is not None
-    assert found.pods == ("train",)
-
-
-def test_a_prefix_that_wastes_a_budget_is_not_the_last_word() -> None:
-    """The cheap single GPU would use up the budget; the pair, which is of it too, has to go instead."""
-    machines = Machines.uniform(1, sockets=1, numa_nodes=1, gpus=3, budgets=[("b", 1)])
-    machines.add(0, "one", (0,), priority=1, budget="b", checkpoint_age_s=1)
-    machines.add(0, "two", (1, 2), priority=1, budget="b", checkpoint_age_s=100)
-    found = lost_work_victims(machines, asks(2))
-    assert found is not None
-    assert found.pods == ("two",)
-
-
-@given(clusters(tight=True), preemptors(tight=True), st.booleans())
-@settings(max_examples=150, deadline=None)
-def test_lost_work_finds_room_wherever_there_is_some(cluster: Cluster, preemptor: Preemptor, prune: bool) -> None:
-    """Every subset of every node tried; CPUs, memory and budgets bind."""
-    bare = replace(preemptor, qos=Qos.NONE)
-    try:
-        found = lost_work_victims(Machines.of(cluster), bare, prune=prune)
-    except InputError:
-        return
-    assert (found is None) == (not ways(cluster, bare, PLAIN))
 
 
 def test_every_order_of_ranks_gives_a_minimal_set() -> None:

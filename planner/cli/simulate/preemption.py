@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from planner.cli import screen
 from planner.cli.simulate import inputs
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE, study_files
 from planner.domain import Qos, VictimMethod, VictimSettings
 from planner.errors import InputError
 from planner.studies.preemption.records import InitialPlacement, NodePolicy, ScaleUpMode, ScaleUpSettings, VictimTie
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 BOTH = "both"
 MODES = {mode.value: (mode,) for mode in ScaleUpMode} | {BOTH: tuple(ScaleUpMode)}
 COUNTED = (VictimMethod.STANDARD, VictimMethod.IMP, VictimMethod.MASKS)
-SUMMARY_FILE, FIGURES_FOLDER = "summary.md", "figures"
 
 
 def command(
@@ -147,12 +147,11 @@ def _rendered(
     from planner.studies.preemption.tables import HIT_RATES_FILE, LATENCY_FILE, hit_rates_csv, latency_csv
 
     drawn = preemption_figures(hits, times) if figures else {}
-    paths = {name: f"{FIGURES_FOLDER}/{name}.png" for name in drawn}
-    titles = {name.replace("_", " ").capitalize(): path for name, path in paths.items()}
-    page = preemption_page(hits, times, study.settings, notes=left_out(study), figures=titles)
-    pictures = {paths[name]: png for name, png in drawn.items()}
-    tables = {HIT_RATES_FILE: hit_rates_csv(hits), SUMMARY_FILE: page.encode(), **pictures}
-    return tables | ({LATENCY_FILE: latency_csv(times)} if times else {})
+    tables = {HIT_RATES_FILE: hit_rates_csv(hits)} | ({LATENCY_FILE: latency_csv(times)} if times else {})
+    notes = left_out(study)
+    return study_files(
+        tables, lambda titles: preemption_page(hits, times, study.settings, notes=notes, figures=titles), drawn
+    )
 
 
 def _document(

@@ -52,12 +52,13 @@ def command(
     """Pods come at their own times, wait where they fit nowhere, and leave: waits, allocation, energy of policies."""
     from planner import files
     from planner.placement.typical_pods import target_workload
+    from planner.report.kit.csv_tables import csv_table
     from planner.studies.policies.departure_records import QueueSettings
     from planner.studies.policies.online.arrivals import draw_tie_order
     from planner.studies.policies.online.departures import lengthened, simulate_departures
     from planner.studies.policies.online.policies import parse_policy
     from planner.studies.policies.study import too_large
-    from planner.studies.policies.tables import QUEUE_FILE, queue_csv
+    from planner.studies.policies.tables import QUEUE_FILE
 
     if out is not None:
         files.claim_folder(out, [QUEUE_FILE], force=force)
@@ -85,7 +86,7 @@ def command(
     ]
     rows = [_row(run) for run in runs]
     if out is not None:
-        files.write_folder(out, {QUEUE_FILE: queue_csv(COLUMNS, rows)}, force=force)
+        files.write_folder(out, {QUEUE_FILE: csv_table(COLUMNS, rows)}, force=force)
     if json:
         screen.show_json([dict(zip(COLUMNS, row, strict=True)) for row in rows])
     else:

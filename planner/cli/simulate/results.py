@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.cli import screen
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE, study_files
 
 if TYPE_CHECKING:
     from planner.studies.policies.means import MeanMetrics
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 POINTS = (80, 90, 100, 110, 120, 130)
 SAVINGS_AT = (20, 40, 60, *POINTS)
 """Percent of GPU capacity that has arrived."""
-
-SUMMARY_FILE, FIGURES_FOLDER = "summary.md", "figures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +53,11 @@ def rendered(study: "PolicyStudy", done: Results, baseline: str, *, name: str, f
     from planner.studies.policies.tables import METRICS_FILE, metrics_csv
 
     drawn = policy_figures(done.runs, baseline) if figures else {}
-    paths = {kind: f"{FIGURES_FOLDER}/{kind}.png" for kind in drawn}
-    titles = {kind.capitalize() if kind != "grar" else "GRAR": path for kind, path in paths.items()}
     rows = [
         (policy, seed, run) for policy, runs in done.runs.items() for seed, run in zip(study.seeds, runs, strict=True)
     ]
-    return {
-        METRICS_FILE: metrics_csv(rows),
-        SUMMARY_FILE: policies_page(done.runs, baseline, name=name, figures=titles).encode(),
-        **{paths[kind]: png for kind, png in drawn.items()},
-        **done.decisions,
-    }
+    tables = {METRICS_FILE: metrics_csv(rows), **done.decisions}
+    return study_files(tables, lambda titles: policies_page(done.runs, baseline, name=name, figures=titles), drawn)
 
 
 def _means(runs: "Mapping[str, Sequence[OnlineRun]]") -> "dict[str, dict[int, MeanMetrics]]":

@@ -1,17 +1,16 @@
 """What `planner simulate spot` answers: files, JSON, tables."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from planner.cli import screen
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE, study_files
 
 if TYPE_CHECKING:
     from planner.studies.spot.capacity import CurvePoint, SpotCapacity, SpotLimits
     from planner.studies.spot.means import Interval, SpotSeedRun
     from planner.studies.spot.study import SpotStudy
-
-SUMMARY_FILE, FIGURES_FOLDER = "summary.md", "figures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +64,6 @@ def rendered(done: SpotResults, *, name: str, figures: bool) -> dict[str, bytes]
     from planner.studies.spot.tables import CURVE_FILE, SERIES_FILE, SPOT_FILE, curve_csv, series_csv, spot_csv
 
     drawn = spot_figures(done.compared, done.baseline, points=done.points, limits=done.limits) if figures else {}
-    paths = {kind: f"{FIGURES_FOLDER}/{kind}.png" for kind in drawn}
     page = SpotPage(
         runs=done.compared,
         baseline=done.baseline,
@@ -76,16 +74,10 @@ def rendered(done: SpotResults, *, name: str, figures: bool) -> dict[str, bytes]
         points=done.points,
         answers=done.answers,
         limits=done.limits,
-        figures={kind.capitalize(): path for kind, path in paths.items()},
     )
     curve = {CURVE_FILE: curve_csv(done.points)} if done.points else {}
-    return {
-        SPOT_FILE: spot_csv(done.runs),
-        SERIES_FILE: series_csv(done.compared),
-        SUMMARY_FILE: spot_page(page).encode(),
-        **curve,
-        **{paths[kind]: png for kind, png in drawn.items()},
-    }
+    tables = {SPOT_FILE: spot_csv(done.runs), SERIES_FILE: series_csv(done.compared), **curve}
+    return study_files(tables, lambda titles: spot_page(replace(page, figures=titles)), drawn)
 
 
 def document(done: SpotResults) -> dict[str, object]:

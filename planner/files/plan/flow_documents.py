@@ -1,6 +1,5 @@
 """KV flows in plan.json: `flows` and `network_bottleneck`, both empty where the scenario has no network."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -15,12 +14,3 @@ def flows_document(plan: Plan) -> dict[str, Any]:
 def read_flows(document: dict[str, Any]) -> tuple[KvFlow, ...]:
     """Flows of a document that keeps to the schema; plans of before have none."""
     return tuple(KvFlow(**row) for row in document.get("flows", ()))
-
-
-def flow_contradictions(document: dict[str, Any]) -> Iterator[str]:
-    """Flows whose ends are no islands that serve."""
-    names = {island["id"] for island in document["islands"]}
-    for index, flow in enumerate(document.get("flows", ())):
-        for end in ("prefill", "decode"):
-            if flow[end] not in names:
-                yield f"flows.{index}.{end}: must be an island that serves, came {flow[end]!r}"

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,13 @@ from planner.domain import (
     RequestTrace,
     Route,
     Scenario,
+    contradictions,
 )
 from planner.errors import InputError
 from planner.files.plan.digests import KEY as DIGESTS
 from planner.files.plan.digests import REMEDY, require_unedited
-from planner.files.plan.flow_documents import flow_contradictions, read_flows
-from planner.files.plan.placement_documents import placement_contradictions, read_placement
+from planner.files.plan.flow_documents import read_flows
+from planner.files.plan.placement_documents import placement_misprints, read_placement
 from planner.files.plan.plan_document import Document, plan_content, plan_schema
 from planner.files.plan.plan_versions import SCHEMA_VERSION, UNSEALED_VERSION
 from planner.files.plan.search_documents import read_search
@@ -51,17 +53,17 @@ def decode_plan(text: bytes, origin: Path) -> Plan:
     scenario = scenario_from_document(
         document["scenario"], origin=f"{origin}: scenario", base=origin.parent, summarize=_no_trace
     )
-    for contradiction in _contradictions(document, scenario):
-        raise InputError(f"{origin}: {contradiction}.", hint=REMEDY)
+    for misprint in placement_misprints(document):
+        raise InputError(f"{origin}: {misprint}.", hint=REMEDY)
     plan = _read_plan(document, scenario)
-    for unlike in _unlike(document, plan_content(plan)):
-        raise InputError(f"{origin}: {unlike}.", hint=REMEDY)
+    for fault in chain(contradictions(plan), _unlike(document, plan)):
+        raise InputError(f"{origin}: {fault}.", hint=REMEDY)
     return plan
 
 
-def _unlike(document: Document, written: Document) -> Iterator[str]:
+def _unlike(document: Document, plan: Plan) -> Iterator[str]:
     """What the plan that was read would say otherwise: keys that follow from others. Earlier plans lack some keys."""
-    for key, due in written.items():
+    for key, due in plan_content(plan).items():
         if key in document and key not in ("schema_version", "scenario"):
             yield from _differences(key, document[key], due)
 
@@ -166,43 +168,6 @@ def _refuse_constant(word: str) -> float:
 def _shortened(message: str) -> str:
     """A validator quotes the whole value; its beginning and the rule at the end are enough."""
     return message if len(message) <= 200 else f"{message[:80]} ... {message[-100:]}"
-
-
-def _contradictions(plan: Document, scenario: Scenario) -> Iterator[str]:
-    """What no schema can say: names that lead nowhere, and degrees that do not fill an island."""
-    yield from _wrong_islands(plan, {item.gpu.name for item in scenario.inventory.items})
-    names = [island["id"] for island in plan["islands"]]
-    for index, route in enumerate(plan["routing"]):
-        if route["island"] not in names:
-            yield f"routing.{index}.island: must be an island that serves, came {route['island']!r}"
-    yield from flow_contradictions(plan)
-    yield from placement_contradictions(plan, scenario.cluster)
-    yield from _wrong_trials(plan["search"])
-
-
-def _wrong_trials(search: Document) -> Iterator[str]:
-    known = {trial["index"] for trial in search["trials"]}
-    if search["best_trial"] not in known:
-        yield f"search.best_trial: must be the index of a trial, came {search['best_trial']}"
-    for place, index in enumerate(search.get("frontier", ())):
-        if index not in known:
-            yield f"search.frontier.{place}: must be the index of a trial, came {index}"
-
-
-def _wrong_islands(plan: Document, types: set[str]) -> Iterator[str]:
-    seen: set[str] = set()
-    for key in ("islands", "idle_islands"):
-        for index, island in enumerate(plan[key]):
-            if island["id"] in seen:
-                yield f"{key}.{index}.id: must be unique, came {island['id']!r} again"
-            if island["gpu"] not in types:
-                yield f"{key}.{index}.gpu: must be a type of scenario.inventory, came {island['gpu']!r}"
-            seen.add(island["id"])
-    for index, island in enumerate(plan["islands"]):
-        degrees = _read_degrees(island)
-        if degrees.size != island["size"]:
-            came = [degrees.tp, degrees.dp, degrees.pp, degrees.replicas]
-            yield f"islands.{index}: tp, dp, pp and replicas must multiply to size, {island['size']}, came {came}"
 
 
 def _no_trace(trace: RequestTrace) -> LengthProfile:

@@ -11,7 +11,7 @@ from itertools import product
 
 from planner.domain import MOST_GPUS_OF_A_NODE, PlacementDemand, PlacementWeights
 from planner.domain.node_room import Ask
-from planner.domain.shapes import Counts, admits, offered
+from planner.domain.shapes import Counts, admits
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.scoring import score_of, terms_of
 from planner.placement.islands.sites import Held, Site, ask_of
@@ -73,7 +73,7 @@ def choices(occupancy: Occupancy, ask: Ask) -> Iterator[Choice]:
     for node, groups in occupancy.groups(ask).items():
         if groups:
             shape = occupancy.fleet.shapes[node]
-            there = offered(shape, occupancy.gpus[node], occupancy.cores[node], ask.kind)
+            there = occupancy.free[node].offered(shape, ask.kind)
             yield from ((node, x) for x in vectors(there, ask.kind.tp) if admits(shape, ask.kind, x))
 
 

@@ -165,9 +165,9 @@ def hold_group(occupancy: Occupancy, ask: Ask, node: int) -> Held:
 def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int, groups: int) -> tuple[float, float]:
     """Alignment of the next group, and the local terms of the score for taking so many groups of a node."""
     fleet = occupancy.fleet
-    idle = sum(occupancy.gpus[node])
+    idle = occupancy.free[node].idle
     taken = groups * ask.kind.tp
-    cpus, free = fleet.nodes[node].cpus, occupancy.cpus[node]
+    cpus, free = fleet.nodes[node].cpus, occupancy.free[node].cpus
     watts = cpu_watts(cpus, free - groups * ask.cores) - cpu_watts(cpus, free)
     local = (
         weights.fragmentation * (fragment(idle) - fragment(idle - taken)) / MOST_STRANDED

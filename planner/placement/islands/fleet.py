@@ -5,12 +5,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from planner.domain import Cluster, ClusterNode, Pod, Taint
 from planner.domain.node_room import Ask, Left, left_on
-from planner.domain.shapes import Counts, Shape, minus, offered, take
+from planner.domain.shapes import Counts, Shape, take
 from planner.domain.usable import gpus_known, may_lie_on
 
 
@@ -18,7 +18,7 @@ from planner.domain.usable import gpus_known, may_lie_on
 class Fleet:
     """Nodes by number; `switches` and `aggregations` by number, too, with the nodes under each switch.
 
-    `open`: nodes whose free GPUs are known one by one. `free_*` are the state in which placing begins.
+    `open`: nodes whose free GPUs are known one by one; `free`: what placing begins with; `pods_of`: nodes with pods.
     """
 
     cluster: Cluster
@@ -29,10 +29,8 @@ class Fleet:
     aggregation_of: tuple[int, ...]
     members: tuple[tuple[int, ...], ...]
     open: tuple[bool, ...]
-    free_gpus: tuple[Counts, ...]
-    free_cores: tuple[Counts, ...]
-    free_cpus: tuple[float, ...]
-    free_memory_gb: tuple[float, ...]
+    free: tuple[Left, ...]
+    pods_of: dict[int, tuple[Pod, ...]]
 
     @classmethod
     def of(cls, cluster: Cluster) -> "Fleet":
@@ -42,10 +40,6 @@ class Fleet:
         for pod in cluster.pods:
             pods[number[pod.node]].append(pod)
         shapes = _shapes(cluster.nodes)
-        left = [
-            left_on(node, shape, pods.get(k, ()))
-            for k, (node, shape) in enumerate(zip(cluster.nodes, shapes, strict=True))
-        ]
         switches = sorted({node.asw for node in cluster.nodes})
         switch_number = {name: k for k, name in enumerate(switches)}
         switch_of = tuple(switch_number[node.asw] for node in cluster.nodes)
@@ -63,10 +57,8 @@ class Fleet:
             aggregation_of=tuple(aggregations.index(name) if name else -1 for name in above),
             members=tuple(map(tuple, members)),
             open=tuple(gpus_known(pods.get(k, ())) for k in range(len(cluster.nodes))),
-            free_gpus=tuple(one.gpus for one in left),
-            free_cores=tuple(one.cores for one in left),
-            free_cpus=tuple(one.cpus for one in left),
-            free_memory_gb=tuple(one.memory_gb for one in left),
+            free=tuple(left_on(node, shapes[k], pods.get(k, ())) for k, node in enumerate(cluster.nodes)),
+            pods_of={k: tuple(there) for k, there in pods.items()},
         )
 
     @cached_property
@@ -74,24 +66,10 @@ class Fleet:
         """The number of each node, by name."""
         return {node.name: k for k, node in enumerate(self.nodes)}
 
-    @cached_property
-    def pods_of(self) -> dict[int, tuple[Pod, ...]]:
-        """The pods of every node that has some."""
-        found: dict[int, list[Pod]] = defaultdict(list)
-        for pod in self.cluster.pods:
-            found[self.number[pod.node]].append(pod)
-        return {k: tuple(pods) for k, pods in found.items()}
-
     def held_by(self, node: int, pods: Iterable[Pod]) -> Left:
         """What some pods of a node hold, which is what it has more once they are gone."""
         record, shape = self.nodes[node], self.shapes[node]
-        empty, left = left_on(record, shape, ()), left_on(record, shape, tuple(pods))
-        return Left(
-            gpus=minus(empty.gpus, left.gpus),
-            cores=minus(empty.cores, left.cores),
-            cpus=empty.cpus - left.cpus,
-            memory_gb=empty.memory_gb - left.memory_gb,
-        )
+        return left_on(record, shape, ()).minus(left_on(record, shape, tuple(pods)))
 
     def of_type(self, gpus: Iterable[str]) -> list[int]:
         """Numbers of the nodes with GPUs of these types."""
@@ -120,28 +98,15 @@ class Occupancy:
 
     fleet: Fleet
     tolerations: tuple[Taint, ...]
-    gpus: dict[int, Counts]
-    cores: dict[int, Counts]
-    cpus: dict[int, float]
-    memory_gb: dict[int, float]
-    _groups: dict[Ask, dict[int, int]]
-    _of_switch: dict[Ask, list[int]]
-    _changed: dict[Ask, set[int]]
+    free: dict[int, Left]
+    _groups: dict[Ask, dict[int, int]] = field(default_factory=dict, init=False)
+    _of_switch: dict[Ask, list[int]] = field(default_factory=dict, init=False)
+    _changed: dict[Ask, set[int]] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, fleet: Fleet, tolerations: Sequence[Taint] = ()) -> "Occupancy":
         """The state in which placing begins."""
-        return cls(
-            fleet,
-            tuple(tolerations),
-            dict(enumerate(fleet.free_gpus)),
-            dict(enumerate(fleet.free_cores)),
-            dict(enumerate(fleet.free_cpus)),
-            dict(enumerate(fleet.free_memory_gb)),
-            {},
-            {},
-            {},
-        )
+        return cls(fleet, tuple(tolerations), dict(enumerate(fleet.free)))
 
     def groups(self, ask: Ask) -> dict[int, int]:
         """Groups that each suitable node can take."""
@@ -178,89 +143,56 @@ class Occupancy:
 
     def room(self, node: int, ask: Ask) -> int:
         """Groups that a node has room for now."""
-        return self.left(node).room(self.fleet.shapes[node], ask)
-
-    def left(self, node: int) -> Left:
-        """What is free on a node."""
-        return Left(self.gpus[node], self.cores[node], self.cpus[node], self.memory_gb[node])
+        return self.free[node].room(self.fleet.shapes[node], ask)
 
     def taken(self, node: int, ask: Ask) -> Counts | None:
         """What the next group takes of a node; None where there is no room."""
         if not self.groups(ask).get(node):
             return None
         shape = self.fleet.shapes[node]
-        return take(shape, offered(shape, self.gpus[node], self.cores[node], ask.kind), ask.kind)
+        return take(shape, self.free[node].offered(shape, ask.kind), ask.kind)
 
     def hold(self, node: int, ask: Ask, taken: Counts) -> Counts:
         """Give `taken` GPUs of a node to one group; returns the cores that go with them, by NUMA node."""
         shape = self.fleet.shapes[node]
-        cores = near_cores(self.cores[node], taken, ask.cores) if shape.lists_cores else (0,) * len(taken)
+        cores = near_cores(self.free[node].cores, taken, ask.cores) if shape.lists_cores else (0,) * len(taken)
         self.take_back(node, ask, taken, cores)
         return cores
 
     def take_back(self, node: int, ask: Ask, taken: Counts, cores: Counts) -> None:
         """Undo one `give_back`: the same GPUs with the same cores, which must still be free."""
-        self._change(node, minus(self.gpus[node], taken), minus(self.cores[node], cores), -ask.cores, -ask.memory_gb)
+        self._change(node, self.free[node].minus(_share(ask, taken, cores)))
 
     def give_back(self, node: int, ask: Ask, taken: Counts, cores: Counts) -> None:
         """Undo one `hold`."""
-        gpus = tuple(a + b for a, b in zip(self.gpus[node], taken, strict=True))
-        freed = tuple(a + b for a, b in zip(self.cores[node], cores, strict=True))
-        self._change(node, gpus, freed, ask.cores, ask.memory_gb)
+        self._change(node, self.free[node].plus(_share(ask, taken, cores)))
 
     def alone(self, node: int) -> "Occupancy":
         """A copy in which only this node may be asked about and changed."""
-        return Occupancy(
-            self.fleet,
-            self.tolerations,
-            {node: self.gpus[node]},
-            {node: self.cores[node]},
-            {node: self.cpus[node]},
-            {node: self.memory_gb[node]},
-            {},
-            {},
-            {},
-        )
+        return Occupancy(self.fleet, self.tolerations, {node: self.free[node]})
 
     def evict(self, node: int, pods: Iterable[Pod]) -> None:
         """Free what some pods of a node hold."""
-        self._free(node, pods, 1)
+        self._change(node, self.free[node].plus(self.fleet.held_by(node, pods)))
 
     def admit(self, node: int, pods: Iterable[Pod]) -> None:
         """Undo one `evict`; what the pods held must be free."""
-        self._free(node, pods, -1)
-
-    def _free(self, node: int, pods: Iterable[Pod], sign: int) -> None:
-        held = self.fleet.held_by(node, pods)
-        self._change(
-            node,
-            tuple(a + sign * b for a, b in zip(self.gpus[node], held.gpus, strict=True)),
-            tuple(a + sign * b for a, b in zip(self.cores[node], held.cores, strict=True)),
-            sign * held.cpus,
-            sign * held.memory_gb,
-        )
+        self._change(node, self.free[node].minus(self.fleet.held_by(node, pods)))
 
     def copy(self) -> "Occupancy":
         """The same state, to try things on."""
-        return Occupancy(
-            self.fleet,
-            self.tolerations,
-            dict(self.gpus),
-            dict(self.cores),
-            dict(self.cpus),
-            dict(self.memory_gb),
-            {},
-            {},
-            {},
-        )
+        return Occupancy(self.fleet, self.tolerations, dict(self.free))
 
-    def _change(self, node: int, gpus: Counts, cores: Counts, cpus: float, memory_gb: float) -> None:
-        self.gpus[node], self.cores[node] = gpus, cores
-        self.cpus[node] += cpus
-        self.memory_gb[node] += memory_gb
+    def _change(self, node: int, left: Left) -> None:
+        self.free[node] = left
         for ask, groups in self._groups.items():
             if node in groups:
                 self._changed[ask].add(node)
+
+
+def _share(ask: Ask, gpus: Counts, cores: Counts) -> Left:
+    """What a group holds."""
+    return Left(gpus, cores, ask.cores, ask.memory_gb)
 
 
 def near_cores(free: Counts, gpus: Counts, wanted: int) -> Counts:

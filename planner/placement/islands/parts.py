@@ -101,7 +101,7 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
     """How well an island lies, and which evictions it waits for."""
     nodes = site.nodes
     under = under_switches(nodes.items(), fleet.switch_of)
-    lies = {alignment_of(fleet.shapes[held.node], held.gpus) for held in site.groups}
+    lies = {alignment_of(width_of(fleet.shapes[held.node], held.gpus)) for held in site.groups}
     return IslandSite(
         island=site.demand.island,
         gpus=site.demand.size,

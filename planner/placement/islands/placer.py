@@ -170,7 +170,7 @@ def _in_rounds(demands: Sequence[PlacementDemand], occupancy: Occupancy, weights
     best = _in_order(sorted(demands, key=largest_first), occupancy, weights, {})
     for gpu in sorted({demand.gpu for demand in demands if demand.island not in best}):
         mine = [demand for demand in demands if demand.gpu == gpu]
-        idle = sum(sum(occupancy.fleet.free_gpus[node]) for node in occupancy.fleet.of_type([gpu]))
+        idle = sum(occupancy.fleet.free[node].idle for node in occupancy.fleet.of_type([gpu]))
         if sum(demand.size for demand in mine) <= idle:
             best = _again(mine, best, occupancy, weights)
     return best

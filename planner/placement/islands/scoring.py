@@ -35,7 +35,7 @@ from planner.domain import (
     TraceNode,
     TypicalPod,
 )
-from planner.domain.shapes import GroupKind, Shape, alignment_of, least_width
+from planner.domain.shapes import GroupKind, Shape, alignment_of, least_width, width_of
 from planner.placement.fragmentation import TargetWorkload, node_fragments
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Site, under_switches
@@ -89,13 +89,13 @@ def terms_of(
         ScorePart(name="proximity", value=_proximity(sites, fleet), weight=weights.proximity),
         ScorePart(
             name="fragmentation",
-            value=-sum(fragment(sum(occupancy.gpus[n])) - fragment(sum(fleet.free_gpus[n])) for n in touched)
+            value=-sum(fragment(occupancy.free[n].idle) - fragment(fleet.free[n].idle) for n in touched)
             / (MOST_STRANDED * whole),
             weight=weights.fragmentation,
         ),
         ScorePart(
             name="packing",
-            value=-sum(sum(occupancy.gpus[n]) / len(fleet.nodes[n].gpus) for n in touched) / whole,
+            value=-sum(occupancy.free[n].idle / len(fleet.nodes[n].gpus) for n in touched) / whole,
             weight=weights.packing,
         ),
         ScorePart(
@@ -116,14 +116,14 @@ def score_of(terms: Iterable[ScorePart]) -> float:
 
 def _woken_w(fleet: Fleet, occupancy: Occupancy, node: int) -> float:
     cpus = fleet.nodes[node].cpus
-    return cpu_watts(cpus, occupancy.cpus[node]) - cpu_watts(cpus, fleet.free_cpus[node])
+    return cpu_watts(cpus, occupancy.free[node].cpus) - cpu_watts(cpus, fleet.free[node].cpus)
 
 
 def aligned_share(shape: Shape, kind: GroupKind, taken: tuple[int, ...]) -> float:
     """T of a group over the best T that an empty node gives."""
     least = least_width(shape, kind)
     best = Alignment.NUMA if least is None or least[1] == 1 else Alignment.SOCKET if least[0] == 1 else Alignment.CROSS
-    return min(1.0, T_OF[alignment_of(shape, taken)] / T_OF[best])
+    return min(1.0, T_OF[alignment_of(width_of(shape, taken))] / T_OF[best])
 
 
 def _topology(sites: Sequence[Site], fleet: Fleet, whole: int) -> float:

@@ -117,7 +117,7 @@ class _Diagnosis:
         if not suited:
             why = _barred(self.fleet, of_type, ask)
             return "nodes", f"none of the {counted(len(of_type), f'{demand.gpu} node')} may be used: {why}"
-        idle = sum(sum(self.occupancy.gpus[node]) for node in suited)
+        idle = sum(self.occupancy.free[node].idle for node in suited)
         barred = len(of_type) - len(suited)
         among = counted(len(suited), f"{demand.gpu} node") + (f" ({barred:,} more may not be used)" if barred else "")
         if idle < demand.size:
@@ -153,8 +153,8 @@ class _Diagnosis:
         return resource, f"{told} under {firm}; {self._width(ask)}short on {short}"
 
     def _emptiest(self, ask: Ask) -> str:
-        node = max(self.suited[ask], key=lambda n: (sum(self.occupancy.gpus[n]), -n))
-        return f"{self.fleet.nodes[node].name} with {counted(sum(self.occupancy.gpus[node]), 'idle GPU')}"
+        node = max(self.suited[ask], key=lambda n: (self.occupancy.free[n].idle, -n))
+        return f"{self.fleet.nodes[node].name} with {counted(self.occupancy.free[node].idle, 'idle GPU')}"
 
     def _short(self, ask: Ask, stricter: Ask, looser: Ask) -> str:
         """Nodes that a looser ask would get more from, those that lose most first."""
@@ -205,12 +205,12 @@ class _Diagnosis:
 
     def _migration(self, demand: PlacementDemand, ask: Ask) -> Iterator[str]:
         """A node that could host a group if its pods moved to idle GPUs elsewhere."""
-        idle = sum(sum(self.occupancy.gpus[node]) for node in self.suited[ask])
+        idle = sum(self.occupancy.free[node].idle for node in self.suited[ask])
         if idle < demand.size:
             return  # nowhere to move to
         if ask not in self.migrations:
             found = self._gains(ask, lambda pod: not pod.locked and bool(pod.gpus))
-            fitting = [gain for gain in found if gain.gpus <= idle - sum(self.occupancy.gpus[gain.node])]
+            fitting = [gain for gain in found if gain.gpus <= idle - self.occupancy.free[gain.node].idle]
             self.migrations[ask] = min(fitting, key=lambda gain: (gain.gpus / gain.groups, gain.node), default=None)
         best = self.migrations[ask]
         if best is not None:

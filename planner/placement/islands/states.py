@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import ClusterState, FragmentShare, Qos
-from planner.domain.shapes import GroupKind, capacity, offered
+from planner.domain.shapes import GroupKind, capacity
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.scoring import REQUESTS, stranded
 from planner.placement.power_model import cpu_watts
@@ -46,7 +46,7 @@ def _idle(occupancy: Occupancy, node: int) -> int:
     """Idle GPUs; of a node whose pods do not say which they hold, those that none holds."""
     fleet = occupancy.fleet
     if fleet.open[node]:
-        return sum(occupancy.gpus[node])
+        return occupancy.free[node].idle
     return len(fleet.nodes[node].gpus) - sum(pod.gpu_count for pod in fleet.pods_of.get(node, ()))
 
 
@@ -54,10 +54,10 @@ def _headroom(occupancy: Occupancy, node: int, alone: GroupKind) -> int:
     fleet = occupancy.fleet
     if not fleet.open[node]:
         return 0
-    shape = fleet.shapes[node]
-    room = capacity(shape, offered(shape, occupancy.gpus[node], occupancy.cores[node], alone), alone)
+    shape, free = fleet.shapes[node], occupancy.free[node]
+    room = capacity(shape, free.offered(shape, alone), alone)
     if alone.cores_per_gpu:
-        room = min(room, int(max(0.0, occupancy.cpus[node]) // alone.cores_per_gpu))
+        room = min(room, int(max(0.0, free.cpus) // alone.cores_per_gpu))
     return room
 
 
@@ -65,4 +65,4 @@ def _watts(occupancy: Occupancy, node: int, idle: int, watts: Watts) -> float:
     record = occupancy.fleet.nodes[node]
     at_rest, at_work = watts.get(record.gpu, (0.0, 0.0))
     held = len(record.gpus) - idle
-    return at_rest * idle + at_work * held + cpu_watts(record.cpus, occupancy.cpus[node])
+    return at_rest * idle + at_work * held + cpu_watts(record.cpus, occupancy.free[node].cpus)

@@ -22,7 +22,7 @@ from planner.domain import (
     Qos,
     Taint,
 )
-from planner.placement.islands.evictions.victim_validation import EvictionTerms, victim_faults
+from planner.placement.islands.evictions.victim_validation import victim_faults
 
 PRIORITY = PlacementSettings().priority
 ROUNDING = 1e-6
@@ -39,17 +39,17 @@ def violations(
     *,
     tolerations: Sequence[Taint] = (),
     priority: int = PRIORITY,
-    evictions: EvictionTerms | None = None,
+    evictions: PlacementSettings | None = None,
 ) -> tuple[str, ...]:
     """Everything about `placement` that does not hold on `cluster`, a sentence each; none: it is sound.
 
     `cluster` is the one before placement and sound itself (`require_sound`). `tolerations` are those of the islands'
     pods, `priority` is theirs: victims must be below it. A toleration without key, value or effect covers them all.
-    `evictions`: further limits on victims, which say the priority, too.
+    `evictions`: whose limits on victims hold, and whose priority.
     """
     replay = _Replay.of(cluster, demands, placement, tuple(tolerations))
     return (
-        *victim_faults(cluster, replay.demands, placement, evictions or EvictionTerms(priority=priority)),
+        *victim_faults(cluster, replay.demands, placement, evictions or PlacementSettings(priority=priority)),
         *(fault for part in placement.parts for fault in replay.part(part)),
         *replay.shared(),
         *replay.completeness(),

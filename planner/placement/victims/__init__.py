@@ -1,7 +1,8 @@
-"""Who has to go so that a pod of a higher priority can come.
+"""Who has to go from a node so that a pod of a higher priority, or groups of an island, can come.
 
-Doors: `victims_of` (every set of least size, node by node), `best_victims` (the best of them), `standard_preemption`
-(Gödel's, the baseline) and `lost_work_victims` (SpotGPU's). `Machines` is the state that they look at.
+Doors for one pod: `victims_of` (every set of least size, node by node), `best_victims` (the best of them),
+`standard_preemption` (Gödel's, the baseline). `Machines` is the state that they look at. Door for islands:
+`node_curve` (the cheapest set for so many groups); what is free comes with the question.
 """
 
 from collections.abc import Collection
@@ -13,14 +14,23 @@ from planner.domain import Preemptor, VictimMethod, VictimRule, VictimSet, Victi
 from planner.domain.preemption import one_of
 from planner.errors import InputError
 from planner.placement.victims.candidates import Question
-from planner.placement.victims.lost_work import cheapest_victims
+from planner.placement.victims.cheapest_sets import Candidate, Curve, Step, node_curve
 from planner.placement.victims.machines import Machines
 from planner.placement.victims.mask_search import mask_best, mask_sets
 from planner.placement.victims.ranking import best_of, victim_set
 from planner.placement.victims.standard import reprieved, standard_victims
 from planner.placement.victims.subsets import Sets, fitting_sets, imp_sets, naive_sets
 
-__all__ = ["Machines", "best_victims", "lost_work_victims", "standard_preemption", "victims_of"]
+__all__ = [
+    "Candidate",
+    "Curve",
+    "Machines",
+    "Step",
+    "best_victims",
+    "node_curve",
+    "standard_preemption",
+    "victims_of",
+]
 
 
 def victims_of(
@@ -101,22 +111,6 @@ def standard_preemption(
         )
     question = Question.of(machines, preemptor, settings or VictimSettings(), exclude)
     return standard_victims(question, everywhere=policy == "best", by_start=tie == "start", rng=rng)
-
-
-def lost_work_victims(
-    machines: Machines,
-    preemptor: Preemptor,
-    *,
-    prune: bool = True,
-    settings: VictimSettings | None = None,
-    exclude: Collection[str] = (),
-) -> VictimSet | None:
-    """SpotGPU's victims: on the node where the least work is lost, the cheapest until there is room; None: nowhere.
-
-    Of `settings`, the protection window counts. Raises InputError as `victims_of` does.
-    """
-    rule = settings or VictimSettings(rule=VictimRule.LOST_WORK)
-    return cheapest_victims(Question.of(machines, preemptor, rule, exclude), prune=prune)
 
 
 def _sets_of(question: Question, node: int, method: VictimMethod) -> Sets:

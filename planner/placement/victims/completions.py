@@ -15,7 +15,7 @@ from math import comb
 
 from planner.placement.victims.candidates import Question
 from planner.placement.victims.machines import Held
-from planner.placement.victims.subsets import Sets
+from planner.placement.victims.subsets import Sets, let_back_in
 
 MOST_TRIES = 50_000
 """Sets tried on one node. Beyond (dozens of small pods without GPUs), the node offers one set, of which no pod can be
@@ -129,11 +129,9 @@ def _cheapest_extra(question: Question, node: int, base: frozenset[int], rest: S
     for order in (sorted(rest, key=loses), sorted(rest, key=frees)):
         going = _within_budgets(question, order, base)
         if _allowed(question, node, going):
-            for pod in sorted(going[len(base) :], key=loses, reverse=True):
-                spared = [other for other in going if other != pod]
-                if _allowed(question, node, spared):
-                    going = spared
-            return [tuple(going[len(base) :])]
+            dearest_first = sorted(going[len(base) :], key=loses, reverse=True)
+            victims = let_back_in(going, dearest_first, lambda fewer: _allowed(question, node, fewer))
+            return [tuple(victims[len(base) :])]
     return []
 
 
@@ -186,11 +184,8 @@ def _reprieved(question: Question, node: int, pods: Sequence[int]) -> Sets:
         going = _within_budgets(question, sorted(pods, key=most))  # of each budget those that free most
     if not question.fits(node, going):
         return ()
-    for pod in tuple(reversed(going)):
-        spared = [other for other in going if other != pod]
-        if question.fits(node, spared):
-            going = spared
-    return (tuple(sorted(going)),)
+    victims = let_back_in(going, going[::-1], lambda fewer: question.fits(node, fewer))
+    return (tuple(sorted(victims)),)
 
 
 def _within_budgets(question: Question, order: Iterable[int], base: Iterable[int] = ()) -> list[int]:

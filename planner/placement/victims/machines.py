@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from planner.domain import Cluster, Pod
 from planner.domain.preemption import pod_priority, whole
 from planner.errors import InputError
-from planner.placement.victims.target_masks import GpuLayout
+from planner.placement.victims.target_masks import GpuLayout, positions_of
 
 THOUSAND = 1000
 MOST = 1e12
@@ -212,7 +212,7 @@ class Machines:
             priority=pod.priority,
             preemptible=pod.preemptible and pod.gpus_known,
             locked=pod.locked,
-            cpus=max(pod.cpus, float(len(pod.cores))),  # pinned cores are gone in any case
+            cpus=pod.cpu_count,
             memory_gb=pod.memory_gb,
             checkpoint_age_s=pod.checkpoint_age_s,
             age_s=pod.age_s,
@@ -228,7 +228,7 @@ class Machines:
         self.free_memory[node] += held.memory
         self.pods_on[node].remove(pod)
         if held.mask:
-            positions = _positions(held.mask)
+            positions = list(positions_of(held.mask))
             self.owner[positions, node] = NOBODY
             self.lead_bit[positions, node] = 0
             for at in (self.priority_at, self.gpus_at, self.cpus_at, self.memory_at, self.lost_at):
@@ -261,15 +261,10 @@ class Machines:
             raise KeyError(number)
         return held
 
-    def gpus_of(self, number: int) -> tuple[int, ...]:
-        """Indices of the GPUs that a pod holds."""
-        held = self.pod(number)
-        return self.indices_of(held.node, held.mask)
-
     def indices_of(self, node: int, mask: int) -> tuple[int, ...]:
         """Indices of a node's GPUs at the positions of a mask."""
         indices = self.layout_of(node).indices
-        return tuple(indices[k] for k in _positions(mask))
+        return tuple(indices[k] for k in positions_of(mask))
 
     def layout_of(self, node: int) -> GpuLayout:
         """How a node's GPUs lie."""
@@ -344,7 +339,7 @@ class Machines:
         self.priority[pod], self.may_go[pod] = held.priority, held.may_go
         self.age_s[pod], self.budget[pod] = held.age_s, held.budget
         if held.mask:
-            positions = _positions(held.mask)
+            positions = list(positions_of(held.mask))
             lead = positions[0]
             self.owner[positions, node] = pod
             self.lead_bit[positions, node] = 1 << lead
@@ -381,7 +376,3 @@ def _require_numbers(pod_key: str, **figures: float | None) -> None:
 
 def _whole(value: float) -> int:
     return round(value * THOUSAND)
-
-
-def _positions(mask: int) -> list[int]:
-    return [k for k in range(mask.bit_length()) if mask >> k & 1]

@@ -29,7 +29,7 @@ from planner.placement.victims.completions import completed_sets, minimal_sets
 from planner.placement.victims.machines import NOBODY, Array
 from planner.placement.victims.ranking import Standing, level_values, names_of, score, standing
 from planner.placement.victims.subsets import Sets
-from planner.placement.victims.target_masks import Targets, targets_of
+from planner.placement.victims.target_masks import Targets, positions_of, targets_of
 
 CELLS = 2**18
 """Targets × nodes of a chunk: temporaries stay in the cache."""
@@ -225,4 +225,4 @@ def _best_hard(question: Question, nodes: Sequence[int]) -> Ranked | None:
 
 def _pods(question: Question, node: int, bits: int) -> tuple[int, ...]:
     owner = question.machines.owner
-    return tuple(sorted(int(owner[k, node]) for k in range(bits.bit_length()) if bits >> k & 1))
+    return tuple(sorted(int(owner[k, node]) for k in positions_of(bits)))

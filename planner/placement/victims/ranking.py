@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from planner.domain import Qos, VictimRule, VictimSet, VictimSettings
+from planner.domain.shapes import alignment_of
 from planner.placement.victims.candidates import Question
 from planner.placement.victims.machines import Held
-from planner.placement.victims.target_masks import LEVELS
+from planner.placement.victims.target_masks import LEVELS, positions_of
 
 MS_PER_HOUR = 3.6e6
 GPU_MS_PER_S = 1000.0
@@ -90,29 +91,19 @@ def victim_set(question: Question, node: int, going: Sequence[int], *, lowest: b
     freed = _freed(pods)
     mask = _lowest(machines.free[node] | freed, preemptor.gpus) if lowest else _taken(question, node, freed)
     gpus = machines.indices_of(node, mask)
-    level = LEVELS.index(alignment_of(question, node, mask))
+    alignment = alignment_of(machines.layout_of(node).width(positions_of(mask)))
     lost = sum(pod.lost for pod in pods)
-    topology = level_values(question.settings, preemptor.qos)[level]
+    topology = level_values(question.settings, preemptor.qos)[LEVELS.index(alignment)]
     return VictimSet(
         node=machines.names[node],
         pods=tuple(pod.key for pod in sorted(pods, key=_eviction_order)),
         gpus=gpus,
-        alignment=LEVELS[level],
+        alignment=alignment,
         score=float(score(question.settings, _sigma(question, pods), topology, lost)),
         priority_sum=sum(pod.priority for pod in pods),
         lost_gpu_s=lost / GPU_MS_PER_S,
         spare_gpus=(freed & ~mask).bit_count(),
     )
-
-
-def alignment_of(question: Question, node: int, mask: int) -> Any:
-    """The level that some GPUs of a node lie on."""
-    layout = question.machines.layout_of(node)
-    positions = tuple(k for k in range(len(layout.indices)) if mask >> k & 1)
-    sockets, numas = layout.width(positions)
-    if numas <= 1:
-        return LEVELS[0]
-    return LEVELS[1] if sockets <= 1 else LEVELS[2]
 
 
 def _eviction_order(pod: Held) -> tuple[int, int, int, str]:
@@ -131,8 +122,7 @@ def _freed(pods: Sequence[Held]) -> int:
 
 
 def _lowest(free: int, count: int) -> int:
-    positions = [k for k in range(free.bit_length()) if free >> k & 1]
-    return sum(1 << k for k in positions[:count])
+    return sum(1 << k for k in positions_of(free)[:count])
 
 
 def _taken(question: Question, node: int, freed: int) -> int:
@@ -144,8 +134,7 @@ def _taken(question: Question, node: int, freed: int) -> int:
     for mask, _ in question.targets(node).ordered:
         if mask & ~free:
             continue
-        positions = tuple(k for k in range(len(layout.indices)) if mask >> k & 1)
-        one = layout.width(positions) if topology else (0, 0), (freed & ~mask).bit_count()
+        one = layout.width(positions_of(mask)) if topology else (0, 0), (freed & ~mask).bit_count()
         if best is None or one < best:
             best, taken = one, mask
     return taken

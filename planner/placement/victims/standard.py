@@ -18,6 +18,7 @@ from planner.domain import VictimSet
 from planner.placement.victims.candidates import Question
 from planner.placement.victims.machines import Held
 from planner.placement.victims.ranking import victim_set
+from planner.placement.victims.subsets import let_back_in
 
 PRIORITY_OFFSET = 2**31
 
@@ -29,12 +30,8 @@ def reprieved(question: Question, node: int, *, by_start: bool = True) -> tuple[
     candidates = _potential(question, node, by_start=by_start)
     if not question.has_room(node, candidates):
         return None
-    going = candidates[::-1]
-    for pod in tuple(going):
-        spared = [other for other in going if other != pod]
-        if question.has_room(node, spared):
-            going = spared
-    return tuple(going)
+    most_important_first = candidates[::-1]
+    return tuple(let_back_in(most_important_first, most_important_first, lambda fewer: question.has_room(node, fewer)))
 
 
 def standard_victims(

@@ -10,9 +10,10 @@ IMP tries at most Σ_{i≤k*} C(m, i) subsets, the naive form 2^m − 1. Where l
 that least size says nothing: then every subset that fits is looked at.
 """
 
-from itertools import combinations
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, combinations
 
-from planner.placement.victims.candidates import Question
+from planner.placement.victims.candidates import Case, Question
 from planner.placement.victims.machines import Held
 
 Sets = tuple[tuple[int, ...], ...]
@@ -21,21 +22,10 @@ Sets = tuple[tuple[int, ...], ...]
 
 def imp_sets(question: Question, node: int) -> Sets:
     """All sets of least size, subsets by size until one fits (FlexTopo paper, algorithm 2)."""
-    case, pods = question.case(node), _candidates(question, node)
-    if case.fits(()):
-        return ((),)
+    case, pods = _before(question, node)
     if not case.fits(pods.values()):
         return ()
-    for size in range(1, len(pods) + 1):
-        found = tuple(
-            tuple(number for number, _ in chosen)
-            for chosen in combinations(pods.items(), size)
-            if case.fits([pod for _, pod in chosen])
-        )
-        found = tuple(going for going in found if question.within_budgets(going))
-        if found:
-            return found
-    return ()
+    return next(filter(None, _by_size(question, case, pods)), ())
 
 
 def naive_sets(question: Question, node: int) -> Sets:
@@ -47,17 +37,32 @@ def naive_sets(question: Question, node: int) -> Sets:
 
 def fitting_sets(question: Question, node: int) -> Sets:
     """Every subset that fits and that budgets allow, the smaller ones first; only (()) where nobody has to go."""
-    case, pods = question.case(node), _candidates(question, node)
+    return tuple(chain.from_iterable(_by_size(question, *_before(question, node))))
+
+
+def _before(question: Question, node: int) -> tuple[Case, dict[int, Held]]:
+    return question.case(node), {pod: question.machines.pod(pod) for pod in sorted(question.candidates(node))}
+
+
+def _by_size(question: Question, case: Case, pods: dict[int, Held]) -> Iterator[Sets]:
+    """Of each size the subsets that fit and that budgets allow."""
     if case.fits(()):
-        return ((),)
-    found = (
-        tuple(number for number, _ in chosen)
-        for size in range(1, len(pods) + 1)
-        for chosen in combinations(pods.items(), size)
-        if case.fits([pod for _, pod in chosen])
-    )
-    return tuple(going for going in found if question.within_budgets(going))
+        yield ((),)
+        return
+    for size in range(1, len(pods) + 1):
+        fitting = (
+            tuple(number for number, _ in chosen)
+            for chosen in combinations(pods.items(), size)
+            if case.fits([pod for _, pod in chosen])
+        )
+        yield tuple(going for going in fitting if question.within_budgets(going))
 
 
-def _candidates(question: Question, node: int) -> dict[int, Held]:
-    return {pod: question.machines.pod(pod) for pod in sorted(question.candidates(node))}
+def let_back_in(going: Sequence[int], order: Iterable[int], suffices: Callable[[Sequence[int]], bool]) -> list[int]:
+    """Those of a set who cannot be spared, asked in this order; `suffices`: whether a set makes room."""
+    victims = list(going)
+    for pod in order:
+        fewer = [other for other in victims if other != pod]
+        if suffices(fewer):
+            victims = fewer
+    return victims

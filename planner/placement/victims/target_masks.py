@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import Alignment, ClusterNode, Qos
+from planner.domain.shapes import Width, alignment_of
 
 LEVELS = (Alignment.NUMA, Alignment.SOCKET, Alignment.CROSS)
 
@@ -50,7 +51,7 @@ class GpuLayout:
             indices=tuple(range(gpus)), numas=numas, sockets=tuple(numa * sockets // numa_nodes for numa in numas)
         )
 
-    def width(self, positions: tuple[int, ...]) -> tuple[int, int]:
+    def width(self, positions: tuple[int, ...]) -> Width:
         """(sockets, NUMA nodes) of some GPUs."""
         return len({self.sockets[k] for k in positions}), len({self.numas[k] for k in positions})
 
@@ -72,12 +73,9 @@ class Targets:
         return len(self.ordered)
 
 
-def level_of(width: tuple[int, int]) -> int:
-    """Place of a width in `LEVELS`."""
-    sockets, numas = width
-    if numas <= 1:
-        return 0
-    return 1 if sockets <= 1 else 2
+def positions_of(mask: int) -> tuple[int, ...]:
+    """The positions of a mask, ascending."""
+    return tuple(k for k in range(mask.bit_length()) if mask >> k & 1)
 
 
 @cache
@@ -91,7 +89,7 @@ def targets_of(layout: GpuLayout, gpus: int, qos: Qos) -> Targets:
     if qos is Qos.SINGLE_NUMA:
         sets = [one for one in sets if one[0][1] <= 1]
     masks = [sum(1 << k for k in chosen) for _, chosen in sets]
-    levels = [level_of(width) for width, _ in sets]
+    levels = [LEVELS.index(alignment_of(width)) for width, _ in sets]
     return Targets(
         masks=np.array(masks, dtype=np.uint16),
         levels=np.array(levels, dtype=np.uint8),

@@ -54,7 +54,7 @@ def draw(cluster: Cluster, parts: Iterable[PlacedPart] = ()) -> Figure:
     nodes = owners_of(cluster, parts)
     if not nodes:
         figure = style.blank(LEAST_HEIGHT)
-        figure.suptitle(f"{style.shown(cluster.name, 40)}: no GPUs", x=0.01, ha="left", fontsize=11, fontweight="bold")
+        style.heading(figure, f"{style.shown(cluster.name, 40)}: no GPUs")
         style.nothing_to_show(figure.add_subplot(), "no node has a GPU")
         return figure
     return _draw_nodes(cluster, nodes) if len(nodes) <= MOST_NODES else _draw_shares(cluster, nodes)
@@ -218,14 +218,7 @@ def _finish(figure: Figure, cluster: Cluster, text: str, nodes: Sequence[NodeOwn
             )
         )
     height = figure.get_figheight()
-    figure.suptitle(
-        f"{style.shown(cluster.name, 40)}: {text}",
-        x=0.01,
-        y=1 - style.TITLE_MARGIN_IN / height,
-        ha="left",
-        fontsize=11.0,
-        fontweight="bold",
-    )
+    style.heading(figure, f"{style.shown(cluster.name, 40)}: {text}")
     figure.legend(
         handles=handles,
         loc="upper left",

@@ -23,8 +23,7 @@ def draw(found: Frontier, scenario: Scenario) -> Figure:
     figure = style.blank(HEIGHT_IN)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1.7, 1))
     mode = " [reference mode: not physical]" if scenario.cost.mode is CostMode.REFERENCE else ""
-    title = f"{style.shown(scenario.name, 40)}: requests/s against price{mode}"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    style.heading(figure, f"{style.shown(scenario.name, 40)}: requests/s against price{mode}")
     _rates(upper, found)
     _mix(lower, found, scenario)
     return figure

@@ -25,9 +25,7 @@ COMPARED_MARKERS = MappingProxyType({Phase.PREFILL: "D", Phase.DECODE: "^"})
 def draw(fit: CalibrationFit) -> Figure:
     """One square panel; the legend and the mean errors beside it."""
     figure, (axes,) = cost_panels.grid(1, 1, PANEL_IN, MARGINS)
-    cost_panels.headed(
-        figure, f"Predicted and measured throughput: calibration {style.shown(fit.calibration.name, 50)}"
-    )
+    style.heading(figure, f"Predicted and measured throughput: calibration {style.shown(fit.calibration.name, 50)}")
     low, high = _limits(fit.points)
     _frame(axes, low, high)
     colours = _colours(fit.points)

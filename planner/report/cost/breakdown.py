@@ -29,7 +29,7 @@ def draw(explanations: Sequence[StepExplanation]) -> Figure:
     keys = _keys(explanations)
     height = max(0.1 + ROW_IN * len(explanations), KEY_IN * len(keys) - MARGINS.bottom)
     figure, (axes,) = cost_panels.grid(1, 1, height, MARGINS)
-    cost_panels.headed(figure, "Where a step's time goes")
+    style.heading(figure, "Where a step's time goes")
     longest = max(step.step_ms for step in explanations)
     axes.set_xlim(0, longest * ROOM)
     axes.set_ylim(len(explanations) - 0.4, -0.55)

@@ -51,7 +51,7 @@ def draw(rates: Sequence[ConfigurationRates], quantity: str, note: str) -> Figur
     figure, axes_of = cost_panels.grid(len(found), COLUMNS, PANEL_IN, MARGINS)
     sizes = {r.parallel.size for r in rates}
     of = f"an island of {sizes.pop()} GPUs" if len(sizes) == 1 else "islands"
-    cost_panels.headed(
+    style.heading(
         figure, f"Parallel configurations of {of} over prompt lengths{f' [{style.shown(note, 60)}]' * bool(note)}"
     )
     strong = {config: k for k, config in enumerate(strongest(found, STRONG))}

@@ -81,12 +81,6 @@ def grid(count: int, columns: int, panel_in: float, margins: Margins) -> tuple[F
     return figure, panels
 
 
-def headed(figure: Figure, text: str) -> None:
-    """The figure's title."""
-    y = 1 - style.TITLE_MARGIN_IN / figure.get_figheight()
-    figure.suptitle(text, x=0.01, y=y, ha="left", fontsize=11.0, fontweight="bold")
-
-
 def plain_ticks(axis: Axis, subs: Sequence[float] = (1.0,), most: int = 20) -> None:
     """Ticks of a logarithmic axis in plain figures, at `subs` times powers of ten; at most so many decades."""
     axis.set_major_locator(LogLocator(subs=subs, numticks=most))

@@ -32,7 +32,7 @@ Limits = tuple[float, float]
 def draw(explanations: Sequence[StepExplanation]) -> Figure:
     """A panel an explanation, all on the same axes."""
     figure, panels = cost_panels.grid(len(explanations), COLUMNS, PANEL_IN, MARGINS)
-    cost_panels.headed(figure, "Roofline: what each part of a step attains of the data sheet")
+    style.heading(figure, "Roofline: what each part of a step attains of the data sheet")
     across, upward = _limits(explanations)
     for k, (axes, step) in enumerate(zip(panels, explanations, strict=True)):
         _frame(axes, step, across, upward, first=k % COLUMNS == 0)

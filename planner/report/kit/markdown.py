@@ -1,6 +1,6 @@
 """Markdown that survives any name a user may give."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _SPECIAL = r"\`*_{}[]<>|#~&$"
 
@@ -19,6 +19,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> s
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+def pictures(figures: Mapping[str, str]) -> list[str]:
+    """The part of a page that shows figures, by their titles; nothing where there are none."""
+    return ["## Figures", *(f"![{escaped(title)}]({path})" for title, path in figures.items())] if figures else []
 
 
 def bullets(items: Sequence[str]) -> str:

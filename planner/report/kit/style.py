@@ -88,10 +88,14 @@ def blank(height_in: float, *, layout: Literal["constrained"] | None = "constrai
 def titled(figure: Figure, plan: Plan, text: str) -> None:
     """The figure's title: the scenario, what is shown, and a word of warning in reference mode."""
     mode = " [reference mode: not physical]" if plan.scenario.cost.mode is CostMode.REFERENCE else ""
-    title = f"{shown(plan.scenario.name, 40)}: {text}{mode}"
+    heading(figure, f"{shown(plan.scenario.name, 40)}: {text}{mode}")
+
+
+def heading(figure: Figure, text: str) -> None:
+    """A figure's title, at its upper left."""
     fixed = figure.get_layout_engine() is None
     y = 1 - TITLE_MARGIN_IN / figure.get_figheight() if fixed else None
-    figure.suptitle(title, x=0.01, y=y, ha="left", fontsize=11.0, fontweight="bold")
+    figure.suptitle(text, x=0.01, y=y, ha="left", fontsize=11.0, fontweight="bold")
 
 
 def shown(name: str, longest: int = 24) -> str:

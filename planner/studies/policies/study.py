@@ -14,7 +14,7 @@ from planner.studies.policies.online.arrivals import INFLATION, draw_arrivals, d
 from planner.studies.policies.online.policies import PolicyMix
 from planner.studies.policies.online.simulation import simulate
 from planner.studies.policies.records import OnlineRun
-from planner.studies.runner import RunsDone, run_tasks
+from planner.studies.runner import RunsDone, require_each_once, run_tasks
 
 MOST_INFLATION = 100.0
 
@@ -103,11 +103,8 @@ def too_large(nodes: Sequence[TraceNode], pods: Sequence[TracePod]) -> tuple[Tra
 
 
 def _require_comparable(study: PolicyStudy) -> None:
-    names = [mix.name for mix in study.policies]
-    for what, listed in (("policies", names), ("seeds", study.seeds)):
-        if not listed or len(set(listed)) < len(listed):
-            came = ", ".join(map(str, listed)) or "none"
-            raise InputError(f"{what}: must be at least one, each once; came {came}.", hint="Drop what came twice.")
+    require_each_once("policies", [mix.name for mix in study.policies])
+    require_each_once("seeds", study.seeds)
     if len(study.seeds) > 1 and not (study.arrivals is None and study.tie_order is None):
         raise InputError(
             f"seeds: given orders belong to one seed; came {len(study.seeds)} seeds.",

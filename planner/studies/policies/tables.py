@@ -1,17 +1,15 @@
 """Tables of online policies as CSV: figures of every percent, and what became of every arrival."""
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 
+from planner.report.kit.csv_tables import csv_table
 from planner.studies.policies.records import Decision, OnlineRun
 
 METRICS_FILE = "metrics.csv"
 QUEUE_FILE = "queue.csv"
-METRICS_COLUMNS = (
-    "policy",
-    "seed",
+FIGURES = (
     "arrived_percent",
     "allocation_percent",
     "fragmentation_percent",
@@ -22,37 +20,16 @@ METRICS_COLUMNS = (
     "failures",
     "power_w",
 )
-DECISION_COLUMNS = (
-    "arrival",
-    "pod",
-    "node",
-    "gpus",
-    "arrived_gpu_milli",
-    "used_gpu_milli",
-    "fragmentation_milli",
-    "cpu_power_w",
-    "gpu_power_w",
-)
+"""Of `OnlineMetrics`."""
+DECISION_COLUMNS = tuple(field.name for field in fields(Decision))
 
 
 def metrics_csv(runs: Iterable[tuple[str, int, OnlineRun]]) -> bytes:
     """Figures of (policy, seed, run), a row a percent of arrived GPU capacity; watts, percents, GRAR from 0 to 1."""
-    return _table(METRICS_COLUMNS, (row for policy, seed, run in runs for row in _metrics(policy, seed, run)))
-
-
-def _metrics(policy: str, seed: int, run: OnlineRun) -> Iterator[Sequence[object]]:
-    for row in run.metrics:
-        known = {"policy": policy, "seed": seed}
-        yield [known[name] if name in known else _cell(getattr(row, name)) for name in METRICS_COLUMNS]
-
-
-def queue_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    """queue.csv: a row a policy."""
-    return _table(header, ([_shown(value) for value in row] for row in rows))
-
-
-def _shown(value: object) -> object:
-    return _cell(value) if isinstance(value, float) else value
+    rows = (
+        [policy, seed, *(getattr(line, name) for name in FIGURES)] for policy, seed, run in runs for line in run.metrics
+    )
+    return csv_table(("policy", "seed", *FIGURES), rows)
 
 
 def decisions_file(policy: str, seed: int) -> str:
@@ -62,22 +39,9 @@ def decisions_file(policy: str, seed: int) -> str:
 
 def decisions_csv(decisions: Iterable[Decision]) -> bytes:
     """A row an arrival; `node` is empty where the pod fitted nowhere, `gpus` are indices joined by `-`."""
-    return _table(DECISION_COLUMNS, map(_decision, decisions))
+    return csv_table(DECISION_COLUMNS, map(_decision, decisions))
 
 
 def _decision(line: Decision) -> Sequence[object]:
-    gpus = "-".join(map(str, line.gpus))
-    drawn = f"{line.fragmentation_milli:.2f}", _cell(line.cpu_power_w), _cell(line.gpu_power_w)
-    return line.arrival, line.pod, line.node, gpus, line.arrived_gpu_milli, line.used_gpu_milli, *drawn
-
-
-def _cell(value: float) -> str:
-    return f"{value:.10g}"
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    shown = {"gpus": "-".join(map(str, line.gpus)), "fragmentation_milli": f"{line.fragmentation_milli:.2f}"}
+    return [shown.get(name, getattr(line, name)) for name in DECISION_COLUMNS]

@@ -113,7 +113,6 @@ class Filling:
     recipe: Recipe
     draws: Draws
     machines: Machines = field(init=False)
-    free: list[list[int]] = field(init=False)
     by_free: list[list[int]] = field(init=False)
     place_in: list[int] = field(init=False)
     rows: dict[str, ScaleUpWorkload] = field(init=False)
@@ -121,7 +120,6 @@ class Filling:
 
     def __post_init__(self) -> None:
         self.machines = Machines.uniform(self.nodes, sockets=SOCKETS, numa_nodes=NUMA_NODES, gpus=GPUS)
-        self.free = [list(range(GPUS)) for _ in range(self.nodes)]
         self.by_free = [[] for _ in range(GPUS)] + [list(range(self.nodes))]
         self.place_in = list(range(self.nodes))
         self.rows = {}
@@ -168,34 +166,34 @@ class Filling:
         raise InconsistentPlanError("scale-up: a draw was beyond the nodes with room.", hint="Report it.")
 
     def _enter(self, row: ScaleUpWorkload, node: int) -> None:
-        free = self.free[node]
+        free = self.machines.free_gpus(node)
         gpus = free[: row.gpus] if self.recipe.lowest else self._some(free, row.gpus)
         # hashed names, as a Deployment's pods have: keys of equal pods say nothing about their age
         key = f"{row.name.lower()}-{int(self.draws.integers(2**32)):08x}-{self.came}"
         self.came += 1
         self.machines.add(
-            node, key, tuple(gpus), priority=row.priority, preemptible=row.preemptible, age_s=OLDEST_S - self.came
+            node, key, gpus, priority=row.priority, preemptible=row.preemptible, age_s=OLDEST_S - self.came
         )
         self.rows[key] = row
-        self._freed(node, sorted(set(free) - set(gpus)))
+        self._moved(node, len(free))
 
-    def _some(self, free: Sequence[int], count: int) -> list[int]:
-        return sorted(free[at] for at in self.draws.permutation(len(free))[:count])
+    def _some(self, free: Sequence[int], count: int) -> tuple[int, ...]:
+        return tuple(sorted(free[at] for at in self.draws.permutation(len(free))[:count]))
 
     def _leave(self, key: str) -> ScaleUpWorkload:
         number = self.machines.number[key]
-        node, gpus = self.machines.pod(number).node, self.machines.gpus_of(number)
+        node = self.machines.pod(number).node
+        before = len(self.machines.free_gpus(node))
         self.machines.remove(number)
-        self._freed(node, sorted({*self.free[node], *gpus}))
+        self._moved(node, before)
         return self.rows.pop(key)
 
-    def _freed(self, node: int, free: list[int]) -> None:
-        """Note that a node now has these GPUs free: the last of its old list takes its place there."""
-        old, new = self.by_free[len(self.free[node])], self.by_free[len(free)]
+    def _moved(self, node: int, before: int) -> None:
+        """Note that so many GPUs of a node were free, and others are now: the last of its old list takes its place."""
+        old, new = self.by_free[before], self.by_free[len(self.machines.free_gpus(node))]
         last = old.pop()
         if last != node:
             old[self.place_in[node]] = last
             self.place_in[last] = self.place_in[node]
         self.place_in[node] = len(new)
         new.append(node)
-        self.free[node] = free

@@ -11,6 +11,7 @@ from planner.errors import InputError
 from planner.studies.preemption.cycles import CycleKey, run_cycle
 from planner.studies.preemption.latency import sourcing_latencies
 from planner.studies.preemption.records import HitCount, InitialPlacement, ScaleUpSettings, SourcingLatency
+from planner.studies.runner import require_each_once
 
 MOST_NODES = 100_000
 MOST_CYCLES, MOST_SCALE_UPS, MOST_REPETITIONS = 100_000, 100_000, 100_000
@@ -41,11 +42,7 @@ class PreemptionStudy:
 
     def __post_init__(self) -> None:
         for key, listed in (("nodes", self.sizes), ("initial", self.initials), ("seeds", self.seeds)):
-            if not listed or len(set(listed)) < len(listed):
-                came = ", ".join(map(str, listed)) or "none"
-                raise InputError(
-                    f"--{key}: must be at least one, each once; came {came}.", hint="Drop what came twice."
-                )
+            require_each_once(f"--{key}", listed)
         for key, values, low, high in (
             ("nodes", self.sizes, 1, MOST_NODES),
             ("cycles", (self.cycles,), 1, MOST_CYCLES),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from planner.errors import InputError
-from planner.studies.runner import RunsDone, run_tasks
+from planner.studies.runner import RunsDone, require_each_once, run_tasks
 from planner.studies.spot.means import SpotSeedRun
 from planner.studies.spot.records import EvictionLaw, SpotJob, SpotNode, SpotPolicy, SpotWorkload
 from planner.studies.spot.simulation.requirements import require_span
@@ -87,14 +87,10 @@ def run_spot_seed(
 
 
 def _require_comparable(study: SpotStudy) -> None:
-    names = [policy.name for policy in study.policies]
-    compared: list[tuple[str, Sequence[object]]] = [("policies", names), ("seeds", study.seeds)]
+    require_each_once("policies", [policy.name for policy in study.policies])
+    require_each_once("seeds", study.seeds)
     if study.jobs is None:
-        compared.append(("spot loads", study.loads))
-    for what, listed in compared:
-        if not listed or len(set(listed)) < len(listed):
-            came = ", ".join(map(str, listed)) or "none"
-            raise InputError(f"{what}: must be at least one, each once; came {came}.", hint="Drop what came twice.")
+        require_each_once("spot loads", study.loads)
     for load in study.loads:
         if not 0 < load <= MOST_LOAD:
             raise InputError(

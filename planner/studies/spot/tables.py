@@ -1,10 +1,9 @@
 """Tables of a spot study as CSV: figures of every run, the cluster over time, the curve over loads."""
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
+from planner.report.kit.csv_tables import csv_table
 from planner.studies.spot.capacity import CURVE_FIGURES, CurvePoint
 from planner.studies.spot.means import FIGURE_NAMES, Interval, SpotSeedRun
 from planner.studies.spot.records import SpotSample
@@ -21,7 +20,7 @@ def spot_csv(runs: Iterable[SpotSeedRun]) -> bytes:
         [one.policy, one.seed, one.spot_load, *(getattr(one.run.figures, name) for name in FIGURE_NAMES)]
         for one in runs
     )
-    return _table((*_RUN, *FIGURE_NAMES), rows)
+    return csv_table((*_RUN, *FIGURE_NAMES), rows)
 
 
 def series_csv(runs: Iterable[SpotSeedRun]) -> bytes:
@@ -31,14 +30,14 @@ def series_csv(runs: Iterable[SpotSeedRun]) -> bytes:
         for one in runs
         for sample in one.run.series
     )
-    return _table((*_RUN, *_SAMPLE), rows)
+    return csv_table((*_RUN, *_SAMPLE), rows)
 
 
 def curve_csv(points: Iterable[CurvePoint]) -> bytes:
     """A row a policy and load: means over the seeds, and half of their 95 % intervals (empty for one seed)."""
     names = ("useful_gpus", *CURVE_FIGURES)
     header = [*_POINT, *(column for name in names for column in (name, f"{name}_half"))]
-    return _table(header, map(_point, points))
+    return csv_table(header, map(_point, points))
 
 
 def _point(point: CurvePoint) -> Sequence[object]:
@@ -47,15 +46,3 @@ def _point(point: CurvePoint) -> Sequence[object]:
     count = max(one.count if one else 0 for one in found)
     pairs = [value for one in found for value in ((one.mean, one.half) if one else (None, None))]
     return [point.policy, point.spot_load, point.asked_gpus, count, *pairs]
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return text.getvalue().encode()
-
-
-def _cell(value: object) -> object:
-    return "" if value is None else f"{value:.10g}" if isinstance(value, float) else value

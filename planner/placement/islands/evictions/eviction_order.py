@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.domain import PlacementDemand, Pod
-from planner.placement.islands.evictions.eviction_prices import Price
 from planner.placement.islands.sites import Site
+from planner.placement.victims.prices import Price
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,22 +13,15 @@ from dataclasses import dataclass, field, replace
 
 from planner.domain import EvictionRule, PlacementDemand, PlacementSettings, Pod
 from planner.domain.node_room import Ask, Left
-from planner.placement.islands.evictions.eviction_curves import (
-    Curve,
-    Held,
-    Step,
-    joined,
-    least,
-    node_curve,
-    whole_units,
-)
+from planner.placement.islands.evictions.eviction_curves import joined, least, whole_units
 from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
 from planner.placement.islands.evictions.eviction_order import Eviction, pods_in_order
-from planner.placement.islands.evictions.eviction_prices import Price, may_go, prices_of
 from planner.placement.islands.filling import asks_of, hold_group, largest_first
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.scoring import island_topology
 from planner.placement.islands.sites import Site
+from planner.placement.victims import Candidate, Curve, Step, node_curve
+from planner.placement.victims.prices import Price, may_go, prices_of
 
 MOST_NODES = 400
 """Full nodes that evictions are looked for on: those whose pods are the cheapest."""
@@ -78,7 +71,7 @@ class Tariff:
     def of(cls, pods: Mapping[int, Sequence[Pod]], settings: PlacementSettings, fleet: Fleet) -> "Tariff":
         """Prices of the pods of each node in every order; of pods that free alike, first where more is idle beside."""
         listed = [pod for those in pods.values() for pod in those]
-        idle = {pod.key: -sum(fleet.free_gpus[node]) for node, those in pods.items() for pod in those}
+        idle = {pod.key: -fleet.free[node].idle for node, those in pods.items() for pod in those}
         own = prices_of(listed, settings, settings.victim_rule)
         least_lost = prices_of(listed, settings, EvictionRule.LOST_WORK)
         last = own if settings.most_lost_gpu_hours is None else least_lost
@@ -335,7 +328,7 @@ class Preemption:
 
     def _curve_of(self, node: int, ask: Ask, order: str, going: Sequence[Pod]) -> Curve:
         """The curve of a node on which these pods may go, limits aside, as another try knows it or found now."""
-        key = (order, ask, node, self.occupancy.left(node), tuple(pod.key for pod in going))
+        key = (order, ask, node, self.occupancy.free[node], tuple(pod.key for pod in going))
         if key not in self.tariff.curves:
             self.tariff.curves[key] = self._counted(node, ask, order, going)
         return self.tariff.curves[key]
@@ -352,8 +345,8 @@ class Preemption:
         for pod in going:
             if pod.key not in holds:
                 holds[pod.key] = fleet.held_by(node, [pod])
-        held = [Held(pod, holds[pod.key], prices[pod.key]) for pod in going]
-        zero, left = (0,) * len(next(iter(prices.values()), ())), self.occupancy.left(node)
+        held = [Candidate(pod, holds[pod.key], prices[pod.key]) for pod in going]
+        zero, left = (0,) * len(next(iter(prices.values()), ())), self.occupancy.free[node]
         return node_curve(node, fleet.shapes[node], left, held, ask, zero=zero, may_all_go=may_all_go)
 
     def _carry_out(self, proposal: Proposal) -> Eviction:

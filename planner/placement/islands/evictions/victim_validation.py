@@ -5,40 +5,16 @@ Nothing of the placer is used here, so that a mistake there shows here.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import fsum, isclose
 
 from planner.domain import Cluster, PlacedPart, Placement, PlacementDemand, PlacementSettings, Pod, Victim
 
-PRIORITY = PlacementSettings().priority
 ROUNDING = 1e-6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvictionTerms:
-    """What evictions keep to; the fields are those of `PlacementSettings`, `lost_work_counts` as well."""
-
-    priority: int = PRIORITY
-    most_victims: int | None = None
-    most_lost_gpu_hours: float | None = None
-    assumed_checkpoint_age_s: float | None = None
-    lost_work_counts: bool = False
-
-    @classmethod
-    def of(cls, settings: PlacementSettings) -> "EvictionTerms":
-        """Those of a scenario."""
-        return cls(
-            priority=settings.priority,
-            most_victims=settings.most_victims,
-            most_lost_gpu_hours=settings.most_lost_gpu_hours,
-            assumed_checkpoint_age_s=settings.assumed_checkpoint_age_s,
-            lost_work_counts=settings.lost_work_counts,
-        )
-
-
 def victim_faults(
-    cluster: Cluster, demands: Mapping[str, PlacementDemand], placement: Placement, terms: EvictionTerms
+    cluster: Cluster, demands: Mapping[str, PlacementDemand], placement: Placement, terms: PlacementSettings
 ) -> Iterator[str]:
     """Whoever is evicted may be, is described as it is, and makes room for somebody; limits and order hold."""
     pods = {pod.key: pod for pod in cluster.pods}
@@ -68,7 +44,7 @@ def victim_faults(
     yield from _waits(cluster, demands, placement)
 
 
-def _mistold(victim: Victim, pod: Pod, terms: EvictionTerms) -> Iterator[str]:
+def _mistold(victim: Victim, pod: Pod, terms: PlacementSettings) -> Iterator[str]:
     if not pod.preemptible:
         yield "preemptible is false"
     if pod.locked:
@@ -85,7 +61,7 @@ def _mistold(victim: Victim, pod: Pod, terms: EvictionTerms) -> Iterator[str]:
         yield f"lost_gpu_hours {victim.lost_gpu_hours} are not {lost}"
 
 
-def _limits(cluster: Cluster, gone: Sequence[Pod], terms: EvictionTerms) -> Iterator[str]:
+def _limits(cluster: Cluster, gone: Sequence[Pod], terms: PlacementSettings) -> Iterator[str]:
     if terms.most_victims is not None and len(gone) > terms.most_victims:
         yield f"victims: {len(gone)} pods go, most_victims is {terms.most_victims}."
     ages = {pod.key: terms.assumed_checkpoint_age_s for pod in gone}

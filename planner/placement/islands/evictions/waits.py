@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.domain import PlacedPart, Pod, Victim
-from planner.domain.node_room import ROUNDING
+from planner.domain.node_room import ROUNDING, Left
 from planner.placement.islands.fleet import Fleet
 from planner.placement.islands.sites import Site
 
@@ -28,8 +28,7 @@ class _Node:
     """A node that pods leave: who goes, in order, what is free before anybody does, and who has come up."""
 
     going: list[tuple[int, str, Pod]]
-    cpus: float
-    memory_gb: float
+    free: Left
     up: list[_Use] = field(default_factory=list)
 
     def last_for(self, site: Site, parts: Sequence[PlacedPart]) -> int:
@@ -55,8 +54,8 @@ class _Node:
         """Whether so much is left once these evictions are done and whoever waits for no more is up."""
         gone = [pod for order, _, pod in self.going if order <= done]
         up = [use for use in self.up if use.last <= done]
-        free_cpus = self.cpus + sum(_cpus_of(pod) for pod in gone) - sum(use.cpus for use in up)
-        free_gb = self.memory_gb + sum(pod.memory_gb for pod in gone) - sum(use.memory_gb for use in up)
+        free_cpus = self.free.cpus + sum(pod.cpu_count for pod in gone) - sum(use.cpus for use in up)
+        free_gb = self.free.memory_gb + sum(pod.memory_gb for pod in gone) - sum(use.memory_gb for use in up)
         return (not cpus or cpus <= free_cpus + ROUNDING) and (not memory_gb or memory_gb <= free_gb + ROUNDING)
 
 
@@ -86,12 +85,4 @@ def _nodes(victims: Sequence[Victim], fleet: Fleet) -> Mapping[str, _Node]:
     pods = {pod.key: pod for name in {v.node for v in victims} for pod in fleet.pods_of[fleet.number[name]]}
     for victim in sorted(victims, key=lambda victim: victim.order):
         going[victim.node].append((victim.order, victim.island, pods[victim.pod]))
-    return {
-        name: _Node(listed, fleet.free_cpus[fleet.number[name]], fleet.free_memory_gb[fleet.number[name]])
-        for name, listed in going.items()
-    }
-
-
-def _cpus_of(pod: Pod) -> float:
-    """Pinned cores are gone in any case."""
-    return max(pod.cpus, len(pod.cores))
+    return {name: _Node(listed, fleet.free[fleet.number[name]]) for name, listed in going.items()}

@@ -3,6 +3,7 @@
 from matplotlib.figure import Figure
 
 from planner.domain import CostMode
+from planner.report.kit import style
 from planner.studies.chapter5.records import Study
 
 
@@ -11,5 +12,4 @@ def head(figure: Figure, study: Study, title: str, note: str = "", *, searched: 
     mode = "reference mode: not physical" if study.mode is CostMode.REFERENCE else ""
     small = "small form" if study.small and searched else ""
     said = "; ".join(filter(None, (note, small, mode)))
-    text = f"{title} [{said}]" if said else title
-    figure.suptitle(text, x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    style.heading(figure, f"{title} [{said}]" if said else title)

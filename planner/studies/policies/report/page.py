@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from planner.report.kit.frames import Frame
-from planner.report.kit.markdown import escaped, table
+from planner.report.kit.markdown import escaped, pictures, table
 from planner.report.kit.quantities import NONE, counted, whole
 from planner.studies.policies.means import MeanMetrics
 from planner.studies.policies.report.curves import (
@@ -15,6 +15,7 @@ from planner.studies.policies.report.curves import (
     saving_at,
     with_spread,
 )
+from planner.studies.policies.tables import FIGURES
 
 ALLOCATION_AT = (80, 90, 95, 100, 110, 120, 130)
 SAVINGS_AT = (10, 20, 30, 40, 50, 60, 70, 80, 90)
@@ -32,15 +33,7 @@ def metrics_frame(runs: PolicyRuns, seeds: Sequence[int] = ()) -> Frame:
         {
             "policy": label,
             "seed": seeds[number] if seeds else number,
-            "arrived_percent": line.arrived_percent,
-            "allocation_percent": line.allocation_percent,
-            "fragmentation_percent": line.fragmentation_percent,
-            "fragmentation_ratio_percent": line.fragmentation_ratio_percent,
-            "cpu_power_w": line.cpu_power_w,
-            "gpu_power_w": line.gpu_power_w,
-            "grar": line.grar,
-            "failures": line.failures,
-            "power_w": line.power_w,
+            **{name: getattr(line, name) for name in FIGURES},
         }
         for label, found in runs.items()
         for number, run in enumerate(found)
@@ -64,7 +57,7 @@ def policies_page(runs: PolicyRuns, baseline: str, *, name: str = "", figures: M
         f"{_savings(curves, baseline)}",
         f"## At {FULL} % asked for\n\n{_at_full(curves)}\n\nGRAR: GPUs held over GPUs asked for. Fragmentation: idle "
         "GPUs that pods drawn from the trace cannot use, expected. Failed: pods that fitted nowhere.",
-        *_pictures(figures or {}),
+        *pictures(figures or {}),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -156,9 +149,3 @@ def _full_cells(row: MeanMetrics) -> list[str]:
         whole(row.failures),
         kilowatts(row.power_w),
     ]
-
-
-def _pictures(figures: Mapping[str, str]) -> list[str]:
-    if not figures:
-        return []
-    return ["## Figures", *(f"![{escaped(title)}]({path})" for title, path in figures.items())]

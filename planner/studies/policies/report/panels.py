@@ -102,8 +102,7 @@ def _sheet(panels: Sequence[TracePanel], title: str, rows: int) -> tuple[Figure,
     figure = style.blank(TALL_IN if rows > 1 else HEIGHT_IN)
     grid = figure.subplots(rows, len(panels), squeeze=False)
     alone = f"{style.shown(panels[0].name, 40)}: " if len(panels) == 1 and panels[0].name else ""
-    heading = f"{alone}{title}" if alone else title[:1].upper() + title[1:]
-    figure.suptitle(heading, x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    style.heading(figure, f"{alone}{title}" if alone else title[:1].upper() + title[1:])
     for column, panel in enumerate(panels):
         if len(panels) > 1:
             grid[0][column].set_title(style.shown(panel.name, 40))

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from planner.domain import VictimMethod
 from planner.report.kit.frames import Frame
-from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.kit.markdown import bullets, escaped, pictures, table
 from planner.report.kit.quantities import NONE, significant, whole
 from planner.studies.preemption.records import HitCount, InitialPlacement, ScaleUpMode, ScaleUpSettings, SourcingLatency
 
@@ -215,7 +215,7 @@ def preemption_page(
         "for all scale-ups of a workload in its cycle.",
         *_latency_part(latencies),
         *([f"## Left out\n\n{bullets([escaped(note) for note in notes])}"] if notes else []),
-        *(["## Figures", *(f"![{escaped(title)}]({path})" for title, path in figures.items())] if figures else []),
+        *pictures(figures or {}),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

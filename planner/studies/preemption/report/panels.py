@@ -22,7 +22,7 @@ def draw_hit_rates(summaries: Sequence[HitSummary]) -> Figure:
     """A panel a size, one under the other; dashed: the paper's standard preemption."""
     sizes = list(dict.fromkeys(summary.key[0] for summary in summaries))
     figure = style.blank(HEIGHT_IN if len(sizes) == 1 else 2.6 * len(sizes) + 0.8)
-    _title(figure, "GPUs of newcomers inside one socket")
+    style.heading(figure, "GPUs of newcomers inside one socket")
     rows = figure.subplots(len(sizes), 1, squeeze=False)[:, 0]
     for axes, nodes in zip(rows, sizes, strict=True):
         _hit_panel(axes, [summary for summary in summaries if summary.key[0] == nodes])
@@ -56,7 +56,7 @@ def draw_latency(latencies: Sequence[SourcingLatency]) -> Figure:
     """A panel a workload, a group of points a size; points are medians, whiskers reach to P90."""
     workloads = list(dict.fromkeys(row.workload for row in latencies))
     figure = style.blank(HEIGHT_IN)
-    _title(figure, "Search for victims over all nodes, CPU time: P50, whiskers to P90")
+    style.heading(figure, "Search for victims over all nodes, CPU time: P50, whiskers to P90")
     row = figure.subplots(1, len(workloads), squeeze=False, sharey=True)[0]
     for axes, name in zip(row, workloads, strict=True):
         _latency_panel(axes, [line for line in latencies if line.workload == name])
@@ -85,7 +85,3 @@ def _latency_panel(axes: Axes, rows: Sequence[SourcingLatency]) -> None:
     axes.set_yscale("log")
     axes.set_xticks(range(len(sizes)), [f"{nodes:,} nodes" for nodes in sizes])
     axes.set_xlim(-0.5, len(sizes) - 0.5)
-
-
-def _title(figure: Figure, text: str) -> None:
-    figure.suptitle(text, x=0.01, ha="left", fontsize=11.0, fontweight="bold")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.kit.markdown import bullets, escaped, pictures, table
 from planner.report.kit.quantities import NONE, counted, measured, significant, whole
 from planner.studies.spot.capacity import DONE, CurvePoint, SpotCapacity, SpotLimits
 from planner.studies.spot.means import Interval, SpotSeedRun, change_of, difference_of, mean_of
@@ -79,7 +79,7 @@ def spot_page(page: SpotPage) -> str:
         *_headlines(by_policy, page.baseline),
         f"## Policies\n\n{_comparison(by_policy, page.baseline)}",
         *_curve_part(page),
-        *_pictures(page.figures or {}),
+        *pictures(page.figures or {}),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -248,9 +248,3 @@ def _curve_row(point: CurvePoint) -> list[str]:
         with_half(point.figures["spot_slowdown"], _number),
         with_half(point.figures["all_percent"], lambda value: f"{value:.1f}"),
     ]
-
-
-def _pictures(figures: Mapping[str, str]) -> list[str]:
-    if not figures:
-        return []
-    return ["## Figures", *(f"![{escaped(title)}]({path})" for title, path in figures.items())]

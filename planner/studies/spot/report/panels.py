@@ -33,7 +33,7 @@ def draw_allocation(runs: Sequence[SpotSeedRun]) -> Figure:
     """GPUs by who has them over the days, a panel a policy, each of its first seed."""
     firsts = [found[0] for found in by_policies(runs).values()]
     figure = style.blank(1.0 + PANEL_IN * len(firsts))
-    figure.suptitle("GPUs over time", x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    style.heading(figure, "GPUs over time")
     panels = figure.subplots(len(firsts), 1, squeeze=False, sharex=True)
     for one, axes in zip(firsts, panels[:, 0], strict=True):
         _allocation(axes, one)
@@ -83,7 +83,7 @@ def draw_comparison(runs: Sequence[SpotSeedRun], baseline: str) -> Figure:
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"against {style.shown(baseline)} (%); bars: 95 % intervals of the seeds' differences")
     style.legend_beside(axes)
-    figure.suptitle("Policies compared on the same jobs", x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    style.heading(figure, "Policies compared on the same jobs")
     return figure
 
 
@@ -94,7 +94,7 @@ def _halves(changes: Sequence[Interval | None]) -> list[float]:
 def draw_curve(points: Sequence[CurvePoint], limits: SpotLimits) -> Figure:
     """Evictions, lost work and completion over the GPUs that spot jobs ask for; limits as broken lines."""
     figure = style.blank(CURVE_IN)
-    figure.suptitle("Spot load that the cluster carries", x=0.01, ha="left", fontsize=11.0, fontweight="bold")
+    style.heading(figure, "Spot load that the cluster carries")
     panels = figure.subplots(1, len(CURVES))
     policies = list(dict.fromkeys(point.policy for point in points))
     for (name, words), axes in zip(CURVES, panels, strict=True):

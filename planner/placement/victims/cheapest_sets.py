@@ -1,0 +1,160 @@
+"""The cheapest victims of one node for so many groups of a plan's islands.
+
+A curve lists, for 0, 1, 2, ... groups, the least price of the evictions that make room for them, and who goes. Every
+set of pods is looked at that may be the cheapest (of pods that hold alike, the cheapest go first), where these are few;
+else pods are let back in, the dearest first.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+
+from planner.domain import Pod
+from planner.domain.node_room import Ask, Left
+from planner.domain.shapes import Shape
+from planner.placement.victims.prices import Price, plus
+
+MOST_SETS = 512
+"""Sets of pods of one node that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod that may go, what it holds on its node, and its price."""
+
+    pod: Pod
+    left: Left
+    price: Price
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """So many groups for a price: `taken` lists nodes, groups on each, and who goes there."""
+
+    price: Price
+    taken: tuple[tuple[int, int, tuple[Pod, ...]], ...] = ()
+
+
+Curve = Sequence[Step | None]
+"""By number of groups; None: not to be had."""
+
+NOTHING = Step(())
+
+_Going = tuple[Left, Price, tuple[Candidate, ...]]
+"""What is free once some pods are gone, what they cost, and who they are."""
+
+
+def node_curve(
+    node: int,
+    shape: Shape,
+    free: Left,
+    held: Sequence[Candidate],
+    ask: Ask,
+    *,
+    zero: Price,
+    may_all_go: Callable[[Sequence[Pod]], bool] | None = None,
+) -> Curve:
+    """The curve of one node, as long as it has steps. `zero`: the price of nobody; `may_all_go`: whether a set of pods
+    keeps to the limits (None: there are none), of which nothing is known where sets are too many to look at.
+
+    Prices have one more figure at their end, the number of nodes: of equal answers that of fewer nodes comes first.
+    """
+    idle = free.room(shape, ask)
+    curve: list[Step | None] = [NOTHING, *(Step((*zero, 1), ((node, k, ()),)) for k in range(1, idle + 1))]
+    everything = free
+    for one in held:
+        everything = everything.plus(one.left)
+    reach = everything.room(shape, ask)
+    if reach <= idle:
+        return curve
+    held = _helpful(held, free, ask, reach)
+    kinds = _kinds(held, by_budget=may_all_go is not None)
+    if prod(len(kind) + 1 for kind in kinds) <= MOST_SETS:
+        found = _of_all_sets(shape, free, kinds, ask, may_all_go)
+    else:
+        found = _let_back_in(shape, free, held, ask, idle, reach)
+    for groups in range(idle + 1, reach + 1):
+        able = [one for room, one in found.items() if room >= groups]
+        if not able:
+            break
+        best = min(able, key=_price_of)
+        curve.append(Step((*_price_of(best), 1), ((node, groups, tuple(one.pod for one in best)),)))
+    return curve
+
+
+def _helpful(held: Sequence[Candidate], free: Left, ask: Ask, groups: int) -> list[Candidate]:
+    """Without pods that hold nothing that is short for so many groups: the cheapest set never has them."""
+    cpus, memory_gb = free.cpus < groups * ask.cores, free.memory_gb < groups * ask.memory_gb
+    return [
+        one
+        for one in held
+        if any(one.left.gpus)
+        or any(one.left.cores)
+        or (cpus and one.left.cpus > 0)
+        or (memory_gb and one.left.memory_gb > 0)
+    ]
+
+
+def _kinds(held: Sequence[Candidate], *, by_budget: bool) -> list[list[Candidate]]:
+    """Pods that hold alike together, the cheapest first."""
+    kinds: dict[tuple[Left, str], list[Candidate]] = defaultdict(list)
+    for one in sorted(held, key=lambda one: (one.price, one.pod.key)):
+        kinds[one.left, one.pod.disruption_budget if by_budget else ""].append(one)
+    return list(kinds.values())
+
+
+def _price_of(going: Iterable[Candidate]) -> Price:
+    price: Price = ()
+    for one in going:
+        price = plus(price, one.price)
+    return price
+
+
+def _of_all_sets(
+    shape: Shape,
+    free: Left,
+    kinds: Sequence[Sequence[Candidate]],
+    ask: Ask,
+    may_all_go: Callable[[Sequence[Pod]], bool] | None,
+) -> dict[int, tuple[Candidate, ...]]:
+    """The cheapest set for each number of groups that it makes room for; of equal ones that of the first names."""
+    sets: list[_Going] = [(free, (), ())]
+    for kind in reversed(kinds):
+        sets = [longer for shorter in sets for longer in accumulate(kind, _with, initial=shorter)]
+    best: dict[int, tuple[Price, tuple[Candidate, ...]]] = {}
+    for left, price, going in sets:
+        if may_all_go is not None and not may_all_go([one.pod for one in going]):
+            continue
+        room = left.room(shape, ask)
+        if room not in best or price < best[room][0]:
+            best[room] = (price, going)
+    return {room: going for room, (_, going) in best.items()}
+
+
+def _with(going: _Going, one: Candidate) -> _Going:
+    left, price, pods = going
+    return left.plus(one.left), plus(price, one.price), (*pods, one)
+
+
+def _let_back_in(
+    shape: Shape, free: Left, held: Sequence[Candidate], ask: Ask, idle: int, reach: int
+) -> dict[int, tuple[Candidate, ...]]:
+    """For each number of groups a set of which nobody can be spared; dearest pods stay first."""
+    found: dict[int, tuple[Candidate, ...]] = {}
+    dearest_first = sorted(held, key=lambda one: (one.price, one.pod.key), reverse=True)
+    without = [free]  # what is free once everybody from the k-th on is gone
+    for one in reversed(dearest_first):
+        without.append(without[-1].plus(one.left))
+    without.reverse()
+    for groups in range(idle + 1, reach + 1):
+        going: list[Candidate] = []
+        gone: Left | None = None
+        for one, later in zip(dearest_first, without[1:], strict=True):
+            left = later if gone is None else later.plus(gone)
+            if left.room(shape, ask) < groups:
+                going.append(one)
+                gone = one.left if gone is None else gone.plus(one.left)
+        found[groups] = tuple(reversed(going))
+    return found
