@@ -1,6 +1,6 @@
 """A planning question, with every name already resolved to a record."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from planner.domain.cluster import Cluster
@@ -8,11 +8,11 @@ from planner.domain.efficiency import Calibration
 from planner.domain.layout import Inventory, Layout, Reach
 from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
-from planner.domain.network import NetworkSettings
+from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.slo import SloSettings
-from planner.domain.workload import LengthProfile
+from planner.domain.workload import LengthProfile, Workload
 
 FEWEST_FAILURES = 8  # fewer do not end a search
 
@@ -225,3 +225,33 @@ class Scenario:
     network: NetworkSettings | None = None
     cluster: Cluster | None = None
     placement: PlacementSettings = field(default_factory=PlacementSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a layout is judged by: a scenario, and the ranges of its workload, which `workload.question_of` cuts."""
+
+    scenario: Scenario
+    workload: Workload
+
+    @property
+    def kv(self) -> KvTraffic | None:
+        """What the network has to carry; None where KV transfer is taken to be free."""
+        if self.scenario.network is None:
+            return None
+        return KvTraffic.of(self.scenario.model, self.scenario.inventory, self.workload.ranges)
+
+    @property
+    def demand_rps(self) -> float:
+        """Requests/s at which headroom is measured: the objective's, else those that the workload has."""
+        return self.scenario.objective.demand_rps or self.scenario.workload.arrival_rps or 0.0
+
+    @property
+    def of_rate(self) -> "Question":
+        """The same, of the rate alone."""
+        return replace(self, scenario=replace(self.scenario, objective=ObjectiveSettings()))
+
+    @property
+    def off_nodes(self) -> "Question":
+        """The same without the cluster: megabytes, which a process that places nothing need not be sent."""
+        return replace(self, scenario=replace(self.scenario, cluster=None))

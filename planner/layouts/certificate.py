@@ -44,7 +44,7 @@ def offer_of(scenario: Scenario, evaluator: Evaluator, sizes: SizeSet | tuple[in
     return Offer.of(
         scenario.inventory.items,
         [evaluator.row(island) for island in classes],
-        [span.probability for span in evaluator.workload.ranges],
+        [span.probability for span in evaluator.question.workload.ranges],
     )
 
 
