@@ -73,7 +73,7 @@ def best_layout(
             hint="Prefill and decode need an island each: offer more GPUs, or types with more memory.",
         )
     options = list(_options(offer, relaxed))
-    if objective.kind is not ObjectiveKind.PER_DOLLAR:
+    if not objective.kind.row.per_charge:
         return _served(_two_steps(offer, objective, settings, relaxed, options, few=few))
     fastest = ObjectiveSettings(kind=ObjectiveKind.RATE)
     unpriced = relax(offer, fastest, settings)
@@ -286,7 +286,7 @@ def _aim(
     """The objective, and its own constraint."""
     charges = offer.charges(objective)
     cost = pulp.LpAffineExpression([(islands[k], o.use * charges[o.stock]) for k, o in enumerate(options)])
-    if objective.kind is ObjectiveKind.PER_DOLLAR:
+    if objective.kind.row.per_charge:
         model.setObjective(rate - reward * cost)
         model += rate >= max(objective.target_rps, RESTS), "target"
     else:

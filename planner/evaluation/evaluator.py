@@ -18,7 +18,6 @@ from planner.domain import (
     Evaluation,
     IslandClass,
     Layout,
-    ObjectiveKind,
     PerformanceTable,
     Question,
 )
@@ -96,7 +95,7 @@ class Evaluator:
 
     def _judged(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
         pairs = [(self.table(layout), layout) for layout in fresh]
-        if self.fleet is None or self.question.scenario.objective.kind is not ObjectiveKind.PLACED:
+        if self.fleet is None or not self.question.scenario.objective.kind.row.placed:
             question = self.question.off_nodes
             return self._each(judge, [(table, layout, question) for table, layout in pairs])
         return self._each(judge_placed, [(table, layout, self.question, self.fleet) for table, layout in pairs])

@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 from planner.assignment import assign
-from planner.domain import Assignment, Evaluation, Layout, ObjectiveKind, PerformanceTable, Question
+from planner.domain import Assignment, Evaluation, Layout, PerformanceTable, Question
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.goals import goal_values
 from planner.evaluation.goodput import bounds_ttft, duties_at_work
@@ -66,17 +66,14 @@ def _evaluation(
         layout=layout,
         throughput_rps=assignment.throughput_rps,
         assignment=assignment,
-        goals=goal_values(question, layout, assignment, table) if _several(question) else (),
+        goals=goal_values(question, layout, assignment, table) if question.scenario.objective.kind.row.several else (),
     )
-
-
-def _several(question: Question) -> bool:
-    return question.scenario.objective.kind is ObjectiveKind.PARETO
 
 
 def _rents(question: Question) -> bool:
     """Whether GPUs that serve nothing cost a goal something, and are better left out."""
-    return _several(question) and question.scenario.objective.rents
+    objective = question.scenario.objective
+    return objective.kind.row.several and objective.rents
 
 
 def _at_work(table: PerformanceTable, evaluation: Evaluation) -> Layout:

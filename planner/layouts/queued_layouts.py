@@ -15,7 +15,6 @@ from planner.domain import (
     Evaluation,
     IslandClass,
     Layout,
-    ObjectiveKind,
     ObjectiveSettings,
     Phase,
     Scenario,
@@ -70,7 +69,7 @@ def layouts_with_queues(
     roles = (kinds_of(rows, load.ranges, slo, load.mean_output_tokens) for rows in offer.options)
     offer = replace(offer, roles=tuple(roles))
     judged = _solved(offer, evaluator, objective, settings)
-    if objective.kind is ObjectiveKind.RATE:
+    if objective.kind.row.plain:
         for layout in simple_layouts(offer):
             best = max((one.throughput_rps for one in judged), default=0.0)
             if _promised_rps(offer, layout, question.scenario.assignment) > best:

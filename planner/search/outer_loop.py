@@ -18,7 +18,6 @@ from planner.domain import (
     Inventory,
     Judged,
     Layout,
-    ObjectiveKind,
     ObjectiveSettings,
     Proposal,
     Proposed,
@@ -64,7 +63,7 @@ class Aim:
     @property
     def several(self) -> bool:
         """Whether there is a frontier."""
-        return self.objective.kind is ObjectiveKind.PARETO
+        return self.objective.kind.row.several
 
 
 def optimize(

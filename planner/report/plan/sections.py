@@ -94,7 +94,7 @@ def search_text(plan: Plan) -> str:
     trials, settings = plan.search.trials, plan.scenario.search
     if not trials:
         return "No search was made: the layout was given."
-    if settings.method is SearchMethod.EXACT:
+    if settings.method.row.solves:
         return "\n\n".join(["Method exact: the layout itself was solved for, as a MILP.", *_best_trial(plan)])
     rounds = len({t.iteration for t in trials})
     surrogate = "" if settings.method is SearchMethod.RANDOM else f" with surrogate {settings.surrogate}"
