@@ -270,6 +270,9 @@ ROWS = {
 }
 
 
+ENGINES = ("vllm", "sglang")  # told apart by their rows: planner/export/engines, and a target's own table
+
+
 def _members(node: ast.AST) -> set[str]:
     """Kinds whose members are named in an expression or a pattern."""
     named = (part.value for part in ast.walk(node) if isinstance(part, ast.Attribute))
@@ -289,6 +292,19 @@ def test_questions_for_a_kind_are_seen() -> None:
     assert sorted(_asked(ast.parse(asked))) == [("ObjectiveKind", 1), ("SearchMethod", 1)]
     assert list(_asked(ast.parse(case))) == [("ObjectiveKind", 2)] * 2
     assert list(_asked(ast.parse("a = ObjectiveSettings(kind=ObjectiveKind.RATE)"))) == []
+
+
+def _engines(tree: ast.AST) -> Iterator[int]:
+    """Lines of comparisons with the name of an engine."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare | ast.MatchValue):
+            names = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+            yield from [node.lineno] * bool(names & set(ENGINES))
+
+
+def test_engines_describe_themselves() -> None:
+    assert list(_engines(ast.parse('if engine.name == "vllm" or a in ("sglang",):\n    pass\n'))) == [1, 1]
+    assert {f"{source.name}:{line}" for source in sources() for line in _engines(source.tree)} == set()
 
 
 def test_kinds_describe_themselves() -> None:
