@@ -23,14 +23,14 @@ from planner.evaluation.judging import judge
 from planner.evaluation.placing import demands_of, placed_layout
 from planner.layouts.certificate import certified_again, certify
 from planner.layouts.choice import find_layout
-from planner.layouts.feasibility import nothing_found, require_context, require_few_ranges, require_room
+from planner.layouts.feasibility import nothing_found, posed, require_room
 from planner.layouts.sensitivity import sensitivity_of
 from planner.placement import violations
 from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
 from planner.plans.audit import audit
 from planner.plans.exact_lengths import recounted_rps
 from planner.plans.provenance import estimates_of, provenance_of
-from planner.workload import divide
+from planner.workload import question_of
 
 SAME = 1e-4
 """Relative difference of rates up to which a saved plan is the one that its layout gives: the solver's gap."""
@@ -43,15 +43,13 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: Se
     InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the model
     does not take the prompts.
     """
-    require_context(scenario)
-    workload = divide(scenario.workload, scenario.ranges.width)
-    require_few_ranges(scenario, workload)
-    with open_evaluator(scenario, workload) as evaluator:
-        require_room(scenario, workload, evaluator)
+    question = posed(scenario)
+    with open_evaluator(question) as evaluator:
+        require_room(evaluator)
         answer, result = find_layout(scenario, evaluator, progress, journal)
         if result.best is None or result.best.assignment is None:
-            raise nothing_found(scenario, workload, [t.error for t in result.record.trials], result.unanswered)
-        return _finished(scenario, workload, evaluator, result.best, result.record, answer)
+            raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
+        return _finished(evaluator, result.best, result.record, answer)
 
 
 def place(saved: Plan, scenario: Scenario) -> Plan:
@@ -61,13 +59,11 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
     Raises InputError where the plan's islands are not those that its layout gives today, InfeasibleError where the
     islands that find room do not serve the workload.
     """
-    require_context(scenario)
-    workload = divide(scenario.workload, scenario.ranges.width)
-    with open_evaluator(scenario, workload) as evaluator:
+    with open_evaluator(posed(scenario)) as evaluator:
         layout = Layout.of(IslandClass(gpu=island.gpu, size=island.size) for island in saved.islands)
-        found = judge(evaluator.table(layout), layout, evaluator.terms)
+        found = judge(evaluator.table(layout), layout, evaluator.question)
         _require_same(saved, found)
-        placed = _finished(scenario, workload, evaluator, found, saved.search, None, saved=saved.certificate)
+        placed = _finished(evaluator, found, saved.search, None, saved=saved.certificate)
         return replace(placed, provenance=replace(placed.provenance, unverified=saved.provenance.unverified))
 
 
@@ -83,8 +79,6 @@ def _require_same(saved: Plan, found: Evaluation) -> None:
 
 
 def _finished(
-    scenario: Scenario,
-    workload: Workload,
     evaluator: Evaluator,
     best: Evaluation,
     record: SearchRecord,
@@ -93,9 +87,10 @@ def _finished(
 ) -> Plan:
     """The plan of the best layout; its islands lie on nodes where the scenario names a cluster."""
     assert best.assignment is not None, "a layout that serves has an assignment"
+    question, scenario = evaluator.question, evaluator.question.scenario
     layout, assignment, table, names, placement = best.layout, best.assignment, evaluator.table(best.layout), None, None
-    if evaluator.placing is not None:
-        placed = placed_layout(table, layout, assignment, evaluator.placing)
+    if evaluator.fleet is not None:
+        placed = placed_layout(table, layout, assignment, question, evaluator.fleet)
         assignment, table, names, placement = placed.assignment, placed.table, placed.names, placed.placement
         layout = placed.layout
         _require_target(scenario, assignment.throughput_rps)
@@ -117,13 +112,13 @@ def _finished(
         search=record,
         provenance=provenance_of(scenario, assignment.solver, estimates_of(table, islands)),
         certificate=certificate,
-        service=service_of(scenario, assignment, table, workload),
+        service=service_of(question, assignment, table),
         flows=assemble_flows(scenario.model, table, assignment, names),
         network_bottleneck=network_bottleneck(table, assignment),
         placement=placement,
     )
     finished = replace(finished, sensitivity=sensitivity_of(finished, evaluator), exact_rps=recounted_rps(finished))
-    audit(finished, workload)
+    audit(finished, question.workload)
     _require_room(finished)
     return finished
 
@@ -158,18 +153,16 @@ def _require_target(scenario: Scenario, placed_rps: float) -> None:
 
 def check(scenario: Scenario) -> Workload:
     """What a plan would start from, without the search. Raises as `plan` does before it searches."""
-    require_context(scenario)
-    workload = divide(scenario.workload, scenario.ranges.width)
-    require_few_ranges(scenario, workload)
-    with open_evaluator(scenario, workload) as evaluator:
-        require_room(scenario, workload, evaluator)
-    return workload
+    question = posed(scenario)
+    with open_evaluator(question) as evaluator:
+        require_room(evaluator)
+    return question.workload
 
 
 def recheck(saved: Plan, origin: str) -> Plan:
     """A plan that was read back, audited anew. Raises InputError where it contradicts itself: it has been edited."""
     try:
-        audit(saved, divide(saved.scenario.workload, saved.scenario.ranges.width))
+        audit(saved, question_of(saved.scenario).workload)
     except InconsistentPlanError as error:
         raise InputError(f"{origin}: {error.message}", hint="Plan again, or restore the file.") from None
     return saved

@@ -2,7 +2,7 @@
 
 import pulp
 
-from planner.domain import ObjectiveKind, ObjectiveSettings
+from planner.domain import ObjectiveSettings
 
 
 def aim(
@@ -14,5 +14,5 @@ def aim(
         model += rate >= objective.target_rps, "target"
         return
     model.setObjective(1 * rate)
-    if objective.kind is ObjectiveKind.BUDGET:
+    if objective.kind.row.budgeted:
         model += cost <= objective.budget_usd_per_hour, "budget"

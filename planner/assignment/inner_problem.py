@@ -44,12 +44,24 @@ def assign(
     problem = open_problem(table, layout, shares)
     _require_service(table, problem)
     if network is not None:
-        return _by_network(problem, settings, wires_of(problem, network, _traffic(settings, kv)))
-    match Formulation(settings.formulation):
-        case Formulation.MAX_RATE:
-            return _by_rate(problem, settings)
-        case Formulation.DEVIATION:
-            return _by_deviation(problem, settings)
+        wires = wires_of(problem, network, _traffic(settings, kv))
+        if wires.limit_anything:
+            return _by_network(problem, settings, wires)
+    if Formulation(settings.formulation) is Formulation.DEVIATION:
+        return _by_deviation(problem, settings)
+    maximise_rate(problem)
+    optimal, solver = solve(problem.model, settings)
+    prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
+    times: Times = {}
+    for phase in PHASES:  # with the phases fixed the halves are independent linear programmes
+        half = _half(problem, phase, prefill)
+        filled, _ = solve(half.model, settings)
+        optimal = optimal and filled
+        times |= {cell: variable.varValue or 0.0 for cell, variable in half.time.items()}
+    if network is None:
+        return _assignment(problem, prefill, times, optimal, solver)
+    times, flows = hand_out(problem, wires, prefill, times, _rate(problem, times))
+    return replace(_assignment(problem, prefill, times, optimal, solver, negligible=0.0), flows=flows)
 
 
 def _require_service(table: PerformanceTable, problem: Problem) -> None:
@@ -62,31 +74,8 @@ def _require_service(table: PerformanceTable, problem: Problem) -> None:
                 )
 
 
-def _by_rate(problem: Problem, settings: AssignmentSettings) -> Assignment:
-    """Max-rate: the integer programme fixes the phases, then each phase is loaded to its own limit."""
-    prefill, times, optimal, solver = _filled(problem, settings)
-    return _assignment(problem, prefill, times, optimal, solver)
-
-
-def _filled(problem: Problem, settings: AssignmentSettings) -> tuple[list[int], Times, bool, str]:
-    """(prefill islands per class, times, proven, solver's name)."""
-    maximise_rate(problem)
-    optimal, solver = solve(problem.model, settings)
-    prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
-    times: Times = {}
-    for phase in PHASES:
-        filled, half = _fill_phase(problem, phase, prefill, settings)
-        optimal = optimal and filled
-        times |= half
-    return prefill, times, optimal, solver
-
-
 def _by_network(problem: Problem, settings: AssignmentSettings, wires: Wires) -> Assignment:
     """Max-rate within the network: the integer programme fixes the phases, then both are loaded together."""
-    if not wires.limit_anything:
-        prefill, times, optimal, solver = _filled(problem, settings)
-        times, flows = hand_out(problem, wires, prefill, times, _rate(problem, times))
-        return replace(_assignment(problem, prefill, times, optimal, solver, negligible=0.0), flows=flows)
     rate = maximise_rate(problem)
     traffic = keep_network(problem, rate, wires)
     optimal, solver = solve(problem.model, settings)
@@ -120,10 +109,8 @@ def _traffic(settings: AssignmentSettings, kv: KvTraffic | None) -> KvTraffic:
     return kv
 
 
-def _fill_phase(
-    problem: Problem, phase: Phase, prefill: list[int], settings: AssignmentSettings
-) -> tuple[bool, dict[tuple[int, Phase, int], float]]:
-    """With the phases fixed the halves are independent linear programmes; (proven, times in islands) of one."""
+def _half(problem: Problem, phase: Phase, prefill: list[int]) -> Problem:
+    """One phase's programme where the islands that prefill are fixed: the highest rate of the mix."""
     counts = _islands(problem, phase, prefill)
     model = pulp.LpProblem(f"fill_{phase}", pulp.LpMaximize)
     rate = pulp.LpVariable("rate", lowBound=0)
@@ -148,8 +135,7 @@ def _fill_phase(
             model += half.busy(index, phase) <= count, f"capacity_{index}"
         if count and (index, phase) in half.shares:
             model += half.worked(index, phase) <= half.shares[index, phase] * count, f"queue_{index}"
-    optimal, _ = solve(model, settings)
-    return optimal, {cell: variable.varValue or 0.0 for cell, variable in half.time.items()}
+    return half
 
 
 def _islands(problem: Problem, phase: Phase, prefill: list[int]) -> list[int]:

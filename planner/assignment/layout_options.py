@@ -7,7 +7,6 @@ from planner.domain import (
     ClassPerformance,
     InventoryItem,
     IslandClass,
-    ObjectiveKind,
     ObjectiveSettings,
     Phase,
     PhasePerformance,
@@ -82,7 +81,7 @@ class Offer:
 
     def charges(self, objective: ObjectiveSettings) -> tuple[float, ...]:
         """What one GPU of each type costs in the unit of the objective: USD/hour, or watts."""
-        return self.watts if objective.kind is ObjectiveKind.WATTS else self.prices
+        return self.watts if objective.kind.row.in_watts else self.prices
 
     def kinds(self) -> tuple[tuple[IslandKind, ...], ...]:
         """By type every kind of island that serves something."""

@@ -73,9 +73,12 @@ def best_layout(
             hint="Prefill and decode need an island each: offer more GPUs, or types with more memory.",
         )
     options = list(_options(offer, relaxed))
-    if objective.kind is ObjectiveKind.PER_DOLLAR:
-        return _served(_per_dollar(offer, objective, settings, relaxed, options, few=few))
-    return _served(_two_steps(offer, objective, settings, relaxed, options, few=few))
+    if not objective.kind.row.per_charge:
+        return _served(_two_steps(offer, objective, settings, relaxed, options, few=few))
+    fastest = ObjectiveSettings(kind=ObjectiveKind.RATE)
+    unpriced = relax(offer, fastest, settings)
+    first = _two_steps(offer, fastest, settings, unpriced, list(_options(offer, unpriced)), few=few)
+    return _served(_per_dollar(offer, objective, settings, relaxed, options, best=first, few=few))
 
 
 def _two_steps(
@@ -130,12 +133,10 @@ def _per_dollar(
     relaxed: Relaxation,
     options: list[IslandOption],
     *,
+    best: LayoutAnswer,
     few: bool,
 ) -> LayoutAnswer:
-    """Rounds on the options of least waste, and last, unless `few`, on all of them."""
-    fastest = ObjectiveSettings(kind=ObjectiveKind.RATE)
-    unpriced = relax(offer, fastest, settings)
-    best = _two_steps(offer, fastest, settings, unpriced, list(_options(offer, unpriced)), few=few)
+    """Rounds from the fastest layout, on the options of least waste, and last, unless `few`, on all of them."""
     if not best.rate_rps > NOTHING or best.rate_rps < objective.target_rps * (1 - settings.gap):
         return replace(best, rate_rps=0.0)
     worth = best.rate_rps / _cost(best.layout, offer, objective)
@@ -285,7 +286,7 @@ def _aim(
     """The objective, and its own constraint."""
     charges = offer.charges(objective)
     cost = pulp.LpAffineExpression([(islands[k], o.use * charges[o.stock]) for k, o in enumerate(options)])
-    if objective.kind is ObjectiveKind.PER_DOLLAR:
+    if objective.kind.row.per_charge:
         model.setObjective(rate - reward * cost)
         model += rate >= max(objective.target_rps, RESTS), "target"
     else:

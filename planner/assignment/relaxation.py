@@ -23,7 +23,7 @@ from planner.assignment.aim import aim
 from planner.assignment.layout_options import Offer, efficiency
 from planner.assignment.solver import solve
 from planner.assignment.variables import PHASES
-from planner.domain import AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
+from planner.domain import AssignmentSettings, ObjectiveSettings, Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def relax(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettin
     rate = pulp.LpVariable("rate", lowBound=0)
     best = efficiency(offer)
     time = {key: pulp.LpVariable(f"time_{key[0]}_{key[1]}_{key[2]}", lowBound=0) for key in best}
-    scale = pulp.LpVariable("scale", lowBound=0) if objective.kind is ObjectiveKind.PER_DOLLAR else None
+    scale = pulp.LpVariable("scale", lowBound=0) if objective.kind.row.per_charge else None
     used = {t: pulp.lpSum(v for (of, _, _), v in time.items() if of == t) for t in range(len(offer.gpus))}
     for phase in PHASES:
         for j, p in enumerate(offer.probabilities):
@@ -70,7 +70,7 @@ def _set_objective(
     cost: pulp.LpAffineExpression,
     scale: pulp.LpVariable | None,
 ) -> None:
-    if objective.kind is not ObjectiveKind.PER_DOLLAR:
+    if not objective.kind.row.per_charge:
         aim(model, objective, rate, cost)
         return
     assert scale is not None

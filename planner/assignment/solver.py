@@ -31,7 +31,11 @@ def solve(model: pulp.LpProblem, settings: AssignmentSettings) -> tuple[bool, st
     first = available_solver(settings.solver)
     others = [name for name in SOLVERS if name != first and _solver(name, settings).available()]
     for name in (first, *others):
-        verdict = _ask(name, model, settings)
+        try:
+            status = model.solve(_solver(name, settings))
+        except (pulp.PulpSolverError, IndexError, ValueError):  # how pulp's adapters show a solver that gave no answer
+            continue
+        verdict = _verdict(name, model, status, settings)
         if verdict is not None:
             return verdict, name
     raise SolverError(
@@ -44,12 +48,8 @@ def _solver(name: str, settings: AssignmentSettings) -> pulp.LpSolver:
     return pulp.getSolver(SOLVERS[name], msg=False, timeLimit=settings.time_limit_s, gapRel=settings.gap, threads=1)
 
 
-def _ask(name: str, model: pulp.LpProblem, settings: AssignmentSettings) -> bool | None:
+def _verdict(name: str, model: pulp.LpProblem, status: int, settings: AssignmentSettings) -> bool | None:
     """True: proven within the gap, False: the best in the time given, None: the solver broke down."""
-    try:
-        status = model.solve(_solver(name, settings))
-    except (pulp.PulpSolverError, IndexError, ValueError):  # how pulp's adapters show a solver that gave no answer
-        return None
     if model.sol_status == pulp.LpSolutionOptimal:
         return True
     if model.sol_status == pulp.LpSolutionIntegerFeasible:

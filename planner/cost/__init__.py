@@ -5,6 +5,7 @@ from planner.cost.backend import AnalyticBackend, CostBackend, open_backend
 from planner.cost.breakdowns import DecodeTime, PrefillTime
 from planner.cost.calibration import PUBLISHED_FREE, doubts, fit_calibration, predict_ms
 from planner.cost.closest import Closest, closest
+from planner.cost.device import CostContext
 from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
 from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, mixture
@@ -23,6 +24,7 @@ __all__ = [
     "AnalyticBackend",
     "Closest",
     "CostBackend",
+    "CostContext",
     "DecodeTime",
     "Mixture",
     "PrefillTime",

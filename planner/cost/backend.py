@@ -5,9 +5,10 @@ from typing import Protocol
 import numpy as np
 
 from planner.cost.arrays import Array
+from planner.cost.device import CostContext
 from planner.cost.step import Steps, step_ms
 from planner.cost.tabulated import TabulatedBackend
-from planner.domain import CostSettings, CostSource, GpuSpec, Measurement, ModelSpec
+from planner.domain import CostSettings, CostSource, Measurement, ModelSpec
 
 
 class CostBackend(Protocol):
@@ -28,23 +29,24 @@ class CostBackend(Protocol):
 class AnalyticBackend:
     """The formulas, with the settings' calibration."""
 
-    def __init__(self, gpu: GpuSpec, model: ModelSpec, settings: CostSettings) -> None:
-        self._gpu, self._model, self._settings = gpu, model, settings
+    def __init__(self, context: CostContext) -> None:
+        self._context = context
 
     def step_ms(self, steps: Steps, /) -> Array:
         """Times by formula; see CostBackend."""
-        return step_ms(self._gpu, self._model, self._settings, steps)
+        return step_ms(self._context, steps)
 
     def largest_batch(self, steps: Steps, /) -> Array:
         """No limit of its own: memory sets it."""
         return np.full(np.broadcast_shapes(steps.tp.shape, steps.dp.shape, steps.pp.shape, steps.length.shape), np.inf)
 
 
-def open_backend(gpu: GpuSpec, model: ModelSpec, settings: CostSettings) -> CostBackend:
+def open_backend(context: CostContext) -> CostBackend:
     """The source that the settings name. Raises InputError where a profile has nothing on this GPU and model."""
+    gpu, model, settings = context.gpu, context.model, context.settings
     if settings.source is CostSource.TABULATED:
         return TabulatedBackend(gpu.name, model.name, [m for m in settings.profile if _suits(m, model, settings)])
-    return AnalyticBackend(gpu, model, settings)
+    return AnalyticBackend(context)
 
 
 def _suits(m: Measurement, model: ModelSpec, settings: CostSettings) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 
 from planner.cost import memory
 from planner.cost.arrays import Array, as_array
-from planner.cost.device import require_figures
+from planner.cost.device import CostContext, require_figures
 from planner.cost.efficiency import merged
 from planner.cost.parallelism import require_configuration
 from planner.cost.roofline import least_ms
@@ -78,7 +78,8 @@ def predict_ms(
         balanced_experts=bool(m.balanced),
     )
     shape = model if m.kv_bytes is None else replace(model, kv_bytes=m.kv_bytes)
-    return float(step_cost(gpu, shape, settings, _steps(m), overlap=m.two_micro_batches).total_ms)
+    context = CostContext(gpu=gpu, model=shape, settings=settings)
+    return float(step_cost(context, _steps(m), overlap=m.two_micro_batches).total_ms)
 
 
 def _steps(m: Measurement) -> Steps:
@@ -149,8 +150,9 @@ def fit_calibration(
 
 def require_possible(m: Measurement, gpu: GpuSpec, model: ModelSpec) -> None:
     """Raises InputError, with the row, where a measurement cannot have been made: degrees, length, memory, roofline."""
+    context = CostContext(gpu=gpu, model=model, settings=CostSettings())
     try:
-        require_configuration(gpu, model, CostSettings(), ParallelConfig(tp=m.tp, dp=m.dp, pp=m.pp))
+        require_configuration(context, ParallelConfig(tp=m.tp, dp=m.dp, pp=m.pp))
     except InputError as error:
         raise InputError(f"measurements: row {m.row}: {error.message}", hint=error.hint) from None
     if m.length > model.max_context:
@@ -166,7 +168,7 @@ def require_possible(m: Measurement, gpu: GpuSpec, model: ModelSpec) -> None:
         raise _impossible(
             m, f"the cache of the batch must fit on one {gpu.name}, {gpu.device_gb:.0f} GB", f"{cache:.0f} GB"
         )
-    least = least_ms(gpu, shape, _steps(m), CostSettings(balanced_experts=True))
+    least = least_ms(CostContext(gpu=gpu, model=shape, settings=CostSettings(balanced_experts=True)), _steps(m))
     if m.ms < least:
         raise _impossible(m, f"ms must be at least what the data sheet allows, {least:.4g}", m.ms)
 

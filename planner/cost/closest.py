@@ -6,6 +6,7 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.backend import open_backend
+from planner.cost.device import CostContext
 from planner.cost.grid import Degrees, longest_prompts, mean_prompts
 from planner.cost.parallelism import replica_shapes
 from planner.cost.rates import decode_rates, judged_lengths, prefill_rates
@@ -46,14 +47,15 @@ def closest(
     """Per range the replica of at most `count` GPUs with the least time, as `slo` judges it; None where none serves."""
     bounds = ServiceBounds.of(slo, workload)
     most = min(count, LARGEST_SOUGHT_ISLAND)
-    configs = [shape for devices in range(1, most + 1) for shape in replica_shapes(gpu, model, settings, devices)]
+    context = CostContext(gpu=gpu, model=model, settings=settings)
+    configs = [shape for devices in range(1, most + 1) for shape in replica_shapes(context, devices)]
     if bounds is None or not configs:
         return [None] * len(workload.ranges)
     degrees = Degrees.of(configs)
-    backend, of_phase = open_backend(gpu, model, settings), _FITTING[phase]
-    fits = of_phase(backend, gpu, model, settings, workload, degrees).batch_sizes
+    backend, of_phase = open_backend(context), _FITTING[phase]
+    fits = of_phase(backend, context, workload, degrees).batch_sizes
     judged = judged_lengths(workload, bounds) if phase is Phase.DECODE else _judged_prompts(workload, bounds)[..., None]
-    sent = transfer_ms(gpu, model, settings, _judged_prompts(workload, bounds), degrees)
+    sent = transfer_ms(context, _judged_prompts(workload, bounds), degrees)
     sent = np.broadcast_to(sent if phase is Phase.PREFILL else np.zeros(1), fits.shape)
     best, batches = np.full(fits.shape, np.inf), np.zeros(fits.shape)
     steps = Steps(

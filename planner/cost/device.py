@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
 from planner.cost.efficiency import Efficiency, efficiency_of
-from planner.domain import Calibration, GpuSpec, ModelSpec, Phase
+from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, Phase
 from planner.errors import InputError
 
 _FLOP_PER_MS = 1e9
@@ -36,6 +36,15 @@ _OPTIONAL = {
     "fp4_tflops": "the device lacks the format",
     "memory_mib": "the driver's figure is not known",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostContext:
+    """What every cost is one of: a model on a GPU type, under the settings."""
+
+    gpu: GpuSpec
+    model: ModelSpec
+    settings: CostSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from planner.cost import memory
 from planner.cost.arguments import require_at_least, require_whole
 from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
-from planner.cost.device import require_figures
+from planner.cost.device import CostContext, require_figures
 from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of
 from planner.cost.fit import require_fit
 from planner.cost.grid import Degrees
@@ -81,10 +81,11 @@ def explain(
     config = ParallelConfig(tp=tp, dp=devices // tp, pp=pp)
     require_figures(spec)
     require_drafts(shape, chosen)
-    require_configuration(spec, shape, chosen, config)
-    most = _largest_batch(spec, shape, chosen, half, config, length)
+    context = CostContext(gpu=spec, model=shape, settings=chosen)
+    require_configuration(context, config)
+    most = _largest_batch(context, half, config, length)
     if most < 1 or (batch is not None and batch > most):
-        require_fit(spec, shape, chosen, _steps_of(half, config, length, batch or 1, chosen))
+        require_fit(context, _steps_of(half, config, length, batch or 1, chosen))
     if batch is not None and batch > most:
         raise InfeasibleError(
             f"batch: must be at most {most}, what the step's token budget allows; got {batch}.",
@@ -92,12 +93,11 @@ def explain(
         )
     if half is Phase.DECODE and batch is not None and batch < pp:
         raise InputError(f"batch: must be at least pp, {pp}, or stages idle; got {batch}.", hint="Raise it.")
-    return _explained(spec, shape, chosen, half, config, length, min(most, LARGEST_BATCH) if batch is None else batch)
+    return _explained(context, half, config, length, min(most, LARGEST_BATCH) if batch is None else batch)
 
 
-def _largest_batch(
-    gpu: GpuSpec, model: ModelSpec, settings: CostSettings, phase: Phase, config: ParallelConfig, length: int
-) -> int:
+def _largest_batch(context: CostContext, phase: Phase, config: ParallelConfig, length: int) -> int:
+    gpu, model, settings = context.gpu, context.model, context.settings
     held = memory.experts_on_device(model, settings, config.stage_devices)
     if phase is Phase.DECODE:
         most = memory.max_batch(
@@ -111,22 +111,21 @@ def _largest_batch(
             tokens_per_sequence=1 + settings.mtp_tokens,
         )
         return max(0, int(np.floor(most)))
-    fits = memory.max_prompts(gpu, model, settings, longest=length, tp=config.tp, experts_on_device=held, pp=config.pp)
+    fits = memory.max_prompts(context, longest=length, tp=config.tp, experts_on_device=held, pp=config.pp)
     budget = max(1, settings.max_tokens_per_step // max(1.0, length * (1 - settings.kv_cache_rate)))
     return int(np.clip(np.floor(fits), 0, budget))
 
 
 def _explained(
-    gpu: GpuSpec,
-    model: ModelSpec,
-    settings: CostSettings,
+    context: CostContext,
     phase: Phase,
     config: ParallelConfig,
     length: int,
     batch: int,
 ) -> StepExplanation:
+    gpu, model, settings = context.gpu, context.model, context.settings
     steps = _steps_of(phase, config, length, batch, settings)
-    cost = step_cost(gpu, model, settings, steps)
+    cost = step_cost(context, steps)
     parts = _parts(cost)
     total = float(cost.total_ms)
     tokens = batch * (length if phase is Phase.PREFILL else 1)
@@ -157,7 +156,7 @@ def _explained(
         memory_gb_s=gpu.memory_gb_s,
         origin=origin,
         origin_source=said,
-        factors=tuple(_factor(name, gpu, model, settings) for name in FACTOR_NAMES),
+        factors=tuple(_factor(name, context) for name in FACTOR_NAMES),
     )
 
 
@@ -173,10 +172,10 @@ def _steps_of(phase: Phase, config: ParallelConfig, length: int, batch: int, set
     )
 
 
-def _factor(name: str, gpu: GpuSpec, model: ModelSpec, settings: CostSettings) -> Factor:
+def _factor(name: str, context: CostContext) -> Factor:
     """The factor, with the origin that it has here."""
-    factor = merged(settings.calibration).factor(name, gpu.family)
-    return replace(factor, origin=factor.origin_for(gpu.name, model.name), source=factor.provenance)
+    factor = merged(context.settings.calibration).factor(name, context.gpu.family)
+    return replace(factor, origin=factor.origin_for(context.gpu.name, context.model.name), source=factor.provenance)
 
 
 def _parts(cost: StepCost) -> tuple[PartOfStep, ...]:
@@ -248,10 +247,11 @@ def compare_configurations(
             grid = reference_decode_rates(spec, shape, workload, configs)
         copies = np.ones(len(configs))
     else:
-        configs = configurations(spec, shape, chosen, size)
+        context = CostContext(gpu=spec, model=shape, settings=chosen)
+        configs = configurations(context, size)
         of_phase = prefill_rates if half is Phase.PREFILL else decode_rates
-        backend = open_backend(spec, shape, chosen)
-        grid = of_phase(backend, spec, shape, chosen, workload, Degrees.of(configs))
+        backend = open_backend(context)
+        grid = of_phase(backend, context, workload, Degrees.of(configs))
         copies = np.array([config.replicas for config in configs])
     return tuple(
         ConfigurationRates(

@@ -4,15 +4,17 @@ import numpy as np
 
 from planner.cost import memory
 from planner.cost.arrays import Array, as_array
+from planner.cost.device import CostContext
 from planner.cost.step import Steps
-from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
+from planner.domain import CostSettings, ModelSpec, Phase
 from planner.errors import InfeasibleError
 
 ROUNDING = 1e-9
 
 
-def require_fit(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps) -> None:
+def require_fit(context: CostContext, steps: Steps) -> None:
     """Raises InfeasibleError naming the step that exceeds the memory of one GPU by most; columns may be arrays."""
+    gpu, model, settings = context.gpu, context.model, context.settings
     devices = steps.tp * steps.dp
     held, drafts = memory.experts_on_device(model, settings, devices), settings.mtp_tokens > 0
     weights = memory.weights_gb(model, tp=steps.tp, experts_on_device=held, pp=steps.pp, drafts=drafts)

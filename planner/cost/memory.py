@@ -23,6 +23,7 @@ import numpy as np
 
 from planner.cost import attention
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
+from planner.cost.device import CostContext
 from planner.domain import ENGINE_MEMORY_SHARE, CostSettings, GpuSpec, ModelSpec
 from planner.domain.model import EMBEDDING_BYTES
 from planner.units import GB
@@ -116,9 +117,7 @@ def max_batch(
 
 
 def max_prompts(
-    gpu: GpuSpec,
-    model: ModelSpec,
-    settings: CostSettings,
+    context: CostContext,
     *,
     longest: Numbers,
     tp: Numbers,
@@ -130,6 +129,7 @@ def max_prompts(
     The cache of the whole prompt is kept. Buffers are those of a step that fills the token budget: engines measure
     such a step when they start, whatever prompts then come, and give the cache what it leaves.
     """
+    gpu, model, settings = context.gpu, context.model, context.settings
     t, s = as_array(tp), as_array(longest)
     drafts = settings.mtp_tokens > 0
     free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)

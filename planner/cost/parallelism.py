@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.cost.arrays import Array
+from planner.cost.device import CostContext
 from planner.cost.divisors import divisors
 from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig
 from planner.errors import InputError
@@ -26,16 +27,16 @@ WORTH_HAVING = 0.01  # of the best rates, averaged over the mix: what a further 
 RARE = 0.02  # what a range counts for at least: the rarest holds up the whole mix where nobody serves it
 
 
-def configurations(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, size: int) -> list[ParallelConfig]:
+def configurations(context: CostContext, size: int) -> list[ParallelConfig]:
     """Every configuration of `size` GPUs that the model and the hosts admit, fewest replicas first."""
     return [
         ParallelConfig(tp=shape.tp, dp=shape.dp, pp=shape.pp, replicas=size // devices)
         for devices in reversed(divisors(size))
-        for shape in replica_shapes(gpu, model, settings, devices)
+        for shape in replica_shapes(context, devices)
     ]
 
 
-def replica_shapes(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, devices: int) -> list[ParallelConfig]:
+def replica_shapes(context: CostContext, devices: int) -> list[ParallelConfig]:
     """Configurations of one replica on `devices` GPUs.
 
     A tensor-parallel group divides the heads and stays on one host; several stages only where each fills whole hosts;
@@ -44,14 +45,16 @@ def replica_shapes(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, devic
     return [
         ParallelConfig(tp=tp, dp=devices // pp // tp, pp=pp)
         for pp in divisors(devices)
-        if stages_suit(gpu, model, settings, pp, devices // pp)
+        if stages_suit(context, pp, devices // pp)
         for tp in divisors(devices // pp)
-        if group_suits(gpu, model, tp) and spread_suits(model, settings, devices // pp, tp)
+        if group_suits(context.gpu, context.model, tp)
+        and spread_suits(context.model, context.settings, devices // pp, tp)
     ]
 
 
-def stages_suit(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, pp: int, stage_devices: int) -> bool:
+def stages_suit(context: CostContext, pp: int, stage_devices: int) -> bool:
     """Whether a replica may have `pp` stages of `stage_devices` GPUs."""
+    gpu, model, settings = context.gpu, context.model, context.settings
     return pp == 1 or (pp <= min(most_stages(model, settings), model.layers) and stage_devices % gpu.gpus_per_host == 0)
 
 
@@ -76,8 +79,9 @@ def spread_suits(model: ModelSpec, settings: CostSettings, stage_devices: int, t
     return stage_devices <= model.experts.routed + settings.redundant_experts
 
 
-def require_configuration(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, config: ParallelConfig) -> None:
+def require_configuration(context: CostContext, config: ParallelConfig) -> None:
     """Raises InputError that says what is wrong with one asked-for configuration."""
+    gpu, model, settings = context.gpu, context.model, context.settings
     if model.attention.heads % config.tp:
         suited = [str(d) for d in divisors(model.attention.heads) if d <= gpu.gpus_per_host]
         raise InputError(

@@ -23,6 +23,7 @@ import numpy as np
 from planner.cost import memory
 from planner.cost.arrays import Array
 from planner.cost.backend import CostBackend
+from planner.cost.device import CostContext
 from planner.cost.grid import Degrees, RateGrid, answer_points, longest_prompts, mean_answers, mean_prompts
 from planner.cost.service_levels import (
     ServiceBounds,
@@ -32,7 +33,7 @@ from planner.cost.service_levels import (
     transfer_ms,
 )
 from planner.cost.step import Steps
-from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase, Workload
+from planner.domain import Phase, Workload
 from planner.units import MS_PER_S
 
 LARGEST_BATCH = 1024
@@ -42,19 +43,16 @@ QUADRATURE_POINTS = 10
 
 def prefill_rates(
     backend: CostBackend,
-    gpu: GpuSpec,
-    model: ModelSpec,
-    settings: CostSettings,
+    context: CostContext,
     workload: Workload,
     degrees: Degrees,
     bounds: ServiceBounds | None = None,
 ) -> RateGrid:
     """Prefill rates of one replica of each shape; a rank takes as many prompts as budget, memory and bounds allow."""
+    model, settings = context.model, context.settings
     lengths = mean_prompts(workload)
     fits = memory.max_prompts(
-        gpu,
-        model,
-        settings,
+        context,
         longest=longest_prompts(workload),
         tp=degrees.tp,
         experts_on_device=memory.experts_on_device(model, settings, degrees.devices),
@@ -69,7 +67,7 @@ def prefill_rates(
     if bounds is None or not bounds.bounds_ttft:
         return most
     length = lengths if bounds.misses is None else longest_prompts(workload)
-    sent = transfer_ms(gpu, model, settings, length, degrees)
+    sent = transfer_ms(context, length, degrees)
     return _within_ttft(backend, steps, length, sent, degrees, most, bounds)
 
 
@@ -127,9 +125,7 @@ def _better(one: RateGrid, other: RateGrid) -> RateGrid:
 
 def decode_rates(
     backend: CostBackend,
-    gpu: GpuSpec,
-    model: ModelSpec,
-    settings: CostSettings,
+    context: CostContext,
     workload: Workload,
     degrees: Degrees,
     bounds: ServiceBounds | None = None,
@@ -137,7 +133,7 @@ def decode_rates(
     """Decode rates of one replica of each shape, each range at the largest batch that fits and keeps to the bounds."""
     tokens = mean_answers(workload)
     cached = mean_prompts(workload)[..., None] + answer_points(tokens, QUADRATURE_POINTS)
-    most = _most(backend, gpu, model, settings, workload, degrees, cached)
+    most = _most(backend, context, workload, degrees, cached)
 
     def mean_tpot(batch: Array) -> Array:
         return _tpot(backend, degrees, cached, batch)
@@ -179,23 +175,21 @@ def _tpot(backend: CostBackend, degrees: Degrees, cached: Array, batch: Array) -
 
 def _most(
     backend: CostBackend,
-    gpu: GpuSpec,
-    model: ModelSpec,
-    settings: CostSettings,
+    context: CostContext,
     workload: Workload,
     degrees: Degrees,
     cached: Array,
 ) -> Array:
     """Largest whole batch per shape and range that memory and source admit; 0 where nothing fits."""
     most = memory.max_batch(
-        gpu,
-        model,
+        context.gpu,
+        context.model,
         seq_len=longest_prompts(workload),
         decode_len=workload.max_output_tokens,
         tp=degrees.tp,
-        experts_on_device=memory.experts_on_device(model, settings, degrees.devices),
+        experts_on_device=memory.experts_on_device(context.model, context.settings, degrees.devices),
         pp=degrees.pp,
-        tokens_per_sequence=1 + settings.mtp_tokens,
+        tokens_per_sequence=1 + context.settings.mtp_tokens,
     )
     steps = _steps(Phase.DECODE, degrees, cached.max(axis=-1), np.ones(most.shape))
     known = np.minimum(backend.largest_batch(steps), LARGEST_BATCH)

@@ -5,10 +5,10 @@
 | roofline | max(sum over parts of FLOPs / data-sheet rate, sum of bytes / data-sheet bandwidth) | ms |
 """
 
-from planner.cost.device import arithmetic_tflops
+from planner.cost.device import CostContext, arithmetic_tflops
 from planner.cost.parts import StepCost
 from planner.cost.step import Steps, step_cost
-from planner.domain import CostSettings, GpuSpec, ModelSpec
+from planner.domain import GpuSpec, ModelSpec
 
 _FLOP_PER_MS = 1e9
 _BYTE_PER_MS = 1e6
@@ -29,7 +29,7 @@ def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
     return max(computing, moving)
 
 
-def least_ms(gpu: GpuSpec, model: ModelSpec, steps: Steps, settings: CostSettings) -> float:
+def least_ms(context: CostContext, steps: Steps) -> float:
     """The least time of a step (scalars), with its weights read once."""
-    cost = step_cost(gpu, model, settings, steps, overlap=False)
-    return roofline_ms(gpu, model, cost) * float(cost.scale)
+    cost = step_cost(context, steps, overlap=False)
+    return roofline_ms(context.gpu, context.model, cost) * float(cost.scale)

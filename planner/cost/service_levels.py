@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from planner.cost import attention
 from planner.cost.arrays import Array, ceil_divide
+from planner.cost.device import CostContext
 from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees
 from planner.cost.waiting import Queue
-from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase, SloSettings, Workload
+from planner.domain import Phase, SloSettings, Workload
 from planner.domain.service import range_bounds
 
 FIRST_STEP_MS = 50.0
@@ -144,8 +145,9 @@ def largest_batch_within(tpot_ms: Callable[[Array], Array], most: Array, least: 
     return np.asarray(np.where(known, low, 0))
 
 
-def transfer_ms(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, length: Array, degrees: Degrees) -> Array:
+def transfer_ms(context: CostContext, length: Array, degrees: Degrees) -> Array:
     """Time in which the cache of a prompt of `length` tokens leaves its GPUs, each over its own NIC."""
+    gpu, model, settings = context.gpu, context.model, context.settings
     path = 1.0 if settings.reach is None else settings.reach.path
     bytes_per_ms = gpu.nic_gb_s * efficiency_of(gpu, settings.calibration).nic(Phase.PREFILL) * path * _BYTE_PER_MS
     held = ceil_divide(model.layers, degrees.pp) / model.layers

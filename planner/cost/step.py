@@ -24,10 +24,10 @@ from numpy.typing import ArrayLike
 from planner.cost import attention, collectives, ffn
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.attention import AttentionWork
-from planner.cost.device import Device, device
+from planner.cost.device import CostContext, Device, device
 from planner.cost.efficiency import saturation
 from planner.cost.parts import PART_FIGURES, Part, StepCost
-from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
+from planner.domain import CostSettings, ModelSpec, Phase
 
 _PERMUTED_BYTES = 6  # an expert's copy of a token: written and read on dispatch (1 byte), on combine (2 bytes)
 _US_PER_MS = 1000.0
@@ -56,35 +56,33 @@ class Steps:
         return np.asarray(self.tp * self.dp)
 
 
-def step_cost(
-    gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps, *, overlap: bool | None = None
-) -> StepCost:
+def step_cost(context: CostContext, steps: Steps, *, overlap: bool | None = None) -> StepCost:
     """The parts of one step. In decode the parts are of one pass over the model, `total_ms` is TPOT.
 
     `overlap`: whether two micro-batches are run; None lets each step have the faster way, if the settings allow both.
     Raises InputError where the GPU lacks a figure.
     """
     if overlap is not None:
-        return _one_way(gpu, model, settings, steps, overlap=overlap)
-    plain = _one_way(gpu, model, settings, steps, overlap=False)
-    if not (settings.two_micro_batches and model.experts):
+        return _one_way(context, steps, overlap=overlap)
+    plain = _one_way(context, steps, overlap=False)
+    if not (context.settings.two_micro_batches and context.model.experts):
         return plain
-    return _faster(plain, _one_way(gpu, model, settings, steps, overlap=True))
+    return _faster(plain, _one_way(context, steps, overlap=True))
 
 
-def step_ms(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps) -> Array:
+def step_ms(context: CostContext, steps: Steps) -> Array:
     """`step_cost(...).total_ms` without the parts: what tables of many steps need."""
-    plain = _one_way(gpu, model, settings, steps, overlap=False).total_ms
-    if not (settings.two_micro_batches and model.experts):
+    plain = _one_way(context, steps, overlap=False).total_ms
+    if not (context.settings.two_micro_batches and context.model.experts):
         return plain
-    return np.minimum(plain, _one_way(gpu, model, settings, steps, overlap=True).total_ms)
+    return np.minimum(plain, _one_way(context, steps, overlap=True).total_ms)
 
 
-def _one_way(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps, *, overlap: bool) -> StepCost:
-    split = (steps.devices > 1) & (overlap and model.experts is not None)
-    dev = device(gpu, model, steps.phase, settings.calibration, overlapped=split)
+def _one_way(context: CostContext, steps: Steps, *, overlap: bool) -> StepCost:
+    split = (steps.devices > 1) & (overlap and context.model.experts is not None)
+    dev = device(context.gpu, context.model, steps.phase, context.settings.calibration, overlapped=split)
     of_phase = _prefill if steps.phase is Phase.PREFILL else _decode
-    return of_phase(dev, model, settings, steps, np.where(split, 2.0, 1.0))
+    return of_phase(dev, context.model, context.settings, steps, np.where(split, 2.0, 1.0))
 
 
 def _faster(one: StepCost, other: StepCost) -> StepCost:

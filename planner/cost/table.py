@@ -12,7 +12,7 @@ import numpy as np
 from planner.cost import memory
 from planner.cost.arrays import Array
 from planner.cost.backend import open_backend
-from planner.cost.device import require_figures
+from planner.cost.device import CostContext, require_figures
 from planner.cost.divisors import divisors
 from planner.cost.efficiency import origin_of
 from planner.cost.grid import Degrees, RateGrid, mean_prompts
@@ -73,7 +73,8 @@ def tabulate_sizes(
     """
     require_figures(gpu)
     require_drafts(model, settings)
-    halves = {phase: _phase(gpu, sizes, phase, model, workload, settings, slo) for phase in Phase}
+    context = CostContext(gpu=gpu, model=model, settings=settings)
+    halves = {phase: _phase(context, sizes, phase, workload, slo) for phase in Phase}
     return [
         ClassPerformance(
             island=IslandClass(gpu=gpu.name, size=size),
@@ -106,9 +107,10 @@ def tabulate_placed(
             hint="Leave out the cluster, or choose the formulas.",
         )
     require_figures(gpu)
-    backend, bounds = open_backend(gpu, model, settings), ServiceBounds.of(slo, workload)
-    grid = _RATES[phase](backend, gpu, model, settings, workload, Degrees.of([parallel]), bounds)
-    origin, said = _origin(gpu, model, phase, settings)
+    context = CostContext(gpu=gpu, model=model, settings=settings)
+    bounds = ServiceBounds.of(slo, workload)
+    grid = _RATES[phase](open_backend(context), context, workload, Degrees.of([parallel]), bounds)
+    origin, said = _origin(context, phase)
     return PhasePerformance(
         parallel=parallel,
         rates_rps=tuple((grid.rates_rps[0] * parallel.replicas).tolist()),
@@ -132,33 +134,32 @@ def smallest_island(
 ) -> int | None:
     """Fewest GPUs of this type that serve every range of `phase` in one island; None beyond 512 GPUs."""
     require_figures(gpu)
+    context = CostContext(gpu=gpu, model=model, settings=settings)
     for first in range(1, LARGEST_SOUGHT_ISLAND + 1, 64):
         sizes = range(first, first + 64)
-        for size, rows in zip(sizes, _phase(gpu, sizes, phase, model, workload, settings, slo), strict=True):
+        for size, rows in zip(sizes, _phase(context, sizes, phase, workload, slo), strict=True):
             if all(rate > 0 for rate in rows[0].rates_rps):
                 return size
     return None
 
 
 def _phase(
-    gpu: GpuSpec,
+    context: CostContext,
     sizes: Sequence[int],
     phase: Phase,
-    model: ModelSpec,
     workload: Workload,
-    settings: CostSettings,
     slo: SloSettings | None,
 ) -> list[list[PhasePerformance]]:
     """By size the configuration that an island runs; of prefill under bounds on TTFT also others that do better on some
     ranges."""
-    if settings.mode is CostMode.REFERENCE:
-        return [[_reference_row(gpu, size, phase, model, workload, settings)] for size in sizes]
-    shapes = _Shapes.of(gpu, sizes, phase, model, workload, settings, slo)
+    if context.settings.mode is CostMode.REFERENCE:
+        return [[_reference_row(context, size, phase, workload)] for size in sizes]
+    shapes = _Shapes.of(context, sizes, phase, workload, slo)
     probabilities = np.array([r.probability for r in workload.ranges])
     bounds = ServiceBounds.of(slo, workload)
     queues = phase is Phase.PREFILL and bounds is not None and bounds.bounds_ttft
     most = MOST_FURTHER if queues else 0
-    return [_rows(shapes, size, probabilities, gpu, model, settings, most) for size in sizes]
+    return [_rows(shapes, size, probabilities, context, most) for size in sizes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,31 +174,29 @@ class _Shapes:
     @classmethod
     def of(
         cls,
-        gpu: GpuSpec,
+        context: CostContext,
         sizes: Sequence[int],
         phase: Phase,
-        model: ModelSpec,
         workload: Workload,
-        settings: CostSettings,
         slo: SloSettings | None,
     ) -> "_Shapes":
         """The shapes for `sizes`, computed in pieces that bound the memory they take."""
         configs: list[ParallelConfig] = []
         rows: dict[int, range] = {}
         for devices in sorted({d for size in sizes for d in divisors(size)}):
-            found = replica_shapes(gpu, model, settings, devices)
+            found = replica_shapes(context, devices)
             rows[devices] = range(len(configs), len(configs) + len(found))
             configs += found
-        backend, of_phase = open_backend(gpu, model, settings), _RATES[phase]
+        backend, of_phase = open_backend(context), _RATES[phase]
         if isinstance(backend, TabulatedBackend):
             backend.require_coverage(phase, mean_prompts(workload))
         bounds = ServiceBounds.of(slo, workload)
         pieces = [
-            of_phase(backend, gpu, model, settings, workload, Degrees.of(configs[k : k + _SHAPES_AT_ONCE]), bounds)
+            of_phase(backend, context, workload, Degrees.of(configs[k : k + _SHAPES_AT_ONCE]), bounds)
             for k in range(0, len(configs), _SHAPES_AT_ONCE)
         ]
         grid = RateGrid.joined(pieces, len(workload.ranges))
-        return cls(configs=configs, rows=rows, grid=grid, origin=_origin(gpu, model, phase, settings))
+        return cls(configs=configs, rows=rows, grid=grid, origin=_origin(context, phase))
 
     def of_size(self, size: int) -> Iterator[tuple[int, int]]:
         """(row, copies) of every configuration of `size` GPUs, fewest replicas first."""
@@ -206,28 +205,26 @@ class _Shapes:
                 yield row, size // devices
 
 
-def _origin(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings) -> tuple[Origin, str]:
-    if settings.source is CostSource.TABULATED:
+def _origin(context: CostContext, phase: Phase) -> tuple[Origin, str]:
+    if context.settings.source is CostSource.TABULATED:
         return Origin.USER, "profile: step times interpolated"
-    return origin_of(gpu, model, phase, settings.calibration)
+    return origin_of(context.gpu, context.model, phase, context.settings.calibration)
 
 
 _RATES = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}
 
 
-def _rows(
-    shapes: _Shapes, size: int, probabilities: Array, gpu: GpuSpec, model: ModelSpec, settings: CostSettings, most: int
-) -> list[PhasePerformance]:
+def _rows(shapes: _Shapes, size: int, probabilities: Array, context: CostContext, most: int) -> list[PhasePerformance]:
     """The configuration of an island, and at most so many `further` ones."""
     found = list(shapes.of_size(size))
     if not found:
-        return [_idle(len(probabilities), f"no parallel configuration of {size} GPUs suits {model.name}")]
+        return [_idle(len(probabilities), f"no parallel configuration of {size} GPUs suits {context.model.name}")]
     rows, copies = (np.array(column) for column in zip(*found, strict=True))
     rates = shapes.grid.rates_rps[rows] * copies[:, None]
     served = (rates > 0).sum(axis=1)
     chosen = choose(rates, probabilities, among=np.flatnonzero(served == served.max()).tolist())
     if chosen is None:
-        return [_idle(len(probabilities), _shortage(gpu, model, settings, [shapes.configs[row] for row in rows]))]
+        return [_idle(len(probabilities), _shortage(context, [shapes.configs[row] for row in rows]))]
     return [
         _performance(shapes, int(rows[k]), int(copies[k]), rates[k])
         for k in (chosen, *further(rates, probabilities, chosen, most))
@@ -253,12 +250,11 @@ def _cells(grid: Array | None, row: int) -> tuple[float, ...]:
     return () if grid is None else tuple(grid[row].tolist())
 
 
-def _reference_row(
-    gpu: GpuSpec, size: int, phase: Phase, model: ModelSpec, workload: Workload, settings: CostSettings
-) -> PhasePerformance:
+def _reference_row(context: CostContext, size: int, phase: Phase, workload: Workload) -> PhasePerformance:
+    gpu, model = context.gpu, context.model
     configs = reference_configurations(phase, size)
     if phase is Phase.PREFILL:
-        grid = reference_prefill_rates(gpu, model, settings, workload, configs)
+        grid = reference_prefill_rates(gpu, model, context.settings, workload, configs)
     else:
         grid = reference_decode_rates(gpu, model, workload, configs)
     chosen = choose(grid.rates_rps, np.array([r.probability for r in workload.ranges]))
@@ -279,8 +275,9 @@ def _idle(ranges: int, reason: str) -> PhasePerformance:
     )
 
 
-def _shortage(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, configs: list[ParallelConfig]) -> str:
+def _shortage(context: CostContext, configs: list[ParallelConfig]) -> str:
     """Why nothing is served, with the least that one GPU would have to hold."""
+    gpu, model, settings = context.gpu, context.model, context.settings
     degrees = Degrees.of(configs)
     held = memory.experts_on_device(model, settings, degrees.devices)
     least = float(memory.weights_gb(model, tp=degrees.tp, experts_on_device=held, pp=degrees.pp).min())

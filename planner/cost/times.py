@@ -8,7 +8,7 @@ from planner.cost import memory, reference
 from planner.cost.arguments import require_at_least, require_one_shape, require_share, require_whole
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.breakdowns import DecodeTime, PrefillTime
-from planner.cost.device import require_figures
+from planner.cost.device import CostContext, require_figures
 from planner.cost.fit import require_fit
 from planner.cost.parallelism import require_configuration, require_drafts
 from planner.cost.parts import StepCost
@@ -59,8 +59,9 @@ def prefill_time(
             prompts_per_rank=prompts_per_rank,
         )
     steps = replace(_steps(Phase.PREFILL, tp, dp, pp, seq_len, prompts_per_rank), cached=kv_cache_rate)
-    _require(spec, shape, chosen, steps)
-    cost = step_cost(spec, shape, chosen, steps)
+    context = CostContext(gpu=spec, model=shape, settings=chosen)
+    _require(context, steps)
+    cost = step_cost(context, steps)
     return PrefillTime(**_per_layer(shape, cost), **_sums(cost), total_ms=cost.total_ms)
 
 
@@ -113,8 +114,9 @@ def decode_time(
     if not np.all(as_array(devices) % as_array(tp) == 0):
         raise InputError(f"tp: must divide devices, {devices!r}, got {tp!r}.", hint="Mend the call.")
     steps = _steps(Phase.DECODE, tp, as_array(devices) / as_array(tp), pp, seq_len, batch_size)
-    _require(spec, shape, chosen, steps)
-    cost = step_cost(spec, shape, chosen, steps)
+    context = CostContext(gpu=spec, model=shape, settings=chosen)
+    _require(context, steps)
+    cost = step_cost(context, steps)
     exposed = cost.part("dispatch").ms + cost.part("combine").ms - cost.hidden_ms if shape.experts else as_array(0.0)
     return DecodeTime(
         **_per_layer(shape, cost), overlapped_ms=cost.total_ms - exposed * cost.scale, total_ms=cost.total_ms
@@ -188,8 +190,9 @@ def _steps(phase: Phase, tp: Numbers, dp: Numbers, pp: Numbers, length: Numbers,
     )
 
 
-def _require(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Steps) -> None:
+def _require(context: CostContext, steps: Steps) -> None:
     """Every asked-for configuration must suit the GPU and the model, every length the context, all of it the memory."""
+    gpu, model, settings = context.gpu, context.model, context.settings
     require_figures(gpu)
     require_drafts(model, settings)
     longest = float(np.max(steps.length))
@@ -199,8 +202,8 @@ def _require(gpu: GpuSpec, model: ModelSpec, settings: CostSettings, steps: Step
             hint="Shorten it, or choose a model with a longer context.",
         )
     for tp, dp, pp in {tuple(row) for row in _degrees(steps).tolist()}:
-        require_configuration(gpu, model, settings, ParallelConfig(tp=int(tp), dp=int(dp), pp=int(pp)))
-    require_fit(gpu, model, settings, steps)
+        require_configuration(context, ParallelConfig(tp=int(tp), dp=int(dp), pp=int(pp)))
+    require_fit(context, steps)
 
 
 def _degrees(steps: Steps) -> Array:

@@ -1,7 +1,9 @@
 """What a plan is to be best at, and how good it is proven to be."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from planner.domain.layout import Phase
 
@@ -21,6 +23,83 @@ class ObjectiveKind(StrEnum):
     WATTS = "watts"
     PARETO = "pareto"
     PLACED = "placed"
+
+    @property
+    def row(self) -> "ObjectiveRow":
+        """What the objective says of itself."""
+        return OBJECTIVES[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectiveRow:
+    """An objective. `value`: of a plan of so many requests/s, USD/hour and W, in `unit`. `best`: what it asks for.
+
+    `needs`, `may`: keys of the section that must and that may be given. `rents`: the number of GPUs is chosen (of
+    several goals the goals decide). `priced`: GPUs must cost something; `in_watts`: they are charged by watts, else by
+    rent; `per_charge`: the value is a rate per charge. `plain`: the rate of all that is offered, and nothing else.
+    `solvable`: the layout's programme takes it; else it is solved for the rate. `several`: there is a frontier.
+    `placed`: layouts are put on nodes before they are judged.
+    """
+
+    unit: str = "requests/s"
+    value: Callable[[float, float, float], float] = lambda rate_rps, _price, _watts: rate_rps
+    best: str = ""
+    needs: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+    rents: bool = True
+    minimises: bool = False
+    priced: bool = False
+    in_watts: bool = False
+    per_charge: bool = False
+    plain: bool = False
+    solvable: bool = True
+    several: bool = False
+    placed: bool = False
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether the rent is limited."""
+        return "budget_usd_per_hour" in self.needs
+
+
+OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
+    {
+        ObjectiveKind.RATE: ObjectiveRow(rents=False, plain=True),
+        ObjectiveKind.BUDGET: ObjectiveRow(
+            best="The most requests/s for a rent of at most {budget} USD/hour",
+            needs=("budget_usd_per_hour",),
+            priced=True,
+        ),
+        ObjectiveKind.TARGET: ObjectiveRow(
+            unit="USD/hour",
+            value=lambda _rate, price_usd_per_hour, _watts: price_usd_per_hour,
+            best="The cheapest fleet for {target} requests/s",
+            needs=("target_rps",),
+            minimises=True,
+            priced=True,
+        ),
+        ObjectiveKind.PER_DOLLAR: ObjectiveRow(
+            unit="requests/s per USD/hour",
+            value=lambda rate_rps, price_usd_per_hour, _watts: rate_rps / price_usd_per_hour,
+            best="The most requests per USD",
+            may=("target_rps",),
+            priced=True,
+            per_charge=True,
+        ),
+        ObjectiveKind.WATTS: ObjectiveRow(
+            unit="W",
+            value=lambda _rate, _price, watts: watts,
+            best="The least watts for {target} requests/s",
+            needs=("target_rps",),
+            minimises=True,
+            in_watts=True,
+        ),
+        ObjectiveKind.PARETO: ObjectiveRow(
+            needs=("goals",), may=("pick", "within", "demand_rps", "current"), solvable=False, several=True
+        ),
+        ObjectiveKind.PLACED: ObjectiveRow(rents=False, solvable=False, placed=True),
+    }
+)
 
 
 class Goal(StrEnum):
@@ -85,14 +164,12 @@ class ObjectiveSettings:
     @property
     def rents(self) -> bool:
         """Whether the number of GPUs is chosen, up to the inventory."""
-        if self.kind is ObjectiveKind.PARETO:
-            return Goal.PRICE in self.goals or Goal.WATTS in self.goals
-        return self.kind not in (ObjectiveKind.RATE, ObjectiveKind.PLACED)
+        return Goal.PRICE in self.goals or Goal.WATTS in self.goals if self.kind.row.several else self.kind.row.rents
 
     @property
     def minimises(self) -> bool:
         """Whether smaller values are better."""
-        return self.kind in (ObjectiveKind.TARGET, ObjectiveKind.WATTS)
+        return self.kind.row.minimises
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,20 @@
 """A planning question, with every name already resolved to a record."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from planner.domain.cluster import Cluster
 from planner.domain.efficiency import Calibration
 from planner.domain.layout import Inventory, Layout, Reach
 from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
-from planner.domain.network import NetworkSettings
+from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.slo import SloSettings
-from planner.domain.workload import LengthProfile
+from planner.domain.workload import LengthProfile, Workload
 
 FEWEST_FAILURES = 8  # fewer do not end a search
 
@@ -48,12 +50,46 @@ class SearchMethod(StrEnum):
     EXACT = "exact"
     AUTO = "auto"
 
+    @property
+    def row(self) -> "MethodRow":
+        """What the method says of itself."""
+        return METHODS[self]
+
 
 class Encoding(StrEnum):
     """What a search varies: island count and skew of a type, or the sizes of K slots."""
 
     DIVIDER = "divider"
     DIRECT = "direct"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodRow:
+    """A search method. `encoding`: its own, where it has one. `surrogate`: it fits a model to what it has seen.
+
+    `solves`: the layout is solved for and never searched; `may_solve`: it is where that answers all that is asked, and
+    otherwise a solved layout begins the search. `by_budget`: what it proposes depends on how many layouts it may judge.
+    """
+
+    encoding: Encoding | None = None
+    surrogate: bool = False
+    solves: bool = False
+    may_solve: bool = False
+    by_budget: bool = False
+
+
+METHODS: Mapping[SearchMethod, MethodRow] = MappingProxyType(
+    {
+        SearchMethod.DIVIDER: MethodRow(encoding=Encoding.DIVIDER, surrogate=True),
+        SearchMethod.DIRECT: MethodRow(encoding=Encoding.DIRECT, surrogate=True),
+        SearchMethod.RANDOM: MethodRow(),
+        SearchMethod.SOBOL: MethodRow(),
+        SearchMethod.GRID: MethodRow(by_budget=True),
+        SearchMethod.GENETIC: MethodRow(),
+        SearchMethod.EXACT: MethodRow(solves=True),
+        SearchMethod.AUTO: MethodRow(surrogate=True, may_solve=True),
+    }
+)
 
 
 class WarmStart(StrEnum):
@@ -176,9 +212,7 @@ class SearchSettings:
     @property
     def encoded(self) -> Encoding:
         """The encoding that the method searches."""
-        if self.method in (SearchMethod.DIVIDER, SearchMethod.DIRECT):
-            return Encoding(self.method.value)
-        return self.encoding
+        return self.method.row.encoding or self.encoding
 
     @property
     def skews(self) -> tuple[float, float]:
@@ -192,7 +226,7 @@ class SearchSettings:
     def slots_too_few(self, inventory: Inventory) -> bool:
         """Whether more slots would give two islands, one a phase, where there can be only one."""
         by_type = [item.count // self.min_island_size for item in inventory.items]
-        direct = self.method is not SearchMethod.EXACT and self.encoded is Encoding.DIRECT
+        direct = not self.method.row.solves and self.encoded is Encoding.DIRECT
         return direct and sum(by_type) > 1 >= sum(min(self.slots, islands) for islands in by_type)
 
 
@@ -225,3 +259,33 @@ class Scenario:
     network: NetworkSettings | None = None
     cluster: Cluster | None = None
     placement: PlacementSettings = field(default_factory=PlacementSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a layout is judged by: a scenario, and the ranges of its workload, which `workload.question_of` cuts."""
+
+    scenario: Scenario
+    workload: Workload
+
+    @property
+    def kv(self) -> KvTraffic | None:
+        """What the network has to carry; None where KV transfer is taken to be free."""
+        if self.scenario.network is None:
+            return None
+        return KvTraffic.of(self.scenario.model, self.scenario.inventory, self.workload.ranges)
+
+    @property
+    def demand_rps(self) -> float:
+        """Requests/s at which headroom is measured: the objective's, else those that the workload has."""
+        return self.scenario.objective.demand_rps or self.scenario.workload.arrival_rps or 0.0
+
+    @property
+    def of_rate(self) -> "Question":
+        """The same, of the rate alone."""
+        return replace(self, scenario=replace(self.scenario, objective=ObjectiveSettings()))
+
+    @property
+    def off_nodes(self) -> "Question":
+        """The same without the cluster: megabytes, which a process that places nothing need not be sent."""
+        return replace(self, scenario=replace(self.scenario, cluster=None))

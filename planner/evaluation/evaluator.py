@@ -9,44 +9,32 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from itertools import starmap
+from typing import Any
 
 from planner.cost import tabulate_sizes
 from planner.domain import (
     ClassPerformance,
     Evaluation,
     IslandClass,
-    KvTraffic,
     Layout,
-    ObjectiveKind,
     PerformanceTable,
-    Scenario,
-    Workload,
+    Question,
 )
-from planner.evaluation.goals import GoalTerms
-from planner.evaluation.judging import Terms, broken_off, judge
-from planner.evaluation.placing import PlacingTerms, judge_placed
+from planner.evaluation.judging import broken_off, judge
+from planner.evaluation.placing import judge_placed
+from planner.placement import Fleet
 from planner.processes import Workers
-
-_Terms = TypeVar("_Terms")
 
 
 class Evaluator:
-    """Judges layouts of one scenario by the rate at which they serve the workload."""
+    """Judges layouts by the rate at which they serve the workload of a question."""
 
-    def __init__(self, scenario: Scenario, workload: Workload, workers: Workers | None = None) -> None:
+    def __init__(self, question: Question, workers: Workers | None = None) -> None:
         self._workers = workers
-        self.scenario = scenario
-        self.workload = workload
-        self.terms = Terms(
-            settings=scenario.assignment,
-            slo=scenario.slo,
-            mean_output_tokens=workload.mean_output_tokens,
-            network=scenario.network,
-            kv=KvTraffic.of(scenario.model, scenario.inventory, workload.ranges),
-            goals=GoalTerms.of(scenario),
-        )
-        self.placing = PlacingTerms.of(scenario, workload, self.terms)
+        self.question = question
+        scenario = question.scenario
+        self.fleet = None if scenario.cluster is None else Fleet.of(scenario.cluster)
         self._gpus = {item.gpu.name: item.gpu for item in scenario.inventory.items}
         self._rows: dict[IslandClass, ClassPerformance] = {}
         self._known: dict[Layout, Evaluation] = {}
@@ -62,14 +50,15 @@ class Evaluator:
         for island in dict.fromkeys(islands):
             if island not in self._rows:
                 missing[island.gpu].append(island.size)
+        scenario = self.question.scenario
         for gpu, sizes in missing.items():
             rows = tabulate_sizes(
                 self._gpus[gpu],
                 sizes,
-                model=self.scenario.model,
-                workload=self.workload,
-                settings=self.scenario.cost,
-                slo=self.scenario.slo,
+                model=scenario.model,
+                workload=self.question.workload,
+                settings=scenario.cost,
+                slo=scenario.slo,
             )
             self._rows.update((row.island, row) for row in rows)
 
@@ -77,7 +66,7 @@ class Evaluator:
         """Rows of every class in `layout`."""
         self.tabulate(island for island, _ in layout.counts)
         return PerformanceTable(
-            ranges=self.workload.ranges, classes=tuple(self.row(island) for island, _ in layout.counts)
+            ranges=self.question.workload.ranges, classes=tuple(self.row(island) for island, _ in layout.counts)
         )
 
     def evaluate(self, layout: Layout) -> Evaluation:
@@ -94,7 +83,7 @@ class Evaluator:
         fresh = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
         self.tabulate(island for layout in fresh for island, _ in layout.counts)
         shared_cpu_s = time.process_time() - start  # the table's price is the first layout's
-        found = iter(self._judge(fresh))
+        found = self._judged(fresh)
         for layout in layouts:
             if layout not in self._known:
                 judged = next(found)
@@ -104,31 +93,29 @@ class Evaluator:
             else:
                 yield replace(self._known[layout], cpu_s=0.0)
 
-    def _judge(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
-        tables = (self.table(layout) for layout in fresh)
-        pairs = zip(tables, fresh, strict=True)
-        if self.placing is None or self.scenario.objective.kind is not ObjectiveKind.PLACED:
-            yield from self._each(judge, [(table, layout, self.terms) for table, layout in pairs])
-        else:
-            yield from self._each(judge_placed, [(table, layout, self.placing) for table, layout in pairs])
+    def _judged(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
+        pairs = [(self.table(layout), layout) for layout in fresh]
+        if self.fleet is None or not self.question.scenario.objective.kind.row.placed:
+            question = self.question.off_nodes
+            return self._each(judge, [(table, layout, question) for table, layout in pairs])
+        return self._each(judge_placed, [(table, layout, self.question, self.fleet) for table, layout in pairs])
 
-    def _each(
-        self,
-        judged: Callable[[PerformanceTable, Layout, _Terms], Evaluation],
-        tasks: list[tuple[PerformanceTable, Layout, _Terms]],
-    ) -> Iterator[Evaluation]:
-        if self._workers is None:
-            yield from (judged(*task) for task in tasks)
-            return
-        for (_, layout, _), found in zip(tasks, self._workers.run(judged, tasks), strict=True):
-            yield broken_off(layout, found) if isinstance(found, BaseException) else found
+    def _each(self, judged: Callable[..., Evaluation], tasks: list[tuple[Any, ...]]) -> Iterator[Evaluation]:
+        return starmap(judged, tasks) if self._workers is None else _answers(self._workers, judged, tasks)
+
+
+def _answers(workers: Workers, judged: Callable[..., Evaluation], tasks: list[tuple[Any, ...]]) -> Iterator[Evaluation]:
+    """Each as soon as it is known; a process that died has broken off its layout."""
+    for (_, layout, *_), found in zip(tasks, workers.run(judged, tasks), strict=True):
+        yield broken_off(layout, found) if isinstance(found, BaseException) else found
 
 
 @contextmanager
-def open_evaluator(scenario: Scenario, workload: Workload) -> Iterator[Evaluator]:
+def open_evaluator(question: Question) -> Iterator[Evaluator]:
     """An evaluator with `search.processes` processes behind it; they end with the block."""
-    if scenario.search.processes == 1:
-        yield Evaluator(scenario, workload)
+    processes = question.scenario.search.processes
+    if processes == 1:
+        yield Evaluator(question)
         return
-    with Workers(scenario.search.processes) as workers:
-        yield Evaluator(scenario, workload, workers)
+    with Workers(processes) as workers:
+        yield Evaluator(question, workers)

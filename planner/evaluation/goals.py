@@ -2,17 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from planner.domain import (
     Assignment,
     CurrentIsland,
     Goal,
-    Inventory,
     Layout,
-    ObjectiveKind,
     PerformanceTable,
     Phase,
+    Question,
     RangeService,
     Scenario,
     SloSettings,
@@ -24,61 +22,31 @@ BEYOND = 1.1  # a fleet of the whole inventory is still of some use, or fast lay
 ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoalTerms:
-    """What the goals of a scenario are measured by; `demand_rps` and `current` as in its objective."""
-
-    goals: tuple[Goal, ...]
-    inventory: Inventory
-    demand_rps: float
-    current: tuple[CurrentIsland, ...]
-
-    @property
-    def rents(self) -> bool:
-        """Whether GPUs that serve nothing cost something, and are better left out."""
-        return Goal.PRICE in self.goals or Goal.WATTS in self.goals
-
-    @classmethod
-    def of(cls, scenario: Scenario) -> "GoalTerms | None":
-        """The terms of a scenario; None where it has a single goal."""
-        objective = scenario.objective
-        if objective.kind is not ObjectiveKind.PARETO:
-            return None
-        return cls(
-            goals=objective.goals,
-            inventory=scenario.inventory,
-            demand_rps=objective.demand_rps or scenario.workload.arrival_rps or 0.0,
-            current=objective.current,
-        )
-
-
 def goal_values(
-    terms: GoalTerms,
-    layout: Layout,
-    assignment: Assignment,
-    table: PerformanceTable,
-    slo: SloSettings,
-    mean_output_tokens: float,
+    question: Question, layout: Layout, assignment: Assignment, table: PerformanceTable
 ) -> tuple[tuple[str, float], ...]:
     """Name and value of every goal of a layout that serves, in the scenario's order and in the units of `Goal`.
 
     Price and watts count all GPUs of the layout, as the plan's fleet does.
     """
+    scenario, inventory = question.scenario, question.scenario.inventory
 
     def value(goal: Goal) -> float:
         match goal:
             case Goal.RATE:
                 return assignment.throughput_rps
             case Goal.PRICE:
-                return sum(terms.inventory.item(i.gpu).price_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
+                return sum(inventory.item(i.gpu).price_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
             case Goal.WATTS:
-                return sum(terms.inventory.item(i.gpu).gpu.max_w * i.size * n for i, n in layout.counts)
+                return sum(inventory.item(i.gpu).gpu.max_w * i.size * n for i, n in layout.counts)
             case Goal.HEADROOM:
-                return headroom(terms.demand_rps, assignment, table, slo, mean_output_tokens)
+                return headroom(
+                    question.demand_rps, assignment, table, scenario.slo, question.workload.mean_output_tokens
+                )
             case Goal.CHANGES:
-                return float(changes(terms.current, assignment, table))
+                return float(changes(scenario.objective.current, assignment, table))
 
-    return tuple((goal.value, value(goal)) for goal in terms.goals)
+    return tuple((goal.value, value(goal)) for goal in scenario.objective.goals)
 
 
 def headroom(

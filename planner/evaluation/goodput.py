@@ -20,9 +20,8 @@ from planner.domain import (
     PerformanceTable,
     Phase,
     PhasePerformance,
-    Scenario,
+    Question,
     SloSettings,
-    Workload,
 )
 from planner.domain.service import RangeService, Service, range_bounds
 
@@ -260,13 +259,12 @@ def _service(
     )
 
 
-def service_of(
-    scenario: Scenario, assignment: Assignment, table: PerformanceTable, workload: Workload
-) -> Service | None:
+def service_of(question: Question, assignment: Assignment, table: PerformanceTable) -> Service | None:
     """What a plan promises under the scenario's service levels; None where it sets none."""
-    if not scenario.slo.bounds_anything:
+    slo = question.scenario.slo
+    if not slo.bounds_anything:
         return None
-    service = goodput_of(assignment, table, scenario.slo, workload.mean_output_tokens)
+    service = goodput_of(assignment, table, slo, question.workload.mean_output_tokens)
     return replace(
         service,
         binding=service.binding.plain if service.binding else None,

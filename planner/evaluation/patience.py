@@ -15,14 +15,12 @@ from itertools import combinations
 from planner.assignment import Shares, assign, choose_roles
 from planner.domain import (
     Assignment,
-    AssignmentSettings,
     ClassPerformance,
     Formulation,
-    KvTraffic,
     Layout,
-    NetworkSettings,
     PerformanceTable,
     Phase,
+    Question,
     SloSettings,
 )
 from planner.domain.service import Service, range_bounds
@@ -47,30 +45,6 @@ MOST_PARTINGS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """What an assignment is judged by under bounds on TTFT."""
-
-    settings: AssignmentSettings
-    slo: SloSettings
-    mean_output_tokens: float
-    network: NetworkSettings | None
-    kv: KvTraffic
-
-    def assigned(self, table: PerformanceTable, layout: Layout, shares: Shares | None = None) -> Assignment | None:
-        """The inner problem's answer; None where it has none that serves."""
-        try:
-            assignment = assign(table, layout, self.settings, self.network, self.kv, shares)
-        except (InfeasibleError, SolverError):
-            return None
-        return assignment if assignment.throughput_rps > 0 else None
-
-    def judged(self, assignment: Assignment, table: PerformanceTable, layout: Layout) -> "Judged":
-        """The assignment with what its queues bear."""
-        service = goodput_of(assignment, table, self.slo, self.mean_output_tokens)
-        return Judged(layout=layout, assignment=assignment, service=service)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """An assignment of the islands of `layout`, and its service."""
 
@@ -84,21 +58,42 @@ class Judged:
         return self.service.goodput_rps
 
 
-def with_patience(table: PerformanceTable, layout: Layout, patience: Patience) -> Assignment | None:
+def with_patience(table: PerformanceTable, layout: Layout, question: Question) -> Assignment | None:
     """The best assignment of the layout's islands that is found, at its goodput; None where none serves.
 
     Raises as `assign` does where it is that which finds none.
     """
-    found = list(_as_it_is(table, layout, patience))
-    found += _in_roles(table, layout, _best(found).rate_rps if found else 0.0, patience)
+    found = list(_as_it_is(table, layout, question))
+    in_roles = _in_roles(table, layout, _best(found).rate_rps if found else 0.0, question)
+    if in_roles is not None:
+        found += [in_roles, *_balanced(table, in_roles, question)]
     if not found:
-        assign(table, layout, patience.settings, patience.network, patience.kv)  # it says why
+        scenario = question.scenario
+        assign(table, layout, scenario.assignment, scenario.network, question.kv)  # it says why
         return None
-    found += _balanced(table, _best(found), patience)
+    found += _balanced(table, _best(found), question)
     if _best(found).service.factor < WORTH_PARTING:
-        found += _cut(table, _best(found), patience)
+        found += _cut(table, _best(found), question)
     best = _best(found)
     return at_goodput(best.assignment, best.service)
+
+
+def _assigned(
+    question: Question, table: PerformanceTable, layout: Layout, shares: Shares | None = None
+) -> Assignment | None:
+    """The inner problem's answer; None where it has none that serves."""
+    scenario = question.scenario
+    try:
+        assignment = assign(table, layout, scenario.assignment, scenario.network, question.kv, shares)
+    except (InfeasibleError, SolverError):
+        return None
+    return assignment if assignment.throughput_rps > 0 else None
+
+
+def _judged(question: Question, assignment: Assignment, table: PerformanceTable, layout: Layout) -> Judged:
+    """The assignment with what its queues bear."""
+    service = goodput_of(assignment, table, question.scenario.slo, question.workload.mean_output_tokens)
+    return Judged(layout=layout, assignment=assignment, service=service)
 
 
 def _best(judged: list[Judged]) -> Judged:
@@ -106,64 +101,63 @@ def _best(judged: list[Judged]) -> Judged:
     return max(judged, key=lambda one: one.rate_rps)
 
 
-def _as_it_is(table: PerformanceTable, layout: Layout, patience: Patience) -> Iterator[Judged]:
+def _as_it_is(table: PerformanceTable, layout: Layout, question: Question) -> Iterator[Judged]:
     """The inner problem's answer; where queues cost much, also those with ranges parted."""
-    assignment = patience.assigned(table, layout)
+    assignment = _assigned(question, table, layout)
     if assignment is None:
         return
-    judged = patience.judged(assignment, table, layout)
+    judged = _judged(question, assignment, table, layout)
     yield judged
     if judged.service.factor < WORTH_PARTING:
-        for parted in kept_apart(table, patience.slo):
-            other = patience.assigned(parted, layout)
+        for parted in kept_apart(table, question.scenario.slo):
+            other = _assigned(question, parted, layout)
             if other is not None:
-                yield patience.judged(other, table, layout)
+                yield _judged(question, other, table, layout)
 
 
-def _in_roles(table: PerformanceTable, layout: Layout, reached_rps: float, patience: Patience) -> Iterator[Judged]:
+def _in_roles(table: PerformanceTable, layout: Layout, reached_rps: float, question: Question) -> Judged | None:
     """The islands in the roles that serve fastest, where that may pay; placed ones keep what they were placed for."""
     placed = any(island.reach or island.phase for island, _ in layout.counts)
-    if placed or patience.settings.formulation is not Formulation.MAX_RATE:
-        return
+    if placed or question.scenario.assignment.formulation is not Formulation.MAX_RATE:
+        return None
     rows = [table.row(island) for island, _ in layout.counts]
-    kinds = kinds_of(rows, table.ranges, patience.slo, patience.mean_output_tokens)
+    kinds = kinds_of(rows, table.ranges, question.scenario.slo, question.workload.mean_output_tokens)
     probabilities, least = [span.probability for span in table.ranges], WORTH_A_ROLE * reached_rps
     try:
-        roles = choose_roles(kinds, layout, probabilities, patience.settings, better_than_rps=least)
+        roles = choose_roles(kinds, layout, probabilities, question.scenario.assignment, better_than_rps=least)
     except (InfeasibleError, SolverError):
-        return
+        return None
     shares = {(kind.island, kind.phase): kind.share for kind in kinds}
-    assignment = None if roles is None else patience.assigned(table, roles, shares)
-    if roles is not None and assignment is not None:
-        judged = patience.judged(assignment, table, roles)
-        yield judged
-        yield from _balanced(table, judged, patience)
+    assignment = None if roles is None else _assigned(question, table, roles, shares)
+    if roles is None or assignment is None:
+        return None
+    return _judged(question, assignment, table, roles)
 
 
-def _balanced(table: PerformanceTable, judged: Judged, patience: Patience) -> Iterator[Judged]:
+def _balanced(table: PerformanceTable, judged: Judged, question: Question) -> Iterator[Judged]:
     """Assignments in which no class works more than its queue admitted in the one before."""
     for _ in range(MOST_ROUNDS):
         if judged.service.factor >= NEARLY:
             return
-        shares = admitted(judged.assignment, table, patience.slo, patience.mean_output_tokens)
-        assignment = patience.assigned(table, judged.layout, shares)
+        shares = admitted(judged.assignment, table, question.scenario.slo, question.workload.mean_output_tokens)
+        assignment = _assigned(question, table, judged.layout, shares)
         if assignment is None:
             return
-        judged = patience.judged(assignment, table, judged.layout)
+        judged = _judged(question, assignment, table, judged.layout)
         yield judged
 
 
-def _cut(table: PerformanceTable, judged: Judged, patience: Patience) -> Iterator[Judged]:
+def _cut(table: PerformanceTable, judged: Judged, question: Question) -> Iterator[Judged]:
     """Assignments without the ranges that held back a class of the one before. It ends: each has fewer ranges, and
     none is made that could serve no more than the best."""
     best, layout = judged.rate_rps, judged.layout
     cut = replace(table, classes=tuple(table.row(island) for island, _ in layout.counts))
     for _ in range(MOST_CUTS):
         fewer = _without_hasty(cut, judged.service)
-        assignment = None if fewer is None else patience.assigned(fewer, layout)
+        assignment = None if fewer is None else _assigned(question, fewer, layout)
         if fewer is None or assignment is None or not assignment.throughput_rps > best:
             return
-        judged, cut = patience.judged(assignment, table, layout), fewer
+        judged, cut = _judged(question, assignment, table, layout), fewer
         yield judged
         best = max(best, judged.rate_rps)
 

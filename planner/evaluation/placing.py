@@ -10,13 +10,10 @@ from planner.domain import (
     SPARE_NOTE,
     Assignment,
     ClassPerformance,
-    CostSettings,
     Duty,
     Evaluation,
-    GpuSpec,
     IslandClass,
     Layout,
-    ModelSpec,
     ParallelConfig,
     PerformanceTable,
     Phase,
@@ -25,54 +22,18 @@ from planner.domain import (
     PlacementDemand,
     PlacementSettings,
     Plan,
+    Question,
     Reach,
-    Scenario,
-    SloSettings,
-    Workload,
     named_duties,
 )
 from planner.errors import InfeasibleError
 from planner.evaluation.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, phase_rps
-from planner.evaluation.judging import Terms, broken_off, judge
+from planner.evaluation.judging import broken_off, judge
 from planner.evaluation.reaches import reaches_of
 from planner.placement import Fleet, place
 
 MOST_TOLD = 3
 """Shortfalls that an error tells."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacingTerms:
-    """What every layout of a scenario is placed on and priced by."""
-
-    fleet: Fleet
-    settings: PlacementSettings
-    gpus: tuple[GpuSpec, ...]
-    model: ModelSpec
-    workload: Workload
-    cost: CostSettings
-    slo: SloSettings
-    terms: Terms
-
-    @classmethod
-    def of(cls, scenario: Scenario, workload: Workload, terms: Terms) -> "PlacingTerms | None":
-        """The terms of a scenario; None where it names no cluster."""
-        if scenario.cluster is None:
-            return None
-        return cls(
-            fleet=Fleet.of(scenario.cluster),
-            settings=scenario.placement,
-            gpus=tuple(item.gpu for item in scenario.inventory.items),
-            model=scenario.model,
-            workload=workload,
-            cost=scenario.cost,
-            slo=scenario.slo,
-            terms=replace(terms, goals=None),
-        )
-
-    def gpu(self, name: str) -> GpuSpec:
-        """The figures of a GPU type."""
-        return next(gpu for gpu in self.gpus if gpu.name == name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,18 +47,18 @@ class Placed:
     names: Mapping[tuple[IslandClass, Phase], tuple[str, ...]]
 
 
-def judge_placed(table: PerformanceTable, layout: Layout, terms: PlacingTerms) -> Evaluation:
+def judge_placed(table: PerformanceTable, layout: Layout, question: Question, fleet: Fleet) -> Evaluation:
     """The rate of a layout once its islands lie on nodes, less what the work that evictions lose counts; islands that
     find no room serve nothing.
 
     The assignment is that of before, from which the placement follows.
     """
     start = time.process_time()
-    found = judge(table, layout, terms.terms)
+    found = judge(table, layout, question.of_rate)
     if found.assignment is None:
         return found
     try:
-        placed = placed_layout(table, layout, found.assignment, terms)
+        placed = placed_layout(table, layout, found.assignment, question, fleet)
         rps, judged_rps = placed.assignment.throughput_rps, placed.placement.judged_rps
         found = replace(found, throughput_rps=rps if judged_rps is None else judged_rps)
         if not found.throughput_rps > 0:
@@ -117,22 +78,25 @@ def _not_worth(placement: Placement) -> str:
     )
 
 
-def placed_layout(table: PerformanceTable, layout: Layout, assignment: Assignment, terms: PlacingTerms) -> Placed:
+def placed_layout(
+    table: PerformanceTable, layout: Layout, assignment: Assignment, question: Question, fleet: Fleet
+) -> Placed:
     """Put the islands of an assigned layout on nodes and assign anew.
 
     Raises InfeasibleError where those that find room do not serve the workload; it says what is short.
     """
     islands = list(_islands(table, assignment))
-    demands = _demands(islands, assignment, terms.settings)
-    watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in terms.gpus}
-    placement = place(demands, terms.fleet, terms.settings, watts)
-    reaches = reaches_of(placement, demands, terms.fleet, terms.gpus, terms.cost.cross_switch_bandwidth)
+    scenario = question.scenario
+    demands, gpus = _demands(islands, assignment, scenario.placement), [item.gpu for item in scenario.inventory.items]
+    watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
+    placement = place(demands, fleet, scenario.placement, watts)
+    reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
     classes = [_class(island, reaches.get(island.name)) for island in islands]
     idle = Counter(dict(layout.counts))
     idle.subtract(island.duty.island.plain for island in islands)
     placed = Layout.of([*classes, *idle.elements()])
-    priced = replace(table, classes=(*_rows(islands, classes, placement, terms), *_idle_rows(table, idle)))
-    found = _assigned(priced, placed, islands, classes, placement, terms)
+    priced = replace(table, classes=(*_rows(islands, classes, placement, question), *_idle_rows(table, idle)))
+    found = _assigned(priced, placed, islands, classes, placement, question)
     names: dict[tuple[IslandClass, Phase], list[str]] = defaultdict(list)
     for island, kind in zip(islands, classes, strict=True):
         names[kind, island.duty.phase].append(island.name)
@@ -141,7 +105,7 @@ def placed_layout(table: PerformanceTable, layout: Layout, assignment: Assignmen
             placement,
             unplaced_rps=assignment.throughput_rps,
             placed_rps=found.throughput_rps,
-            judged_rps=_judged_rps(placement, found.throughput_rps, terms),
+            judged_rps=_judged_rps(placement, found.throughput_rps, scenario.placement, fleet),
         ),
         layout=placed,
         table=priced,
@@ -150,12 +114,12 @@ def placed_layout(table: PerformanceTable, layout: Layout, assignment: Assignmen
     )
 
 
-def _judged_rps(placement: Placement, placed_rps: float, terms: PlacingTerms) -> float | None:
-    weight = terms.settings.lost_gpu_hour_rps
+def _judged_rps(placement: Placement, placed_rps: float, settings: PlacementSettings, fleet: Fleet) -> float | None:
+    weight = settings.lost_gpu_hour_rps
     if not weight:
         return None
-    pods = {pod.key: pod for pod in terms.fleet.cluster.pods} if placement.victims else {}
-    lost = (terms.settings.lost_gpu_hours(pods[victim.pod]) for victim in placement.victims)
+    pods = {pod.key: pod for pod in fleet.cluster.pods} if placement.victims else {}
+    lost = (settings.lost_gpu_hours(pods[victim.pod]) for victim in placement.victims)
     return placed_rps - weight * sum(hours or 0.0 for hours in lost)
 
 
@@ -268,17 +232,17 @@ def _rows(
     islands: Iterable[_Island],
     classes: Iterable[IslandClass],
     placement: Placement,
-    terms: PlacingTerms,
+    question: Question,
 ) -> Iterator[ClassPerformance]:
     """A row a class: of the phase that it was placed for, at the degrees that it was placed with."""
     why = {short.island: f"not placed: {short.reason}" for short in placement.shortfalls}
-    ranges = len(terms.workload.ranges)
+    ranges = len(question.workload.ranges)
     known: set[IslandClass] = set()
     for island, kind in zip(islands, classes, strict=True):
         if kind not in known:
             known.add(kind)
             nothing = _nothing(ranges, "" if kind.reach else why[island.name])
-            own = _priced(island, kind.reach[0], terms) if kind.reach else nothing
+            own = _priced(island, kind.reach[0], question) if kind.reach else nothing
             prefills = island.duty.phase is Phase.PREFILL
             yield ClassPerformance(
                 island=kind, prefill=own if prefills else nothing, decode=nothing if prefills else own
@@ -299,20 +263,21 @@ def _nothing(ranges: int, reason: str) -> PhasePerformance:
     return PhasePerformance(parallel=None, rates_rps=none, batch_sizes=(0,) * ranges, step_ms=none, reason=reason)
 
 
-def _priced(island: _Island, reach: Reach, terms: PlacingTerms) -> PhasePerformance:
+def _priced(island: _Island, reach: Reach, question: Question) -> PhasePerformance:
     assert island.performance.parallel is not None, "an island at work has degrees"
+    scenario = question.scenario
     priced = tabulate_placed(
-        terms.gpu(island.duty.island.gpu),
+        scenario.inventory.item(island.duty.island.gpu).gpu,
         island.duty.phase,
         island.performance.parallel,
-        model=terms.model,
-        workload=terms.workload,
-        settings=replace(terms.cost, reach=reach),
-        slo=terms.slo,
+        model=scenario.model,
+        workload=question.workload,
+        settings=replace(scenario.cost, reach=reach),
+        slo=scenario.slo,
     )
     if not island.duty.island.role:
         return priced
-    return priced.among([island.duty.island.role[0].covers(span) for span in terms.workload.ranges])
+    return priced.among([island.duty.island.role[0].covers(span) for span in question.workload.ranges])
 
 
 def _assigned(
@@ -321,15 +286,16 @@ def _assigned(
     islands: Sequence[_Island],
     classes: Sequence[IslandClass],
     placement: Placement,
-    terms: PlacingTerms,
+    question: Question,
 ) -> Assignment:
     """The better of an assignment made anew and, where queues count, of the shares of time that there were before."""
-    found = judge(table, layout, terms.terms)
+    scenario = question.scenario
+    found = judge(table, layout, question.of_rate)
     best = found.assignment
-    if bounds_ttft(terms.slo) and terms.terms.network is None:
+    if bounds_ttft(scenario.slo) and scenario.network is None:
         kept = _as_before(table, islands, classes)
         if kept.throughput_rps > (0.0 if best is None else best.throughput_rps):
-            service = goodput_of(kept, table, terms.slo, terms.workload.mean_output_tokens)
+            service = goodput_of(kept, table, scenario.slo, question.workload.mean_output_tokens)
             if best is None or service.goodput_rps > best.throughput_rps:
                 best = at_goodput(kept, service)
     if best is None or not best.throughput_rps > 0:

@@ -17,7 +17,6 @@ from planner.domain import (
     ObjectiveKind,
     ObjectiveSettings,
     Scenario,
-    SearchMethod,
     SizeSet,
     WarmStart,
 )
@@ -44,7 +43,7 @@ def offer_of(scenario: Scenario, evaluator: Evaluator, sizes: SizeSet | tuple[in
     return Offer.of(
         scenario.inventory.items,
         [evaluator.row(island) for island in classes],
-        [span.probability for span in evaluator.workload.ranges],
+        [span.probability for span in evaluator.question.workload.ranges],
     )
 
 
@@ -102,7 +101,7 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
             hint="Raise search.time_limit_s or search.gap.",
         ) from None
     except InfeasibleError:
-        if objective.kind is not ObjectiveKind.BUDGET:
+        if not objective.kind.row.budgeted:
             raise
         raise InfeasibleError(
             f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
@@ -122,7 +121,7 @@ def _cheapest_words(offer: Offer, objective: ObjectiveSettings, least: float, se
 
 def single(objective: ObjectiveSettings) -> ObjectiveSettings:
     """The objective that the layout's programme takes: of several goals the rate, of a placed one the rate before."""
-    return RATE if objective.kind in (ObjectiveKind.PARETO, ObjectiveKind.PLACED) else objective
+    return objective if objective.kind.row.solvable else RATE
 
 
 def layout_settings(scenario: Scenario) -> AssignmentSettings:
@@ -134,7 +133,7 @@ def _require_prices(scenario: Scenario) -> None:
     """Raises InputError where an objective in money has nothing to count."""
     objective = scenario.objective
     free = [item.gpu.name for item in scenario.inventory.items if not item.price_usd_per_gpu_hour > 0]
-    if free and objective.kind in (ObjectiveKind.BUDGET, ObjectiveKind.TARGET, ObjectiveKind.PER_DOLLAR):
+    if free and objective.kind.row.priced:
         raise InputError(
             f"scenario {scenario.name}: prices_usd_per_gpu_hour: must be above 0 where objective.kind is "
             f"{objective.kind.value}; {', '.join(free)} costs nothing.",
@@ -208,11 +207,11 @@ def _queues(scenario: Scenario) -> bool:
 
 def _of_search(scenario: Scenario, evaluator: Evaluator, layout: Layout, throughput_rps: float) -> Certificate:
     """Of the GPUs at hand; of those that the layout has, where several goals choose their number."""
-    several, settings = scenario.objective.kind is ObjectiveKind.PARETO, layout_settings(scenario)
+    several, settings = scenario.objective.kind.row.several, layout_settings(scenario)
     rented = several and scenario.objective.rents
     offer = _own(scenario, evaluator, layout) if rented else offer_of(scenario, evaluator)
     search = scenario.search
-    seeded = search.method is SearchMethod.AUTO or WarmStart.EXACT in search.warm_start  # solved for already
+    seeded = search.method.row.may_solve or WarmStart.EXACT in search.warm_start  # solved for already
     bound = relax(offer, RATE, settings).value
     if search.bound is Bound.TIGHT or seeded:
         with suppress(SolverError):  # the relaxation's bound holds, too
@@ -235,15 +234,15 @@ def _of_answer(
     objective = scenario.objective
     value = objective_value(scenario, layout, throughput_rps)
     note = "" if answer.proven else "the solver stopped at its time limit: the best found so far"
-    if objective.kind is ObjectiveKind.PER_DOLLAR and not answer.proven:
+    if objective.kind.row.per_charge and not answer.proven:
         note = "bounded by the relaxation alone"
     if scenario.search.sizes is not SizeSet.ALL:
         note = "; ".join(filter(None, (note, "the bound is of islands of the sizes chosen")))
-    if objective.kind is ObjectiveKind.RATE and scenario.search.sizes is SizeSet.ALL:
+    if objective.kind.row.plain and scenario.search.sizes is SizeSet.ALL:
         bound_rps = answer.bound
-    elif objective.kind is ObjectiveKind.RATE:
+    elif objective.kind.row.plain:
         bound_rps = relax(offer_of(scenario, evaluator), RATE, layout_settings(scenario)).value
-    elif objective.kind is ObjectiveKind.BUDGET and scenario.search.sizes is SizeSet.ALL:
+    elif objective.kind.row.budgeted and scenario.search.sizes is SizeSet.ALL:
         own = relax(_own(scenario, evaluator, layout), RATE, layout_settings(scenario)).value
         bound_rps = min(own, answer.bound)
     else:
@@ -265,15 +264,8 @@ def objective_value(scenario: Scenario, layout: Layout, throughput_rps: float) -
     or W."""
     items = {item.gpu.name: item for item in scenario.inventory.items}
     price = sum(items[i.gpu].price_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
-    match scenario.objective.kind:
-        case ObjectiveKind.RATE | ObjectiveKind.BUDGET | ObjectiveKind.PARETO | ObjectiveKind.PLACED:
-            return throughput_rps
-        case ObjectiveKind.TARGET:
-            return price
-        case ObjectiveKind.PER_DOLLAR:
-            return throughput_rps / price
-        case ObjectiveKind.WATTS:
-            return sum(items[i.gpu].gpu.max_w * i.size * n for i, n in layout.counts)
+    watts = sum(items[i.gpu].gpu.max_w * i.size * n for i, n in layout.counts)
+    return scenario.objective.kind.row.value(throughput_rps, price, watts)
 
 
 def _own(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Offer:
@@ -308,10 +300,10 @@ def _unknown(value: float, note: str) -> Certificate:
 def is_exact(scenario: Scenario) -> bool:
     """Whether the layout itself is solved for: `auto` does where the programme sees all that is asked, or where the
     number of GPUs is chosen, which no search does for a single goal."""
-    objective, method = scenario.objective, scenario.search.method
-    if method is not SearchMethod.AUTO or objective.kind is ObjectiveKind.PARETO:
-        return method is SearchMethod.EXACT
+    objective, method = scenario.objective, scenario.search.method.row
+    if not method.may_solve or objective.kind.row.several:
+        return method.solves
     if objective.rents:
         return True
-    counts = objective.kind is ObjectiveKind.PLACED  # else the best layout is placed as it is
+    counts = objective.kind.row.placed  # else the best layout is placed as it is
     return not any(there and (counts or what != PLACEMENT) for what, there in _unseen(scenario))

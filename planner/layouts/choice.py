@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from planner.assignment import LayoutAnswer
-from planner.domain import ReportProgress, Scenario, SearchJournal, SearchMethod
+from planner.domain import ReportProgress, Scenario, SearchJournal
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goals import reference_values
@@ -30,7 +30,7 @@ def find_layout(
         try:
             return _solved_to_target(scenario, evaluator, progress)
         except SolverError:  # in time, there was no answer at all
-            if scenario.search.method is not SearchMethod.AUTO or scenario.objective.rents:
+            if not scenario.search.method.row.may_solve or scenario.objective.rents:
                 raise
     aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
     seeds = partial(seeds_of, scenario, evaluator)

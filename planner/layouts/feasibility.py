@@ -6,15 +6,24 @@ from itertools import pairwise
 
 from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Closest, closest, smallest_island
 from planner.cost.reference.steps import shape_of
-from planner.domain import CostMode, IslandClass, LengthRange, Phase, Scenario, SloSettings, Workload
+from planner.domain import CostMode, IslandClass, LengthRange, Phase, Question, Scenario, SloSettings
 from planner.domain.service import range_bounds
 from planner.errors import InfeasibleError, InputError, PlannerError, SolverError
 from planner.evaluation.evaluator import Evaluator
+from planner.workload import question_of
 
 LARGEST_SOUGHT_ISLAND = 512
 MOST_RANGES = 1000
 LOOSEN = "Loosen the bound, leave these prompts out, or add GPUs that reach it."
 _SIZES_BEFORE_PIECE = (1, 16, *range(64, LARGEST_SOUGHT_ISLAND, 64))
+
+
+def posed(scenario: Scenario) -> Question:
+    """The question that a scenario poses. Raises as `require_context` and `require_few_ranges` do."""
+    require_context(scenario)
+    question = question_of(scenario)
+    require_few_ranges(question)
+    return question
 
 
 def require_context(scenario: Scenario) -> None:
@@ -52,8 +61,9 @@ def _require_sound_slo(scenario: Scenario) -> None:
             )
 
 
-def require_few_ranges(scenario: Scenario, workload: Workload) -> None:
+def require_few_ranges(question: Question) -> None:
     """Raises InputError where the ranges are so many that assigning them would take minutes a layout."""
+    scenario, workload = question.scenario, question.workload
     if len(workload.ranges) > MOST_RANGES:
         raise InputError(
             f"scenario {scenario.name}: ranges.width: must give at most {MOST_RANGES} ranges, {scenario.ranges.width} "
@@ -62,9 +72,11 @@ def require_few_ranges(scenario: Scenario, workload: Workload) -> None:
         )
 
 
-def require_room(scenario: Scenario, workload: Workload, evaluator: Evaluator) -> None:
+def require_room(evaluator: Evaluator) -> None:
     """Raises InfeasibleError where some range fits on no island of the inventory, or none serves it within its bounds,
     whatever the layout."""
+    question = evaluator.question
+    scenario, workload = question.scenario, question.workload
     missing = {(phase, j) for phase in Phase for j in range(len(workload.ranges))}
     for item in scenario.inventory.items:
         for islands in _downward(item.gpu.name, min(item.count, LARGEST_SOUGHT_ISLAND)):
@@ -74,12 +86,12 @@ def require_room(scenario: Scenario, workload: Workload, evaluator: Evaluator) -
                 missing -= {(phase, j) for phase, j in missing if row.phase(phase).rates_rps[j] > 0}
             if not missing:
                 return
-    if verdicts := unreachable_bounds(scenario, workload, missing):
+    if verdicts := unreachable_bounds(question, missing):
         raise InfeasibleError(f"scenario {scenario.name}: {'; '.join(verdicts)}.", hint=LOOSEN)
     phase, j = max(sorted(missing), key=lambda cell: cell[1])
     raise InfeasibleError(
         f"scenario {scenario.name}: inventory: {_model(scenario)} cannot be served by these GPUs: no island of theirs "
-        f"can {phase} prompts of {workload.ranges[j].label} tokens. {_needs(scenario, workload)}",
+        f"can {phase} prompts of {workload.ranges[j].label} tokens. {_needs(question)}",
         hint="Prefill and decode need an island each: add GPUs, choose a type with more memory or a smaller model, "
         "or leave the longest prompts out.",
     )
@@ -92,11 +104,12 @@ def _downward(gpu: str, largest: int) -> Iterator[list[IslandClass]]:
         yield [IslandClass(gpu=gpu, size=size) for size in range(first, after, -1)]
 
 
-def nothing_found(scenario: Scenario, workload: Workload, errors: list[str], unanswered: int) -> PlannerError:
+def nothing_found(question: Question, errors: list[str], unanswered: int) -> PlannerError:
     """The end of a search that found no layout that serves; `errors` are its trials'.
 
     A SolverError where the solver left some of them unanswered: then nothing is proven.
     """
+    scenario = question.scenario
     often = max(set(errors), key=lambda error: (errors.count(error), error))
     if unanswered:
         return SolverError(
@@ -106,7 +119,7 @@ def nothing_found(scenario: Scenario, workload: Workload, errors: list[str], una
         )
     return InfeasibleError(
         f"scenario {scenario.name}: search: none of the {len(errors)} layouts tried serves every range in both phases "
-        f"with {_model(scenario)}{_under(scenario)}; most often: {often} {_needs(scenario, workload)}",
+        f"with {_model(scenario)}{_under(scenario)}; most often: {often} {_needs(question)}",
         hint="Prefill and decode need an island each. Where there are GPUs enough, raise search.iterations, "
         "search.batch_size or search.min_island_size; else add GPUs"
         + (", or loosen slo." if scenario.slo.bounds_anything else "."),
@@ -126,13 +139,13 @@ def _model(scenario: Scenario) -> str:
     return f"{scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights)"
 
 
-def _needs(scenario: Scenario, workload: Workload) -> str:
+def _needs(question: Question) -> str:
     """GPUs that one island needs to serve every range, per type and phase."""
-    return f"GPUs that one island needs, by type: {'; '.join(_type_needs(scenario, workload))}."
+    return f"GPUs that one island needs, by type: {'; '.join(_type_needs(question))}."
 
 
-def _type_needs(scenario: Scenario, workload: Workload) -> list[str]:
-    texts = []
+def _type_needs(question: Question) -> list[str]:
+    scenario, texts = question.scenario, []
     for item in scenario.inventory.items:
         phases = []
         for phase in Phase:
@@ -140,7 +153,7 @@ def _type_needs(scenario: Scenario, workload: Workload) -> list[str]:
                 item.gpu,
                 phase,
                 model=scenario.model,
-                workload=workload,
+                workload=question.workload,
                 settings=scenario.cost,
                 slo=scenario.slo,
             )
@@ -160,16 +173,17 @@ class _Missed:
     count: int
 
 
-def unreachable_bounds(scenario: Scenario, workload: Workload, missing: Collection[tuple[Phase, int]]) -> list[str]:
+def unreachable_bounds(question: Question, missing: Collection[tuple[Phase, int]]) -> list[str]:
     """A sentence per phase on the range that misses its bound by most, of the (phase, range) cells `missing`.
 
     Empty where no bound is to blame.
     """
+    scenario = question.scenario
     if not scenario.slo.bounds_anything:
         return []
     verdicts = []
     for phase in Phase:
-        found = _missed(scenario, workload, phase, sorted(j for of, j in missing if of is phase))
+        found = _missed(question, phase, sorted(j for of, j in missing if of is phase))
         if found:
             worst = max(found, key=lambda one: one.best_ms / one.bound_ms)
             verdicts.append(_tpot(scenario, worst) if phase is Phase.DECODE else _ttft(scenario, worst))
@@ -181,9 +195,10 @@ def statistic(slo: SloSettings) -> str:
     return " (mean)" if slo.percentile is None else f" (P{slo.percentile:g})"
 
 
-def _missed(scenario: Scenario, workload: Workload, phase: Phase, ranges: list[int]) -> list[_Missed]:
+def _missed(question: Question, phase: Phase, ranges: list[int]) -> list[_Missed]:
     if not ranges:
         return []
+    scenario = question.scenario
     best: dict[int, tuple[Closest, int]] = {}
     for item in scenario.inventory.items:
         rows = closest(
@@ -191,7 +206,7 @@ def _missed(scenario: Scenario, workload: Workload, phase: Phase, ranges: list[i
             item.count,
             phase,
             model=scenario.model,
-            workload=workload,
+            workload=question.workload,
             settings=scenario.cost,
             slo=scenario.slo,
         )
@@ -201,7 +216,7 @@ def _missed(scenario: Scenario, workload: Workload, phase: Phase, ranges: list[i
                 best[j] = row, item.count
     found = []
     for j, (row, count) in best.items():
-        span = workload.ranges[j]
+        span = question.workload.ranges[j]
         ttft, tpot = range_bounds(scenario.slo, span)
         bound = tpot if phase is Phase.DECODE else ttft
         reached = row.ms if phase is Phase.DECODE else _whole_ttft(scenario, row, tpot)

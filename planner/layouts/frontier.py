@@ -23,9 +23,8 @@ from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.goodput import bounds_ttft
 from planner.interrupts import check, deferred
 from planner.layouts.certificate import MOST_REFERENCE_SIZES, RATE, layout_settings, offer_of
-from planner.layouts.feasibility import require_context, require_few_ranges, require_room
+from planner.layouts.feasibility import posed, require_room
 from planner.layouts.queued_layouts import layouts_with_queues
-from planner.workload import divide
 
 FEWEST_POINTS = 2
 MOST_POINTS = 200
@@ -53,11 +52,8 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     """
     _require(scenario, points)
     judged = replace(scenario, assignment=replace(scenario.assignment, formulation=Formulation.MAX_RATE))
-    require_context(judged)
-    workload = divide(judged.workload, judged.ranges.width)
-    require_few_ranges(judged, workload)
-    with open_evaluator(judged, workload) as evaluator:
-        require_room(judged, workload, evaluator)
+    with open_evaluator(posed(judged)) as evaluator:
+        require_room(evaluator)
         offer = offer_of(judged, evaluator, judged.search.sizes)
         settings = layout_settings(judged)
         settings = replace(settings, gap=max(GAP, settings.gap), time_limit_s=settings.time_limit_s * SHARE_OF_TIME)
@@ -107,7 +103,7 @@ def _require(scenario: Scenario, points: int) -> None:
 
 def _budgets(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, points: int) -> list[float]:
     """Evenly from the cheapest fleet's price to the whole offer's."""
-    most = evaluator.scenario.inventory.price_usd_per_hour
+    most = evaluator.question.scenario.inventory.price_usd_per_hour
     least = min(_cheapest(evaluator, offer, settings), most)
     step = (most - least) / (points - 1)
     return [*(least + k * step for k in range(points - 1)), most]
@@ -163,7 +159,7 @@ def _point(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, bud
     if answer is None:
         return None
     judged = [evaluator.evaluate(answer.layout.plain)]
-    if bounds_ttft(evaluator.scenario.slo):
+    if bounds_ttft(evaluator.question.scenario.slo):
         judged += layouts_with_queues(offer, evaluator, asked, settings)
     best = max(judged, key=lambda one: one.throughput_rps)
     rate, layout = best.throughput_rps, best.layout

@@ -15,7 +15,6 @@ from planner.domain import (
     Evaluation,
     IslandClass,
     Layout,
-    ObjectiveKind,
     ObjectiveSettings,
     Phase,
     Scenario,
@@ -65,14 +64,15 @@ def layouts_with_queues(
 ) -> list[Evaluation]:
     """Layouts of `offer` for `objective` that the programme with queues finds, as they are judged; for the rate of an
     inventory also simple ones, which none should lose to."""
-    slo, tokens = evaluator.scenario.slo, evaluator.workload.mean_output_tokens
-    ranges = evaluator.workload.ranges
-    offer = replace(offer, roles=tuple(kinds_of(rows, ranges, slo, tokens) for rows in offer.options))
+    question = evaluator.question
+    slo, load = question.scenario.slo, question.workload
+    roles = (kinds_of(rows, load.ranges, slo, load.mean_output_tokens) for rows in offer.options)
+    offer = replace(offer, roles=tuple(roles))
     judged = _solved(offer, evaluator, objective, settings)
-    if objective.kind is ObjectiveKind.RATE:
+    if objective.kind.row.plain:
         for layout in simple_layouts(offer):
             best = max((one.throughput_rps for one in judged), default=0.0)
-            if _promised_rps(offer, layout, evaluator.scenario.assignment) > best:
+            if _promised_rps(offer, layout, question.scenario.assignment) > best:
                 judged.append(evaluator.evaluate(layout))
     return judged
 
@@ -90,7 +90,7 @@ def _solved(
     offer: Offer, evaluator: Evaluator, objective: ObjectiveSettings, settings: AssignmentSettings
 ) -> list[Evaluation]:
     """The programme's answers, with the shares of each come down to what queues admitted in the one before."""
-    slo, tokens = evaluator.scenario.slo, evaluator.workload.mean_output_tokens
+    slo, tokens = evaluator.question.scenario.slo, evaluator.question.workload.mean_output_tokens
     judged: list[Evaluation] = []
     for _ in range(MOST_ROUNDS):
         try:

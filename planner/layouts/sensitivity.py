@@ -11,6 +11,7 @@ By duality sum_(phase, j) p y = 1 and sum_t w N = lambda: shares of the fleet's 
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from planner.assignment import Offer, Relaxation, relax
@@ -49,10 +50,32 @@ def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
     scenario = plan.scenario
     if scenario.cost.mode is CostMode.REFERENCE and max(plan.fleet.values()) > MOST_REFERENCE_SIZES:
         return None
-    try:
-        return _analysed(plan, _widened(scenario, evaluator), layout_settings(scenario))
-    except SolverError:
-        return None
+    with suppress(SolverError):
+        wide, settings = _widened(scenario, evaluator), layout_settings(scenario)
+        own = _counted(wide, plan.fleet)
+        relaxed = relax(own, RATE, settings)
+        phases = tuple(_phase_worth(phase, own, relaxed, settings) for phase in Phase)
+        slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
+        headroom = fast / slow - 1
+        binding = None
+        if headroom >= BALANCED:
+            binding = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
+        relieved = relax(
+            _faster(own, binding or max(phases, key=lambda found: found.worth_share).phase), RATE, settings
+        )
+        gpus = tuple(_gpu_worth(plan, gpu, wide, relaxed, settings) for gpu in wide.gpus)
+        return Sensitivity(
+            bound_rps=relaxed.rate,
+            binding=binding,
+            headroom=headroom,
+            next_rps=fast,
+            next_gpu=max(own.gpus, key=lambda gpu: relieved.toll[gpu] * plan.fleet[gpu]),
+            drop_first=_drop_first(gpus),
+            gpus=gpus,
+            phases=phases,
+            ranges=tuple(_headrooms(plan, relaxed)),
+        )
+    return None
 
 
 def _widened(scenario: Scenario, evaluator: Evaluator) -> Offer:
@@ -60,30 +83,6 @@ def _widened(scenario: Scenario, evaluator: Evaluator) -> Offer:
     items = tuple(replace(item, count=item.count + item.gpu.gpus_per_host) for item in scenario.inventory.items)
     wider = replace(scenario, inventory=replace(scenario.inventory, items=items))
     return offer_of(wider, evaluator, scenario.search.sizes if is_exact(scenario) else SizeSet.ALL)
-
-
-def _analysed(plan: Plan, wide: Offer, settings: AssignmentSettings) -> Sensitivity:
-    own = _counted(wide, plan.fleet)
-    relaxed = relax(own, RATE, settings)
-    phases = tuple(_phase_worth(phase, own, relaxed, settings) for phase in Phase)
-    slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
-    headroom = fast / slow - 1
-    binding = None
-    if headroom >= BALANCED:
-        binding = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
-    relieved = relax(_faster(own, binding or max(phases, key=lambda found: found.worth_share).phase), RATE, settings)
-    gpus = tuple(_gpu_worth(plan, gpu, wide, relaxed, settings) for gpu in wide.gpus)
-    return Sensitivity(
-        bound_rps=relaxed.rate,
-        binding=binding,
-        headroom=headroom,
-        next_rps=fast,
-        next_gpu=max(own.gpus, key=lambda gpu: relieved.toll[gpu] * plan.fleet[gpu]),
-        drop_first=_drop_first(gpus),
-        gpus=gpus,
-        phases=phases,
-        ranges=tuple(_headrooms(plan, relaxed)),
-    )
 
 
 def _counted(wide: Offer, counts: dict[str, int]) -> Offer:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.assignment import rounded
-from planner.domain import Layout, Scenario, SearchMethod, WarmStart
+from planner.domain import Layout, Scenario, WarmStart
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
@@ -23,7 +23,7 @@ def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
     search because nothing was solved in time, with the relaxation.
     """
     words = scenario.search.warm_start
-    if scenario.search.method is SearchMethod.AUTO:
+    if scenario.search.method.row.may_solve:
         words = (WarmStart.RELAXATION,) if is_exact(scenario) else OF_AUTO
     found: dict[Layout, str] = {}
     for word in words:

@@ -10,7 +10,6 @@ from planner.domain import (
     Goal,
     KvFlow,
     NetworkSettings,
-    ObjectiveKind,
     Phase,
     Placement,
     Plan,
@@ -134,7 +133,7 @@ def _searched_rps(plan: Plan) -> float:
     """The rate that the search saw: before placement, or after and less what lost work counts if it placed layouts."""
     if plan.placement is None:
         return plan.throughput_rps
-    if plan.scenario.objective.kind is not ObjectiveKind.PLACED:
+    if not plan.scenario.objective.kind.row.placed:
         return plan.placement.unplaced_rps
     judged_rps = plan.placement.judged_rps
     return plan.throughput_rps if judged_rps is None else judged_rps
@@ -143,7 +142,7 @@ def _searched_rps(plan: Plan) -> float:
 def _several_goals(plan: Plan) -> Iterator[str]:
     """The plan is one of the frontier and has its goals; the frontier holds what no trial beats, and no more."""
     record, wanted = plan.search, plan.scenario.objective.goals
-    if plan.scenario.objective.kind is not ObjectiveKind.PARETO:
+    if not plan.scenario.objective.kind.row.several:
         if record.frontier:
             yield "it has a frontier, the scenario a single goal"
         return

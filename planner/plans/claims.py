@@ -7,7 +7,7 @@ rates of other trials) is not looked at here.
 from collections import defaultdict
 from collections.abc import Iterator
 
-from planner.domain import Certificate, ObjectiveKind, Phase, Plan, Route, Sensitivity
+from planner.domain import Certificate, Phase, Plan, Route, Sensitivity
 
 TOLERANCE = 1e-6  # comparisons are written as "not within", so that a NaN fails them
 SLIVERS = 1e-4  # what routes too small to be listed may add to a rate
@@ -84,15 +84,8 @@ def _bounded_rate(plan: Plan, certificate: Certificate) -> Iterator[str]:
 
 
 def _objective_value(plan: Plan) -> float:
-    match plan.scenario.objective.kind:
-        case ObjectiveKind.TARGET:
-            return plan.price_usd_per_hour
-        case ObjectiveKind.PER_DOLLAR:
-            return plan.throughput_rps / plan.price_usd_per_hour
-        case ObjectiveKind.WATTS:
-            return sum(plan.scenario.inventory.item(gpu).gpu.max_w * count for gpu, count in plan.fleet.items())
-        case _:
-            return plan.throughput_rps
+    watts = sum(plan.scenario.inventory.item(gpu).gpu.max_w * count for gpu, count in plan.fleet.items())
+    return plan.scenario.objective.kind.row.value(plan.throughput_rps, plan.price_usd_per_hour, watts)
 
 
 def _binding(plan: Plan, sensitivity: Sensitivity) -> Iterator[str]:

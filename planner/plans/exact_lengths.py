@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.cost import Steps, decode_time, open_backend, prefill_time
+from planner.cost import CostContext, Steps, decode_time, open_backend, prefill_time
 from planner.cost.arrays import Array, as_array
 from planner.domain import (
     CostMode,
@@ -275,7 +275,7 @@ def _prefill_rates(
     budget = [max(1, int(cost.max_tokens_per_step / new)) for new in fresh]
     taken = as_array([min(n, most) for n, most in zip(batches, budget, strict=True)])
     steps = _steps(Phase.PREFILL, parallel, lengths, taken.clip(min=1), cached=cost.kv_cache_rate)
-    ms = open_backend(spec, scenario.model, cost).step_ms(steps)
+    ms = open_backend(CostContext(gpu=spec, model=scenario.model, settings=cost)).step_ms(steps)
     return as_array(parallel.replicas * parallel.dp * parallel.pp * taken * MS_PER_S / ms)
 
 
@@ -301,7 +301,11 @@ def _decode_rates(
             mode=cost.mode,
         ).total_ms.mean(axis=-1)
         return as_array(parallel.replicas * batch * MS_PER_S / (answers * tpot))
-    tpot = open_backend(spec, model, cost).step_ms(_steps(Phase.DECODE, parallel, cached, decoded)).mean(axis=-1)
+    tpot = (
+        open_backend(CostContext(gpu=spec, model=model, settings=cost))
+        .step_ms(_steps(Phase.DECODE, parallel, cached, decoded))
+        .mean(axis=-1)
+    )
     return as_array(parallel.replicas * parallel.dp * batch * MS_PER_S / (answers * tpot))
 
 

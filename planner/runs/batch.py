@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from planner import files, pipeline
-from planner.domain import Plan, ReportProgress, Scenario, SearchMethod, no_progress
+from planner.domain import Plan, ReportProgress, Scenario, no_progress
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 from planner.interrupts import heeded
 from planner.plans.provenance import versions
@@ -70,7 +70,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     """
     scenario = _altered(_read(job), job)
     engine = job.engine or ENGINE
-    if scenario.search.method is not SearchMethod.EXACT:
+    if not scenario.search.method.row.solves:
         undertaking = files.Undertaking(scenario=scenario, versions=versions(), engine=engine)
         with closing(files.Journal.begin(job.folder, undertaking, force=job.force)) as journal:
             return _searched(job, journal, progress)

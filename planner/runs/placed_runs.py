@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from planner.domain import Cluster, InputHash, ObjectiveKind, PlacementSettings, Plan, Scenario
+from planner.domain import Cluster, InputHash, PlacementSettings, Plan, Scenario
 from planner.errors import InputError
 
 
@@ -15,7 +15,7 @@ def scenario_on(
     Raises InputError where the plan was searched for on another cluster.
     """
     old = saved.scenario
-    if old.objective.kind is ObjectiveKind.PLACED and old.cluster != cluster:
+    if old.objective.kind.row.placed and old.cluster != cluster:
         raise InputError(
             f"plan {old.name}: objective.kind placed: its layout was chosen for cluster "
             f"{old.cluster.name if old.cluster else '?'}; came {cluster.name}.",

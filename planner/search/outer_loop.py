@@ -18,7 +18,6 @@ from planner.domain import (
     Inventory,
     Judged,
     Layout,
-    ObjectiveKind,
     ObjectiveSettings,
     Proposal,
     Proposed,
@@ -64,7 +63,7 @@ class Aim:
     @property
     def several(self) -> bool:
         """Whether there is a frontier."""
-        return self.objective.kind is ObjectiveKind.PARETO
+        return self.objective.kind.row.several
 
 
 def optimize(
@@ -95,7 +94,8 @@ def optimize(
     try:
         with deferred():
             for iteration in range(settings.iterations):
-                search.run(iteration)
+                proposed = search.proposed(iteration)
+                search.learn(proposed, search.judge(proposed))
                 progress(len(search.trials), settings.iterations * settings.batch_size, search.best_rps)
     except KeyboardInterrupt:
         search.interrupted = True
@@ -169,12 +169,15 @@ class _Search:
         """The highest rate so far."""
         return max((trial.throughput_rps for trial in self.trials), default=0.0)
 
-    def run(self, iteration: int) -> None:
-        """One round, or what is left of it."""
+    def proposed(self, iteration: int) -> Proposed:
+        """A round's candidates: the journal's, where it knows them."""
         proposed = self.journal.proposed(iteration) or self._proposed(iteration)
         self.all_planted |= any(one.generator in self.choosers for one in proposed.proposals)
         self.stalls = self.stalls + 1 if proposed.note else 0
-        spent = self._judge(proposed)
+        return proposed
+
+    def learn(self, proposed: Proposed, spent: float) -> None:
+        """End a round that took `spent` CPU-seconds to judge; its proposer hears what became of it."""
         told = self.trials[-len(proposed.proposals) :]
         self.proposer.tell(told)
         document = self.proposer.saved()
@@ -213,7 +216,7 @@ class _Search:
             self.planted = list(once.values())
         return self.planted
 
-    def _judge(self, proposed: Proposed) -> float:
+    def judge(self, proposed: Proposed) -> float:
         """Judge what the journal does not know yet; CPU-seconds of the whole round."""
         first, spent = len(self.trials), 0.0
         pairs = [(self.journal.judged(first + place), one) for place, one in enumerate(proposed.proposals)]

@@ -1,6 +1,7 @@
 """Who chooses layouts: the seam between the outer loop and its methods."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -33,22 +34,34 @@ class Proposer(Protocol):
         """The experiment as its library saves it; None where there is none."""
 
 
+def _bayesian(
+    space: Space, settings: SearchSettings, goals: tuple[Goal, ...], reference: tuple[float, ...]
+) -> Proposer:
+    from planner.search.experiment import AxProposer  # noqa: PLC0415  (torch and Ax only for a search that needs them)
+
+    return AxProposer(space, settings, goals, reference)
+
+
+_WITHOUT_A_MODEL: Mapping[SearchMethod, Callable[[Space, SearchSettings, tuple[Goal, ...]], Proposer]] = (
+    MappingProxyType(
+        {
+            SearchMethod.RANDOM: lambda space, _settings, _goals: RandomProposer(space),
+            SearchMethod.SOBOL: lambda space, asked, _goals: SobolProposer(space, asked.seed, asked.batch_size),
+            SearchMethod.GRID: lambda space, asked, _goals: GridProposer(
+                space, asked.seed, asked.iterations, asked.batch_size
+            ),
+            SearchMethod.GENETIC: lambda space, _settings, goals: GeneticProposer(space, goals),
+        }
+    )
+)
+
+
 def proposer_of(
     space: Space, settings: SearchSettings, goals: tuple[Goal, ...] = (), reference: tuple[float, ...] = ()
 ) -> Proposer:
     """The method's proposer; `goals` (several, each with the value that is no use any more) in place of the rate."""
-    match settings.method:
-        case SearchMethod.RANDOM:
-            return RandomProposer(space)
-        case SearchMethod.SOBOL:
-            return SobolProposer(space, settings.seed, settings.batch_size)
-        case SearchMethod.GRID:
-            return GridProposer(space, settings.seed, settings.iterations, settings.batch_size)
-        case SearchMethod.GENETIC:
-            return GeneticProposer(space, goals)
-    from planner.search.experiment import AxProposer  # noqa: PLC0415  (torch and Ax only for a search that needs them)
-
-    return AxProposer(space, settings, goals, reference)
+    without = _WITHOUT_A_MODEL.get(settings.method)
+    return _bayesian(space, settings, goals, reference) if without is None else without(space, settings, goals)
 
 
 def first_look(space: Space, proposer: Proposer) -> Proposer:

@@ -10,10 +10,15 @@
 import math
 from collections import defaultdict
 
-from planner.domain import LengthProfile, LengthRange, Workload
+from planner.domain import LengthProfile, LengthRange, Question, Scenario, Workload
 from planner.errors import InputError
 
 _Member = tuple[int, float, float | None]
+
+
+def question_of(scenario: Scenario) -> Question:
+    """The scenario with its workload cut into ranges of the width that it asks for. Raises as `divide` does."""
+    return Question(scenario=scenario, workload=divide(scenario.workload, scenario.ranges.width))
 
 
 def divide(profile: LengthProfile, width: int) -> Workload:

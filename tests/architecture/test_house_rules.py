@@ -2,6 +2,7 @@
 
 import ast
 import statistics
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -260,6 +261,61 @@ def test_the_checks_see_what_they_look_for() -> None:
         "known",
     ]
     assert [body_lines(f) for f in functions_of(ast.parse('def f():\n    """d"""\n    a = 1\n\n    return a'))] == [3]
+
+
+# kinds that describe themselves: class -> the module of their rows
+ROWS = {
+    "ObjectiveKind": "planner/domain/objective.py",
+    "SearchMethod": "planner/domain/scenario.py",
+}
+
+
+ENGINES = ("vllm", "sglang")  # told apart by their rows: planner/export/engines, and a target's own table
+
+
+def _members(node: ast.AST) -> set[str]:
+    """Kinds whose members are named in an expression or a pattern."""
+    named = (part.value for part in ast.walk(node) if isinstance(part, ast.Attribute))
+    return {value.id for value in named if isinstance(value, ast.Name) and value.id in ROWS}
+
+
+def _asked(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Kind and line of every comparison with a member, and of every case of one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare | ast.MatchValue):
+            yield from ((kind, node.lineno) for kind in _members(node))
+
+
+def test_questions_for_a_kind_are_seen() -> None:
+    asked = "if a.kind is ObjectiveKind.RATE or m not in (SearchMethod.GRID,):\n    pass\n"
+    case = "match kind:\n    case ObjectiveKind.RATE | ObjectiveKind.WATTS:\n        pass\n"
+    assert sorted(_asked(ast.parse(asked))) == [("ObjectiveKind", 1), ("SearchMethod", 1)]
+    assert list(_asked(ast.parse(case))) == [("ObjectiveKind", 2)] * 2
+    assert list(_asked(ast.parse("a = ObjectiveSettings(kind=ObjectiveKind.RATE)"))) == []
+
+
+def _engines(tree: ast.AST) -> Iterator[int]:
+    """Lines of comparisons with the name of an engine."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare | ast.MatchValue):
+            names = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+            yield from [node.lineno] * bool(names & set(ENGINES))
+
+
+def test_engines_describe_themselves() -> None:
+    assert list(_engines(ast.parse('if engine.name == "vllm" or a in ("sglang",):\n    pass\n'))) == [1, 1]
+    assert {f"{source.name}:{line}" for source in sources() for line in _engines(source.tree)} == set()
+
+
+def test_kinds_describe_themselves() -> None:
+    """Nobody asks which kind it is: what is particular to one stands in its row."""
+    asked = {
+        f"{source.name}:{line}": kind
+        for source in sources()
+        for kind, line in _asked(source.tree)
+        if source.name != ROWS[kind]
+    }
+    assert asked == {}
 
 
 MOST_ENTRIES = 17

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from peak_memory import peak_mb
 
-from planner.cost import decode_time, max_batch_size, prefill_time, tabulate_sizes
+from planner.cost import CostContext, decode_time, max_batch_size, prefill_time, tabulate_sizes
 from planner.cost.parallelism import configurations
 from planner.domain import CostSettings, GpuSpec, LengthRange, ModelSpec, Phase, Workload
 from planner.errors import InfeasibleError
@@ -77,7 +77,7 @@ def cells(gpus: list[GpuSpec], model: ModelSpec) -> pd.DataFrame:
         for gpu in gpus
         for phase in Phase
         for size in SIZES
-        for c in configurations(gpu, model, CostSettings(), size)
+        for c in configurations(CostContext(gpu=gpu, model=model, settings=CostSettings()), size)
         for span in workload().ranges
     ]
     return pd.DataFrame(rows, columns=["gpu", "phase", "tp", "dp", "replicas", "length"])

@@ -9,7 +9,7 @@ import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
-from planner.domain import Inventory, Scenario, SearchSettings, Trial, Workload
+from planner.domain import Inventory, Question, Scenario, SearchSettings, Trial, Workload
 from planner.evaluation.evaluator import Evaluator
 from planner.files import load_scenario, shipped_scenarios
 from planner.search import space_of
@@ -36,7 +36,7 @@ def judged(scenario: Scenario, workload: Workload, rounds: int) -> list[Trial]:
     """Layouts spread over the space, judged."""
     space, rng = space_of(scenario.inventory, scenario.search), np.random.default_rng(0)
     points = [space.canonical(point) for point in space.spread(BATCH * rounds, rng)]
-    found = Evaluator(scenario, workload)([space.layout(point) for point in points])
+    found = Evaluator(Question(scenario=scenario, workload=workload))([space.layout(point) for point in points])
     return [
         Trial(
             index=index,

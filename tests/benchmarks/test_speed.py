@@ -24,6 +24,7 @@ from planner.domain import (
     Layout,
     ObjectiveSettings,
     PerformanceTable,
+    Question,
     Scenario,
     SearchMethod,
     SearchSettings,
@@ -83,7 +84,7 @@ def solver_alone(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Ca
 
 @pytest.mark.long
 def test_inner_problem_against_its_solver_alone(scenario: Scenario, workload: Workload) -> None:
-    evaluator, ratios = Evaluator(scenario, workload), []
+    evaluator, ratios = Evaluator(Question(scenario=scenario, workload=workload)), []
     for layout in layouts_of(scenario, 16):
         if evaluator.evaluate(layout).throughput_rps > 0:
             table = evaluator.table(layout)
@@ -95,7 +96,7 @@ def test_inner_problem_against_its_solver_alone(scenario: Scenario, workload: Wo
 
 @pytest.mark.long
 def test_candidate_generation_against_evaluation(scenario: Scenario, workload: Workload) -> None:
-    evaluator, spent = Evaluator(scenario, workload), [0.0]
+    evaluator, spent = Evaluator(Question(scenario=scenario, workload=workload)), [0.0]
 
     def evaluate(layouts: Sequence[Layout], /) -> list[Evaluation]:
         start = time.perf_counter()

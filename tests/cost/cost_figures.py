@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.cost import CostContext
 from planner.cost.efficiency import Efficiency, efficiency_of
 from planner.cost.parts import StepCost
 from planner.cost.step import Steps, step_cost
@@ -128,9 +129,11 @@ def step(
     steps = Steps(phase=phase, tp=tp, dp=dp, pp=pp, length=length, batch=batch, cached=cached)
     device = gpu(spec) if isinstance(spec, str) else spec
     return step_cost(
-        device,
-        model(shape) if isinstance(shape, str) else shape,
-        replace(settings, **changed) if changed else settings,
+        CostContext(
+            gpu=device,
+            model=model(shape) if isinstance(shape, str) else shape,
+            settings=replace(settings, **changed) if changed else settings,
+        ),
         steps,
         overlap=overlap,
     )

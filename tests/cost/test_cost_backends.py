@@ -11,7 +11,16 @@ import pytest
 from cost_figures import gpu, model
 from cost_workloads import workload
 
-from planner.cost import AnalyticBackend, CostBackend, Steps, TabulatedBackend, open_backend, prefill_time, tabulate
+from planner.cost import (
+    AnalyticBackend,
+    CostBackend,
+    CostContext,
+    Steps,
+    TabulatedBackend,
+    open_backend,
+    prefill_time,
+    tabulate,
+)
 from planner.cost.grid import Degrees
 from planner.cost.rates import decode_rates, prefill_rates
 from planner.domain import CostSettings, CostSource, Measurement, ParallelConfig, Phase
@@ -46,7 +55,7 @@ def row(phase: Phase, config: ParallelConfig, length: int, batch: float, ms: flo
 
 
 def analytic() -> AnalyticBackend:
-    return AnalyticBackend(gpu(GPU), model(MODEL), CostSettings())
+    return AnalyticBackend(CostContext(gpu=gpu(GPU), model=model(MODEL), settings=CostSettings()))
 
 
 @cache
@@ -119,7 +128,9 @@ class TestAnySource:
         found, load = backend(source), workload((300, 1000, 5000), mean_output_tokens=20, max_output_tokens=100)
         rates = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}[phase]
         settings = CostSettings(max_tokens_per_step=100_000)
-        grid = rates(found, gpu(GPU), model(MODEL), settings, load, Degrees.of(list(CONFIGS)))
+        grid = rates(
+            found, CostContext(gpu=gpu(GPU), model=model(MODEL), settings=settings), load, Degrees.of(list(CONFIGS))
+        )
         most = found.largest_batch(steps(phase, CONFIGS[0], [300, 1000, 5000], 1))
         assert np.all(grid.batch_sizes <= most)
         assert np.all((grid.rates_rps > 0) & (grid.step_ms > 0))
@@ -181,7 +192,7 @@ class TestWhoIsMeasured:
 
     def test_an_empty_profile_is_refused(self) -> None:
         with pytest.raises(InputError, match="came none"):
-            open_backend(gpu(GPU), model(MODEL), profile_settings(()))
+            open_backend(CostContext(gpu=gpu(GPU), model=model(MODEL), settings=profile_settings(())))
         settings = profile_settings(measured("noisy"))
         with pytest.raises(InputError, match="measurements of deepseek-v3 on H20 under"):
             tabulate(gpu("H20"), 16, model=model(MODEL), workload=workload(), settings=settings)
@@ -192,8 +203,12 @@ class TestWhoIsMeasured:
                 prefill_time(seq_len=100, tp=1, dp=8, **names)
 
     def test_settings_choose(self) -> None:
-        assert isinstance(open_backend(gpu(GPU), model(MODEL), CostSettings()), AnalyticBackend)
-        chosen = open_backend(gpu(GPU), model(MODEL), profile_settings(measured("noisy")))
+        assert isinstance(
+            open_backend(CostContext(gpu=gpu(GPU), model=model(MODEL), settings=CostSettings())), AnalyticBackend
+        )
+        chosen = open_backend(
+            CostContext(gpu=gpu(GPU), model=model(MODEL), settings=profile_settings(measured("noisy")))
+        )
         assert isinstance(chosen, TabulatedBackend)
 
 
@@ -209,10 +224,10 @@ def test_a_fine_profile_of_the_formulas_gives_their_rates() -> None:
         ]
     load = workload((512, 3000), mean_output_tokens=100, max_output_tokens=200)
     degrees = Degrees.of([config])
+    context = CostContext(gpu=gpu(GPU), model=model(MODEL), settings=CostSettings())
     for rates in (prefill_rates, decode_rates):
         formulas, looked_up = (
-            rates(source, gpu(GPU), model(MODEL), CostSettings(), load, degrees)
-            for source in (analytic(), TabulatedBackend(GPU, MODEL, rows))
+            rates(source, context, load, degrees) for source in (analytic(), TabulatedBackend(GPU, MODEL, rows))
         )
         assert looked_up.batch_sizes.tolist() == formulas.batch_sizes.tolist()
         assert looked_up.rates_rps == pytest.approx(formulas.rates_rps, rel=0.02)

@@ -7,7 +7,7 @@ import pytest
 from cost_figures import HIDDEN, KV_WIDTH, LAYERS, gpu, model
 from cost_workloads import workload
 
-from planner.cost import max_batch_size, smallest_island, tabulate
+from planner.cost import CostContext, max_batch_size, smallest_island, tabulate
 from planner.cost.memory import experts_on_device, free_gb, max_batch, max_prompts, weights_gb
 from planner.cost.rates import decode_rates, prefill_rates
 from planner.domain import CostMode, CostSettings, ParallelConfig, Phase
@@ -63,7 +63,9 @@ def test_drafts_keep_a_cache_and_buffers() -> None:
 def test_prompts_by_hand(hit: float, budget: int) -> None:
     """The cache of all of a prompt, and once the buffers of a step that fills the budget."""
     settings = replace(DEFAULT, kv_cache_rate=hit, max_tokens_per_step=budget)
-    found = max_prompts(gpu("H200"), model(), settings, longest=10_000, tp=4, experts_on_device=9)
+    found = max_prompts(
+        CostContext(gpu=gpu("H200"), model=model(), settings=settings), longest=10_000, tp=4, experts_on_device=9
+    )
     buffers = budget * (HIDDEN * (16 + 8 * 3 / 4) + 18432 * 4 / 4) / 1e9
     free = 143_771 * 2**20 / 1e9 * SHARE - RESERVE - float(weights_gb(model(), tp=4, experts_on_device=9))
     assert float(found) == pytest.approx((free - buffers) / (10_000 * KV_WIDTH * LAYERS / 1e9))
@@ -71,7 +73,10 @@ def test_prompts_by_hand(hit: float, budget: int) -> None:
 
 def test_a_pipeline_in_prefill_keeps_the_prompts_of_all_its_stages() -> None:
     fixed = {"longest": 4000, "tp": 8, "experts_on_device": 0}
-    one, two = (float(max_prompts(gpu("H100"), model("llama-3.1-70b"), DEFAULT, **fixed, pp=pp)) for pp in (1, 2))
+    one, two = (
+        float(max_prompts(CostContext(gpu=gpu("H100"), model=model("llama-3.1-70b"), settings=DEFAULT), **fixed, pp=pp))
+        for pp in (1, 2)
+    )
     frees = [float(free_gb(gpu("H100"), model("llama-3.1-70b"), tp=8, experts_on_device=0, pp=pp)) for pp in (1, 2)]
     buffers = 16384 * (8192 * 16 + 28672 * 4 / 8) / 1e9
     assert two / one == pytest.approx((frees[1] - buffers) / (frees[0] - buffers))  # half the layers, twice the prompts
@@ -81,7 +86,12 @@ def test_a_rank_takes_no_prompt_that_does_not_fit() -> None:
     load = workload((1024, 150_000))
     tight = replace(gpu("H20"), memory_mib=98_000.0)
     row = tabulate(tight, 8, model=model(), workload=load, settings=DEFAULT).prefill
-    room = max_prompts(tight, model(), DEFAULT, longest=np.array([1024, 150_000]), tp=8, experts_on_device=33)
+    room = max_prompts(
+        CostContext(gpu=tight, model=model(), settings=DEFAULT),
+        longest=np.array([1024, 150_000]),
+        tp=8,
+        experts_on_device=33,
+    )
     assert (float(room[0]) >= 1) == (max(row.rates_rps[:1]) > 0)
     assert float(room[1]) < 1
     assert row.rates_rps[1] == 0
@@ -139,9 +149,11 @@ def test_a_stage_is_never_left_without_a_sequence() -> None:
     shape, spec = model("llama-3.1-70b"), replace(gpu("H100"), memory_mib=7600.0)
     degrees = Degrees.of([ParallelConfig(tp=8, dp=1, pp=8)])
     load, settings = workload((60_000, 120_000)), replace(DEFAULT, max_pipeline_stages=8)
-    backend = AnalyticBackend(spec, shape, settings)
-    grid = decode_rates(backend, spec, shape, settings, load, degrees)
+    backend = AnalyticBackend(CostContext(gpu=spec, model=shape, settings=settings))
+    grid = decode_rates(backend, CostContext(gpu=spec, model=shape, settings=settings), load, degrees)
     assert all(batch == 0 or batch >= 8 for batch in grid.batch_sizes[0])
     assert (grid.batch_sizes == 0).any()
     assert np.all((grid.rates_rps > 0) == (grid.batch_sizes > 0))
-    assert prefill_rates(backend, spec, shape, settings, load, degrees).rates_rps.shape == (1, 2)
+    assert prefill_rates(
+        backend, CostContext(gpu=spec, model=shape, settings=settings), load, degrees
+    ).rates_rps.shape == (1, 2)

@@ -11,7 +11,7 @@ from cost_workloads import workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost import decode_time, max_batch_size, prefill_time, tabulate
+from planner.cost import CostContext, decode_time, max_batch_size, prefill_time, tabulate
 from planner.cost.memory import experts_on_device, weights_gb
 from planner.cost.parallelism import configurations
 from planner.cost.parts import StepCost
@@ -170,7 +170,7 @@ def test_largest_batch_shrinks_with_length(
 @given(name=st.sampled_from(GPU_NAMES), shape=st.sampled_from(MODELS), size=st.integers(1, 320))
 def test_the_islands_gpus_hold_the_whole_model(phase: Phase, name: str, shape: str, size: int) -> None:
     served, settings = model(shape), CostSettings()
-    for config in configurations(gpu(name), served, settings, size):
+    for config in configurations(CostContext(gpu=gpu(name), model=served, settings=settings), size):
         held = experts_on_device(served, settings, config.stage_devices)
         a_gpu = float(weights_gb(served, tp=config.tp, experts_on_device=held, pp=config.pp))
         assert a_gpu * size >= served.weights_gb * config.replicas * (1 - DIP)

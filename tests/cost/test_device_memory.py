@@ -6,7 +6,7 @@ import pytest
 from cost_figures import gpu, model
 from cost_workloads import workload
 
-from planner.cost import decode_time, max_batch_size, tabulate
+from planner.cost import CostContext, decode_time, max_batch_size, tabulate
 from planner.cost.memory import (
     RESERVE_GB,
     experts_on_device,
@@ -92,7 +92,9 @@ def test_an_engine_that_starts_with_a_full_step_has_room_for_it() -> None:
     free = float(free_gb(gpu("H200"), model(), tp=1, experts_on_device=held))
     for budget, starts in ((16_384, False), (8192, True)):
         settings = replace(DEFAULT, max_tokens_per_step=budget)
-        room = max_prompts(gpu("H200"), model(), settings, longest=1024, tp=1, experts_on_device=held)
+        room = max_prompts(
+            CostContext(gpu=gpu("H200"), model=model(), settings=settings), longest=1024, tp=1, experts_on_device=held
+        )
         buffers = budget * (7168 * (16 + 8 * 3) + 18432 * 4) / 1e9
         assert (float(room) >= 1) == starts == (free > buffers)
 

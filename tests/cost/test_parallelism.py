@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cost import (
+    CostContext,
     compare_configurations,
     decode_time,
     max_batch_size,
@@ -87,7 +88,7 @@ def allowed(spec: GpuSpec, shape: ModelSpec, settings: CostSettings, size: int) 
 @pytest.mark.parametrize("name", GPUS)
 def test_configurations_are_what_an_engine_can_run(name: str, shape: str, settings: CostSettings) -> None:
     for size in SIZES:
-        found = configurations(gpu(name), model(shape), settings, size)
+        found = configurations(CostContext(gpu=gpu(name), model=model(shape), settings=settings), size)
         as_tuples = [(c.replicas, c.pp, c.dp, c.tp) for c in found]
         assert len(set(as_tuples)) == len(as_tuples)
         assert set(as_tuples) == allowed(gpu(name), model(shape), settings, size)
@@ -97,12 +98,14 @@ def test_configurations_are_what_an_engine_can_run(name: str, shape: str, settin
 
 def test_examples() -> None:
     """Two hosts of 8: a dense model runs as one or two stages of whole hosts, never as a group across them."""
-    found = configurations(gpu("H100"), model("llama-3.1-70b"), CostSettings(), 16)
+    found = configurations(CostContext(gpu=gpu("H100"), model=model("llama-3.1-70b"), settings=CostSettings()), 16)
     assert {(c.replicas, c.pp, c.tp) for c in found} == {(1, 2, 8), (2, 1, 8), (4, 1, 4), (8, 1, 2), (16, 1, 1)}
     assert {c.dp for c in found} == {1}
-    few = configurations(gpu("GB200-NVL72"), model("mixtral-8x7b"), CostSettings(), 16)
+    few = configurations(CostContext(gpu=gpu("GB200-NVL72"), model=model("mixtral-8x7b"), settings=CostSettings()), 16)
     assert max(c.stage_devices for c in few) == 8  # eight experts
-    more = configurations(gpu("GB200-NVL72"), model("mixtral-8x7b"), CostSettings(redundant_experts=8), 16)
+    more = configurations(
+        CostContext(gpu=gpu("GB200-NVL72"), model=model("mixtral-8x7b"), settings=CostSettings(redundant_experts=8)), 16
+    )
     assert max(c.stage_devices for c in more) == 16
     assert max(c.tp for c in more) == 4  # a tray is a host
 
@@ -164,7 +167,11 @@ def test_reference_rows_are_the_papers_definition(name: str, size: int) -> None:
 def default_prefill(spec: GpuSpec, shape: ModelSpec, settings: CostSettings, c: ParallelConfig, s: int) -> float:
     """1000 r dp n pp / t; n prompts a rank: as many as the token budget and memory allow, at least one in chunks."""
     held = experts_on_device(shape, settings, c.stage_devices)
-    room = float(max_prompts(spec, shape, settings, longest=s, tp=c.tp, experts_on_device=held, pp=c.pp))
+    room = float(
+        max_prompts(
+            CostContext(gpu=spec, model=shape, settings=settings), longest=s, tp=c.tp, experts_on_device=held, pp=c.pp
+        )
+    )
     prompts = min(max(1, settings.max_tokens_per_step // s), math.floor(max(room, 0)))
     if prompts == 0:
         return 0.0
@@ -212,7 +219,7 @@ def test_default_rows_are_the_definition(name: str, shape: str, size: int) -> No
     spec, served, settings = gpu(name), model(shape), CostSettings()
     load = workload(lengths, shares, mean_output_tokens=answer, max_output_tokens=longest)
     row = tabulate(spec, size, model=served, workload=load, settings=settings)
-    configs = configurations(spec, served, settings, size)
+    configs = configurations(CostContext(gpu=spec, model=served, settings=settings), size)
     prefill = [[default_prefill(spec, served, settings, c, s) for s in lengths] for c in configs]
     is_best_of(row.prefill, configs, prefill, shares)
     decode = [[default_decode(spec, served, settings, c, s, answer, longest) for s in lengths] for c in configs]

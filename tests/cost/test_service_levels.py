@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_simulations import arrivals, waits_before_steps
 
-from planner.cost import closest, decode_time, max_batch_size, open_backend, prefill_time, smallest_island, tabulate
+from planner.cost import (
+    CostContext,
+    closest,
+    decode_time,
+    max_batch_size,
+    open_backend,
+    prefill_time,
+    smallest_island,
+    tabulate,
+)
 from planner.cost.arrays import Array
 from planner.cost.grid import Degrees, RateGrid
 from planner.cost.parallelism import replica_shapes
@@ -37,9 +46,15 @@ MODELS = ("deepseek-v3", "llama-3.1-70b")
 
 def grid(name: str, shape: str, phase: Phase, slo: SloSettings | None, devices: tuple[int, ...] = (8, 16)) -> RateGrid:
     spec, served = gpu(name), model(shape)
-    configs = [c for d in devices for c in replica_shapes(spec, served, PLAIN, d)]
-    backend = open_backend(spec, served, PLAIN)
-    return RATES[phase](backend, spec, served, PLAIN, LOAD, Degrees.of(configs), ServiceBounds.of(slo, LOAD))
+    configs = [c for d in devices for c in replica_shapes(CostContext(gpu=spec, model=served, settings=PLAIN), d)]
+    backend = open_backend(CostContext(gpu=spec, model=served, settings=PLAIN))
+    return RATES[phase](
+        backend,
+        CostContext(gpu=spec, model=served, settings=PLAIN),
+        LOAD,
+        Degrees.of(configs),
+        ServiceBounds.of(slo, LOAD),
+    )
 
 
 def row(phase: Phase, slo: SloSettings, name: str = "H200", size: int = 16) -> PhasePerformance:
@@ -172,7 +187,7 @@ def test_an_unreachable_bound_serves_nothing_and_the_closest_says_what_is() -> N
     reached = replace(slo, tpot_ms=best.ms * 1.001)
     assert row(Phase.DECODE, reached, size=best.parallel.devices).rates_rps[2] > 0
     for devices in (8, 16, 32):
-        for one in replica_shapes(gpu("H200"), model("deepseek-v3"), PLAIN, devices):
+        for one in replica_shapes(CostContext(gpu=gpu("H200"), model=model("deepseek-v3"), settings=PLAIN), devices):
             fits = max_batch_size("H200", 4096, 1000, tp=one.tp, experts_on_device=-(-256 // one.stage_devices) + 1)
             assert fits < 1 or float(judged(one, 1, 4096, None)[0]) >= best.ms * (1 - 1e-9)
 
@@ -208,14 +223,12 @@ def test_a_profile_without_an_answer_at_the_bound_serves_nothing() -> None:
         for batch in (16, 64)
     )
     settings_ = CostSettings(source=CostSource.TABULATED, profile=rows)
-    backend = open_backend(gpu("H200"), model("deepseek-v3"), settings_)
+    backend = open_backend(CostContext(gpu=gpu("H200"), model=model("deepseek-v3"), settings=settings_))
     degrees = Degrees.of([ParallelConfig(tp=1, dp=16)])
     for bound, batch in ((30.0, 32), (12.0, 0)):
         found = decode_rates(
             backend,
-            gpu("H200"),
-            model("deepseek-v3"),
-            settings_,
+            CostContext(gpu=gpu("H200"), model=model("deepseek-v3"), settings=settings_),
             LOAD,
             degrees,
             ServiceBounds.of(SloSettings(tpot_ms=bound), LOAD),

@@ -28,7 +28,7 @@ from planner.files.plan.plan_reader import decode_plan
 from planner.layouts.certificate import certify, offer_of, solve_layout
 from planner.pipeline import plan
 from planner.report import summary
-from planner.workload import divide, summarize
+from planner.workload import question_of, summarize
 
 INVENTORIES = {
     "a": {"H200": 64, "H800": 64, "H20": 128},
@@ -117,7 +117,7 @@ def test_no_search_passes_the_bound_or_the_optimum(exact: Plan) -> None:
 
 def test_a_tight_bound_is_no_looser_than_a_fast_one(exact: Plan) -> None:
     problem = scenario(search={"method": "random"})
-    evaluator = Evaluator(problem, divide(problem.workload, problem.ranges.width))
+    evaluator = Evaluator(question_of(problem))
     layout = exact.search.trials[0].layout
     fast, tight = (
         certify(
@@ -217,7 +217,7 @@ class TestObjectives:
 
 def test_a_solver_out_of_time_is_never_called_optimal() -> None:
     problem = scenario(INVENTORIES["a"], ranges={"width": 256}, search={"method": "exact", "time_limit_s": 6, "gap": 0})
-    evaluator = Evaluator(problem, divide(problem.workload, problem.ranges.width))
+    evaluator = Evaluator(question_of(problem))
     answer = solve_layout(problem, evaluator)
     found = certify(problem, evaluator, answer.layout, answer.rate_rps, answer)
     assert answer.proven == (not found.note)
@@ -230,7 +230,7 @@ def test_a_solver_out_of_time_is_never_called_optimal() -> None:
 def test_a_solver_out_of_time_is_never_called_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
     """A layout of no islands is what solvers begin with; where time ends there, nothing is known."""
     problem = scenario(INVENTORIES["a"], search={"method": "exact"})
-    evaluator = Evaluator(problem, divide(problem.workload, problem.ranges.width))
+    evaluator = Evaluator(question_of(problem))
 
     def ended_at_once(*_: Any, **__: Any) -> LayoutAnswer:
         return LayoutAnswer(
@@ -246,7 +246,7 @@ def test_a_solver_out_of_time_is_never_called_infeasible(monkeypatch: pytest.Mon
 def test_a_budget_too_small_is_told_though_the_cheapest_fleet_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the programme has proven stands; that the price was not found in time does not make it unknown."""
     problem = scenario(objective={"kind": "budget", "budget_usd_per_hour": 3}, search={"method": "exact"})
-    evaluator = Evaluator(problem, divide(problem.workload, problem.ranges.width))
+    evaluator = Evaluator(question_of(problem))
 
     def late(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> LayoutAnswer:
         if objective.kind is ObjectiveKind.TARGET:
@@ -267,7 +267,7 @@ def test_what_a_search_misses_is_solved_for() -> None:
 
 def test_larger_fleets_have_no_more_options() -> None:
     problem = scenario({"H20": 12_800})
-    offer = offer_of(problem, Evaluator(problem, divide(problem.workload, problem.ranges.width)))
+    offer = offer_of(problem, Evaluator(question_of(problem)))
     assert max(row.island.size for row in offer.options[0]) <= 258
     assert problem.search.method is SearchMethod.EXACT
     assert problem.objective.kind is ObjectiveKind.RATE

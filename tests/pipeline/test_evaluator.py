@@ -7,15 +7,16 @@ import pytest
 from pipeline_scenarios import small
 
 from planner.cost import tabulate, tabulate_sizes
-from planner.domain import Evaluation, GpuSpec, IslandClass, Layout, PerformanceTable
+from planner.domain import Evaluation, GpuSpec, IslandClass, Layout, PerformanceTable, Question
 from planner.evaluation import evaluator as evaluation
 from planner.evaluation.evaluator import Evaluator
-from planner.evaluation.judging import Terms, judge
+from planner.evaluation.judging import judge
 from planner.layouts.feasibility import require_room
-from planner.workload import divide
+from planner.workload import question_of
 
 FLEET = small({"H200": 32, "H20": 64})
-LOAD = divide(FLEET.workload, FLEET.ranges.width)
+ASKED = question_of(FLEET)
+LOAD = ASKED.workload
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ BATCH = [
 
 
 def test_a_batch_asks_once_a_type_for_what_is_new(asked: list[tuple[str, tuple[int, ...]]]) -> None:
-    evaluator = Evaluator(FLEET, LOAD)
+    evaluator = Evaluator(ASKED)
     first = list(evaluator(BATCH))
     assert sorted((gpu, sorted(sizes)) for gpu, sizes in asked) == [("H20", [32, 48, 64]), ("H200", [8, 16, 24])]
     asked.clear()
@@ -53,7 +54,7 @@ def test_a_batch_asks_once_a_type_for_what_is_new(asked: list[tuple[str, tuple[i
 
 
 def test_rows_are_those_of_single_sizes() -> None:
-    evaluator = Evaluator(FLEET, LOAD)
+    evaluator = Evaluator(ASKED)
     list(evaluator(BATCH))
     for item in FLEET.inventory.items:
         for size in (8, 24, 32, 48):
@@ -62,25 +63,28 @@ def test_rows_are_those_of_single_sizes() -> None:
 
 
 def test_one_by_one_or_together_makes_no_difference() -> None:
-    together, alone = Evaluator(FLEET, LOAD), Evaluator(FLEET, LOAD)
+    together, alone = (
+        Evaluator(ASKED),
+        Evaluator(ASKED),
+    )
     assert list(together(BATCH)) == [alone.evaluate(one) for one in BATCH]
 
 
 def test_each_answer_is_handed_out_as_soon_as_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[Layout] = []
 
-    def listen(table: PerformanceTable, one: Layout, terms: Terms) -> Evaluation:
+    def listen(table: PerformanceTable, one: Layout, question: Question) -> Evaluation:
         judged.append(one)
-        return judge(table, one, terms)
+        return judge(table, one, question)
 
     monkeypatch.setattr(evaluation, "judge", listen)
-    for count, found in enumerate(Evaluator(FLEET, LOAD)(BATCH), start=1):
+    for count, found in enumerate(Evaluator(ASKED)(BATCH), start=1):
         assert judged == BATCH[:count]
         assert found.layout == BATCH[count - 1]
 
 
 def test_what_is_known_costs_nothing_and_a_repeat_is_judged_once() -> None:
-    evaluator = Evaluator(FLEET, LOAD)
+    evaluator = Evaluator(ASKED)
     first, repeat = evaluator([BATCH[0], BATCH[0]])
     assert first == repeat
     assert first.cpu_s > 0
@@ -89,13 +93,13 @@ def test_what_is_known_costs_nothing_and_a_repeat_is_judged_once() -> None:
 
 
 def test_room_is_sought_from_the_largest_size_in_few_calls(asked: list[tuple[str, tuple[int, ...]]]) -> None:
-    require_room(FLEET, LOAD, Evaluator(FLEET, LOAD))
+    require_room(Evaluator(ASKED))
     assert asked[0][1][0] in (32, 64)
     assert len(asked) <= 2
     asked.clear()
     tiny = small({"H200": 300}, model="deepseek-v3", workload="normal-500-2000")
-    evaluator = Evaluator(tiny, LOAD)
-    require_room(tiny, LOAD, evaluator)
+    evaluator = Evaluator(Question(scenario=tiny, workload=LOAD))
+    require_room(evaluator)
     sizes = [size for _, piece in asked for size in piece]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 300

@@ -27,7 +27,7 @@ from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.placing import demands_of
 from planner.pipeline import plan, recheck
 from planner.placement import violations
-from planner.workload import divide
+from planner.workload import question_of
 
 TEN_HOURS = 36_000.0
 
@@ -129,7 +129,7 @@ def test_a_weight_on_lost_work_changes_which_layout_is_chosen(careless: Plan) ->
 
 def test_a_layout_whose_evictions_lose_more_than_it_serves_serves_nothing(careless: Plan) -> None:
     asked = searched(half_held(), lost_gpu_hour_rps=10.0)
-    evaluator = Evaluator(asked, divide(asked.workload, asked.ranges.width))
+    evaluator = Evaluator(question_of(asked))
     judged = evaluator.evaluate(Layout.of(IslandClass(gpu=one.gpu, size=one.size) for one in careless.islands))
     assert (judged.throughput_rps, judged.assignment, judged.failed) == (0.0, None, False)
     assert "placement.lost_gpu_hour_rps" in judged.error

@@ -22,7 +22,7 @@ from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.certificate import RATE, layout_settings, offer_of
 from planner.layouts.frontier import frontier, undominated
-from planner.workload import divide
+from planner.workload import question_of
 
 INVENTORY = {"H200": 24, "H20": 40}
 PRICES = {"H200": 4.0, "H20": 1.0}
@@ -35,7 +35,7 @@ def priced(**changes) -> Scenario:
 
 
 def evaluator_of(scenario: Scenario) -> Evaluator:
-    return Evaluator(scenario, divide(scenario.workload, scenario.ranges.width))
+    return Evaluator(question_of(scenario))
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from planner.domain import (
     ObjectiveKind,
     Phase,
     Plan,
+    Question,
     Scenario,
     SearchRecord,
     SloSettings,
@@ -34,7 +35,7 @@ from planner.layouts import choice as layouts
 from planner.pipeline import plan
 from planner.plans.audit import audit
 from planner.search import Aim, SearchResult
-from planner.workload import divide
+from planner.workload import divide, question_of
 
 COUNTS = {"H200": 64, "H20": 64}
 FEW = {"H200": 32, "H20": 32}
@@ -198,7 +199,7 @@ LAYOUT = Layout.of([IslandClass(gpu=name, size=16) for name in ("H200", "H200", 
 def judged(slo: SloSettings) -> tuple[Evaluator, Assignment, float]:
     scenario = replace(small({"H200": 32, "H20": 32}), slo=slo)
     load = divide(scenario.workload, scenario.ranges.width)
-    evaluator = Evaluator(scenario, load)
+    evaluator = Evaluator(Question(scenario=scenario, workload=load))
     assignment = evaluator.evaluate(LAYOUT).assignment
     assert assignment is not None
     return evaluator, assignment, load.mean_output_tokens
@@ -315,7 +316,7 @@ def test_the_audit_names_what_does_not_fit(found: Plan, load: Workload, place: i
 
 def test_islands_that_serve_nothing_are_not_rented(found: Plan, load: Workload) -> None:
     """The same islands with and without two that cannot hold the model: the same trial, price included."""
-    evaluator = Evaluator(found.scenario, load)
+    evaluator = Evaluator(Question(scenario=found.scenario, workload=load))
     best = found.search.trials[found.search.best_trial].layout
     padded = Layout.of(
         [*(island for island, count in best.counts for _ in range(count)), *[IslandClass(gpu="H20", size=2)] * 2]
@@ -328,7 +329,7 @@ def test_a_layout_that_was_solved_for_instead_is_told_with_its_volume() -> None:
     """A search that can only try islands too small to serve."""
     tiny = {"method": "direct", "iterations": 1, "batch_size": 2, "slots": 8, "seed": 3, "min_island_size": 2}
     scenario = asked({"kind": "pareto", "goals": ["rate", "price"]}, search=tiny)
-    evaluator = Evaluator(scenario, divide(scenario.workload, scenario.ranges.width))
+    evaluator = Evaluator(question_of(scenario))
     nothing = SearchResult(record=SearchRecord(trials=(), best_trial=0), best=None)
     aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
     answer, result = layouts._solved_instead(scenario, evaluator, aim, nothing)

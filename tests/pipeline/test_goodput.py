@@ -14,6 +14,7 @@ from planner.domain import (
     IslandClass,
     Layout,
     Phase,
+    Question,
     RangeSlo,
     Scenario,
     SloSettings,
@@ -36,7 +37,7 @@ def under(slo: SloSettings, scenario: Scenario = FLEET) -> Scenario:
 
 
 def rate(slo: SloSettings) -> float:
-    return Evaluator(under(slo), LOAD).evaluate(LAYOUT).throughput_rps
+    return Evaluator(Question(scenario=under(slo), workload=LOAD)).evaluate(LAYOUT).throughput_rps
 
 
 def test_a_plan_keeps_to_its_levels() -> None:
@@ -63,7 +64,7 @@ def test_a_plan_keeps_to_its_levels() -> None:
 @pytest.mark.parametrize("percentile", [None, 90.0, 99.0])
 def test_every_range_keeps_to_its_bound_at_goodput(percentile: float | None) -> None:
     slo = replace(P99, percentile=percentile, ranges=(RangeSlo(start=0, end=2048, ttft_ms=1500),))
-    evaluator = Evaluator(under(slo), LOAD)
+    evaluator = Evaluator(Question(scenario=under(slo), workload=LOAD))
     found = evaluator.evaluate(LAYOUT)
     assert found.assignment is not None
     service = goodput_of(found.assignment, evaluator.table(LAYOUT), slo, ANSWER)
@@ -91,7 +92,7 @@ def test_bounds_cost_throughput_and_tighter_ones_more() -> None:
 
 def test_long_prompts_on_the_same_island_cost_goodput() -> None:
     slo = SloSettings(ttft_ms=3000, tpot_ms=50, percentile=99, ranges=(RangeSlo(start=0, end=2048, ttft_ms=700),))
-    evaluator = Evaluator(under(slo), LOAD)
+    evaluator = Evaluator(Question(scenario=under(slo), workload=LOAD))
     layout = Layout.of([IslandClass(gpu="H200", size=16)] * 2)
     table, island = evaluator.table(layout), layout.counts[0][0]
     row = table.row(island)
@@ -113,7 +114,7 @@ def test_long_prompts_on_the_same_island_cost_goodput() -> None:
 
 def test_without_a_bound_on_ttft_a_full_island_has_no_prediction() -> None:
     slo = SloSettings(tpot_ms=50)
-    evaluator = Evaluator(under(slo), LOAD)
+    evaluator = Evaluator(Question(scenario=under(slo), workload=LOAD))
     found = evaluator.evaluate(LAYOUT)
     assert found.assignment is not None
     service = goodput_of(found.assignment, evaluator.table(LAYOUT), slo, ANSWER)

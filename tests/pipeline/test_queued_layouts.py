@@ -21,7 +21,7 @@ from planner.files.plan.plan_reader import decode_plan
 from planner.layouts.certificate import RATE, layout_settings, offer_of
 from planner.pipeline import place, plan
 from planner.placement import NodeType, synthesize
-from planner.workload import divide, summarize
+from planner.workload import question_of, summarize
 
 CODE, CONVERSATION = ("code", (2000, 40)), ("conv", (4000, 60))
 MIXED = {"H200": 64, "H800": 64, "H20": 128}
@@ -45,7 +45,7 @@ def scenario(
 
 
 def evaluator_of(problem: Scenario) -> Evaluator:
-    return Evaluator(problem, divide(problem.workload, problem.ranges.width))
+    return Evaluator(question_of(problem))
 
 
 def uniform(inventory: Mapping[str, int]) -> Iterator[Layout]:
@@ -158,12 +158,12 @@ def test_no_pool_of_a_fixed_layout_is_dragged_down_by_a_range_it_could_leave() -
     by_hand = max(one.throughput_rps for one in _closed_by_hand(judge, layout))
     assert found >= by_hand * (1 - GAP)
     as_it_is = assign(judge.table(layout), layout, problem.assignment)
-    dragged = goodput_of(as_it_is, judge.table(layout), problem.slo, judge.workload.mean_output_tokens)
+    dragged = goodput_of(as_it_is, judge.table(layout), problem.slo, judge.question.workload.mean_output_tokens)
     assert dragged.goodput_rps < found / 2
 
 
 def _closed_by_hand(judge: Evaluator, layout: Layout) -> Iterator[Evaluation]:
-    table, slo = judge.table(layout), judge.scenario.slo
+    table, slo = judge.table(layout), judge.question.scenario.slo
     edges = [len(table.ranges) - k for k in range(0, len(table.ranges), 3)]
     for ends in product(edges, repeat=len(table.classes)):
         rows = tuple(
@@ -171,11 +171,11 @@ def _closed_by_hand(judge: Evaluator, layout: Layout) -> Iterator[Evaluation]:
             for row, end in zip(table.classes, ends, strict=True)
         )
         try:
-            assignment = assign(replace(table, classes=rows), layout, judge.scenario.assignment)
+            assignment = assign(replace(table, classes=rows), layout, judge.question.scenario.assignment)
         except InfeasibleError:
             continue
         if assignment.throughput_rps > 0:
-            service = goodput_of(assignment, table, slo, judge.workload.mean_output_tokens)
+            service = goodput_of(assignment, table, slo, judge.question.workload.mean_output_tokens)
             yield Evaluation(layout=layout, throughput_rps=service.goodput_rps, assignment=assignment)
 
 

@@ -15,7 +15,7 @@ from planner.layouts.certificate import RATE, offer_of
 from planner.layouts.sensitivity import sensitivity_of
 from planner.pipeline import plan
 from planner.report import summary
-from planner.workload import divide
+from planner.workload import question_of
 
 COUNTS = {"H200": 32, "H20": 40}
 PRICES = {"H200": 4.0, "H20": 1.0}
@@ -35,7 +35,7 @@ def best_rate(scenario: Scenario, counts: dict[str, int]) -> float:
     """Best possible rate of an inventory of these counts, with nothing carried over."""
     items = tuple(replace(i, count=counts[i.gpu.name]) for i in scenario.inventory.items if counts[i.gpu.name])
     changed = replace(scenario, inventory=replace(scenario.inventory, items=items))
-    evaluator = Evaluator(changed, divide(changed.workload, changed.ranges.width))
+    evaluator = Evaluator(question_of(changed))
     return relax(offer_of(changed, evaluator), RATE, changed.assignment).rate
 
 
@@ -119,7 +119,7 @@ def test_large_fleets_in_reference_mode_are_not_judged(planned):
     items = tuple(replace(item, count=2000) for item in planned.scenario.inventory.items)
     inventory = replace(planned.scenario.inventory, items=items)
     large = replace(planned.scenario, cost=CostSettings(mode=CostMode.REFERENCE), inventory=inventory)
-    evaluator = Evaluator(large, divide(large.workload, large.ranges.width))
+    evaluator = Evaluator(question_of(large))
     assert sensitivity_of(replace(planned, scenario=large), evaluator) is None
 
 

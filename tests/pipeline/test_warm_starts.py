@@ -15,7 +15,7 @@ from planner.layouts import warm_starts
 from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
 from planner.layouts.warm_starts import seeds_of
 from planner.pipeline import plan
-from planner.workload import divide
+from planner.workload import question_of
 
 FLEET = {"H200": 32, "H20": 64}
 BOTH = (WarmStart.EXACT, WarmStart.RELAXATION)
@@ -23,7 +23,7 @@ BOTH = (WarmStart.EXACT, WarmStart.RELAXATION)
 
 def evaluator_of(scenario: Scenario) -> Evaluator:
     """An evaluator in this process."""
-    return Evaluator(scenario, divide(scenario.workload, scenario.ranges.width))
+    return Evaluator(question_of(scenario))
 
 
 def searching(scenario: Scenario, **search: Any) -> Scenario:

@@ -17,6 +17,7 @@ from planner.domain import (
     Phase,
     Plan,
     PlannedIsland,
+    Question,
     Route,
     Scenario,
     SearchMethod,
@@ -224,8 +225,11 @@ def test_as_many_gpus_as_it_said_do_serve() -> None:
         smallest_island(gpu, phase, model=scenario.model, workload=load, settings=scenario.cost) or 0 for phase in Phase
     ]
     layout = Layout.of(IslandClass(gpu="H200", size=size) for size in least)
-    assert Evaluator(small({"H200": sum(least)}), load).evaluate(layout).throughput_rps > 0
-    assert Evaluator(small({"H200": sum(least)}), load).evaluate(Layout.of([])).throughput_rps == 0
+    assert Evaluator(Question(scenario=small({"H200": sum(least)}), workload=load)).evaluate(layout).throughput_rps > 0
+    assert (
+        Evaluator(Question(scenario=small({"H200": sum(least)}), workload=load)).evaluate(Layout.of([])).throughput_rps
+        == 0
+    )
 
 
 def test_check_agrees_with_plan_before_any_search() -> None:
@@ -238,7 +242,7 @@ def test_check_agrees_with_plan_before_any_search() -> None:
 def test_a_layout_that_serves_nothing_says_why() -> None:
     scenario = shipped("azure-code-512usd")
     load = divide(scenario.workload, scenario.ranges.width)
-    evaluator = Evaluator(scenario, load)
+    evaluator = Evaluator(Question(scenario=scenario, workload=load))
     layouts = [Layout.of([IslandClass(gpu="H200", size=2)] * 32), Layout.of([IslandClass(gpu="H20", size=64)])]
     found = list(evaluator(layouts))
     assert [one.throughput_rps for one in found] == [0, 0]

@@ -5,21 +5,22 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pipeline_scenarios import small
 from worker_tasks import answer, answer_late, answer_the_second_time
 
-from planner.domain import Evaluation, IslandClass, Layout, PerformanceTable
+from planner.domain import Evaluation, IslandClass, Layout, PerformanceTable, Question
 from planner.errors import InputError
 from planner.evaluation import judging
 from planner.evaluation.evaluator import Evaluator
 from planner.processes import Workers
-from planner.workload import divide
+from planner.workload import question_of
 
 FLEET = small({"H200": 32, "H20": 64})
-LOAD = divide(FLEET.workload, FLEET.ranges.width)
+ASKED = question_of(FLEET)
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +59,11 @@ def layout(h200: int, h20: int) -> Layout:
 DOOMED = layout(8, 16)
 
 
-def judge_or_die(table: PerformanceTable, one: Layout, terms: judging.Terms) -> Evaluation:
+def judge_or_die(table: PerformanceTable, one: Layout, question: Question) -> Evaluation:
     """The judge, but one layout's process is killed."""
     if one == DOOMED:
         os.kill(os.getpid(), signal.SIGKILL)
-    return judging.judge(table, one, terms)
+    return judging.judge(table, one, question)
 
 
 def test_a_layout_that_kills_its_worker_is_a_failed_evaluation(
@@ -70,11 +71,11 @@ def test_a_layout_that_kills_its_worker_is_a_failed_evaluation(
 ) -> None:
     monkeypatch.setattr("planner.evaluation.evaluator.judge", judge_or_die)
     batch = [layout(16, 32), DOOMED, layout(12, 24)]
-    found = list(Evaluator(FLEET, LOAD, workers)(batch))
+    found = list(Evaluator(ASKED, workers)(batch))
     assert [one.failed for one in found] == [False, True, False]
     assert "BrokenProcessPool" in found[1].error
     assert found[1].throughput_rps == 0
-    alone = Evaluator(FLEET, LOAD)
+    alone = Evaluator(ASKED)
     assert [found[0], found[2]] == [alone.evaluate(batch[0]), alone.evaluate(batch[2])]
     assert all(one.cpu_s > 0 for one in (found[0], found[2]))
 
@@ -83,9 +84,10 @@ def test_a_layout_that_kills_its_worker_is_a_failed_evaluation(
 def test_an_evaluation_that_raises_is_recorded_with_its_reason(
     workers: Workers, monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    """The terms are broken for the judge, wherever it runs."""
-    evaluator = Evaluator(FLEET, LOAD, workers if processes > 1 else None)
-    monkeypatch.setattr(evaluator, "terms", "no terms")
+    """The question is broken for the judge, wherever it runs."""
+    evaluator = Evaluator(ASKED, workers if processes > 1 else None)
+    broken = replace(FLEET, assignment="no settings")  # type: ignore[arg-type]
+    monkeypatch.setattr(evaluator, "question", Question(scenario=broken, workload=ASKED.workload))
     found = list(evaluator([layout(16, 32), layout(8, 16)]))
     assert [one.failed for one in found] == [True, True]
     assert all(one.error.startswith("AttributeError") and "'str'" in one.error for one in found)

@@ -16,6 +16,7 @@ from planner.domain import (
     Formulation,
     Phase,
     PlannedIsland,
+    SearchMethod,
     SearchRecord,
 )
 from planner.report import summary
@@ -256,3 +257,12 @@ def test_stages_have_a_column_only_where_there_are_some(plan):
     assert header[4:8] == ["TP", "DP", "PP", "Replicas"]
     assert row[4:8] == ["2", "2", "2", "2"]
     assert {len(cells) for cells in islands_of(replace(plan, islands=(staged, *others)))} == {13}
+
+
+@pytest.mark.parametrize("method", [method for method in SearchMethod if not method.row.solves])
+def test_a_surrogate_is_named_only_where_one_is_fitted(plan, method):
+    search = replace(plan.scenario.search, method=method)
+    fitted = method in (SearchMethod.DIVIDER, SearchMethod.DIRECT, SearchMethod.AUTO)
+    page = summary(on_scenario(plan, search=search))
+    assert (f"Method {method} with surrogate gp:" in page) is fitted
+    assert (f"Method {method}:" in page) is not fitted

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from planner.domain import Evaluation, Layout, PerformanceTable
+from planner.domain import Evaluation, Layout, PerformanceTable, Question
 from planner.errors import EXIT_INTERRUPTED, InconsistentPlanError, InfeasibleError, InputError, SolverError
 from planner.evaluation import evaluator as evaluation
 from planner.evaluation import judging
@@ -54,11 +54,11 @@ class Judge:
     def __init__(self, broken: range = range(0), idle: range = range(0), interrupt: int = -1) -> None:
         self.broken, self.idle, self.interrupt, self.judged = broken, idle, interrupt, 0
 
-    def __call__(self, table: PerformanceTable, layout: Layout, terms: judging.Terms) -> Evaluation:
+    def __call__(self, table: PerformanceTable, layout: Layout, question: Question) -> Evaluation:
         number, self.judged = self.judged, self.judged + 1
         if number == self.interrupt:
             raise KeyboardInterrupt
-        found = judging.judge(table, layout, terms)
+        found = judging.judge(table, layout, question)
         if number in self.broken or number in self.idle:
             failed = number in self.broken
             return replace(found, throughput_rps=0.0, assignment=None, error="made up", failed=failed)

@@ -9,7 +9,7 @@ from planner.domain import Encoding, GpuSpec, Plan, Scenario, SearchMethod, Surr
 from planner.evaluation.evaluator import Evaluator
 from planner.files import all_differences, deciding_differences, scenario_hash
 from planner.search import optimize
-from planner.workload import divide
+from planner.workload import question_of
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def trials(plan: Plan) -> tuple[Trial, ...]:
 
 
 def _trials(scenario: Scenario) -> tuple[Trial, ...]:
-    evaluator = Evaluator(scenario, divide(scenario.workload, scenario.ranges.width))
+    evaluator = Evaluator(question_of(scenario))
     return optimize(scenario.inventory, scenario.search, evaluator).record.trials
 
 

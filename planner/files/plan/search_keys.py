@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from planner.domain import ObjectiveKind, Scenario, SearchMethod
+from planner.domain import Scenario
 from planner.files.scenario.scenario_documents import scenario_document
 
 FREE = frozenset(
@@ -71,15 +71,15 @@ def _keys(scenario: Scenario, free: frozenset[str]) -> Flat:
 
 
 def _free(scenario: Scenario) -> frozenset[str]:
-    search, kind = scenario.search, scenario.objective.kind
+    search, objective = scenario.search, scenario.objective.kind.row
     free = FREE
-    if search.method is not SearchMethod.GRID:  # a grid is as fine as its evaluations are many
+    if not search.method.row.by_budget:  # a grid is as fine as its evaluations are many
         free |= {"search.iterations"}
-    if not search.warm_start and search.method is not SearchMethod.AUTO:  # no layout is solved for to begin with
+    if not search.warm_start and not search.method.row.may_solve:  # no layout is solved for to begin with
         free |= OF_SOLVED_LAYOUTS
-        if kind is ObjectiveKind.RATE:
+        if objective.plain:
             free |= {"prices_usd_per_gpu_hour"}
-    if kind is not ObjectiveKind.PLACED:
+    if not objective.placed:
         free |= AFTER_THE_SEARCH
     return free
 

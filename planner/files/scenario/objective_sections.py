@@ -11,7 +11,6 @@ from planner.domain import (
     Phase,
     Pick,
     Scenario,
-    SearchMethod,
     SearchSettings,
 )
 from planner.errors import InputError
@@ -22,17 +21,7 @@ from planner.files.disk.references import resolve
 from planner.files.plan.saved_plans import read_saved_plan
 from planner.files.sections import Section, nearest_hint, referred_from
 
-_NEEDS = {
-    ObjectiveKind.RATE: (),
-    ObjectiveKind.BUDGET: ("budget_usd_per_hour",),
-    ObjectiveKind.TARGET: ("target_rps",),
-    ObjectiveKind.PER_DOLLAR: (),
-    ObjectiveKind.WATTS: ("target_rps",),
-    ObjectiveKind.PARETO: ("goals",),
-    ObjectiveKind.PLACED: (),
-}
 _OF_SEVERAL = ("goals", "pick", "within", "demand_rps", "current")
-_MAY = {ObjectiveKind.PER_DOLLAR: ("target_rps",), ObjectiveKind.PARETO: _OF_SEVERAL}
 _FIGURES = ("budget_usd_per_hour", "target_rps")
 _FEWEST_GOALS = 2
 _MOST_GPUS = 10_000_000
@@ -53,12 +42,12 @@ def read_objective(section: Section, base: Path) -> tuple[ObjectiveSettings, tup
     section.allow_only("kind", *_FIGURES, *_OF_SEVERAL)
     kind = section.choice("kind", ObjectiveKind, default=ObjectiveKind.RATE)
     for key in (*_FIGURES, *_OF_SEVERAL):
-        if key in section and key not in (*_NEEDS[kind], *_MAY.get(kind, ())):
+        if key in section and key not in (*kind.row.needs, *kind.row.may):
             raise section.fault(key, f"left out where objective.kind is {kind.value}", hint="Choose one objective.")
-    if kind is ObjectiveKind.PARETO:
+    if kind.row.several:
         return _several(section, base)
     budget_usd_per_hour, target_rps = (
-        section.number(key, above=0, high=1e12) if key in _NEEDS[kind] or key in section else 0.0 for key in _FIGURES
+        section.number(key, above=0, high=1e12) if key in kind.row.needs or key in section else 0.0 for key in _FIGURES
     )
     return ObjectiveSettings(kind=kind, budget_usd_per_hour=budget_usd_per_hour, target_rps=target_rps), ()
 
@@ -148,7 +137,7 @@ def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
     for key in _FIGURES:
         if getattr(settings, key):
             document[key] = getattr(settings, key)
-    if settings.kind is ObjectiveKind.PARETO:
+    if settings.kind.row.several:
         document |= {"goals": [goal.value for goal in settings.goals], "pick": settings.pick.value}
         if settings.pick is Pick.WITHIN:
             document["within"] = settings.within
@@ -165,21 +154,21 @@ def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
 def require_method(file: str, objective: ObjectiveSettings, search: SearchSettings) -> None:
     """InputError where the number of GPUs is to be chosen by a search that uses all of them, or several goals or placed
     layouts are to be solved for."""
-    exact = search.method is SearchMethod.EXACT
-    if exact and objective.kind is ObjectiveKind.PLACED:
+    exact = search.method.row.solves
+    if exact and objective.kind.row.placed:
         raise InputError(
             f"{file}: search.method must be a search where objective.kind is placed: exact sees no nodes; "
             f"came {search.method.value}.",
             hint="Set search.method to direct or divider, or objective.kind to rate.",
         )
-    if objective.kind is ObjectiveKind.PARETO:
+    if objective.kind.row.several:
         if exact:
             raise InputError(
                 f"{file}: search.method must be a search where objective.kind is pareto: exact solves for one goal; "
                 f"came {search.method.value}.",
                 hint="Set search.method to direct or divider, or choose one objective.",
             )
-    elif objective.rents and not exact and search.method is not SearchMethod.AUTO:
+    elif objective.rents and not exact and not search.method.row.may_solve:
         raise InputError(
             f"{file}: search.method must be exact where objective.kind is {objective.kind.value}, as the other methods "
             f"use every GPU of the inventory; came {search.method.value}.",

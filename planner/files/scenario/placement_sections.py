@@ -6,7 +6,6 @@ from planner.domain import (
     CostMode,
     CostSource,
     EvictionRule,
-    ObjectiveKind,
     PlacementSettings,
     PlacementWeights,
     Qos,
@@ -132,14 +131,14 @@ def _eviction_settings(settings: PlacementSettings) -> dict[str, object]:
 def require_placeable(file: str, scenario: Scenario) -> None:
     """InputError where islands are to lie on nodes, and something that this takes is missing, or where lost work is to
     count in a search that does not look at nodes."""
-    if scenario.placement.lost_gpu_hour_rps and scenario.objective.kind is not ObjectiveKind.PLACED:
+    if scenario.placement.lost_gpu_hour_rps and not scenario.objective.kind.row.placed:
         raise InputError(
             f"{file}: placement.lost_gpu_hour_rps goes with objective.kind placed: only there a search judges what "
             f"evictions lose; objective.kind is {scenario.objective.kind.value}.",
             hint="Set objective: placed, or limit placement.most_lost_gpu_hours instead.",
         )
     if scenario.cluster is None:
-        if scenario.objective.kind is ObjectiveKind.PLACED:
+        if scenario.objective.kind.row.placed:
             raise InputError(
                 f"{file}: cluster must be given where objective.kind is placed; it is missing.",
                 hint="Add the path of a cluster file.",

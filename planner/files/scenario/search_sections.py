@@ -44,7 +44,6 @@ _KEYS = (
     "failure_limit",
     "timings",
 )
-_ENCODED = (SearchMethod.DIVIDER, SearchMethod.DIRECT)
 _WORDS = tuple(word.value for word in WarmStart)
 
 
@@ -87,9 +86,10 @@ def _encoding(section: Section, method: SearchMethod) -> Encoding:
     """The encoding; divider and direct are one, and the setting keeps its default beside them."""
     default = SearchSettings().encoding
     found = section.choice("encoding", Encoding, default=default)
-    if method not in _ENCODED:
+    own = method.row.encoding
+    if own is None:
         return found
-    if "encoding" in section and found.value != method.value:
+    if "encoding" in section and found is not own:
         raise section.fault(
             "encoding",
             f"{method.value} where search.method is {method.value}",
@@ -153,7 +153,7 @@ def _with_warm_start(
     if not section.holds_list("warm_start"):
         raise section.fault("warm_start", f"a list of {', '.join(_WORDS)} and paths of earlier runs")
     entries = section.entries("warm_start")
-    if entries and settings.method is SearchMethod.EXACT:
+    if entries and settings.method.row.solves:
         raise section.fault("warm_start", "left out where search.method is exact", hint="It begins with nothing.")
     words: dict[WarmStart, None] = {}
     layouts: dict[Layout, None] = {}

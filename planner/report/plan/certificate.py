@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.domain import Bound, Certificate, ObjectiveKind, Plan, SearchMethod, SizeSet
+from planner.domain import Bound, Certificate, Plan, SizeSet
 from planner.report.kit.quantities import money, rate, whole
 
 CLOSE = 0.1
@@ -11,12 +11,9 @@ CLOSE = 0.1
 TIME_LIMIT = "time limit"
 """How a note tells that a solver was stopped."""
 
-_BEST = {
-    ObjectiveKind.BUDGET: "The most requests/s for a rent of at most {budget} USD/hour",
-    ObjectiveKind.TARGET: "The cheapest fleet for {target} requests/s",
-    ObjectiveKind.PER_DOLLAR: "The most requests per USD",
-    ObjectiveKind.WATTS: "The least watts for {target} requests/s",
-}
+_FIGURES = {"USD/hour": money, "W": whole}
+"""How figures of a unit are written; others are rates."""
+
 _UNKNOWN = "How far this is from the best possible is not known."
 
 
@@ -25,7 +22,7 @@ def certificate_text(plan: Plan) -> list[str]:
     certificate = plan.certificate
     if certificate is None:
         return []
-    said = _objective(plan, certificate) if plan.scenario.objective.kind in _BEST else _rate(plan, certificate)
+    said = _objective(plan, certificate) if plan.scenario.objective.kind.row.best else _rate(plan, certificate)
     return [" ".join([said or _UNKNOWN, *([f"Note: {certificate.note}."] if certificate.note else [])])]
 
 
@@ -56,7 +53,7 @@ def _remedy(plan: Plan, certificate: Certificate) -> str:
 
 def _closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
     search, slo = plan.scenario.search, plan.scenario.slo
-    if search.method is SearchMethod.EXACT:
+    if search.method.row.solves:
         if search.sizes is not SizeSet.ALL:
             yield "`search.sizes: all`"
         if TIME_LIMIT in certificate.note:
@@ -70,12 +67,12 @@ def _closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
 
 
 def _objective(plan: Plan, certificate: Certificate) -> str:
-    objective = plan.scenario.objective
+    objective, row = plan.scenario.objective, plan.scenario.objective.kind.row
     if certificate.objective_gap is None or certificate.objective_bound is None:
         return ""
-    asked = _BEST[objective.kind].format(budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps))
-    value = _value(objective.kind, certificate.objective_value)
-    bound = _value(objective.kind, certificate.objective_bound)
+    asked = row.best.format(budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps))
+    value = _value(row.unit, certificate.objective_value)
+    bound = _value(row.unit, certificate.objective_bound)
     limit = "none does with less than" if objective.minimises else "none has more than"
     if certificate.objective_gap > CLOSE:
         return (
@@ -88,16 +85,8 @@ def _objective(plan: Plan, certificate: Certificate) -> str:
     )
 
 
-def _value(kind: ObjectiveKind, value: float) -> str:
-    match kind:
-        case ObjectiveKind.TARGET:
-            return f"{money(value)} USD/hour"
-        case ObjectiveKind.WATTS:
-            return f"{whole(value)} W"
-        case ObjectiveKind.PER_DOLLAR:
-            return f"{rate(value)} requests/s per USD/hour"
-        case _:
-            return f"{rate(value)} requests/s"
+def _value(unit: str, value: float) -> str:
+    return f"{_FIGURES.get(unit, rate)(value)} {unit}"
 
 
 def _percent(gap: float) -> str:

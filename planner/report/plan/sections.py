@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from planner.domain import Phase, Plan, SearchMethod, Trial
+from planner.domain import Phase, Plan, Trial
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, percent_span, rate, span, whole
 from planner.report.plan.groups import PHASES, IslandGroup, groups
@@ -94,10 +94,10 @@ def search_text(plan: Plan) -> str:
     trials, settings = plan.search.trials, plan.scenario.search
     if not trials:
         return "No search was made: the layout was given."
-    if settings.method is SearchMethod.EXACT:
+    if settings.method.row.solves:
         return "\n\n".join(["Method exact: the layout itself was solved for, as a MILP.", *_best_trial(plan)])
     rounds = len({t.iteration for t in trials})
-    surrogate = "" if settings.method is SearchMethod.RANDOM else f" with surrogate {settings.surrogate}"
+    surrogate = f" with surrogate {settings.surrogate}" if settings.method.row.surrogate else ""
     effort = (
         f"Method {settings.method}{surrogate}: {len(trials)} layouts in {rounds} rounds "
         f"(planned: {settings.iterations} rounds of {settings.batch_size}), seed {settings.seed}."

@@ -27,7 +27,7 @@ from planner.domain import (
 from planner.evaluation.evaluator import Evaluator
 from planner.plans.exact_lengths import rates_at
 from planner.studies.chapter5.records import IslandCase, IslandOutcome, IslandShares, LengthCurve
-from planner.workload import divide
+from planner.workload import question_of
 
 
 def run_islands(case: IslandCase, scenario: Scenario) -> IslandOutcome:
@@ -35,8 +35,7 @@ def run_islands(case: IslandCase, scenario: Scenario) -> IslandOutcome:
 
     Raises InfeasibleError where the islands cannot serve the workload, SolverError where the solver fails.
     """
-    workload = divide(scenario.workload, scenario.ranges.width)
-    table = Evaluator(scenario, workload).table(case.layout)
+    table = Evaluator(question_of(scenario)).table(case.layout)
     settings = replace(scenario.assignment, formulation=Formulation.DEVIATION)
     found = assign(table, case.layout, settings)
     mixed = assign(table, case.layout, replace(settings, formulation=Formulation.MAX_RATE))

@@ -9,7 +9,7 @@ from planner.evaluation.evaluator import Evaluator
 from planner.layouts.certificate import solve_layout
 from planner.search import optimize
 from planner.studies.chapter5.records import Optimum, TrialOutcome
-from planner.workload import divide
+from planner.workload import question_of
 
 EXACT_GAP = 0.01
 EXACT_TIME_S = 60.0
@@ -21,7 +21,7 @@ def run_trial(scenario: Scenario, progress: Callable[[float], None] | None = Non
     `progress` hears the share of its layouts that has been judged.
     Raises KeyboardInterrupt where it was interrupted (half a trial is none), SolverError as `optimize` does.
     """
-    evaluator = Evaluator(scenario, divide(scenario.workload, scenario.ranges.width))
+    evaluator = Evaluator(question_of(scenario))
 
     def tell(done: int, total: int, _best_rps: float, /) -> None:
         if progress is not None and done < total:  # the end is told with the outcome
@@ -46,7 +46,7 @@ def optimum_of(scenario: Scenario) -> Optimum | None:
     serves."""
     search = replace(scenario.search, method=SearchMethod.EXACT, gap=EXACT_GAP, time_limit_s=EXACT_TIME_S)
     asked = replace(scenario, search=search)
-    evaluator = Evaluator(asked, divide(asked.workload, asked.ranges.width))
+    evaluator = Evaluator(question_of(asked))
     try:
         answer = solve_layout(asked, evaluator)
     except (SolverError, InfeasibleError):

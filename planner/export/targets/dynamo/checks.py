@@ -141,18 +141,15 @@ def _worker_faults(manifest: Manifest, path: str, component: Mapping[str, Any], 
 
 
 def _executor_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
-    """Where a vLLM rank spans pods, the annotation has the operator join them without Ray."""
+    """Where a rank spans pods by an executor, the annotation has the operator join them without Ray."""
     metadata = component["podTemplate"]["metadata"]
+    engine = DYNAMO_ENGINES.get(metadata["labels"].get(ENGINE_LABEL, ""))
     nodes = component.get("multinode", {}).get("nodeCount", 1)
     values = read_flags(joined(_words(component, "args")))
     rank = read_count(values, "tensor-parallel-size", 1) * read_count(values, "pipeline-parallel-size", 1)
     came = metadata.get("annotations", {}).get(MP_ANNOTATION, "none")
-    if (
-        metadata["labels"].get(ENGINE_LABEL) == "vllm"
-        and nodes > 1
-        and rank > container_gpus(component)
-        and came != "mp"
-    ):
+    spans = engine is not None and engine.spans_pods and nodes > 1 and rank > container_gpus(component)
+    if spans and came != "mp":
         where = f"{path}.podTemplate.metadata.annotations.{MP_ANNOTATION}"
         yield manifest.fault(where, "must be mp where a rank spans pods", came)
 

@@ -18,7 +18,7 @@ components/src/dynamo/vllm/{args,backend_args}.py; image tags of its examples (e
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -41,19 +41,34 @@ _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")  # the operator'
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoEngine:
     """How Dynamo runs an engine: its module and image, the flags that it adds or that its operator does (`left_out`),
-    those of them that no worker may have beside the operator's (`operators`), and what its prefill workers and decode
-    workers are called in endpoints."""
+    those of them that no worker may have beside the operator's (`operators`), what its prefill workers and decode
+    workers are called in endpoints, and the flags that a worker's command begins with (`first`).
+
+    `spans_pods`: a rank larger than a pod takes an executor, which the operator has to be told. `routed`: Dynamo's
+    GlobalRouter serves it."""
 
     module: str
     images: Mapping[str, str]
     left_out: frozenset[str]
     operators: frozenset[str]
     components: Mapping[Phase, str]
+    first: Callable[[ServingIsland], tuple[str, ...]]
+    spans_pods: bool = False
+    routed: bool = False
 
     @property
     def command(self) -> tuple[str, ...]:
         """The command of a worker."""
         return ("python3", "-m", self.module)
+
+
+def _named(island: ServingIsland) -> tuple[str, ...]:
+    return ("--model", island.weights, "--disaggregation-mode", island.phase.value)
+
+
+def _untokenized(island: ServingIsland) -> tuple[str, ...]:
+    """Dynamo's frontend tokenizes; SGLang has its own disaggregation flags."""
+    return ("--served-model-name", island.weights, "--skip-tokenizer-init")
 
 
 _COMPONENTS = MappingProxyType({Phase.PREFILL: "prefill", Phase.DECODE: "backend"})
@@ -68,6 +83,9 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
             ),
             operators=vllm_groups.GROUP_FLAGS,
             components=_COMPONENTS,
+            first=_named,
+            spans_pods=True,
+            routed=True,
         ),
         "sglang": DynamoEngine(
             module="dynamo.sglang",
@@ -75,6 +93,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
             left_out=frozenset({"port", *sglang_groups.GROUP_FLAGS}),
             operators=sglang_groups.GROUP_FLAGS,
             components=_COMPONENTS,
+            first=_untokenized,
         ),
     }
 )
@@ -94,7 +113,7 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
         arguments=(
             "--namespace",
             namespace,
-            *_first(island, engine),
+            *dynamo.first(island),
             *_words(launch.leader.arguments, dynamo.left_out),
         ),
         environment=(*launch.leader.environment, (SUFFIX_VARIABLE, "")),
@@ -113,13 +132,6 @@ def _check_version(island: ServingIsland, arguments: Sequence[str]) -> None:
         )
 
 
-def _first(island: ServingIsland, engine: Engine) -> tuple[str, ...]:
-    if engine.name == "vllm":
-        return ("--model", island.weights, "--disaggregation-mode", island.phase.value)
-    # Dynamo's frontend tokenizes; SGLang has its own disaggregation flags
-    return ("--served-model-name", island.weights, "--skip-tokenizer-init")
-
-
 def _words(arguments: Sequence[str], left_out: frozenset[str]) -> Iterator[str]:
     """Flags as words, without those of `left_out`; the model's name, which has no flag in vLLM, is dropped."""
     for argument in arguments:
@@ -131,8 +143,9 @@ def _words(arguments: Sequence[str], left_out: frozenset[str]) -> Iterator[str]:
 
 
 def spans_ranks(island: ServingIsland, engine: Engine) -> bool:
-    """Whether a vLLM rank is larger than a pod, so that the operator has to choose an executor."""
-    return engine.name == "vllm" and island.parallel.tp * island.parallel.pp > island.grouping.gpus_per_pod
+    """Whether a rank is larger than a pod, so that the operator has to choose an executor."""
+    larger = island.parallel.tp * island.parallel.pp > island.grouping.gpus_per_pod
+    return DYNAMO_ENGINES[engine.name].spans_pods and larger
 
 
 def joined(arguments: Sequence[str]) -> tuple[str, ...]:
@@ -154,7 +167,8 @@ def started(engine: str, arguments: Sequence[str], gpus: int, nodes: int) -> tup
     written = joined(arguments)
     if nodes == 1:
         return written
-    if engine == "sglang":
+    dynamo = DYNAMO_ENGINES.get(engine)
+    if dynamo is not None and not dynamo.spans_pods:
         return (*written, f"--nnodes={nodes}")
     values = read_flags(written)
     rank = read_count(values, "tensor-parallel-size", 1) * read_count(values, "pipeline-parallel-size", 1)

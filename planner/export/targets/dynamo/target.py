@@ -87,7 +87,7 @@ def _check_options(deployment: Deployment) -> None:
 
 
 def _check_routable(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> None:
-    if deployment.engine.name != "vllm":
+    if not DYNAMO_ENGINES[deployment.engine.name].routed:
         told = "; ".join(pool.told for one in pools.values() for pool in one.pools)
         raise ExportError(
             f"Target dynamo, engine {deployment.engine.name}: Dynamo's GlobalRouter serves vLLM alone, so one "

@@ -6,8 +6,10 @@ Sources: facts on fragmentation and power, sections 7 and 8.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +19,31 @@ from planner.errors import InputError
 from planner.placement.node_states import NodeState, Reals, best_fit, fitting_gpus
 from planner.studies.policies.online.adaptive_mix import ADAPTIVE, BY_LOAD, AlphaByLoad
 
-NAMES = ("random", "dotprod", "gpuclustering", "gpupacking", "bestfit", "fgd", "pwr")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRow:
+    """A policy: its name for people. `alone`: it is not mixed with others. `picks_gpus`: of equal weights in a mixture
+    it picks the GPUs. `saves_power`: watts are what it is judged by; `beside_power`: it may be mixed with such."""
+
+    title: str
+    alone: bool = False
+    picks_gpus: bool = False
+    saves_power: bool = False
+    beside_power: bool = False
+
+
+POLICIES: Mapping[str, PolicyRow] = MappingProxyType(
+    {
+        "random": PolicyRow(title="Random", alone=True),
+        "dotprod": PolicyRow(title="DotProd"),
+        "gpuclustering": PolicyRow(title="GpuClustering"),
+        "gpupacking": PolicyRow(title="GpuPacking"),
+        "bestfit": PolicyRow(title="BestFit"),
+        "fgd": PolicyRow(title="FGD", picks_gpus=True, beside_power=True),
+        "pwr": PolicyRow(title="PWR", saves_power=True),
+    }
+)
+NAMES = tuple(POLICIES)
 THOUSANDTHS = 1000
 
 
@@ -91,7 +117,7 @@ class PolicyMix:
         """Number of the policy that picks the GPUs: the largest weight, FGD of equal ones, else the first."""
         most = max(weight for _, weight in self.terms)
         heaviest = [k for k, (_, weight) in enumerate(self.terms) if weight == most]
-        return next((k for k in heaviest if self.terms[k][0] == "fgd"), heaviest[0])
+        return next((k for k in heaviest if POLICIES[self.terms[k][0]].picks_gpus), heaviest[0])
 
 
 def parse_policy(text: str) -> PolicyMix:
@@ -107,8 +133,9 @@ def parse_policy(text: str) -> PolicyMix:
         raise _malformed(text, "must name each policy once", ", ".join(names))
     if len(terms) > 1 and any(weight is None for _, weight in terms):
         raise _malformed(text, "must give every policy of a mixture a weight", repr(text))
-    if "random" in names and len(names) > 1:
-        raise _malformed(text, "must not mix random with others", repr(text))
+    lonely = [name for name in names if POLICIES[name].alone]
+    if lonely and len(names) > 1:
+        raise _malformed(text, f"must not mix {lonely[0]} with others", repr(text))
     if len(terms) == 1:
         return PolicyMix(terms=((names[0], 1.0),))
     return PolicyMix(terms=tuple((name, weight) for name, weight in terms if weight is not None))

@@ -3,8 +3,9 @@
 Source: facts on fragmentation and power, section 3. Nothing leaves in the study that it reproduces.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -159,7 +160,8 @@ def prepare(
     watts = _watts(ordered, power, formula)
     states = [NodeState.empty(node) for node in ordered]
     target, classes = TargetWorkload.of(workload), PodClasses.of(pods)
-    policies = [_policy(name, classes, target, watts, semantics, seed) for name, _ in policy.terms]
+    setting = _Setting(pods=classes, workload=target, power=watts, semantics=semantics, seed=seed)
+    policies = [_policy(name, setting) for name, _ in policy.terms]
     return Simulation(
         board=ScoreBoard(states, classes, policies, policy, semantics),
         meter=Meter(states, target, watts),
@@ -197,31 +199,36 @@ def _run(
     return decisions
 
 
-def _policy(
-    name: str,
-    pods: PodClasses,
-    workload: TargetWorkload,
-    power: dict[str, NodePower],
-    semantics: Semantics,
-    seed: int,
-) -> Policy:
-    packing: dict[str, Callable[[PodClasses, Semantics], Policy]] = {
-        "dotprod": DotProd,
-        "bestfit": BestFit,
-        "gpuclustering": GpuClustering,
-        "gpupacking": GpuPacking,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """What policies may be made of: the classes of pods, the target workload, watts by node, and the seed."""
+
+    pods: PodClasses
+    workload: TargetWorkload
+    power: dict[str, NodePower]
+    semantics: Semantics
+    seed: int
+
+
+_MADE: Mapping[str, Callable[[_Setting], Policy]] = MappingProxyType(
+    {
+        "random": lambda here: RandomPolicy(len(here.pods), np.random.default_rng(here.seed)),
+        "dotprod": lambda here: DotProd(here.pods, here.semantics),
+        "gpuclustering": lambda here: GpuClustering(here.pods, here.semantics),
+        "gpupacking": lambda here: GpuPacking(here.pods, here.semantics),
+        "bestfit": lambda here: BestFit(here.pods, here.semantics),
+        "fgd": lambda here: FragmentationGradientDescent(here.workload, here.pods, here.semantics),
+        "pwr": lambda here: PowerAware(here.pods, here.power, here.semantics),
     }
-    if name in packing:
-        return packing[name](pods, semantics)
-    if name == "fgd":
-        return FragmentationGradientDescent(workload, pods, semantics)
-    if name == "pwr":
-        return PowerAware(pods, power, semantics)
-    if name == "random":
-        return RandomPolicy(len(pods), np.random.default_rng(seed))
-    raise InputError(
-        f"policy {name!r} is not known.", hint="Take one of planner.studies.policies.online.policies.NAMES."
-    )
+)
+
+
+def _policy(name: str, setting: _Setting) -> Policy:
+    if name not in _MADE:
+        raise InputError(
+            f"policy {name!r} is not known.", hint="Take one of planner.studies.policies.online.policies.NAMES."
+        )
+    return _MADE[name](setting)
 
 
 def _watts(nodes: Sequence[TraceNode], table: PowerTable, formula: PowerFormula) -> dict[str, NodePower]:

@@ -13,23 +13,17 @@ import numpy.typing as npt
 from planner.errors import InputError
 from planner.report.kit.quantities import significant
 from planner.studies.policies.means import MeanMetrics, mean_metrics, savings
+from planner.studies.policies.online.adaptive_mix import ADAPTIVE
+from planner.studies.policies.online.policies import POLICIES
 from planner.studies.policies.records import OnlineRun
 
 Reals: TypeAlias = npt.NDArray[np.float64]
 PolicyRuns: TypeAlias = Mapping[str, Sequence[OnlineRun]]
 """Runs of each policy by its label, one a seed."""
 
-_TITLES = {
-    "random": "Random",
-    "dotprod": "DotProd",
-    "gpuclustering": "GpuClustering",
-    "gpupacking": "GpuPacking",
-    "bestfit": "BestFit",
-    "fgd": "FGD",
-    "pwr": "PWR",
-    "adaptive": "PWR + FGD by load",
-}
-_POWER = frozenset({"pwr", "adaptive"})
+_TITLES = {**{name: row.title for name, row in POLICIES.items()}, ADAPTIVE[0]: "PWR + FGD by load"}
+_POWER = frozenset({ADAPTIVE[0], *(name for name, row in POLICIES.items() if row.saves_power)})
+_BESIDE_POWER = frozenset(name for name, row in POLICIES.items() if row.beside_power)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,7 +70,7 @@ def policy_title(label: str) -> str:
 def combines_power(label: str) -> bool:
     """Whether a policy is PWR, or PWR mixed with FGD."""
     names = {part.partition(":")[0] for part in label.split("+")}
-    return bool(names & _POWER) and names <= {"fgd", *_POWER}
+    return bool(names & _POWER) and names <= _POWER | _BESIDE_POWER
 
 
 def policy_curves(runs: PolicyRuns, baseline: str) -> dict[str, PolicyCurve]:
