@@ -95,10 +95,10 @@ def check_heeded(options: ExportOptions, target: str, unheeded: Sequence[str]) -
     Raises:
         ExportError: one of `unheeded` is given.
     """
-    given = [name for name in unheeded if getattr(options, name) != getattr(ExportOptions(), name)]
-    if given:
+    dropped = [name for name in unheeded if getattr(options, name) != getattr(ExportOptions(), name)]
+    if dropped:
         raise ExportError(
-            f"Target {target}: nothing in its files can carry {', '.join(given)}.",
+            f"Target {target}: nothing in its files can carry {', '.join(dropped)}.",
             hint="Leave those options out, or choose another target; `kubectl apply -n` takes a namespace.",
         )
 

@@ -79,14 +79,14 @@ def evictions_of(placement: Placement) -> tuple[Eviction, ...]:
 
 def _eviction(victim: Victim) -> Eviction:
     namespace, _, pod = victim.pod.partition("/")
-    for what, name, longest in (
+    for field, name, longest in (
         ("namespace", namespace, MAX_DNS_LABEL),
         ("pod", pod, None),
         ("node", victim.node, None),
     ):
         if not _is_name(name, longest):
             raise InputError(
-                f"Placement, victim {victim.pod!r}: its {what} must be a Kubernetes name to be evicted, got {name!r}.",
+                f"Placement, victim {victim.pod!r}: its {field} must be a Kubernetes name to be evicted, got {name!r}.",
                 hint="Import the cluster from the running one: its names are Kubernetes'.",
             )
     return namespace, pod, victim.node

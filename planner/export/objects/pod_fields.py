@@ -14,10 +14,10 @@ _SCHEDULERS = ("leaderworkerset.sigs.k8s.io/", "kueue.x-k8s.io/")
 def pod_fields(workload: FoundWorkload) -> tuple[PodField, ...]:
     """The object of the workload, fields of its template, and what schedulers take from its object."""
     manifest = workload.manifest
-    told = {**manifest.labels, **manifest.annotations, **workload.labels, **workload.annotations}
-    taken = {f"object's {key}": value for key, value in told.items() if key.startswith(_SCHEDULERS)}
+    metadata = {**manifest.labels, **manifest.annotations, **workload.labels, **workload.annotations}
+    scheduling = {f"object's {key}": value for key, value in metadata.items() if key.startswith(_SCHEDULERS)}
     made_by = {"object": f"{manifest.kind} {manifest.name}"} if manifest.api_version else {}
-    return tuple(_flat({**made_by, **taken, **workload.template}, ""))
+    return tuple(_flat({**made_by, **scheduling, **workload.template}, ""))
 
 
 def _flat(value: Any, path: str) -> Iterator[PodField]:
@@ -38,8 +38,8 @@ def _row(values: Sequence[Any], path: str) -> Iterator[PodField]:
     names = [str(value.get("name", at)) if isinstance(value, Mapping) else str(at) for at, value in enumerate(values)]
     for at, value in enumerate(values):
         alone = isinstance(value, Mapping) and names.count(names[at]) == 1
-        rest = {key: inner for key, inner in value.items() if key != "name"} if alone else value
-        yield from _flat(rest, f"{path}.{names[at] if alone else at}")
+        unnamed = {key: inner for key, inner in value.items() if key != "name"} if alone else value
+        yield from _flat(unnamed, f"{path}.{names[at] if alone else at}")
 
 
 def _text(value: object) -> str:

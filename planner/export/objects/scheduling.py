@@ -23,8 +23,8 @@ _KUEUE = "kueue.x-k8s.io/podset"
 
 def tolerations(resource: str, settings: PlacementSettings) -> list[dict[str, str]]:
     """The taint that device plugins put on GPU nodes, and those that the plan's placement tolerates."""
-    own = {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
-    return [own, *(row for taint in settings.tolerations if (row := _toleration(taint)) != own)]
+    device = {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
+    return [device, *(row for taint in settings.tolerations if (row := _toleration(taint)) != device)]
 
 
 def _toleration(taint: Taint) -> dict[str, str]:

@@ -100,8 +100,8 @@ def graph(
 
 def _metadata(deployment: Deployment, name: str, islands: Mapping[str, ServingIsland]) -> dict[str, Any]:
     scenario = deployment.plan.scenario
-    told = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
-    annotations = {f"{PREFIX}{key}": value for key, value in told.items()}
+    head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
+    annotations = {f"{PREFIX}{key}": value for key, value in head.items()}
     if deployment.grid is not None:
         annotations |= {GRID_CELLS: str(len(deployment.grid.prefill.cells)), GRID_COST: repr(deployment.grid.cost)}
     return {

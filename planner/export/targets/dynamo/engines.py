@@ -138,15 +138,15 @@ def spans_ranks(island: ServingIsland, engine: Engine) -> bool:
 def joined(arguments: Sequence[str]) -> tuple[str, ...]:
     """Words as `--name=value`, which engines' `read_shape` reads. A flag that was one word stays unread, as for the
     operator. Short flags (`-tp 8`) are flags too; a negative number is a value."""
-    found: list[str] = []
+    words: list[str] = []
     for word in arguments:
         if word.startswith("--"):
-            found.append(word.partition("=")[0] if "=" in word else word)
+            words.append(word.partition("=")[0] if "=" in word else word)
         elif word.startswith("-") and not _NEGATIVE.fullmatch(word):
-            found.append(word)
-        elif found and "=" not in found[-1]:
-            found[-1] = f"{found[-1]}={word}"
-    return tuple(found)
+            words.append(word)
+        elif words and "=" not in words[-1]:
+            words[-1] = f"{words[-1]}={word}"
+    return tuple(words)
 
 
 def started(engine: str, arguments: Sequence[str], gpus: int, nodes: int) -> tuple[str, ...]:
