@@ -47,8 +47,8 @@ def _values(trials: list[Trial], goal: Goal) -> list[float]:
 
 def _panel(figure: Figure, axes: Axes, plan: Plan, pair: list[Goal]) -> None:
     front = frontier_trials(plan)
-    kept = {trial.index for trial in front}
-    beaten = [t for t in plan.search.trials if t.goals and t.throughput_rps > 0 and t.index not in kept]
+    unbeaten = {trial.index for trial in front}
+    beaten = [t for t in plan.search.trials if t.goals and t.throughput_rps > 0 and t.index not in unbeaten]
     along, shade = pair[0], pair[1] if len(pair) == PAIR else None
     axes.scatter(
         _values(beaten, along), _values(beaten, Goal.RATE), s=12, color=style.IDLE, linewidths=0, label="beaten"

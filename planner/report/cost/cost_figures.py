@@ -76,8 +76,8 @@ def accuracy_figure(fit: CalibrationFit) -> "Figure":
         return accuracy.draw(fit)
 
 
-def _require(given: Sequence[object], name: str, source: str) -> None:
-    if not given:
+def _require(entries: Sequence[object], name: str, source: str) -> None:
+    if not entries:
         raise InputError(f"{name}: must hold at least one entry, came none.", hint=f"{source} gives them.")
 
 
