@@ -31,7 +31,7 @@ def deployed_page(plan: DeployedPlan) -> str:
     gpus = ", ".join(f"{count} {escaped(gpu)}" for gpu, count in plan.gpus.items())
     ranges = len({(r.range_start, r.range_end) for r in plan.routes})
     head = [
-        f"Model {escaped(plan.model)}, {_named('engine', plan.engine)}, {_named('target', plan.target)}.",
+        f"Model {escaped(plan.model)}, {_labelled('engine', plan.engine)}, {_labelled('target', plan.target)}.",
         f"{counted(len(plan.islands), 'island')} on {gpus}.",
         f"{counted(len(plan.routes), 'route')} over {counted(ranges, 'length range')}."
         if plan.routes
@@ -55,7 +55,7 @@ def deployed_page(plan: DeployedPlan) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _named(noun: str, value: str) -> str:
+def _labelled(noun: str, value: str) -> str:
     return f"{noun} {escaped(value)}" if value else f"{noun} not told"
 
 
