@@ -158,7 +158,7 @@ def held_back() -> Iterator[None]:
     if not _in_main_thread():
         yield
     elif isinstance(present, Interrupts):
-        with _held(present):
+        with _holding(present):
             yield
     else:
         came: list[int] = []
@@ -171,7 +171,7 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
-def _held(handler: Interrupts) -> Iterator[None]:
+def _holding(handler: Interrupts) -> Iterator[None]:
     before, handler.holding = handler.holding, True
     try:
         with _deferring(handler):

@@ -19,7 +19,7 @@ def provenance_of(scenario: Scenario, solver: str, estimates: tuple[Estimate, ..
         solver=solver,
         seed=scenario.search.seed,
         cost_mode=scenario.cost.mode.value,
-        input_hashes=tuple((one.name, one.sha256) for one in scenario.inputs),
+        input_hashes=tuple((item.name, item.sha256) for item in scenario.inputs),
         calibration=scenario.cost.calibration.name if scenario.cost.calibration else "built-in",
         estimates=estimates,
     )

@@ -113,8 +113,8 @@ def _searched(job: Job, journal: files.Journal, progress: ReportProgress) -> Out
             raise with_way_on(error, journal, _command_to_resume(job)) from error
         raise
     published = publication.publish(plan, engine=undertaking.engine)
-    kept = journal.remains(interrupted=plan.search.interrupted)
-    files.write_run(job.folder, {**published.files, **kept}, searched=True)
+    remains = journal.remains(interrupted=plan.search.interrupted)
+    files.write_run(job.folder, {**published.files, **remains}, searched=True)
     return _outcome(job.folder, plan, published.warnings)
 
 

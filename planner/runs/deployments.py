@@ -83,11 +83,11 @@ def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
     Raises InputError where they tell of no number of cells or of several, and what `router_grid.grid_of` raises.
     """
     sound = [manifest for manifest, _ in export.read_manifests(files).sound]
-    told = {one.annotations[export.GRID_CELLS] for one in sound if export.GRID_CELLS in one.annotations}
-    if not told:
+    cells = {manifest.annotations[export.GRID_CELLS] for manifest in sound if export.GRID_CELLS in manifest.annotations}
+    if not cells:
         return plan
-    text = told.pop()
-    if told or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
+    text = cells.pop()
+    if cells or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
         raise InputError(
             f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, came {text!r}.",
             hint="Export the manifests again, or give all of them the grid that their router has.",
@@ -98,21 +98,21 @@ def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
 def _grid_warnings(plan: Plan, grid: RouterGrid | None) -> tuple[str, ...]:
     if grid is None:
         return ()
-    told = f"routed by {len(grid.prefill.cells)} cells of {grid.prefill.width} tokens: {grid.told}"
+    text = f"routed by {len(grid.prefill.cells)} cells of {grid.prefill.width} tokens: {grid.told}"
     advice = _advice(plan, grid) if grid.cost > MOST_COST else []
-    return ("; ".join([told, ", or ".join(advice)]) if advice else told,)
+    return ("; ".join([text, ", or ".join(advice)]) if advice else text,)
 
 
 def _advice(plan: Plan, grid: RouterGrid) -> list[str]:
     """What gives up less: more cells where they do, and ranges on the grid where the plan has others."""
-    cells, found, best = len(grid.prefill.cells), [], grid
+    cells, advice, best = len(grid.prefill.cells), [], grid
     more = min(MOST_CELLS, FINER * cells)
     if more > cells and (finer := grid_of(plan, more)).cost < grid.cost - WORTH_TELLING:
-        found.append(f"{more} cells give up {max(0.0, finer.cost):.1%}")
+        advice.append(f"{more} cells give up {max(0.0, finer.cost):.1%}")
         best = finer
     if plan.scenario.ranges.width not in (grid.prefill.width, best.prefill.width):
-        found.append(f"plan with ranges on the grid (`ranges: {{cells: {len(best.prefill.cells)}}}`)")
-    return found
+        advice.append(f"plan with ranges on the grid (`ranges: {{cells: {len(best.prefill.cells)}}}`)")
+    return advice
 
 
 def _file_warnings(files: Mapping[str, str]) -> tuple[str, ...]:
@@ -122,4 +122,4 @@ def _file_warnings(files: Mapping[str, str]) -> tuple[str, ...]:
         for line in text.splitlines():
             if line.startswith(WARNING_MARK):
                 first.setdefault(line.removeprefix(WARNING_MARK), file)
-    return tuple(f"{file}: {told}" for told, file in first.items())
+    return tuple(f"{file}: {warning}" for warning, file in first.items())

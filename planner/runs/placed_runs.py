@@ -21,5 +21,5 @@ def scenario_on(
             f"{old.cluster.name if old.cluster else '?'}; came {cluster.name}.",
             hint="Plan the scenario again with the other cluster.",
         )
-    kept = tuple(one for one in old.inputs if one not in set(inputs))
-    return replace(old, cluster=cluster, placement=settings, inputs=(*kept, *inputs))
+    earlier = tuple(item for item in old.inputs if item not in set(inputs))
+    return replace(old, cluster=cluster, placement=settings, inputs=(*earlier, *inputs))

@@ -54,7 +54,7 @@ def _range(start: int, width: int, members: list[_Member]) -> LengthRange:
 
 def _mean_answer(members: list[_Member], mass: float) -> float | None:
     """Mean answer to the prompts of a range; None where answers are not known by length."""
-    known = [(probability, answer) for _, probability, answer in members if answer is not None]
-    if len(known) < len(members):
+    answered = [(probability, answer) for _, probability, answer in members if answer is not None]
+    if len(answered) < len(members):
         return None
-    return math.fsum(probability * answer for probability, answer in known) / mass
+    return math.fsum(probability * answer for probability, answer in answered) / mass

@@ -70,7 +70,7 @@ def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[
     from planner import files
     from planner.placement.clusters.synthetic import NodeType
 
-    found = []
+    types = []
     for text in texts:
         name, _, share = text.partition("=")
         try:
@@ -80,7 +80,7 @@ def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[
         if not 0 < weight < float("inf"):
             raise InputError(f"--type: must be GPU=SHARE with a share above 0, came {text!r}.", hint="As H200=0.5.")
         spec = files.load_gpu_spec(name)
-        found.append(
+        types.append(
             NodeType(
                 gpu=spec.name,
                 share=weight,
@@ -89,7 +89,7 @@ def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[
                 numa_per_socket=numa_per_socket,
             )
         )
-    return found
+    return types
 
 
 @group.command("show")
@@ -109,12 +109,12 @@ def show_command(
     kind = _kind(out)
     if out is not None:
         files.refuse_existing(out, force=force)
-    found = files.load_cluster(cluster)
+    loaded = files.load_cluster(cluster)
     if nodes is not None:
-        found = _between(found, nodes)
+        loaded = _between(loaded, nodes)
     if out is not None:
-        files.write_file(out, _drawn(found, kind), force=force)
-    _show_summary(found, json=json)
+        files.write_file(out, _drawn(loaded, kind), force=force)
+    _show_summary(loaded, json=json)
 
 
 def _kind(out: Path | None) -> str:
@@ -148,8 +148,8 @@ def _between(cluster: "Cluster", text: str) -> "Cluster":
     end = names.index(last if dots else first) + 1 if (last if dots else first) else len(names)
     if start >= end:
         raise InputError(f"--nodes: FIRST must not come after LAST, came {text!r}.", hint="Change them about.")
-    kept = set(names[start:end])
-    return replace(cluster, nodes=cluster.nodes[start:end], pods=tuple(pod for pod in cluster.pods if pod.node in kept))
+    part = set(names[start:end])
+    return replace(cluster, nodes=cluster.nodes[start:end], pods=tuple(pod for pod in cluster.pods if pod.node in part))
 
 
 def _show_summary(cluster: "Cluster", *, json: bool) -> None:

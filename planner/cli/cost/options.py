@@ -33,8 +33,8 @@ def models(paths: list[Path] | None) -> "dict[str, ModelSpec]":
     """The user's own models by name."""
     from planner import files
 
-    found = [files.load_model(str(path)) for path in paths or []]
-    return {model.name: model for model in found}
+    loaded = [files.load_model(str(path)) for path in paths or []]
+    return {model.name: model for model in loaded}
 
 
 def draw(path: Path | None, figure: Callable[[], Any], *, force: bool) -> None:

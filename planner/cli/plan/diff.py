@@ -20,10 +20,10 @@ def command(
     from planner.plans.diff import compare
     from planner.report.comparison.plan_diff import diff_document, diff_page
 
-    found = compare(deployed(old), deployed(new))
+    difference = compare(deployed(old), deployed(new))
     if json:
-        screen.show_json(diff_document(found))
+        screen.show_json(diff_document(difference))
     else:
-        screen.show_text(diff_page(found))
-    if exit_code and found.differs:
+        screen.show_text(diff_page(difference))
+    if exit_code and difference.differs:
         raise typer.Exit(EXIT_FAILURE)

@@ -86,16 +86,16 @@ def command(
 
 
 def _refuse_writing_options(context: typer.Context) -> None:
-    given = [
+    options = [
         f"--{name.replace('_', '-')}"
         for name in sorted(context.params)
         if name not in ("run", "check", "schemas", "json")
         and (source := context.get_parameter_source(name)) is not None
         and source.name == "COMMANDLINE"
     ]
-    if given:
+    if options:
         raise InputError(
-            f"{', '.join(given)}: must be left out with --check, which writes nothing.",
+            f"{', '.join(options)}: must be left out with --check, which writes nothing.",
             hint="Target, engine and grid are read from the manifests.",
         )
 
@@ -142,8 +142,8 @@ def _write(out: Path, rendered: "Rendered", *, force: bool, as_json: dict[str, s
 
     files.write_folder(out, {name: text.encode() for name, text in rendered.files.items()}, force=force)
     names = [str(out / name) for name in rendered.files]
-    for told in rendered.warnings:
-        screen.show_warning(told)
+    for warning in rendered.warnings:
+        screen.show_warning(warning)
     if as_json is not None:
         screen.show_json({**as_json, "files": names, "warnings": list(rendered.warnings)})
     else:
@@ -157,9 +157,9 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
 
     manifests = files.load_manifests(folder)
     plan = deployments.routed_as(saved_runs.read_run(run), manifests) if run else None
-    given = _schemas(schemas)
-    faults = export.find_faults(manifests, plan, given)
-    foreign = [f"{one.file}, {one.kind} {one.name}" for one in export.read_manifests(manifests, given).foreign]
+    crds = _schemas(schemas)
+    faults = export.find_faults(manifests, plan, crds)
+    foreign = [f"{m.file}, {m.kind} {m.name}" for m in export.read_manifests(manifests, crds).foreign]
     if as_json:
         screen.show_json(
             {"files": list(manifests), "faults": [str(fault) for fault in faults], "not_looked_at": foreign}

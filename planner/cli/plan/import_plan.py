@@ -45,6 +45,6 @@ def deployed(source: Path) -> "DeployedPlan":
     if (files.is_there(source) and not files.is_folder(source)) or files.holds_run(source):
         plan = saved_runs.read_run(source)
         folder = source if files.is_folder(source) else source.parent
-        told = any((folder / "manifests").glob("*.yaml"))  # without manifests nobody has chosen an engine
-        return export.summarize_plan(plan, engine=files.engine_of(folder) if told else "")
+        exported = any((folder / "manifests").glob("*.yaml"))  # without manifests nobody has chosen an engine
+        return export.summarize_plan(plan, engine=files.engine_of(folder) if exported else "")
     return export.read_plan(files.load_manifests(source), str(source))

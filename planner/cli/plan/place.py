@@ -56,8 +56,8 @@ def command(
     _claim(run, saved, out, force=force)
     settings = _changed(saved.scenario.placement, _qos(qos), cpus_per_gpu, priority, preempt=preempt)
     settings = _limited(settings, most_victims, most_lost_gpu_hours)
-    found = files.load_cluster(cluster)
-    placed = pipeline.place(saved, scenario_on(saved, found, settings, (files.input_hash(cluster),)))
+    nodes = files.load_cluster(cluster)
+    placed = pipeline.place(saved, scenario_on(saved, nodes, settings, (files.input_hash(cluster),)))
     published = publication.publish(placed, engine=engine or files.engine_of(run))
     if out is None:
         files.write_run(folder, {**published.files, **files.search_files(run)}, force=True)
@@ -93,10 +93,10 @@ def _qos(word: str | None) -> "Qos | None":
 
     if word is None:
         return None
-    known = {one.value: one for one in Qos} | {one.kubelet_policy: one for one in Qos}
-    if word not in known:
-        raise InputError(f"--qos: must be one of {', '.join(known)}; came {word!r}.", hint="Choose one of them.")
-    return known[word]
+    classes = {qos.value: qos for qos in Qos} | {one.kubelet_policy: one for one in Qos}
+    if word not in classes:
+        raise InputError(f"--qos: must be one of {', '.join(classes)}; came {word!r}.", hint="Choose one of them.")
+    return classes[word]
 
 
 def _changed(
@@ -118,8 +118,8 @@ def _limited(
 ) -> "PlacementSettings":
     from dataclasses import replace
 
-    given = {"--most-victims": most_victims, "--most-lost-gpu-hours": most_lost_gpu_hours}
-    option = next((name for name, value in given.items() if value is not None), None)
+    limits = {"--most-victims": most_victims, "--most-lost-gpu-hours": most_lost_gpu_hours}
+    option = next((name for name, value in limits.items() if value is not None), None)
     if option is not None and not settings.preempt:
         raise InputError(f"{option}: limits who may go, and nobody may.", hint="Add --preempt, or drop the limit.")
     if most_victims is not None:

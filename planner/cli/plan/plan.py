@@ -55,7 +55,7 @@ def command(
         _check_resume(paths, out=out, force=force)
         path = paths[0] if paths else None
         job = Job(scenario=path, folder=resume, seed=seed, processes=processes, engine=engine)
-        _one(job, resume=True, as_json=json, quiet=quiet or json)
+        _plan_one(job, resume=True, as_json=json, quiet=quiet or json)
         return
     if not paths:
         raise typer.BadParameter("name one, or give --resume DIR.", param_hint="SCENARIOS")
@@ -71,13 +71,13 @@ def command(
         for path in paths
     ]
     if len(jobs) == 1:
-        _one(jobs[0], resume=False, as_json=json, quiet=quiet or json)
+        _plan_one(jobs[0], resume=False, as_json=json, quiet=quiet or json)
     else:
         _several(jobs, workers=processes or os.cpu_count() or 1, as_json=json, quiet=quiet or json)
 
 
 def _check_resume(scenarios: list[Path], *, out: Path | None, force: bool) -> None:
-    flags = [flag for flag, given in (("--out", out is not None), ("--force", force)) if given]
+    flags = [flag for flag, present in (("--out", out is not None), ("--force", force)) if present]
     if flags:
         raise InputError(
             f"--resume: goes on in the folder as it is, came with {' and '.join(flags)}.",
@@ -106,7 +106,7 @@ def _check_engine(engine: str | None) -> None:
         raise InputError(f"--engine: must be one of {', '.join(ENGINES)}, came {engine!r}.", hint="Choose one of them.")
 
 
-def _one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
+def _plan_one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
     from planner.runs.batch import resume_job, run_job
 
     try:
@@ -140,8 +140,8 @@ def _tell_how_to_go_on(folders: Iterable[Path]) -> None:
 
 def _tell_of(outcome: "Outcome", *, quiet: bool) -> None:
     if not quiet:
-        said = "done" if outcome.status == 0 else f"failed with status {outcome.status}"
-        screen.show_note(f"{outcome.scenario}: {said}")
+        result = "done" if outcome.status == 0 else f"failed with status {outcome.status}"
+        screen.show_note(f"{outcome.scenario}: {result}")
     for warning in outcome.warnings:
         screen.show_warning(f"{outcome.scenario}: {warning}")
 

@@ -84,18 +84,18 @@ def command(
     mixes, power = inputs.policies_of(policy, parse_policy), inputs.power_table()
     against, listed = inputs.baseline_of(baseline, mixes, parse_policy, "fgd"), inputs.seeds_of(seeds)
     _refuse_several(listed, {"--arrivals": arrivals, "--tie-order": tie_order})
-    found, asked = inputs.read_traces(nodes, pods, power)
+    trace_nodes, trace_pods = inputs.read_traces(nodes, pods, power)
     study = PolicyStudy(
-        nodes=found,
-        pods=asked,
+        nodes=trace_nodes,
+        pods=trace_pods,
         policies=mixes,
         seeds=listed,
         inflation=INFLATION if inflate is None else inflate,
         semantics=semantics,
         power=power,
         formula=power_formula,
-        arrivals=inputs.arrivals_of(arrivals, asked),
-        tie_order=inputs.tie_order_of(tie_order, found),
+        arrivals=inputs.arrivals_of(arrivals, trace_pods),
+        tie_order=inputs.tie_order_of(tie_order, trace_nodes),
         decisions=decisions,
     )
     if out is not None:  # told before the work, not after it
@@ -121,8 +121,8 @@ def _refuse_clashes(out: Path | None, arrivals: Path | None, inflate: float | No
         raise InputError("--inflate: goes with drawn arrivals only; --arrivals came too.", hint="Drop one of the two.")
 
 
-def _refuse_several(seeds: Sequence[int], given: Mapping[str, Path | None]) -> None:
-    for option, path in given.items():
+def _refuse_several(seeds: Sequence[int], orders: Mapping[str, Path | None]) -> None:
+    for option, path in orders.items():
         if path is not None and len(seeds) > 1:
             raise InputError(
                 f"{option}: a given order belongs to one seed; --seeds has {len(seeds)}.", hint="Add --seeds 42."
@@ -146,8 +146,8 @@ def _tell_too_large(study: "PolicyStudy", pods: Path) -> None:
 
 def _line(step: "RunsDone[SeedRun]") -> None:
     if step.last is not None:
-        held = step.last.run.metrics[-1]
+        latest = step.last.run.metrics[-1]
         screen.show_note(
             f"{step.done:.0f}/{step.total} runs: {step.last.policy}, seed {step.last.seed}: "
-            f"{held.allocation_percent:.2f} % allocated, {held.failures} failed"
+            f"{latest.allocation_percent:.2f} % allocated, {latest.failures} failed"
         )

@@ -114,8 +114,8 @@ def counts_of(parts: str, scale_ups: int) -> tuple[tuple[str, int], ...]:
     return tuple(zip(SCALED_UP, (first, scale_ups - first), strict=True))
 
 
-def _methods(given: Sequence[VictimMethod] | None, default: tuple[VictimMethod, ...]) -> tuple[VictimMethod, ...]:
-    return tuple(dict.fromkeys(given)) if given else default
+def _methods(chosen: Sequence[VictimMethod] | None, default: tuple[VictimMethod, ...]) -> tuple[VictimMethod, ...]:
+    return tuple(dict.fromkeys(chosen)) if chosen else default
 
 
 def _modes(word: str) -> tuple[ScaleUpMode, ...]:
@@ -202,19 +202,19 @@ def _show(
 
 
 @contextmanager
-def _progress(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+def _progress(noun: str, total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, ten lines elsewhere, nothing where `quiet`."""
     if quiet or not total:
         yield lambda _: None
     elif sys.stderr.isatty():
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen.err()) as bar:
-            task = bar.add_task(what, total=total)
+            task = bar.add_task(noun, total=total)
             yield lambda done: bar.update(task, completed=done)
     else:
 
         def line(done: int) -> None:
             if done * 10 // total > (done - 1) * 10 // total:
-                screen.show_note(f"{done}/{total} {what}")
+                screen.show_note(f"{done}/{total} {noun}")
 
         yield line

@@ -62,22 +62,22 @@ def command(
     if out is not None:
         files.claim_folder(out, [QUEUE_FILE], force=force)
     mixes, power = inputs.policies_of(policy, parse_policy), inputs.power_table()
-    found, asked = inputs.read_traces(nodes, pods, power)
-    strange = too_large(found, asked)
+    trace_nodes, trace_pods = inputs.read_traces(nodes, pods, power)
+    strange = too_large(trace_nodes, trace_pods)
     if strange:
         screen.show_warning(
-            f"{pods}: {len(strange)} of {len(asked)} pods fit on no node, not even an empty one (the first is "
+            f"{pods}: {len(strange)} of {len(trace_pods)} pods fit on no node, not even an empty one (the first is "
             f"{strange[0].name}); they wait until they give up, and without backfilling nobody passes them."
         )
     runs = [
         simulate_departures(
-            found,
-            lengthened(asked, stretch),
+            trace_nodes,
+            lengthened(trace_pods, stretch),
             mix,
-            target_workload(asked),
+            target_workload(trace_pods),
             queue=QueueSettings(backfill=backfill, most_wait_s=longest_wait_s),
             semantics=semantics,
-            tie_order=draw_tie_order(found, seed),
+            tie_order=draw_tie_order(trace_nodes, seed),
             seed=seed,
             power=power,
         )

@@ -26,16 +26,16 @@ class Results:
     decisions: Mapping[str, bytes]
 
 
-def collected(study: "PolicyStudy", found: "Iterable[SeedRun]") -> Results:
+def collected(study: "PolicyStudy", seed_runs: "Iterable[SeedRun]") -> Results:
     """Runs as they come; only what is written of their decisions is kept."""
     from planner.studies.policies.tables import decisions_csv, decisions_file
 
     runs: dict[str, list[OnlineRun]] = {mix.name: [] for mix in study.policies}
     decisions: dict[str, bytes] = {}
-    for one in found:
+    for seed_run in seed_runs:
         if study.decisions:
-            decisions[decisions_file(one.policy, one.seed)] = decisions_csv(one.run.decisions)
-        runs[one.policy].append(replace(one.run, decisions=()))
+            decisions[decisions_file(seed_run.policy, seed_run.seed)] = decisions_csv(seed_run.run.decisions)
+        runs[seed_run.policy].append(replace(seed_run.run, decisions=()))
     return Results(runs=runs, decisions=decisions)
 
 
@@ -70,7 +70,7 @@ def rendered(study: "PolicyStudy", done: Results, baseline: str, *, name: str, f
 def _means(runs: "Mapping[str, Sequence[OnlineRun]]") -> "dict[str, dict[int, MeanMetrics]]":
     from planner.studies.policies.means import mean_metrics
 
-    return {policy: {row.arrived_percent: row for row in mean_metrics(found)} for policy, found in runs.items()}
+    return {policy: {row.arrived_percent: row for row in mean_metrics(online)} for policy, online in runs.items()}
 
 
 def _savings(means: "Mapping[str, Mapping[int, MeanMetrics]]", baseline: str) -> dict[str, Mapping[int, float]]:

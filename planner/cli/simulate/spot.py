@@ -129,7 +129,7 @@ def command(
     loads = curve_of(curve)
     load = SPOT_LOAD if spot_load is None else spot_load
     fleet = nodes_of(nodes, MACHINES if machines is None else machines)
-    found = SpotStudy(
+    study = SpotStudy(
         nodes=fleet,
         policies=compared,
         seeds=listed,
@@ -150,7 +150,7 @@ def command(
         sample_s=60 * sample_minutes,
         check=check,
     )
-    _tell_late(found)
+    _tell_late(study)
     limits = SpotLimits(
         most_evictions_per_job=_default_limit(most_evictions_per_job, most_lost_percent, most_slowdown),
         most_lost_percent=most_lost_percent,
@@ -160,8 +160,8 @@ def command(
     if out is not None:  # told before the work, not after it
         files.claim_folder(out, results.file_names(), force=force)
     with runs_progress("spot", _line, quiet=quiet) as listen:
-        runs = list(run_spot_study(found, processes=processes or _cores(found), listen=listen))
-    done = results.SpotResults.of(found, runs, against, load, loads, limits)
+        runs = list(run_spot_study(study, processes=processes or _cores(study), listen=listen))
+    done = results.SpotResults.of(study, runs, against, load, loads, limits)
     if out is not None:
         name = jobs.stem if jobs else nodes.stem if nodes else ""
         files.write_folder(
@@ -193,15 +193,15 @@ def _default_limit(evictions: float | None, lost: float | None, slowdown: float 
 
 def _refuse_clashes(context: typer.Context) -> None:
     """What would be left out of account without a word."""
-    given = {name for name, value in context.params.items() if value is not None and _typed(context, name)}
-    if {"nodes", "machines"} <= given:
+    typed = {name for name, value in context.params.items() if value is not None and _typed(context, name)}
+    if {"nodes", "machines"} <= typed:
         raise InputError("--machines: goes without --nodes; both came.", hint="Drop one of the two.")
     for name in DRAWN:
-        if "jobs" in given and name in given:
+        if "jobs" in typed and name in typed:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option}: goes with drawn jobs only; --jobs came too.", hint="Drop one of the two.")
     for name in LIMITS:
-        if name in given and "curve" not in given:
+        if name in typed and "curve" not in typed:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option}: limits the answer of --curve, which did not come.", hint="Add --curve.")
 
@@ -219,9 +219,9 @@ def _cores(study: "SpotStudy") -> int:
 
 def _line(step: "RunsDone[SpotSeedRun]") -> None:
     if step.last is not None:
-        found, load = step.last.run.figures, step.last.spot_load
+        last, load = step.last.run.figures, step.last.spot_load
         at = "" if load is None else f", spot load {load:g}"
         screen.show_note(
             f"{step.done:.0f}/{step.total} runs: {step.last.policy}, seed {step.last.seed}{at}: "
-            f"{found.all_percent:.1f} % allocated, {found.evictions} evictions, {found.lost_gpu_h:.0f} GPU-hours lost"
+            f"{last.all_percent:.1f} % allocated, {last.evictions} evictions, {last.lost_gpu_h:.0f} GPU-hours lost"
         )
