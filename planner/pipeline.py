@@ -77,7 +77,7 @@ def _require_same(saved: Plan, evaluation: Evaluation) -> None:
     if evaluation.assignment is None or abs(evaluation.throughput_rps - was) > SAME * was:
         raise InputError(
             f"plan {saved.scenario.name}: throughput_rps must be what its layout serves, "
-            f"{evaluation.throughput_rps:.6g} requests/s; came {was:.6g}.",
+            f"{evaluation.throughput_rps:.6g} requests/s, got {was:.6g}.",
             hint="It was made by another version or edited: plan again, with the cluster in the scenario.",
         )
 

@@ -58,7 +58,7 @@ class Workers:
     def __init__(self, count: int) -> None:
         """Of `count` processes, each started when it is first needed. InputError: fewer than one."""
         if count < 1:
-            raise InputError(f"processes: must be at least 1, came {count}.", hint="Give 1, or the number of cores.")
+            raise InputError(f"processes: must be at least 1, got {count}.", hint="Give 1, or the number of cores.")
         self._idle = [_opened() for _ in range(count)]
         self._busy: dict[Future[Any], ProcessPoolExecutor] = {}
         self._started: set[BaseProcess] = set()

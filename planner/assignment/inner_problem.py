@@ -110,7 +110,7 @@ def _traffic(settings: AssignmentSettings, kv: KvTraffic | None) -> KvTraffic:
     """What the network has to carry, where it can be asked at all."""
     if Formulation(settings.formulation) is not Formulation.MAX_RATE:
         raise InputError(
-            f"assignment.formulation: must be max_rate where a network is given; came {settings.formulation}.",
+            f"assignment.formulation: must be max_rate where a network is given, got {settings.formulation}.",
             hint="Leave out `network`, or choose max_rate.",
         )
     if kv is None:

@@ -199,7 +199,7 @@ def _prompts(profile: LengthProfile, own_answers: bool) -> list[_Prompt]:
     """Every exact length that occurs."""
     if own_answers and not profile.output_tokens:
         raise InputError(
-            f"workload {profile.name}: must know the mean answer of every prompt length, came none.",
+            f"workload {profile.name}: must know the mean answer of every prompt length, got none.",
             hint="Use a trace, or leave own_answers out.",
         )
     answers = profile.output_tokens if own_answers else (profile.mean_output_tokens,) * len(profile.input_tokens)

@@ -45,7 +45,7 @@ def grid_of(plan: Plan, cells: int = CELLS) -> RouterGrid:
     islands have no times beyond their own ranges; ExportError where no island takes all lengths of a cell.
     """
     if not 1 <= cells <= MOST_CELLS:
-        raise InputError(f"grid: cells must be 1 to {MOST_CELLS}; came {cells}.", hint="32 do for most plans.")
+        raise InputError(f"grid: cells must be 1 to {MOST_CELLS}, got {cells}.", hint="32 do for most plans.")
     exact = _exact(plan)
     width = -(-(exact.longest_prompt + 1) // cells)
     grids = {phase: _phase_grid(plan, phase, exact, width, cells) for phase in Phase}

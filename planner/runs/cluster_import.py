@@ -116,23 +116,23 @@ def _require_usable(sources: ClusterSources) -> None:
             "import: must have a source; there is none.", hint="Give --kubectl, --flextopo, --nrt or --host."
         )
     if not NAME_PATTERN.fullmatch(sources.name):
-        raise InputError(f"--name: must be a plain name of at most 63 letters, digits, '.', '_' or '-'; came "
+        raise InputError(f"--name: must be a plain name of at most 63 letters, digits, '.', '_' or '-', got "
                          f"{sources.name!r}.", hint="Rename it.")  # fmt: skip
     if sources.core_group_size < 1:
-        raise InputError(f"--core-group-size: must be at least 1; came {sources.core_group_size}.", hint="Give 8.")
+        raise InputError(f"--core-group-size: must be at least 1, got {sources.core_group_size}.", hint="Give 8.")
     _require_once([level for level, _ in sources.levels], "--level")
     _require_once([product for product, _ in sources.gpu_types], "--gpu-type")
     _require_once([node for node, _ in sources.hosts], "--host")
     for level, label in sources.levels:
         if level not in LEVELS or not label:
             raise InputError(
-                f"--level: must be {' or '.join(LEVELS)}, with a label; came {level}={label}.",
+                f"--level: must be {' or '.join(LEVELS)}, with a label, got {level}={label}.",
                 hint="For example --level asw=topology.kubernetes.io/rack.",
             )
     for product, gpu in sources.gpu_types:
         if not product or not NAME_PATTERN.fullmatch(gpu):
             raise InputError(
-                f"--gpu-type: must be PRODUCT=TYPE, the type a plain name; came {product}={gpu}.",
+                f"--gpu-type: must be PRODUCT=TYPE, the type a plain name, got {product}={gpu}.",
                 hint="For example --gpu-type NVIDIA-H200-NVL=H200.",
             )
     _require_levels(sources)
@@ -145,7 +145,7 @@ def _taken_at(sources: ClusterSources) -> datetime | None:
         return parse_time(sources.taken_at)
     except ValueError:
         raise InputError(
-            f"--taken-at: must be {TIME_RULE}; came {sources.taken_at!r}.",
+            f"--taken-at: must be {TIME_RULE}, got {sources.taken_at!r}.",
             hint="Leave it out for the latest time told.",
         ) from None
 
@@ -165,7 +165,7 @@ def _require_levels(sources: ClusterSources) -> None:
             hint="Give --level asw=LABEL; `kubectl get nodes --show-labels` shows the labels.",
         )
     if labels and not sources.kubectl:
-        raise InputError("--level: needs the labels of nodes; came no --kubectl.", hint="Add --kubectl FILE.")
+        raise InputError("--level: needs the labels of nodes, got no --kubectl.", hint="Add --kubectl FILE.")
 
 
 def _topologies(sources: ClusterSources) -> list[list[NodeReport]]:

@@ -89,7 +89,7 @@ def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
     text = cells.pop()
     if cells or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
         raise InputError(
-            f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, came {text!r}.",
+            f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, got {text!r}.",
             hint="Export the manifests again, or give all of them the grid that their router has.",
         )
     return on_grid(plan, grid_of(plan, int(text)))

@@ -18,7 +18,7 @@ def scenario_on(
     if old.objective.kind is ObjectiveKind.PLACED and old.cluster != cluster:
         raise InputError(
             f"plan {old.name}: objective.kind placed: its layout was chosen for cluster "
-            f"{old.cluster.name if old.cluster else '?'}; came {cluster.name}.",
+            f"{old.cluster.name if old.cluster else '?'}, got {cluster.name}.",
             hint="Plan the scenario again with the other cluster.",
         )
     earlier = tuple(item for item in old.inputs if item not in set(inputs))

@@ -23,7 +23,7 @@ def divide(profile: LengthProfile, width: int) -> Workload:
     one range; ranges without mass are left out.
     """
     if width < 1:
-        raise InputError(f"ranges.width must be at least 1 token; came {width}.", hint="Give a width such as 256.")
+        raise InputError(f"ranges.width must be at least 1 token, got {width}.", hint="Give a width such as 256.")
     answers = profile.output_tokens or (None,) * len(profile.input_tokens)
     members: defaultdict[int, list[_Member]] = defaultdict(list)
     for length, probability, answer in zip(profile.input_tokens, profile.probabilities, answers, strict=True):

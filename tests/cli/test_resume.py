@@ -169,9 +169,9 @@ def test_a_changed_number_of_rounds_resumes(planner: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("tiny.yaml", "--force"), "came with --force"),
-        (("--out", "x"), "came with --out"),
-        (("tiny.yaml", "tiny.yaml"), "came 2 scenarios"),
+        (("tiny.yaml", "--force"), "got --force"),
+        (("--out", "x"), "got --out"),
+        (("tiny.yaml", "tiny.yaml"), "got 2 scenarios"),
         ((), "holds no unfinished search"),
     ],
 )

@@ -49,7 +49,7 @@ def synth_command(
     from planner.placement.clusters.synthetic import Fit, synthesize
 
     if fit not in list(Fit):
-        raise InputError(f"--fit: must be best or random, came {fit!r}.", hint="Choose one of the two.")
+        raise InputError(f"--fit: must be best or random, got {fit!r}.", hint="Choose one of the two.")
     files.refuse_existing(out, force=force)  # told before the work, not after it
     cluster = synthesize(
         nodes,
@@ -78,7 +78,7 @@ def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[
         except ValueError:
             weight = 0.0
         if not 0 < weight < float("inf"):
-            raise InputError(f"--type: must be GPU=SHARE with a share above 0, came {text!r}.", hint="As H200=0.5.")
+            raise InputError(f"--type: must be GPU=SHARE with a share above 0, got {text!r}.", hint="As H200=0.5.")
         spec = files.load_gpu_spec(name)
         types.append(
             NodeType(
@@ -120,7 +120,7 @@ def show_command(
 def _kind(out: Path | None) -> str:
     kind = out.suffix.lower() if out is not None else ""
     if out is not None and kind not in (".png", ".svg", ".md"):
-        raise InputError(f"--out: must end in .png, .svg or .md, came {str(out)!r}.", hint="As cluster.png.")
+        raise InputError(f"--out: must end in .png, .svg or .md, got {str(out)!r}.", hint="As cluster.png.")
     return kind
 
 
@@ -141,13 +141,13 @@ def _between(cluster: "Cluster", text: str) -> "Cluster":
     for name in (first, last):
         if name and name not in names:
             raise InputError(
-                f"--nodes: must be FIRST..LAST, two nodes of cluster {cluster.name}; came {name!r}.",
+                f"--nodes: must be FIRST..LAST, two nodes of cluster {cluster.name}, got {name!r}.",
                 hint="Name nodes as the cluster file does.",
             )
     start = names.index(first) if first else 0
     end = names.index(last if dots else first) + 1 if (last if dots else first) else len(names)
     if start >= end:
-        raise InputError(f"--nodes: FIRST must not come after LAST, came {text!r}.", hint="Change them about.")
+        raise InputError(f"--nodes: FIRST must not come after LAST, got {text!r}.", hint="Change them about.")
     part = set(names[start:end])
     return replace(cluster, nodes=cluster.nodes[start:end], pods=tuple(pod for pod in cluster.pods if pod.node in part))
 

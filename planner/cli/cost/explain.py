@@ -42,7 +42,7 @@ def command(
         kv_cache_rate=cost_options.share(kv_cache_rate, "--kv-cache-rate"),
     )
     if phase is Phase.DECODE and kv_cache_rate:
-        raise InputError("--kv-cache-rate: belongs to prefill, came with decode.", hint="Leave it out.")
+        raise InputError("--kv-cache-rate: belongs to prefill, got decode.", hint="Leave it out.")
     if batch is not None:
         cost_options.at_least_one(batch, "--batch")
     explained = cost.explain(

@@ -95,7 +95,7 @@ def _qos(word: str | None) -> "Qos | None":
         return None
     classes = {qos.value: qos for qos in Qos} | {one.kubelet_policy: one for one in Qos}
     if word not in classes:
-        raise InputError(f"--qos: must be one of {', '.join(classes)}; came {word!r}.", hint="Choose one of them.")
+        raise InputError(f"--qos: must be one of {', '.join(classes)}, got {word!r}.", hint="Choose one of them.")
     return classes[word]
 
 
@@ -127,7 +127,7 @@ def _limited(
     if most_lost_gpu_hours is not None:
         if not most_lost_gpu_hours < float("inf"):
             raise InputError(
-                f"--most-lost-gpu-hours: must be finite; came {most_lost_gpu_hours:g}.",
+                f"--most-lost-gpu-hours: must be finite, got {most_lost_gpu_hours:g}.",
                 hint="Leave it out for no limit.",
             )
         settings = replace(settings, most_lost_gpu_hours=most_lost_gpu_hours)

@@ -80,12 +80,12 @@ def _check_resume(scenarios: list[Path], *, out: Path | None, force: bool) -> No
     flags = [flag for flag, present in (("--out", out is not None), ("--force", force)) if present]
     if flags:
         raise InputError(
-            f"--resume: goes on in the folder as it is, came with {' and '.join(flags)}.",
+            f"--resume: goes on in the folder as it is, got {' and '.join(flags)}.",
             hint=f"Leave out {' and '.join(flags)}, or plan anew without --resume.",
         )
     if len(scenarios) > 1:
         raise InputError(
-            f"--resume: goes on with the search of one scenario, came {len(scenarios)} scenarios.",
+            f"--resume: goes on with the search of one scenario, got {len(scenarios)} scenarios.",
             hint="Resume each folder by itself; the folder knows its scenario.",
         )
 
@@ -103,7 +103,7 @@ def _check_engine(engine: str | None) -> None:
     from planner.export import ENGINES
 
     if engine not in ENGINES:
-        raise InputError(f"--engine: must be one of {', '.join(ENGINES)}, came {engine!r}.", hint="Choose one of them.")
+        raise InputError(f"--engine: must be one of {', '.join(ENGINES)}, got {engine!r}.", hint="Choose one of them.")
 
 
 def _plan_one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:

@@ -116,9 +116,9 @@ def command(
 
 def _refuse_clashes(out: Path | None, arrivals: Path | None, inflate: float | None, *, decisions: bool) -> None:
     if decisions and out is None:
-        raise InputError("--decisions: needs --out, a folder for them; came none.", hint="Add --out DIR.")
+        raise InputError("--decisions: needs --out, a folder for them, got none.", hint="Add --out DIR.")
     if arrivals is not None and inflate is not None:
-        raise InputError("--inflate: goes with drawn arrivals only; --arrivals came too.", hint="Drop one of the two.")
+        raise InputError("--inflate: goes with drawn arrivals only, got --arrivals too.", hint="Drop one of the two.")
 
 
 def _refuse_several(seeds: Sequence[int], orders: Mapping[str, Path | None]) -> None:

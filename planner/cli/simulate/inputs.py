@@ -43,7 +43,7 @@ def _require_watts(path: Path, nodes: "Sequence[TraceNode]", power: "PowerTable"
             required = node.gpus if column == "model" else came
             if required and came not in models:
                 raise InputError(
-                    f"{path}: row {row}, column {column} must be a model whose watts are known; came {came!r}.",
+                    f"{path}: row {row}, column {column} must be a model whose watts are known, got {came!r}.",
                     hint=f"Known are {', '.join(sorted(models))}.",
                 )
 
@@ -67,7 +67,7 @@ def tie_order_of(path: Path | None, nodes: "Sequence[TraceNode]") -> tuple[str, 
     for row, name in enumerate(names, start=1):
         if name not in due or name in listed:
             rule = "must not come twice" if name in listed else "must be a node of the trace"
-            raise InputError(f"{path}: row {row}, column node {rule}; came {name!r}.", hint="List every node once.")
+            raise InputError(f"{path}: row {row}, column node {rule}, got {name!r}.", hint="List every node once.")
         listed.add(name)
     if len(listed) < len(due):
         missing = next(node.name for node in nodes if node.name not in listed)
@@ -105,7 +105,7 @@ def policies_of(words: Sequence[str], parse: Callable[[str], Policy]) -> tuple[P
     names = [policy.name for policy in policies]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"--policy: must name each policy once; {twice!r} came twice.", hint="Drop one of the two.")
+        raise InputError(f"--policy: must name each policy once, got {twice!r} twice.", hint="Drop one of the two.")
     return policies
 
 
@@ -119,7 +119,7 @@ def baseline_of(
     name = parse(word).name
     if name not in names:
         raise InputError(
-            f"--baseline: must be one of the policies that run ({', '.join(names)}); came {word!r}.",
+            f"--baseline: must be one of the policies that run ({', '.join(names)}), got {word!r}.",
             hint=f"Add --policy {word}.",
         )
     return name
@@ -150,4 +150,4 @@ def _is_seed(text: str) -> bool:
 
 
 def _bad_seeds(text: str, rule: str) -> InputError:
-    return InputError(f"--seeds: {rule}; came {text!r}.", hint="Write 42, or 42-51, or 1,5,42-44.")
+    return InputError(f"--seeds: {rule}, got {text!r}.", hint="Write 42, or 42-51, or 1,5,42-44.")

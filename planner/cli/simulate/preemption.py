@@ -108,7 +108,7 @@ def counts_of(parts: str, scale_ups: int) -> tuple[tuple[str, int], ...]:
     numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 6]
     if len(words) != len(SCALED_UP) or len(numbers) != len(words) or not sum(numbers):
         raise InputError(
-            f"--workload: must be two whole numbers, parts of B and C, not both 0; came {parts!r}.", hint="Write 25:25."
+            f"--workload: must be two whole numbers, parts of B and C, not both 0, got {parts!r}.", hint="Write 25:25."
         )
     first = round(scale_ups * numbers[0] / sum(numbers))
     return tuple(zip(SCALED_UP, (first, scale_ups - first), strict=True))
@@ -120,13 +120,13 @@ def _methods(chosen: Sequence[VictimMethod] | None, default: tuple[VictimMethod,
 
 def _modes(word: str) -> tuple[ScaleUpMode, ...]:
     if word not in MODES:
-        raise InputError(f"--mode: must be one of {', '.join(MODES)}; came {word!r}.", hint="Choose one of them.")
+        raise InputError(f"--mode: must be one of {', '.join(MODES)}, got {word!r}.", hint="Choose one of them.")
     return MODES[word]
 
 
 def _seeds(seed: int | None, seeds: str | None) -> tuple[int, ...]:
     if seed is not None and seeds is not None:
-        raise InputError("--seeds: goes without --seed; both came.", hint="Drop one of the two.")
+        raise InputError("--seeds: goes without --seed, got both.", hint="Drop one of the two.")
     return inputs.seeds_of(str(seed or 0) if seeds is None else seeds)
 
 

@@ -195,15 +195,15 @@ def _refuse_clashes(context: typer.Context) -> None:
     """What would be left out of account without a word."""
     typed = {name for name, value in context.params.items() if value is not None and _typed(context, name)}
     if {"nodes", "machines"} <= typed:
-        raise InputError("--machines: goes without --nodes; both came.", hint="Drop one of the two.")
+        raise InputError("--machines: goes without --nodes, got both.", hint="Drop one of the two.")
     for name in DRAWN:
         if "jobs" in typed and name in typed:
             option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option}: goes with drawn jobs only; --jobs came too.", hint="Drop one of the two.")
+            raise InputError(f"{option}: goes with drawn jobs only, got --jobs too.", hint="Drop one of the two.")
     for name in LIMITS:
         if name in typed and "curve" not in typed:
             option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option}: limits the answer of --curve, which did not come.", hint="Add --curve.")
+            raise InputError(f"{option}: limits the answer of --curve, got no --curve.", hint="Add --curve.")
 
 
 def _typed(context: typer.Context, name: str) -> bool:
