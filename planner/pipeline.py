@@ -37,7 +37,7 @@ SAME = 1e-4
 
 
 def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: SearchJournal | None = None) -> Plan:
-    """Plan one scenario; a search goes on from what `journal` knows, and tells it what it does.
+    """Plan one scenario; a search resumes from what `journal` holds, and records in it what it does.
 
     An interrupt during the search makes a plan of the best so far; KeyboardInterrupt where there is none. Raises
     InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the model

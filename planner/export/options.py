@@ -90,7 +90,7 @@ def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
 
 
 def check_heeded(options: ExportOptions, target: str, unheeded: Sequence[str]) -> None:
-    """Refuse options that `target` would drop without a word.
+    """Refuse options that `target` would silently drop.
 
     Raises:
         ExportError: one of `unheeded` is given.

@@ -1,7 +1,7 @@
 """Which islands of a plan hand KV caches to each other: a prefill and a decode one that share a length.
 
-The router pairs them request by request, so every such pair has to understand each other, and so does whatever hangs
-together by pairs: one island has one configuration for all its partners.
+The router pairs them request by request, so every such pair has to understand each other, and so do all islands
+connected by pairs: one island has one configuration for all its partners.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ Span = tuple[int, int]  # prompt lengths from the first to before the second (to
 
 
 def partners(phases: Mapping[str, Phase], routes: Iterable[Route | DeployedRoute]) -> dict[str, tuple[str, ...]]:
-    """Island -> islands of the other phase that it shares a length with, each in the order of `phases`, which tells
+    """Island -> islands of the other phase that it shares a length with, each in the order of `phases`, which gives
     what the islands serve."""
     spans = _spans(routes)
     others_of: dict[str, list[str]] = {island: [] for island in phases}
@@ -26,7 +26,7 @@ def partners(phases: Mapping[str, Phase], routes: Iterable[Route | DeployedRoute
 
 
 def clusters(pairs: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
-    """Island -> all islands that hang together with it by pairs, itself too."""
+    """Island -> all islands that pairs connect it with, itself too."""
     cluster_of: dict[str, frozenset[str]] = {}
     for island in pairs:
         if island in cluster_of:
@@ -41,7 +41,7 @@ def clusters(pairs: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
 
 
 def _spans(routes: Iterable[Route | DeployedRoute]) -> defaultdict[str, list[Span]]:
-    """Island -> the lengths that it takes, as rising spans with gaps between."""
+    """Island -> the lengths that it takes, as ascending spans with gaps between."""
     spans: defaultdict[str, list[Span]] = defaultdict(list)
     used = (route for route in routes if route.share > 0)
     for route in sorted(used, key=lambda route: route.range_start):

@@ -1,4 +1,5 @@
-"""Manifests read back to the plan that they deploy, whatever target made them; and a plan as such manifests tell it."""
+"""Manifests read back to the plan that they deploy, whichever target wrote them; and a plan as such manifests show
+it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -82,7 +83,7 @@ def _routes(table: FoundTable, islands: Sequence[DeployedIsland]) -> Iterator[De
 
 
 def _probability(table: FoundTable, row: Mapping[str, Any]) -> float | None:
-    """The range's share of requests; a table that somebody wrote need not tell it."""
+    """The range's share of requests; a table written by hand may lack it."""
     value = row.get("probability")
     if value is None:
         return None

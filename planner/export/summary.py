@@ -117,12 +117,12 @@ def read_part(annotations: Mapping[str, str], part: str) -> dict[str, str]:
 
 
 def part_path(part: str) -> str:
-    """The field of the object that tells of a part."""
+    """The field of the object that describes a part."""
     return f"metadata.annotations.{_ISLAND_OF}{part}"
 
 
 def island_rows(island: DeployedIsland) -> dict[str, str]:
-    """The annotations that tell of the island alone; `read_island` reads them back."""
+    """The annotations that describe the island alone; `read_island` reads them back."""
     rows: dict[str, str | int | float] = {
         "island-id": island.id,
         "gpu-type": island.gpu,

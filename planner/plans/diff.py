@@ -44,7 +44,7 @@ _KEPT_BY_COPIES = {"size", "replicas"}
 def compare(old: DeployedPlan, new: DeployedPlan) -> PlanDiff:
     """What changes where `new` takes the place of `old`. Rates, prices and utilisation alone change nothing. An island
     whose plan is the same restarts where its pods are made of something else, or its nodes are others; where one side
-    tells neither, that is no difference."""
+    names neither, that is no difference."""
     head = tuple(_head(old, new))
     reasons = tuple(change.field for change in head if change.field in _RESTARTING_HEAD)
     islands = tuple(_island_change(before, after, restart=bool(reasons)) for before, after in _matched(old, new))
@@ -62,7 +62,7 @@ def compare(old: DeployedPlan, new: DeployedPlan) -> PlanDiff:
 
 
 def _head(old: DeployedPlan, new: DeployedPlan) -> Iterator[ChangedValue]:
-    """A target or an engine that one side does not tell is no difference."""
+    """A target or an engine that one side does not name is no difference."""
     for field in ("name", "model", "engine", "target"):
         earlier, later = getattr(old, field), getattr(new, field)
         if earlier != later and (field in ("name", "model") or (earlier and later)):
@@ -107,7 +107,7 @@ def _island_change(old: DeployedIsland | None, new: DeployedIsland | None, *, re
 
 
 def _pod_changes(old: DeployedIsland, new: DeployedIsland) -> Iterator[ChangedValue]:
-    """Fields of pods, and the nodes of the placement, that both sides tell otherwise."""
+    """Fields of pods, and the nodes of the placement, that differ between the sides."""
     if old.nodes and new.nodes and old.nodes != new.nodes:
         yield ChangedValue(field="nodes", old=", ".join(old.nodes), new=", ".join(new.nodes))
     if not (old.pods and new.pods):
@@ -168,7 +168,7 @@ def _touched(change: IslandChange) -> tuple[int, int]:
 
 
 def _route_changes(old: DeployedPlan, new: DeployedPlan, names: Mapping[str, str]) -> Iterator[RouteChange]:
-    """Neighbouring ranges that change alike are told as one."""
+    """Neighbouring ranges that change alike are shown as one."""
     for phase in Phase:
         pending: RouteChange | None = None
         for change in _moves(phase, old.routes, new.routes, names):
@@ -247,7 +247,7 @@ class _Sweep:
 
 
 class _Weights:
-    """q of any part of the ranges of the side that tells it."""
+    """q of any part of the ranges of the side that gives it."""
 
     def __init__(self, phase: Phase, old: Sequence[DeployedRoute], new: Sequence[DeployedRoute]) -> None:
         sides = ([r for r in routes if r.phase is phase] for routes in (new, old))
@@ -255,7 +255,7 @@ class _Weights:
         self.rows = sorted({(r.range_start, r.range_end, r.probability or 0.0) for r in routes})
 
     def between(self, start: int, end: int) -> float | None:
-        """Of lengths that lie in one range of the table, or outside all; None where neither side tells."""
+        """Of lengths that lie in one range of the table, or outside all; None where neither side gives it."""
         if not self.rows:
             return None
         first, last, probability = self.rows[max(0, bisect_right(self.rows, start, key=lambda row: row[0]) - 1)]

@@ -38,7 +38,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.units import MS_PER_S
 
-ANSWER_POINTS = 16  # where in an answer TPOT is taken; every token of a shorter answer
+ANSWER_POINTS = 16  # positions in an answer at which TPOT is evaluated; every token of a shorter answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,8 +38,8 @@ class ClusterSources:
     """Where a cluster is described. `hosts`: node and folder of its probes; `levels`: level and label of its switches.
 
     `gpu_types`: product and the planner's type. `gpu_numa`, `devices`: the user's files (see `files.import_maps`).
-    `taken_at`: when the kubectl lists were taken ("": at the latest time that is told in them). `preempt_unclassed`:
-    pods without a priority class, which Kubernetes runs at priority 0, may be evicted, too.
+    `taken_at`: when the kubectl lists were taken ("": at the latest time in them). `preempt_unclassed`: pods without a
+    priority class, which Kubernetes runs at priority 0, may be evicted, too.
     """
 
     name: str = "imported"
@@ -88,7 +88,7 @@ def import_cluster(sources: ClusterSources) -> Cluster:
 def _of_known_types(
     by_node: dict[str, list[NodeReport]], lists: KubectlLists, rules: JoinRules, notes: Notes
 ) -> tuple[dict[str, list[NodeReport]], KubectlLists]:
-    """Nodes without those whose GPU product nobody knows, as no plan can use them; all, where no other has GPUs."""
+    """Nodes whose GPU product is known, as no plan can use the others; all nodes where no known one has GPUs."""
     strange = {node: product for node, reports in by_node.items() if (product := strange_product(reports, rules.types))}
     others = (reports for node, reports in by_node.items() if node not in strange)
     if not strange or not any(report.gpu_count for reports in others for report in reports):
@@ -157,7 +157,7 @@ def _require_once(names: list[str], option: str) -> None:
 
 
 def _require_levels(sources: ClusterSources) -> None:
-    """Switches are told by labels, and labels by kubectl alone."""
+    """Switches are read from labels, and only kubectl gives labels."""
     labels = dict(sources.levels)
     if sources.kubectl and "asw" not in labels:
         raise InputError(

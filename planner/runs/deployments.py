@@ -78,7 +78,7 @@ def routed_plan(plan: Plan, *, target: str, cells: int = CELLS) -> tuple[Plan, R
 
 
 def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
-    """The plan as finished manifests route it, to hold them against: on the grid that they tell of, else as it is.
+    """The plan as finished manifests route it, to hold them against: on the grid that they name, else as it is.
 
     Raises InputError where they tell of no number of cells or of several, and what `router_grid.grid_of` raises.
     """

@@ -50,7 +50,7 @@ def synth_command(
 
     if fit not in list(Fit):
         raise InputError(f"--fit: must be best or random, got {fit!r}.", hint="Choose one of the two.")
-    files.refuse_existing(out, force=force)  # told before the work, not after it
+    files.refuse_existing(out, force=force)  # fails before the work, not after it
     cluster = synthesize(
         nodes,
         seed,

@@ -91,7 +91,7 @@ def _shown(value: object) -> str:
 
 
 def _pairs(option: str, texts: Texts) -> tuple[tuple[str, str], ...]:
-    """`A=B` each, split at the first sign of equality."""
+    """`A=B` each, split at the first equals sign."""
     from planner.errors import InputError
 
     for text in texts or ():

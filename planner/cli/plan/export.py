@@ -151,7 +151,7 @@ def _write(out: Path, rendered: "Rendered", *, force: bool, as_json: dict[str, s
 
 
 def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: bool) -> None:
-    """Tell every fault; exit status 2 where there is one."""
+    """Print every fault; exit status 2 if there is one."""
     from planner import export, files
     from planner.runs import deployments
 

@@ -23,7 +23,7 @@ def export_options(
     model_volume: str,
     namespace: str,
 ) -> "ExportOptions":
-    """The record; the export checks the values. InputError where a pair is none."""
+    """The record; the export checks the values. InputError where a pair is malformed."""
     from planner.export import ExportOptions
 
     return ExportOptions(

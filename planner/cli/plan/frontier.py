@@ -26,7 +26,7 @@ def command(
     from planner.workload import summarize
 
     read = files.load_scenario(scenario, summarize)
-    files.refuse_existing(out / "frontier.csv", force=force)  # told before the work, not after it
+    files.refuse_existing(out / "frontier.csv", force=force)  # fails before the work, not after it
     curve = frontier(read, points, _progress(quiet=json))
     written = {
         "frontier.csv": report.frontier_frame(curve).to_csv(index=False, lineterminator="\n").encode(),

@@ -69,7 +69,7 @@ def command(
 
 
 def _claim(run: Path, saved: "Plan", out: Path | None, *, force: bool) -> None:
-    """Refused before the work begins, where the answer would have no place."""
+    """Fail before the work where its result could not be written."""
     from planner import files
 
     if out is not None:

@@ -1,4 +1,4 @@
-"""`planner plan`: scenarios in, run folders out; a search that was cut short is gone on with."""
+"""`planner plan`: scenarios in, run folders out; an interrupted search resumes."""
 
 import os
 import shlex
@@ -97,7 +97,7 @@ def _folder(scenario: Path, out: Path | None, *, several: bool) -> Path:
 
 
 def _check_engine(engine: str | None) -> None:
-    """A wrong engine is told before the search, not after it."""
+    """A wrong engine fails before the search, not after it."""
     if engine is None:
         return
     from planner.export import ENGINES

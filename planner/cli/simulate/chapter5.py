@@ -75,7 +75,7 @@ def chapter5(
     )
     request.chosen()
     kinds = [*file_names(FIGURES), SEARCHES_FILE]
-    files.claim_folder(out, kinds, force=force or holds_searches(out))  # told before the work, not after it
+    files.claim_folder(out, kinds, force=force or holds_searches(out))  # fails before the work, not after it
     scenario_of = _scenarios(mode)
     if not quiet:
         _tell_time(request, scenario_of, processes)
@@ -87,7 +87,7 @@ def chapter5(
 
 @contextmanager
 def _keeping_searches(journal: "TrialJournal", out: Path) -> "Iterator[None]":
-    """Whatever ends a study, the searches that it has made are kept; the user hears of it."""
+    """Keep a study's searches however it ends, and tell the user."""
     if journal.searches:
         screen.show_note(f"{out}: goes on from {_searches(journal)} kept there")
     try:

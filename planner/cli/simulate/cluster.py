@@ -98,7 +98,7 @@ def command(
         tie_order=inputs.tie_order_of(tie_order, trace_nodes),
         decisions=decisions,
     )
-    if out is not None:  # told before the work, not after it
+    if out is not None:  # fails before the work, not after it
         files.claim_folder(out, results.file_names(study), force=force)
     _tell_too_large(study, pods)
     with runs_progress("policies", _line, quiet=quiet) as listen:

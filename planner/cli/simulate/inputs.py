@@ -112,7 +112,7 @@ def policies_of(words: Sequence[str], parse: Callable[[str], Policy]) -> tuple[P
 def baseline_of(
     word: str | None, policies: Sequence[NamedPolicy], parse: Callable[[str], NamedPolicy], usual: str
 ) -> str:
-    """Name of the policy that others are held against: `word`, else the `usual` one where it runs, else the first."""
+    """Name of the policy that others are compared with: `word`, else the `usual` one where it runs, else the first."""
     names = [policy.name for policy in policies]
     if word is None:
         return usual if usual in names else names[0]

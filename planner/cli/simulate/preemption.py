@@ -86,7 +86,7 @@ def command(
         timed=_methods(method, tuple(VictimMethod)),
         repetitions=repetitions if latency else 0,
     )
-    if out is not None:  # told before the work, not after it
+    if out is not None:  # fails before the work, not after it
         files.claim_folder(out, _names(), force=force)
     with _progress("cycles", study.steps, quiet=quiet) as listen:
         hits = list(hit_counts(study, listen=listen))

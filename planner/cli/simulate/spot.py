@@ -157,7 +157,7 @@ def command(
         most_slowdown=most_slowdown,
         least_done_percent=least_done_percent,
     )
-    if out is not None:  # told before the work, not after it
+    if out is not None:  # fails before the work, not after it
         files.claim_folder(out, results.file_names(), force=force)
     with runs_progress("spot", _line, quiet=quiet) as listen:
         runs = list(run_spot_study(study, processes=processes or _cores(study), listen=listen))
@@ -176,7 +176,7 @@ def command(
 
 
 def _tell_late(study: "SpotStudy") -> None:
-    """Jobs that come when the days are over: nothing else would say that they are not simulated."""
+    """Warn of jobs submitted after the last day: they are not simulated."""
     from planner.report.kit.quantities import measured
 
     late = sum(job.submit_s > 86_400 * study.days for job in study.jobs or ())
@@ -187,12 +187,12 @@ def _tell_late(study: "SpotStudy") -> None:
 
 
 def _default_limit(evictions: float | None, lost: float | None, slowdown: float | None) -> float | None:
-    """Evictions a job, where nothing is said about anything."""
+    """The limit on evictions a job where no limit is given."""
     return 0.5 if evictions is None and lost is None and slowdown is None else evictions
 
 
 def _refuse_clashes(context: typer.Context) -> None:
-    """What would be left out of account without a word."""
+    """Refuse options that would be silently ignored."""
     typed = {name for name, value in context.params.items() if value is not None and _typed(context, name)}
     if {"nodes", "machines"} <= typed:
         raise InputError("--machines: goes without --nodes, got both.", hint="Drop one of the two.")

@@ -36,7 +36,7 @@ class SpotResults:
         loads: Sequence[float],
         limits: "SpotLimits",
     ) -> Self:
-        """Runs told apart: those at `load` are compared, those at `loads` make the curve."""
+        """Runs sorted by use: those at `load` are compared, those at `loads` make the curve."""
         from planner.studies.spot.capacity import capacity_of, curve_of
 
         points = curve_of([run for run in runs if run.spot_load in loads], study.measured_h)

@@ -52,7 +52,8 @@ class CrdSchemas:
 
 def given_validator(schema: Mapping[str, Any]) -> Validator:
     """A validator of one given schema. The schema itself is not held against its meta-schema: that takes seconds for
-    the large definitions; what is wrong in it is told when it is met. References lead within it: nothing is fetched."""
+    the large definitions; what is wrong in it is reported when it is met. References stay within it: nothing is
+    fetched."""
     dialect = schema if isinstance(schema.get("$schema", ""), str) else {}
     kind = validator_for(dialect, default=Draft202012Validator)
     validator: Validator = kind(schema, registry=Registry())
@@ -63,7 +64,7 @@ def given_faults(manifest: Manifest, validator: Validator, name: str) -> list[Fa
     """What the given schema `name` has against an object, its defaults filled in.
 
     Raises:
-        InputError: the schema is none, or refers to what is not in it.
+        InputError: it is no schema, or refers to something outside it.
     """
     schema = validator.schema if isinstance(validator.schema, Mapping) else {}
     try:

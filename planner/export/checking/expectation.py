@@ -62,7 +62,7 @@ def expectation_of(plan: Plan | None) -> Expectation:
 
 
 def _serving(plan: Plan) -> dict[str, ServingIsland]:
-    """A plan that cannot be exported has none: what manifests make of it is told by other checks."""
+    """A plan that cannot be exported has none; other checks report what its manifests make of it."""
     try:
         return {island.id: island for island in serving_islands(plan, "plan")}
     except PlannerError:

@@ -56,7 +56,7 @@ def find_faults(
     and what only a plan knows (hosts, node labels, priorities, shares of routes, flags that its rates rest on, who is
     evicted) is not looked at.
 
-    Faults of single objects are all told; what objects make together is looked at once each for itself is sound.
+    All faults of single objects are reported; what objects make together is checked once each by itself is sound.
     """
     manifests, expected = read_manifests(files, crds), expectation_of(plan)
     workloads = [w for m, kind in manifests.sound if kind and kind.workloads for w in kind.workloads(m)]
@@ -68,11 +68,11 @@ def find_faults(
         return tuple(dict.fromkeys(_joint_faults(manifests.sound, owned, workloads, expected)))
     # a target knows why a workload is not there or not the island's, where all objects can be read
     more = () if manifests.faults else _target_faults(manifests.sound, expected)
-    return tuple(dict.fromkeys((*alone, *more)))  # what two checks tell alike is told once
+    return tuple(dict.fromkeys((*alone, *more)))  # what two checks report alike appears once
 
 
 def tells_fleet(files: Mapping[str, str]) -> bool:
-    """Whether `files` (name -> text) hold nothing but sound objects that tell of the fleet: no workload, no route."""
+    """Whether `files` (name -> text) hold nothing but sound objects that describe the fleet: no workload, no route."""
     return _tells_fleet(read_manifests(files))
 
 

@@ -1,7 +1,7 @@
 """Objects of other people in the same folder, and what an API server writes into ours.
 
-An object of a kind that nobody here knows is passed over, and said so, unless it could take the plan's GPUs, change its
-number of copies, or be one of the plan's own with its kind misspelt.
+An object of an unknown kind is passed over, and listed as such, unless it could take the plan's GPUs, change its number
+of copies, or be one of the plan's own with its kind misspelt.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

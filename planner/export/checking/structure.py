@@ -30,7 +30,7 @@ _DEFINITIONS = "definitions.json"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundManifests:
     """The objects whose structure is sound, each with its kind (None: only the user's schemas know it), what is wrong
-    with the others, and those of kinds that nobody here knows (`foreign`), which were not looked at."""
+    with the others, and those of unknown kinds (`foreign`), which were not checked."""
 
     sound: tuple[tuple[Manifest, Kind | None], ...]
     faults: tuple[Fault, ...]
@@ -95,7 +95,7 @@ def _object(
             return Manifest(file=file, api_version=key[0], kind=key[1], name=str(_name(body)), body=body)
         choices = ", ".join(f"{row.api_version} {row.kind}" for row in kinds if not row.files)
         return Fault(where=f"{file}, kind", expected=f"must be one of {choices}: {why}", got=" ".join(key))
-    if kind is None and not isinstance(_name(body), str):  # a given schema seldom knows metadata
+    if kind is None and not isinstance(_name(body), str):  # the user's schemas seldom describe metadata
         return Fault(where=f"{file}, {key[1]}, metadata.name", expected="must be a name", got=str(_name(body)))
     return Manifest(file=file, api_version=key[0], kind=key[1], name=str(_name(body)), body=body), kind
 

@@ -59,7 +59,7 @@ def _sort_in(table: FoundTable, tables: list[FoundTable], faults: list[Fault]) -
 
 
 def told_inventory(manifests: Sequence[Manifest]) -> dict[str, int]:
-    """GPUs that there are, by type, as the routing table's head tells; empty where it does not."""
+    """GPUs that there are, by type, from the routing table's head; empty where it names none."""
     tables, _ = routing_tables(manifests)
     head = tables[0].table.get("plan", {}) if len(tables) == 1 else {}
     inventory = head.get("inventory", {}) if isinstance(head, dict) else {}

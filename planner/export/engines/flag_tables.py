@@ -24,7 +24,7 @@ _SIZES = MappingProxyType(
 _NEGATIVE = re.compile(r"-[0-9]+|-[0-9]*\.[0-9]+")
 _LEVEL = re.compile(r"-O.*")
 _LONGEST_NAME = 64
-_EXPANDED = "$"  # what Kubernetes or a shell puts in place of it, nobody knows here
+_EXPANDED = "$"  # what Kubernetes or a shell puts in place of it is not known here
 _TYPES = {
     "whole": "a whole number",
     "size": "a whole number, or one as 8k",

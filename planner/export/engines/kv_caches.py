@@ -1,4 +1,4 @@
-"""Whether islands understand the KV caches that they hand to each other, and what their engines are told for it.
+"""Whether islands understand the KV caches that they hand to each other, and how their engines are set up for it.
 
 fact                                                            source
 vLLM's NixlConnector refuses a peer of another version,         vLLM pull request 29503, compute_nixl_compatibility_hash
@@ -121,7 +121,7 @@ def _names(island: ServingIsland) -> str:
 
 
 def image_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
-    """That several images have to be of one version, which their names need not tell."""
+    """That several images have to be of one version, which their names may not show."""
     images = _images(island, deployment)
     if len(images) < 2:
         return ()

@@ -119,7 +119,7 @@ def _backend(island: ServingIsland, exchange: ExpertExchange) -> str:
 
 
 def _redundant(island: ServingIsland, exchange: ExpertExchange) -> bool:
-    """DeepEP needs as many experts on every GPU; elsewhere only who asked for redundant ones gets them."""
+    """DeepEP needs as many experts on every GPU; elsewhere there are redundant ones only where they were asked for."""
     needed = exchange.deepep and island.parallel.dp > 1
     return exchange.redundant_experts > 0 and (exchange.balanced or needed)
 

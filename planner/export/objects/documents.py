@@ -1,5 +1,5 @@
 """YAML text: comments on top, documents below, every value quoted by the dumper; and the strict reading of such text,
-whoever edited it."""
+which may have been edited."""
 
 import json
 import math

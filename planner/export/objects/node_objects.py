@@ -128,7 +128,7 @@ def _gpus(node: ClusterNode, numa: NumaNode, pods: Sequence[Pod], plan: Plan) ->
 
 
 def _cpus(node: ClusterNode, numa: NumaNode, pods: Sequence[Pod]) -> list[dict[str, Any]]:
-    """None where the cluster file does not tell cores."""
+    """None where the cluster file gives no cores."""
     every = sum(len(each.cores) for each in node.numa_nodes)
     if not every or not numa.cores:
         return []

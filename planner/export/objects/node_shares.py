@@ -21,7 +21,7 @@ from planner.domain import Plan, Qos
 class NodeShare:
     """`gpus` of a copy on a node: `by_numa` how many in each NUMA node; `numa_gpus`: those of the node's largest one.
 
-    Both are empty or 0 where nobody holds pods to NUMA nodes. `one_numa`: no pod may span two.
+    Both are empty or 0 where nothing keeps pods on NUMA nodes. `one_numa`: no pod may span two.
     """
 
     gpus: int

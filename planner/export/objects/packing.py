@@ -1,6 +1,6 @@
 """Copies of the model close together: which switch level each copy of an island has to stay under.
 
-A plan's placement says under which switches its copies lie; the user says by which node label a cluster tells a level
+A plan's placement says under which switches its copies lie; the user says which node label a cluster has for a level
 (`ExportOptions.topology_labels`), as no label for racks or switches is standard.
 """
 
@@ -15,7 +15,7 @@ from planner.export.seams import Deployment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """All pods of a copy under one switch of `level`, told by the node label `label`.
+    """All pods of a copy under one switch of `level`, as the node label `label` names it.
 
     `required`: the placement has them so; else it is only better that they are. `exclusive`: in the placement no two
     copies lie under the same such switch, so that a rule of one copy a switch (and one switch a copy) can be met.

@@ -1,5 +1,5 @@
-"""What a controller makes an island's pods of, field by field, so that two exports can be compared: where one differs
-the pods are replaced."""
+"""The fields that a controller makes an island's pods from, so that two exports can be compared: where one differs the
+pods are replaced."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def _flat(value: Any, path: str) -> Iterator[PodField]:
 
 
 def _row(values: Sequence[Any], path: str) -> Iterator[PodField]:
-    """A list of plain values is one field; objects are known by their names, or else by their places."""
+    """A list of plain values is one field; objects are keyed by their names, or else by their places."""
     if not any(isinstance(value, Mapping | list) for value in values):
         yield PodField(path=path, words=tuple(_text(value) for value in values))
         return

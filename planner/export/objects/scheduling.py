@@ -1,4 +1,4 @@
-"""What the scheduler is told of a pod beside its GPUs: tolerations, nodes, priority, queue, packing; the same for every
+"""What a pod tells the scheduler beyond its GPUs: tolerations, nodes, priority, queue, packing; the same for every
 target of Kubernetes objects.
 
 Sources: Kueue's annotations for topology-aware scheduling and its queue label (kueue.x-k8s.io, docs of v1beta2);
@@ -78,7 +78,7 @@ def preemption_policy(settings: PlacementSettings) -> str:
 
 
 def host_name(node: str, nodes: Mapping[str, ClusterNode]) -> str:
-    """The host name that a node's label tells; its name where the cluster file tells none."""
+    """The host name from a node's label; the node's name where the cluster file has no such label."""
     return dict(nodes[node].labels).get(HOSTNAME, node) if node in nodes else node
 
 

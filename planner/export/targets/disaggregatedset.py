@@ -130,7 +130,7 @@ def _parts(deployment: Deployment) -> tuple[_Part, ...]:
 
 def _base_name(deployment: Deployment, ending: str) -> str:
     """The plan's label, cut further than elsewhere: the controller puts more between it and the role. `ending`: as long
-    as what tells sets apart."""
+    as the suffix that distinguishes sets."""
     islands = deployment.islands
     digits = max(len(str(island.grouping.groups - 1)) for island in islands)
     # plan_slug leaves room for "-<role>" within the 45 of a workload's name; here 63 have to hold more

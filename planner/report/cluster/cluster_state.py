@@ -44,8 +44,8 @@ class ClusterSummary:
     """What there is to say about a cluster in a page.
 
     `crossing`: pods of several GPUs that lie in both sockets although one has GPUs enough (FlexTopo paper, figure 8),
-    out of `alignable` pods. `unknown_nodes`: nodes with pods of which nobody said what GPUs they hold; their idle GPUs
-    fit no request. `plain_nodes` have no GPUs.
+    out of `alignable` pods. `unknown_nodes`: nodes with pods whose GPUs are not known; their idle GPUs fit no request.
+    `plain_nodes` have no GPUs.
     """
 
     name: str
@@ -100,7 +100,7 @@ def summarize_cluster(cluster: Cluster) -> ClusterSummary:
 
 
 def fragments(idle: Iterable[tuple[int, bool]]) -> tuple[FragmentShare, ...]:
-    """What fits into nodes of so many idle GPUs; False beside the number: nobody may use them.
+    """What fits into nodes of so many idle GPUs; False beside the number: they may not be used.
 
     A node with i idle GPUs takes i // g requests of g; where i < g they are stranded.
     """

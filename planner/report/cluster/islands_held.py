@@ -75,7 +75,7 @@ def cells_of(plan: Plan, placed: Placement) -> list[SwitchCells]:
 
 
 def _foreign(plan: Plan, placed: Placement) -> tuple[dict[str, tuple[int, ...]], dict[str, set[int]]]:
-    """GPU indices of each node, and those that pods hold which stay."""
+    """GPU indices of each node, and those held by pods that stay."""
     foreign: dict[str, set[int]] = defaultdict(set)
     cluster = plan.scenario.cluster
     if cluster is None:
@@ -92,7 +92,7 @@ def _gone(placed: Placement) -> set[tuple[str, str]]:
 
 
 def foreign_of(plan: Plan, switches: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """GPUs that other pods hold, and idle ones, under each switch once the plan is placed; 0 where no cluster is."""
+    """GPUs that other pods hold, and idle ones, under each switch once the plan is placed; 0 without a cluster."""
     names = set(switches)
     cluster, placed = plan.scenario.cluster, plan.placement
     if cluster is None or placed is None:

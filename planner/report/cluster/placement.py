@@ -206,7 +206,7 @@ def _lost(victims: tuple[Victim, ...]) -> str:
 
 
 def _victims(placed: Placement) -> str:
-    """In the order of going, where it is told."""
+    """In the order of eviction, where the plan gives one."""
     victims = placed.victims
     gpus = sum(victim.gpus for victim in victims)
     ordered = all(victim.order for victim in victims)
@@ -238,7 +238,7 @@ def _victims(placed: Placement) -> str:
 
 
 def _beside(placed: Placement) -> str:
-    """Said of islands that wait for pods of other islands."""
+    """The sentence on islands that wait for pods of other islands."""
     if any(site.waits_for is None for site in placed.sites):
         return _on_the_same_nodes(placed)
     their_pods = {(victim.island, victim.order) for victim in placed.victims}
@@ -255,7 +255,8 @@ def _beside(placed: Placement) -> str:
 
 
 def _on_the_same_nodes(placed: Placement) -> str:
-    """Said where a plan does not tell who waits for whom: islands without pods of their own on the list's nodes."""
+    """The same where a plan does not say who waits for whom: islands without victims of their own on the list's
+    nodes."""
     nodes, with_pods = {victim.node for victim in placed.victims}, {victim.island for victim in placed.victims}
     others = sorted({part.island for part in placed.parts if part.node in nodes} - with_pods)
     if not others:

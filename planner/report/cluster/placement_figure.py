@@ -1,6 +1,6 @@
 """Where the plan's islands lie: the nodes under each access switch, GPU by GPU, and what fits before and after.
 
-Where these are too many nodes to draw, a bar a switch tells how many of its GPUs the plan takes.
+With too many nodes to draw, a bar a switch shows how many of its GPUs the plan takes.
 """
 
 from collections.abc import Sequence

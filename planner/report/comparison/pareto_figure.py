@@ -86,7 +86,7 @@ def _panel(figure: Figure, axes: Axes, plan: Plan, pair: list[Goal]) -> None:
 def _stairs(axes: Axes, plan: Plan, along: Goal) -> None:
     """What the frontier of two goals reaches."""
     front = sorted(frontier_trials(plan), key=lambda trial: dict(trial.goals)[along.value])
-    # where less is better a rate holds on to the right, to the next dot; else to the left
+    # where less is better the frontier steps to the right, to the next dot; else to the left
     kind = "steps-pre" if along.maximised else "steps-post"
     axes.plot(
         _values(front, along),

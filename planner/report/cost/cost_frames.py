@@ -1,4 +1,4 @@
-"""What the cost stage tells of itself as data frames: parts of a step, factors, configurations, accuracy."""
+"""The cost stage's results as data frames: parts of a step, factors, configurations, accuracy."""
 
 from collections.abc import Mapping, Sequence
 

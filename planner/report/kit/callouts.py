@@ -74,7 +74,7 @@ def place(
 
 
 def _joined(axes: Axes, callouts: Sequence[Callout]) -> list[Callout]:
-    """One callout for those that stand so near to each other that nobody could tell where their lines end."""
+    """One callout for those that stand so near to each other that their lines could not be told apart."""
     near = NEAR_PT * axes.figure.dpi / 72
     joined: list[Callout] = []
     for callout in callouts:

@@ -47,7 +47,7 @@ def measured(amount: float, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1 in whole percent; what would round to nothing or to everything is told as such."""
+    """A share of 1 in whole percent; what would round to 0 or 100 shows as below or above."""
     if 0 < share < 0.005:
         return "<1 %"
     if 0.995 <= share < 1 - 1e-6:

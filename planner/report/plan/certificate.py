@@ -49,7 +49,7 @@ def _rate(plan: Plan, certificate: Certificate) -> str:
 
 
 def _remedy(plan: Plan, certificate: Certificate) -> str:
-    """What would close a large gap, or tell whose it is; nothing where that is not known."""
+    """What would close a large gap, or show where it comes from; nothing where that is not known."""
     closers = list(_closers(plan, certificate))
     return f" What may close the gap: {', '.join(closers)}." if closers else ""
 

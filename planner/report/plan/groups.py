@@ -1,4 +1,4 @@
-"""Islands that a reader need not tell apart, put together."""
+"""Islands that a reader need not distinguish, in groups."""
 
 import math
 from collections.abc import Iterable, Sequence

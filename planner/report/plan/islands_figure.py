@@ -27,7 +27,7 @@ FLOOR = -1.3
 
 
 def draw(plan: Plan) -> Figure:
-    """GPUs per type, cut into islands by phase; labels tell sizes, parallel configuration and utilisation."""
+    """GPUs per type, cut into islands by phase; labels give sizes, parallel configuration and utilisation."""
     items = plan.scenario.inventory.items
     height = TOP + BOTTOM + len(items) * PANEL + (len(items) - 1) * GAP
     figure = style.blank(height, layout=None)

@@ -133,7 +133,7 @@ def _reasons(group: IslandGroup) -> str:
 
 
 def _clause(text: str) -> str:
-    """Someone else's sentence, to stand in ours."""
+    """A foreign sentence, made to fit into one of ours."""
     return escaped(text.strip().rstrip("."))
 
 

@@ -16,7 +16,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def fleet_table(plan: Plan) -> str:
-    """GPUs per type and what they do; GPUs that are in no island count as idle."""
+    """GPUs per type and what they do; GPUs in no island count as idle."""
     rows = [_fleet_row(plan, item.gpu.name) for item in plan.scenario.inventory.items]
     total = [sum(column) for column in zip(*(counts for _, counts, _ in rows), strict=True)]
     lines = [[escaped(gpu), *map(whole, counts), money(price)] for gpu, counts, price in rows]

@@ -15,7 +15,7 @@ HIDING = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE
 
 
 def device_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
-    """What is wrong with the GPUs of a workload's pods beside their number."""
+    """What is wrong with the GPUs of a workload's pods, apart from their number."""
     gpu = expected.gpus.get(owned.island.gpu)
     wanted = GPU_RESOURCES.get(gpu.vendor.upper(), "") if gpu else ""
     for pod in (pod for copy in owned.workload.copies for pod in copy):

@@ -1,5 +1,5 @@
-"""The engine's flags beside degrees and batch: what the plan's rates rest on, limits that hold, and no words by which
-an engine would be told otherwise."""
+"""The engine's flags beside degrees and batch: what the plan's rates rest on, limits that hold, and no words that would
+tell an engine otherwise."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def flag_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
 
 
 def _each_flag_once(sources: Sequence[Iterable[tuple[str, str]]]) -> _Breaches:
-    """All that the sources tell, but of flags that an earlier one tells of."""
+    """All that the sources report, except flags that an earlier one has reported."""
     reported: set[str] = set()
     for source in sources:
         rows = [row for row in source if row[0].split()[0] not in reported]

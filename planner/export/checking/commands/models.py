@@ -117,7 +117,7 @@ def image_faults(owned: Sequence[Owned]) -> Iterator[Fault]:
         if others:
             yield row.fault(f"must be an image of {row.engine}, as the pod starts it", row.image)
         yield from _vendor_faults(row)
-    for name in dict.fromkeys(row.name for row in rows if row.version):  # a digest does not tell
+    for name in dict.fromkeys(row.name for row in rows if row.version):  # a digest names no version
         alike = [row for row in rows if row.name == name and row.version]
         default = next((version for row in alike for version in row.defaults()), None)
         right = agreement([(row.manifest.file, row.version) for row in alike], default)

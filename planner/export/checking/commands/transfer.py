@@ -1,4 +1,4 @@
-"""The way of the KV cache from prefill to decode: both sides speak of it alike, and each tells its own address."""
+"""The way of the KV cache from prefill to decode: both sides agree on it, and each announces its own address."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def _carried(value: str) -> str:
 
 
 def address_variable_faults(workload: FoundWorkload) -> Iterator[Fault]:
-    """A pod whose KV cache NIXL carries tells its own address to the other side: by default it tells `localhost`."""
+    """A pod whose KV cache NIXL carries announces its own address to the other side: by default `localhost`."""
     rules = RULES.get(workload.labels.get(ENGINE_LABEL, ""))
     for pod in (pod for copy in workload.copies for pod in copy) if rules else ():
         if pod.arguments is None or rules is None or not _by_nixl(pod):

@@ -46,7 +46,7 @@ def _thousandths(value: int | str) -> int:
 
 
 def _gpu_faults(manifest: Manifest, node: ClusterNode) -> Iterator[Fault]:
-    """GPUs by NUMA node, or in all where the object does not tell."""
+    """GPUs by NUMA node, or in all where the object does not say."""
     if manifest.kind == FLEXTOPO_KIND:
         gpus = sum(1 for vertex in manifest.body["spec"]["nodes"] if vertex["type"] == "GPU")
         if gpus != len(node.gpus):

@@ -1,4 +1,4 @@
-"""Priority classes that nobody has: one of these files that no pod names, or the placement's, which all pods lost."""
+"""Priority classes that no pod has: one of these files that no pod names, or the placement's, which all pods lost."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,8 +10,8 @@ from planner.export.targets.script import KIND as SCRIPT
 
 
 def unused_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
-    """Classes that no pod names, and pods of which none has the priority that the placement reckoned with; where some
-    have it, `scheduling.priority_faults` tells the others."""
+    """Classes that no pod names, and pods of which none has the priority that the placement counted on; where some have
+    it, `scheduling.priority_faults` reports the others."""
     pods = [
         (item.workload.manifest, pod)
         for item in owned

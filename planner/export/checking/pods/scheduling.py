@@ -15,7 +15,7 @@ PRIORITY_CLASS = "PriorityClass"
 def priority_faults(
     manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload], expected: Expectation
 ) -> Iterator[Fault]:
-    """Pods of one plan have one priority class, which gives them what the placement reckoned with."""
+    """Pods of one plan have one priority class, which gives them the priority that the placement counted on."""
     pods = [(w.manifest, pod) for w in workloads for pod in w.pods if pod.arguments is not None]
     classes = [str(pod.spec.get("priorityClassName", "")) for _, pod in pods]
     wanted = _common_class(classes, expected)

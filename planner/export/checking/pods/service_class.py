@@ -19,7 +19,7 @@ _UNALIGNED = "none"
 
 
 def class_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
-    """What is wrong with the CPUs and the memory of a workload's pods, and with the kubelet's policy that it tells."""
+    """What is wrong with the CPUs and the memory of a workload's pods, and with the kubelet policy that it names."""
     workload = owned.workload
     policy = workload.annotations.get(POLICY_ANNOTATION)
     if expected.planned is not None and expected.planned.placement is not None and expected.settings is not None:

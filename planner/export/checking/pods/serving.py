@@ -1,4 +1,4 @@
-"""What serving workloads are held to beside their counts: each alone, and all together."""
+"""The rules for serving workloads, apart from their counts: each alone, and all together."""
 
 from collections.abc import Iterator, Sequence
 

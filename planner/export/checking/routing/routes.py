@@ -33,9 +33,8 @@ class _Row:
 
 
 def route_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
-    """What the table says otherwise than the plan; without one, prompts that are longer than their island takes.
-
-    Nothing where the table cannot be read, which others tell.
+    """Where the table differs from the plan; without one, prompts that are longer than their island takes. Nothing
+    where the table cannot be read, which other checks report.
     """
     tables, _ = routing_tables(manifests)
     if len(tables) != 1:
@@ -102,7 +101,7 @@ def _plan_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation)
     for (phase, start, end), shares in sorted(planned.items()):
         for length in sorted({start, max(start, end - 1)}):
             routed = _shares_at(tables[phase], length)
-            if routed and not _same(routed, shares):  # a length without a row is told beside this
+            if routed and not _same(routed, shares):  # a length without a row is reported elsewhere
                 rule = f"prompts of {length} tokens must go to {_shares_text(shares)} as in the plan"
                 yield table.fault(f"{phase} {start}-{end - 1}", rule, _shares_text(routed))
                 break
@@ -112,7 +111,7 @@ _Spans = list[tuple[int, int, dict[str, float]]]
 
 
 def _shares_by_start(rows: Sequence[_Row], phase: Phase) -> _Spans:
-    """Start, end and shares by island of each range of a phase, sorted; ranges that overlap are told elsewhere."""
+    """Start, end and shares by island of each range of a phase, sorted; ranges that overlap are reported elsewhere."""
     by_span: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
     for row in rows:
         if row.phase == phase:

@@ -78,7 +78,7 @@ def word_after(component: Mapping[str, Any], flag: str) -> str:
 
 
 def phase_of(component: Mapping[str, Any]) -> str:
-    """The phase that a worker's label tells, empty for other components."""
+    """The phase from a worker's label, empty for other components."""
     return str(component["podTemplate"]["metadata"]["labels"].get(PHASE_LABEL, ""))
 
 

@@ -236,6 +236,6 @@ def tells_version(image: str) -> bool:
 
 
 def _versioned(component: dict[str, Any]) -> dict[str, Any]:
-    """With the runtime's version where the image does not tell it: the one that these flags are written for."""
+    """With the runtime's version where the image does not name it: the one that these flags are written for."""
     image = component["podTemplate"]["spec"]["containers"][0]["image"]
     return component if tells_version(image) else component | {"runtimeVersionOverride": RUNTIME_VERSION}

@@ -81,8 +81,8 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
 
 
 def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Launch:
-    """What every pod of the island runs, as a worker of Dynamo's `namespace`; the operator tells leader and workers
-    apart.
+    """What every pod of the island runs, as a worker of Dynamo's `namespace`; the operator distinguishes leader and
+    workers.
 
     Raises:
         ExportError: the engine cannot express the island, or the version that Dynamo brings cannot run it.

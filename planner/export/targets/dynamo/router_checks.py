@@ -34,7 +34,7 @@ _FIELD = f"data[{CONFIG_KEY}]"
 
 
 def router_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iterator[Fault]:
-    """What is wrong with the way that the GlobalRouter takes to the pools."""
+    """What is wrong with how the GlobalRouter reaches the pools."""
     graphs = [manifest for manifest in manifests if manifest.kind == KIND]
     workers = worker_namespaces(graphs)
     routed = [namespace_of(graph) for graph in graphs if _runs(graph, LOCAL_ROUTER_MODULE)]
