@@ -28,7 +28,9 @@ from planner.assignment.cell_programme import least_busy, programmed_cells
 SHARPNESS = 24
 """k: high enough that the busiest pool decides, low enough that the others still count."""
 MOST_STEPS = 2_000
+"""Only a guard: every step lowers the sum, so that the search ends by itself."""
 BETTER = 1e-9
+"""Relative gain, and distance of islands, that may be rounding."""
 NEAR = 0.01
 """Time above the bound that more pools may cost."""
 MOST_PROGRAMMED = 12
@@ -36,6 +38,7 @@ MOST_PROGRAMMED = 12
 MOST_PROGRAMMES = 4
 """Numbers of pools for which it is asked; one takes a second or two."""
 SHAKES = 8
+"""Local optima tried after the first."""
 SHAKEN = 4
 """Cells that are put anywhere at once."""
 

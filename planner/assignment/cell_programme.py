@@ -22,9 +22,9 @@ import pulp
 from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings
 
-GAP = 0.003
-MOST_NODES = 1_000
-SURE = 0.5
+GAP = 0.003  # well below the 1 % at which `cell_pools` compares numbers of pools
+MOST_NODES = 1_000  # of branch and bound, in place of a clock: the same times give the same cells
+SURE = 0.5  # above it a binary is 1, whatever the solver's tolerance
 
 
 def least_busy(times: Sequence[Sequence[float]], scale: float) -> float:

@@ -23,7 +23,7 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, InputError
 
-NEGLIGIBLE = 1e-9
+NEGLIGIBLE = 1e-9  # share of an island's time that may be the solver's rounding
 
 
 def assign(

@@ -31,17 +31,18 @@ from planner.assignment.solver import dual_bound, solve
 from planner.domain import AssignmentSettings, Layout, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError, SolverError
 
-MOST_OPTIONS = 24  # of one type and phase, in the first programme
-FEWEST_OPTIONS = 6
+# Options of the first programme decide how long it takes, not the optimum: the second one has all that could matter.
+MOST_OPTIONS = 24  # of one type and phase
+FEWEST_OPTIONS = 6  # whatever their loss
 SMALL_OPTIONS = 4  # the smallest that serve: they fill what is left over
-MOST_SMALL = 12
-LOSS = 0.04
-FIRST_GAP = 0.005
-ROUNDS = 8
-RESTS = 1e-6
+MOST_SMALL = 12  # sizes, where no second programme follows
+LOSS = 0.04  # share of its GPUs' worth that an option may lose
+FIRST_GAP = 0.005  # its layout only has to bound which options stay
+ROUNDS = 8  # of Dinkelbach's method, which converges superlinearly; on few options, then on all
+RESTS = 1e-6  # relative: of the size of HiGHS's tolerances
 NOTHING = 1e-5  # a rate below this is the solver's tolerance
 SLACK = 1e-7  # of a bound, likewise
-SAME = 1e-9
+SAME = 1e-9  # relative: rounding of rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

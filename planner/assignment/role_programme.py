@@ -14,7 +14,7 @@ from planner.assignment.layout_options import IslandKind
 from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings, Layout
 
-GAP = 0.005
+GAP = 0.005  # at least: a plan's own gap may be wider
 
 
 def choose_roles(

@@ -24,7 +24,7 @@ from planner.domain import (
     named_duties,
 )
 
-LEAST_SHARE = 1e-6
+LEAST_SHARE = 1e-6  # what is less may be the solver's tolerance
 Names = Mapping[tuple[IslandClass, Phase], Sequence[str]]
 
 

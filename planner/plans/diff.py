@@ -22,7 +22,7 @@ from itertools import pairwise
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase
 from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
 
-_SHARE_TOLERANCE = 1e-9
+_SHARE_TOLERANCE = 1e-9  # rounding of shares that are added up
 _RESTARTING_HEAD = ("model", "engine", "target")
 _FIELDS: Mapping[str, Callable[[DeployedIsland], object]] = {
     "gpu": lambda i: i.gpu,

@@ -15,6 +15,7 @@ MOST_COST = 0.03
 WORTH_TELLING = 0.005
 """Share of the plan's rate that more cells must win back to be advised."""
 FINER = 4
+"""Times as many cells as the grid has, to see whether a finer one gives up less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from planner.studies.policies.study import PolicyStudy, SeedRun
     from planner.studies.runner import RunsDone
 
-INFLATION = 1.3
-SEEDS = "42-51"
+INFLATION, SEEDS = 1.3, "42-51"  # of the published FGD and PWR experiments
 
 
 def command(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from planner.studies.policies.records import OnlineRun
     from planner.studies.policies.study import PolicyStudy, SeedRun
 
-POINTS = (80, 90, 100, 110, 120, 130)
+POINTS = (80, 90, 100, 110, 120, 130)  # where the published allocations are given
 SAVINGS_AT = (20, 40, 60, *POINTS)
 """Percent of GPU capacity that has arrived."""
 

@@ -24,7 +24,7 @@ from planner.domain import Phase, Plan
 from planner.export.islands import ServingIsland
 
 FEWEST_ROLES, MOST_ROLES = 2, 10
-_WHOLE = 1_000_000_000
+_WHOLE = 1_000_000_000  # parts of all weight
 _BEGINNINGS, _MOST_BEGUN = 48, 2400  # islands begun with, in all: beginnings become fewer above fifty
 
 _Matrix = list[list[int]]
