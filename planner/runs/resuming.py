@@ -57,7 +57,7 @@ def with_way_on(error: PlannerError, journal: files.Journal, command: Sequence[s
     if not journal.evaluations:
         return error
     way = (
-        f"Its {journal.evaluations} evaluations are kept: after a change that leaves them as they are, go on with "
+        f"Its {journal.evaluations} evaluations are kept: after a change that leaves them valid, resume with "
         f"`{shlex.join(command)}`."
     )
     return type(error)(error.message, hint=f"{error.hint} {way}".strip())

@@ -147,7 +147,7 @@ def _between(cluster: "Cluster", text: str) -> "Cluster":
     start = names.index(first) if first else 0
     end = names.index(last if dots else first) + 1 if (last if dots else first) else len(names)
     if start >= end:
-        raise InputError(f"--nodes: FIRST must not come after LAST, got {text!r}.", hint="Change them about.")
+        raise InputError(f"--nodes: FIRST must not come after LAST, got {text!r}.", hint="Swap them.")
     part = set(names[start:end])
     return replace(cluster, nodes=cluster.nodes[start:end], pods=tuple(pod for pod in cluster.pods if pod.node in part))
 

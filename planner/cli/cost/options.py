@@ -70,5 +70,5 @@ def share(value: float, flag: str) -> float:
 def at_least_one(value: int, flag: str) -> int:
     """A count."""
     if value < 1:
-        raise InputError(f"{flag}: must be at least 1, got {value}.", hint="Mend it.")
+        raise InputError(f"{flag}: must be at least 1, got {value}.", hint="Give 1 or more.")
     return value

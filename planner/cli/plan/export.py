@@ -176,7 +176,7 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
         checked = _fleet_checked if export.tells_fleet(manifests) else _checked
         screen.show_text(checked(len(manifests), run, schemas))
     if foreign and not as_json:
-        screen.show_text(f"Not looked at, as their kinds are none of the plan's: {'; '.join(foreign)}.")
+        screen.show_text(f"Not checked, as the plan writes no such kinds: {'; '.join(foreign)}.")
 
 
 def _checked(count: int, run: Path | None, schemas: Path | None) -> str:

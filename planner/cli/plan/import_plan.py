@@ -19,7 +19,7 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """Tell what a run or a folder of manifests deploys: islands, degrees, GPUs, routes."""
+    """Show what a run or a folder of manifests deploys: islands, degrees, GPUs, routes."""
     from planner import files
     from planner.report.comparison.plan_diff import deployed_document, deployed_page
 

@@ -29,12 +29,13 @@ def command(
     cpus_per_gpu: Annotated[
         int | None, typer.Option(min=0, max=1024, help="Cores that each GPU takes along. [default: the scenario's]")
     ] = None,
-    preempt: Annotated[bool, typer.Option("--preempt", help="Preemptible pods of lower priority may go.")] = False,
+    preempt: Annotated[bool, typer.Option("--preempt", help="Evict preemptible pods of lower priority.")] = False,
     priority: Annotated[
         int | None, typer.Option(help="Priority of the islands' pods. [default: the scenario's]")
     ] = None,
     most_victims: Annotated[
-        int | None, typer.Option(min=0, help="Most pods that may go. [default: the scenario's]", show_default=False)
+        int | None,
+        typer.Option(min=0, help="Most pods to evict. [default: the scenario's]", show_default=False),
     ] = None,
     most_lost_gpu_hours: Annotated[
         float | None,
@@ -79,7 +80,7 @@ def _claim(run: Path, saved: "Plan", out: Path | None, *, force: bool) -> None:
     elif files.holds_search(run):
         raise InputError(
             f"{run}: holds an unfinished search.",
-            hint=f"Go on with `planner plan --resume {run}` first, or give --out DIR.",
+            hint=f"Finish it with `planner plan --resume {run}` first, or give --out DIR.",
         )
     elif saved.placement is not None and not force:
         raise InputError(
@@ -121,7 +122,9 @@ def _limited(
     limits = {"--most-victims": most_victims, "--most-lost-gpu-hours": most_lost_gpu_hours}
     option = next((name for name, value in limits.items() if value is not None), None)
     if option is not None and not settings.preempt:
-        raise InputError(f"{option}: limits who may go, and nobody may.", hint="Add --preempt, or drop the limit.")
+        raise InputError(
+            f"{option}: limits which pods may be evicted, and none may be.", hint="Add --preempt, or drop the limit."
+        )
     if most_victims is not None:
         settings = replace(settings, most_victims=most_victims)
     if most_lost_gpu_hours is not None:

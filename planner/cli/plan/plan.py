@@ -41,12 +41,12 @@ def command(
         str | None, typer.Option(help="Engine of the manifests: vllm or sglang. [default: vllm]", show_default=False)
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the unfinished search in this run folder.", show_default=False)
+        Path | None, typer.Option(help="Resume the unfinished search in this run folder.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Plan one or several scenarios, a run folder each; or go on with a search that was cut short."""
+    """Plan one or several scenarios, a run folder each; or resume an interrupted search."""
     from planner.runs.batch import Job
 
     paths = scenarios or []
@@ -80,12 +80,12 @@ def _check_resume(scenarios: list[Path], *, out: Path | None, force: bool) -> No
     flags = [flag for flag, present in (("--out", out is not None), ("--force", force)) if present]
     if flags:
         raise InputError(
-            f"--resume: goes on in the folder as it is, got {' and '.join(flags)}.",
+            f"--resume: works in the folder as it is, got {' and '.join(flags)}.",
             hint=f"Leave out {' and '.join(flags)}, or plan anew without --resume.",
         )
     if len(scenarios) > 1:
         raise InputError(
-            f"--resume: goes on with the search of one scenario, got {len(scenarios)} scenarios.",
+            f"--resume: resumes the search of one scenario, got {len(scenarios)} scenarios.",
             hint="Resume each folder by itself; the folder knows its scenario.",
         )
 
@@ -135,7 +135,7 @@ def _tell_how_to_go_on(folders: Iterable[Path]) -> None:
 
     for folder in folders:
         if holds_search(folder):
-            screen.show_note(f"Interrupted; go on with: planner plan --resume {shlex.quote(str(folder))}")
+            screen.show_note(f"Interrupted; resume with: planner plan --resume {shlex.quote(str(folder))}")
 
 
 def _tell_of(outcome: "Outcome", *, quiet: bool) -> None:

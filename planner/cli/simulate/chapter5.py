@@ -89,7 +89,7 @@ def chapter5(
 def _keeping_searches(journal: "TrialJournal", out: Path) -> "Iterator[None]":
     """Keep a study's searches however it ends, and tell the user."""
     if journal.searches:
-        screen.show_note(f"{out}: goes on from {_searches(journal)} kept there")
+        screen.show_note(f"{out}: resumes from {_searches(journal)} kept there")
     try:
         yield
     except KeyboardInterrupt:
@@ -103,7 +103,7 @@ def _keeping_searches(journal: "TrialJournal", out: Path) -> "Iterator[None]":
 
 
 def _way_on(journal: "TrialJournal", out: Path) -> str:
-    return f"{_searches(journal)} kept in {out}: give the same command to go on from there."
+    return f"{_searches(journal)} kept in {out}: the same command resumes from there."
 
 
 def _searches(journal: "TrialJournal") -> str:

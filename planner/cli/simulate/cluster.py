@@ -40,7 +40,7 @@ def command(
     ],
     inflate: Annotated[
         float | None,
-        typer.Option(help=f"Pods ask for so many times the cluster's GPUs. [default: {INFLATION}]", show_default=False),
+        typer.Option(help=f"Pods ask for this many times the GPUs. [default: {INFLATION}]", show_default=False),
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of arrivals and ties: 42, 42-51 or 1,5,42-44.")] = SEEDS,
     semantics: Annotated[
@@ -58,7 +58,7 @@ def command(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Policy that savings are against. [default: fgd, else the first policy]", show_default=False),
+        typer.Option(help="Policy to compare savings with. [default: fgd, else the first policy]", show_default=False),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for metrics.csv, summary.md, figures and decisions.", show_default=False)

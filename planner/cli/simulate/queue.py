@@ -37,12 +37,13 @@ def command(
     ],
     policy: Annotated[list[str], typer.Option(help="As of `simulate cluster`; may be repeated.", show_default=False)],
     longest_wait_s: Annotated[
-        float | None, typer.Option(min=0, help="Pods give up after so long; 0: none waits. [default: they never do]")
+        float | None,
+        typer.Option(min=0, help="Pods give up after this many s; 0: none waits. [default: they never do]"),
     ] = None,
     backfill: Annotated[
         bool, typer.Option("--backfill/--no-backfill", help="Pods that fit may pass those that do not.")
     ] = True,
-    stretch: Annotated[float, typer.Option(help="Pods stay so many times as long.")] = 1.0,
+    stretch: Annotated[float, typer.Option(help="Pods stay this many times as long.")] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of ties.")] = 0,
     semantics: Annotated[Semantics, typer.Option(help="As of `simulate cluster`.")] = Semantics.REFERENCE,
     out: Annotated[Path | None, typer.Option(help="Folder for queue.csv.", show_default=False)] = None,

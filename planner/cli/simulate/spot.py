@@ -47,7 +47,7 @@ def command(
     ] = None,
     machines: Annotated[
         int | None,
-        typer.Option(min=1, max=100_000, help=f"So many nodes of 8 GPUs and 192 CPUs. [default: {MACHINES}]"),
+        typer.Option(min=1, max=100_000, help=f"This many nodes of 8 GPUs and 192 CPUs. [default: {MACHINES}]"),
     ] = None,
     jobs: Annotated[
         Path | None,
@@ -77,8 +77,8 @@ def command(
     spot_hours: Annotated[float, typer.Option(help="Mean hours of a spot job.")] = 5.0,
     checkpoint_hours: Annotated[str, typer.Option(help="Shortest and longest checkpoint interval, h.")] = "1-8",
     hp_load: Annotated[float, typer.Option(help="Share of the GPUs with permanent guaranteed jobs.")] = 0.55,
-    hp_diurnal: Annotated[float, typer.Option(help="And, in the mean, with those that come and go by day.")] = 0.14,
-    hp_hours: Annotated[float, typer.Option(help="Mean hours of the latter.")] = 1.1,
+    hp_diurnal: Annotated[float, typer.Option(help="Mean share with guaranteed jobs that come and go by day.")] = 0.14,
+    hp_hours: Annotated[float, typer.Option(help="Mean hours of a job that comes and goes by day.")] = 1.1,
     hp_peak: Annotated[float, typer.Option(help="Share that guaranteed jobs never exceed.")] = 1.0,
     standby_share: Annotated[float, typer.Option(help="Share of the permanent jobs lent out every night.")] = 0.1,
     curve: Annotated[
