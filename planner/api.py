@@ -78,11 +78,11 @@ class PlannedDeployment:
         """
         inputs: tuple[InputHash, ...] = ()
         if isinstance(cluster, Cluster):
-            found = cluster
-            require_sound(found, f"cluster {found.name}")
+            nodes = cluster
+            require_sound(nodes, f"cluster {nodes.name}")
         else:
-            found, inputs = files.load_cluster(Path(cluster)), (files.input_hash(Path(cluster)),)
-        scenario = scenario_on(self.record, found, settings or self.record.scenario.placement, inputs)
+            nodes, inputs = files.load_cluster(Path(cluster)), (files.input_hash(Path(cluster)),)
+        scenario = scenario_on(self.record, nodes, settings or self.record.scenario.placement, inputs)
         return PlannedDeployment(pipeline.place(self.record, scenario))
 
     @cached_property
@@ -146,11 +146,11 @@ def plan(
     return PlannedDeployment(pipeline.plan(scenario, progress))
 
 
-def _plain(given: object) -> object:
+def _plain(value: object) -> object:
     """The value as a scenario file would hold it; what cannot stand there is left for the reader to refuse."""
-    if isinstance(given, Mapping):
-        return dict(given)
-    return str(given) if isinstance(given, Path) else given
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value) if isinstance(value, Path) else value
 
 
 def plan_scenario(

@@ -78,7 +78,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def raise_again(self) -> None:
-        """What the handler raised went nowhere, or would have: it is called anew, a moment later."""
+        """The handler's exception was lost, or would have been: call it again a moment later."""
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S)  # a thread must not be started wherever a signal may come
 
 
@@ -141,7 +141,7 @@ def _deferring(handler: Interrupts) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt where an interrupt came that nothing has come of yet."""
+    """Raise KeyboardInterrupt if an interrupt is pending."""
     handler = signal.getsignal(signal.SIGINT)
     if isinstance(handler, Interrupts) and _in_main_thread():
         handler.check()
@@ -158,7 +158,7 @@ def held_back() -> Iterator[None]:
     if not _in_main_thread():
         yield
     elif isinstance(present, Interrupts):
-        with _held(present):
+        with _holding(present):
             yield
     else:
         came: list[int] = []
@@ -171,7 +171,7 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
-def _held(handler: Interrupts) -> Iterator[None]:
+def _holding(handler: Interrupts) -> Iterator[None]:
     before, handler.holding = handler.holding, True
     try:
         with _deferring(handler):

@@ -37,7 +37,7 @@ SAME = 1e-4
 
 
 def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: SearchJournal | None = None) -> Plan:
-    """Plan one scenario; a search goes on from what `journal` knows, and tells it what it does.
+    """Plan one scenario; a search resumes from what `journal` holds, and records in it what it does.
 
     An interrupt during the search makes a plan of the best so far; KeyboardInterrupt where there is none. Raises
     InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the model
@@ -61,19 +61,19 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
     """
     with open_evaluator(posed(scenario)) as evaluator:
         layout = Layout.of(IslandClass(gpu=island.gpu, size=island.size) for island in saved.islands)
-        found = judge(evaluator.table(layout), layout, evaluator.question)
-        _require_same(saved, found)
-        placed = _finished(evaluator, found, saved.search, None, saved=saved.certificate)
+        evaluation = judge(evaluator.table(layout), layout, evaluator.question)
+        _require_same(saved, evaluation)
+        placed = _finished(evaluator, evaluation, saved.search, None, saved=saved.certificate)
         return replace(placed, provenance=replace(placed.provenance, unverified=saved.provenance.unverified))
 
 
-def _require_same(saved: Plan, found: Evaluation) -> None:
+def _require_same(saved: Plan, evaluation: Evaluation) -> None:
     """The assignment that is placed is the one that the plan shows."""
     was = saved.throughput_rps if saved.placement is None else saved.placement.unplaced_rps
-    if found.assignment is None or abs(found.throughput_rps - was) > SAME * was:
+    if evaluation.assignment is None or abs(evaluation.throughput_rps - was) > SAME * was:
         raise InputError(
             f"plan {saved.scenario.name}: throughput_rps must be what its layout serves, "
-            f"{found.throughput_rps:.6g} requests/s; came {was:.6g}.",
+            f"{evaluation.throughput_rps:.6g} requests/s, got {was:.6g}.",
             hint="It was made by another version or edited: plan again, with the cluster in the scenario.",
         )
 
@@ -128,16 +128,16 @@ def _require_room(finished: Plan) -> None:
     placement, cluster, settings = finished.placement, finished.scenario.cluster, finished.scenario.placement
     if placement is None or cluster is None:
         return
-    told = violations(
+    faults = violations(
         cluster,
         demands_of(finished),
         replace(placement, shortfalls=()),
         tolerations=settings.tolerations,
         evictions=settings,
     )
-    if told:
+    if faults:
         raise InconsistentPlanError(
-            f"plan {finished.scenario.name}: {told[0]}", hint="This is a defect of the planner; please report it."
+            f"plan {finished.scenario.name}: {faults[0]}", hint="This is a defect of the planner; please report it."
         )
 
 

@@ -24,8 +24,8 @@ WAKE_S = 0.2
 def deaf_to_interrupts() -> Iterator[None]:
     """SIGINT and SIGTERM wait until the block is left; processes started within never see SIGINT.
 
-    Ctrl-C reaches every process of a terminal at once, and it is the parent's to say what becomes of the others. An
-    executor that is interrupted while it takes up work may wait for that work for ever.
+    Ctrl-C reaches every process of a terminal at once, and the parent decides what becomes of the others. An executor
+    that is interrupted while it takes up work may wait for that work for ever.
     """
     with held_back():  # the mask is for the processes: other threads of this one may be given the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
@@ -58,7 +58,7 @@ class Workers:
     def __init__(self, count: int) -> None:
         """Of `count` processes, each started when it is first needed. InputError: fewer than one."""
         if count < 1:
-            raise InputError(f"processes: must be at least 1, came {count}.", hint="Give 1, or the number of cores.")
+            raise InputError(f"processes: must be at least 1, got {count}.", hint="Give 1, or the number of cores.")
         self._idle = [_opened() for _ in range(count)]
         self._busy: dict[Future[Any], ProcessPoolExecutor] = {}
         self._started: set[BaseProcess] = set()
@@ -69,7 +69,7 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the processes; answers to tasks under way have nobody who waits for them."""
+        """End the processes; the results of running tasks are dropped."""
         if kind is not None or self._busy:
             for process in self._started & set(multiprocessing.active_children()):
                 process.terminate()
@@ -83,7 +83,7 @@ class Workers:
 
         An exception of `function` is raised here.
         """
-        while self._busy:  # what an earlier run left behind when it was cut short
+        while self._busy:  # left over from an interrupted run
             self._next_ended()
         waiting = [(place, 0) for place in reversed(range(len(tasks)))]
         running: dict[Future[Answer], tuple[int, int]] = {}

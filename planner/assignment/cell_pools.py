@@ -28,7 +28,9 @@ from planner.assignment.cell_programme import least_busy, programmed_cells
 SHARPNESS = 24
 """k: high enough that the busiest pool decides, low enough that the others still count."""
 MOST_STEPS = 2_000
+"""Only a guard: every step lowers the sum, so that the search ends by itself."""
 BETTER = 1e-9
+"""Relative gain, and distance of islands, that may be rounding."""
 NEAR = 0.01
 """Time above the bound that more pools may cost."""
 MOST_PROGRAMMED = 12
@@ -36,6 +38,7 @@ MOST_PROGRAMMED = 12
 MOST_PROGRAMMES = 4
 """Numbers of pools for which it is asked; one takes a second or two."""
 SHAKES = 8
+"""Local optima tried after the first."""
 SHAKEN = 4
 """Cells that are put anywhere at once."""
 
@@ -58,7 +61,7 @@ def pool_cells(times: Sequence[Sequence[float]]) -> CellPools | None:
     Every island is in a pool, and every pool has something to do. The same times, the same answer.
     """
     work = np.asarray(times, dtype=float)
-    best, bound, asked = None, 0.0, 0
+    best, bound, programmes = None, 0.0, 0
     for pools in _mergers(work):
         first = _first_cells(work, pools)
         if first is None:
@@ -66,11 +69,11 @@ def pool_cells(times: Sequence[Sequence[float]]) -> CellPools | None:
         bound = bound or least_busy(work.tolist(), float(_busy(work, pools, first).max()))
         cells = _shaken(work, pools, _improved(work, pools, first))
         far = _busy(work, pools, cells).max() > bound * (1 + NEAR)
-        if far and 1 < len(pools) <= MOST_PROGRAMMED and asked < MOST_PROGRAMMES:
-            cells, asked = _programmed(work, pools, cells, bound), asked + 1
-        found = _record(work, pools, cells)
-        if found is not None and (best is None or found.busy_s < best.busy_s):
-            best = found
+        if far and 1 < len(pools) <= MOST_PROGRAMMED and programmes < MOST_PROGRAMMES:
+            cells, programmes = _programmed(work, pools, cells, bound), programmes + 1
+        candidate = _record(work, pools, cells)
+        if candidate is not None and (best is None or candidate.busy_s < best.busy_s):
+            best = candidate
         if best is not None and best.busy_s <= bound * (1 + NEAR):
             break
     return best
@@ -95,8 +98,8 @@ def _record(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> CellPo
 
 def busy_times(times: Sequence[Sequence[float]], pools: Sequence[Sequence[int]], cells: Sequence[int]) -> list[float]:
     """B of each pool (s)."""
-    found: list[float] = _busy(np.asarray(times, dtype=float), pools, np.asarray(cells)).tolist()
-    return found
+    busy: list[float] = _busy(np.asarray(times, dtype=float), pools, np.asarray(cells)).tolist()
+    return busy
 
 
 def _mergers(work: Array) -> Iterator[list[list[int]]]:
@@ -123,17 +126,17 @@ def _mergers(work: Array) -> Iterator[list[list[int]]]:
 def _distances(work: Array) -> Array:
     """d of every two islands; inf where one takes cells that the other cannot."""
     n = len(work)
-    found = np.zeros((n, n))
-    taken = np.isfinite(work) & (work > 0)
-    logs = np.log(np.where(taken, work, 1.0))
+    distances = np.zeros((n, n))
+    served = np.isfinite(work) & (work > 0)
+    logs = np.log(np.where(served, work, 1.0))
     for i in range(n):
         for j in range(i + 1, n):
             if (np.isinf(work[i]) != np.isinf(work[j])).any():
-                found[i, j] = found[j, i] = inf
+                distances[i, j] = distances[j, i] = inf
                 continue
-            gaps = (logs[i] - logs[j])[taken[i] & taken[j]]
-            found[i, j] = found[j, i] = float(np.abs(gaps - gaps.mean()).max()) if gaps.size else 0.0
-    return found
+            gaps = (logs[i] - logs[j])[served[i] & served[j]]
+            distances[i, j] = distances[j, i] = float(np.abs(gaps - gaps.mean()).max()) if gaps.size else 0.0
+    return distances
 
 
 def _alone(work: Array, pools: Sequence[Sequence[int]]) -> Array:
@@ -205,8 +208,8 @@ def _best_move(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Ste
     without = np.empty(len(cells))
     for p, pool in enumerate(pools):
         mine = np.flatnonzero(cells == p)
-        rest = np.clip(sums[p][:, None] - work[list(pool)][:, mine], 0, None)
-        without[mine] = (_spread(rest) / top) ** SHARPNESS - powers[p]
+        without_cell = np.clip(sums[p][:, None] - work[list(pool)][:, mine], 0, None)
+        without[mine] = (_spread(without_cell) / top) ** SHARPNESS - powers[p]
     for q, pool in enumerate(pools):
         others = np.flatnonzero(cells != q)
         if not others.size:
@@ -241,8 +244,8 @@ def _best_swap(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Ste
 def _swapped(work: Array, pool: Sequence[int], sums: Array, out: Cells, into: Cells, top: float) -> Array:
     """(B / top)^k of a pool that gives a cell of `out` for one of `into`; shape (out, into)."""
     mine = work[list(pool)]
-    rest = np.clip(sums[:, None] - mine[:, out], 0, None)[:, :, None] + mine[:, into][:, None, :]
-    return (_spread(rest) / top) ** SHARPNESS
+    swapped = np.clip(sums[:, None] - mine[:, out], 0, None)[:, :, None] + mine[:, into][:, None, :]
+    return (_spread(swapped) / top) ** SHARPNESS
 
 
 def _sums(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> list[Array]:

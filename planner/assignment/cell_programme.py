@@ -22,38 +22,38 @@ import pulp
 from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings
 
-GAP = 0.003
-MOST_NODES = 1_000
-SURE = 0.5
+GAP = 0.003  # well below the 1 % at which `cell_pools` compares numbers of pools
+MOST_NODES = 1_000  # of branch and bound, in place of a clock: the same times give the same cells
+SURE = 0.5  # above it a binary is 1, whatever the solver's tolerance
 
 
 def least_busy(times: Sequence[Sequence[float]], scale: float) -> float:
     """T where every cell may be shared out among all islands (s): no pools and cells are better. `scale`: s."""
-    model, _ = _programme(times, scale, whole=False)
+    model, _ = _programme(times, scale, integer=False)
     solve(model, AssignmentSettings())
     return float(pulp.value(model.objective)) * scale
 
 
 def programmed_cells(alone: Sequence[Sequence[float]], scale: float) -> tuple[int, ...] | None:
     """The pool of each cell, near the least T (`scale`: s); None where so many nodes find none, or HiGHS is missing."""
-    model, taken = _programme(alone, scale, whole=True)
+    model, takes = _programme(alone, scale, integer=True)
     solver = pulp.HiGHS(msg=False, gapRel=GAP, threads=1, mip_max_nodes=MOST_NODES)
     if not solver.available():
         return None
     with suppress(KeyError):  # PuLP has no word for HiGHS's limit of nodes; the best so far is read by then
         model.solve(solver)
-    owners: dict[int, int] = {c: p for (p, c), v in taken.items() if (v.varValue or 0.0) > SURE}
+    owners: dict[int, int] = {c: p for (p, c), v in takes.items() if (v.varValue or 0.0) > SURE}
     cells = range(len(alone[0]))
     return tuple(owners[c] for c in cells) if all(c in owners for c in cells) else None
 
 
 def _programme(
-    times: Sequence[Sequence[float]], scale: float, *, whole: bool
+    times: Sequence[Sequence[float]], scale: float, *, integer: bool
 ) -> tuple[pulp.LpProblem, dict[tuple[int, int], pulp.LpVariable]]:
     model = pulp.LpProblem("cells", pulp.LpMinimize)
     busiest = pulp.LpVariable("busiest", lowBound=0)
-    kind = pulp.LpBinary if whole else pulp.LpContinuous
-    taken = {
+    kind = pulp.LpBinary if integer else pulp.LpContinuous
+    takes = {
         (p, c): pulp.LpVariable(f"take_{p}_{c}", lowBound=0, upBound=1, cat=kind)
         for p, row in enumerate(times)
         for c, seconds in enumerate(row)
@@ -61,8 +61,8 @@ def _programme(
     }
     model.setObjective(1 * busiest)
     for c in range(len(times[0])):
-        model += pulp.lpSum(v for (_, of), v in taken.items() if of == c) == 1, f"take_{c}"
+        model += pulp.lpSum(v for (_, of), v in takes.items() if of == c) == 1, f"take_{c}"
     for p, row in enumerate(times):
-        busy = pulp.LpAffineExpression([(v, row[c] / scale) for (of, c), v in taken.items() if of == p])
+        busy = pulp.LpAffineExpression([(v, row[c] / scale) for (of, c), v in takes.items() if of == p])
         model += busy - busiest <= 0, f"busy_{p}"
-    return model, taken
+    return model, takes

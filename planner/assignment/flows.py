@@ -84,9 +84,9 @@ def hand_out(
     if rate <= 0:
         return {}, ()
     alone = wires.names[0]
-    whole = amounts or {(alone, alone, j): rate * p for j, p in enumerate(problem.probabilities)}
+    rates = amounts or {(alone, alone, j): rate * p for j, p in enumerate(problem.probabilities)}
     links = _within_limits(
-        problem, wires, prefill, _whole(problem, rate, _links(problem, wires, prefill, times, whole))
+        problem, wires, prefill, _scaled(problem, rate, _links(problem, wires, prefill, times, rates))
     )
     flows = tuple(
         Flow(prefill=problem.rows[i].island, decode=problem.rows[k].island, range_index=j, rate_rps=flow)
@@ -135,12 +135,12 @@ def _links(problem: Problem, wires: Wires, prefill: list[int], times: Times, amo
         (phase, j): _served(problem, times, phase, j) for phase in PHASES for j in range(len(wires.gb_per_request))
     }
     for (g, h, j), amount in amounts.items():
-        whole = sum(served[Phase.PREFILL, j])
-        if amount > SLIVER * whole:
+        total = sum(served[Phase.PREFILL, j])
+        if amount > SLIVER * total:
             senders = _parts(served[Phase.PREFILL, j], wires.groups, g, amount)
             receivers = _parts(served[Phase.DECODE, j], wires.groups, h, amount)
             for (i, k), flow in staircase(senders, receivers).items():
-                if _matters(problem, prefill, (i, k, j), flow, whole):
+                if _matters(problem, prefill, (i, k, j), flow, total):
                     links[i, k, j] += flow
     return links
 
@@ -155,8 +155,8 @@ def _served(problem: Problem, times: Times, phase: Phase, j: int) -> list[float]
 def _parts(served: list[float], groups: tuple[str, ...], group: str, amount: float) -> dict[int, float]:
     """`amount` shared out to the classes of a group as they serve."""
     mine = {c: rate for c, rate in enumerate(served) if groups[c] == group and rate > 0}
-    whole = sum(mine.values())
-    return {c: amount * rate / whole for c, rate in mine.items()}
+    total = sum(mine.values())
+    return {c: amount * rate / total for c, rate in mine.items()}
 
 
 def staircase(senders: dict[int, float], receivers: dict[int, float]) -> dict[tuple[int, int], float]:
@@ -164,24 +164,24 @@ def staircase(senders: dict[int, float], receivers: dict[int, float]) -> dict[tu
     flows: dict[tuple[int, int], float] = {}
     to_send, to_take = list(senders.items()), list(receivers.items())
     while to_send and to_take:
-        (i, left), (k, room) = to_send.pop(0), to_take.pop(0)
-        flow = min(left, room)
+        (i, amount), (k, room) = to_send.pop(0), to_take.pop(0)
+        flow = min(amount, room)
         flows[i, k] = flow
-        if left > flow:
-            to_send.insert(0, (i, left - flow))
+        if amount > flow:
+            to_send.insert(0, (i, amount - flow))
         elif room > flow:
             to_take.insert(0, (k, room - flow))
     return flows
 
 
-def _matters(problem: Problem, prefill: list[int], link: Link, flow: float, whole: float) -> bool:
-    """Whether a flow is more than the solver's noise for the islands at both of its ends; `whole`: the range's rate."""
+def _matters(problem: Problem, prefill: list[int], link: Link, flow: float, total: float) -> bool:
+    """Whether a flow is more than the solver's noise for the islands at both of its ends; `total`: the range's rate."""
     ends = ((link[0], Phase.PREFILL), (link[1], Phase.DECODE))
     counts = [_islands(problem, prefill, phase)[index] for index, phase in ends]
-    return min(counts) > 0 and flow > SLIVER * whole * max(counts)
+    return min(counts) > 0 and flow > SLIVER * total * max(counts)
 
 
-def _whole(problem: Problem, best: float, links: dict[Link, float]) -> dict[Link, float]:
+def _scaled(problem: Problem, best: float, links: dict[Link, float]) -> dict[Link, float]:
     """Flows scaled so that every range reaches its part of the rate exactly."""
     sums: dict[int, float] = defaultdict(float)
     for (_, _, j), flow in links.items():
@@ -231,7 +231,7 @@ def _times(problem: Problem, prefill: list[int], links: dict[Link, float]) -> Ti
 def _level(counts: list[int], phase: Phase, times: Times) -> float:
     """Busy share of a phase's busiest class."""
     busy: dict[int, float] = defaultdict(float)
-    for (index, found, _), time in times.items():
-        if found is phase:
+    for (index, of_phase, _), time in times.items():
+        if of_phase is phase:
             busy[index] += time / counts[index]
     return max(busy.values())

@@ -23,7 +23,7 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, InputError
 
-NEGLIGIBLE = 1e-9
+NEGLIGIBLE = 1e-9  # share of an island's time that may be the solver's rounding
 
 
 def assign(
@@ -80,10 +80,10 @@ def _by_network(problem: Problem, settings: AssignmentSettings, wires: Wires) ->
     traffic = keep_network(problem, rate, wires)
     optimal, solver = solve(problem.model, settings)
     prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
-    found = connect(problem, rate, wires, traffic, prefill, settings)
-    proven = optimal and found.optimal
-    answer = _assignment(problem, prefill, found.times, proven, solver, negligible=0.0)  # flows hold no noise
-    return replace(answer, flows=found.flows, network_bottleneck=found.bottleneck)
+    connection = connect(problem, rate, wires, traffic, prefill, settings)
+    proven = optimal and connection.optimal
+    answer = _assignment(problem, prefill, connection.times, proven, solver, negligible=0.0)  # flows hold no noise
+    return replace(answer, flows=connection.flows, network_bottleneck=connection.bottleneck)
 
 
 def _rate(problem: Problem, times: Times) -> float:
@@ -99,7 +99,7 @@ def _traffic(settings: AssignmentSettings, kv: KvTraffic | None) -> KvTraffic:
     """What the network has to carry, where it can be asked at all."""
     if Formulation(settings.formulation) is not Formulation.MAX_RATE:
         raise InputError(
-            f"assignment.formulation: must be max_rate where a network is given; came {settings.formulation}.",
+            f"assignment.formulation: must be max_rate where a network is given, got {settings.formulation}.",
             hint="Leave out `network`, or choose max_rate.",
         )
     if kv is None:
@@ -206,9 +206,9 @@ def served_rates(problem: Problem, duties: tuple[Duty, ...], phase: Phase) -> li
 
 def _deviation(problem: Problem, rates: dict[Phase, list[float]]) -> float:
     """The paper's D_total of what is served (requests/s)."""
-    own = sum(
+    within = sum(
         abs(r - p * sum(rates[phase]))
         for phase in PHASES
         for r, p in zip(rates[phase], problem.probabilities, strict=True)
     )
-    return own + sum(abs(a - b) for a, b in zip(rates[Phase.PREFILL], rates[Phase.DECODE], strict=True))
+    return within + sum(abs(a - b) for a, b in zip(rates[Phase.PREFILL], rates[Phase.DECODE], strict=True))

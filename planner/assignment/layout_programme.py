@@ -31,17 +31,18 @@ from planner.assignment.solver import dual_bound, solve
 from planner.domain import AssignmentSettings, Layout, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError, SolverError
 
-MOST_OPTIONS = 24  # of one type and phase, in the first programme
-FEWEST_OPTIONS = 6
+# Options of the first programme decide how long it takes, not the optimum: the second one has all that could matter.
+MOST_OPTIONS = 24  # of one type and phase
+FEWEST_OPTIONS = 6  # whatever their loss
 SMALL_OPTIONS = 4  # the smallest that serve: they fill what is left over
-MOST_SMALL = 12
-LOSS = 0.04
-FIRST_GAP = 0.005
-ROUNDS = 8
-RESTS = 1e-6
+MOST_SMALL = 12  # sizes, where no second programme follows
+LOSS = 0.04  # share of its GPUs' worth that an option may lose
+FIRST_GAP = 0.005  # its layout only has to bound which options stay
+ROUNDS = 8  # of Dinkelbach's method, which converges superlinearly; on few options, then on all
+RESTS = 1e-6  # relative: of the size of HiGHS's tolerances
 NOTHING = 1e-5  # a rate below this is the solver's tolerance
 SLACK = 1e-7  # of a bound, likewise
-SAME = 1e-9
+SAME = 1e-9  # relative: rounding of rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,23 +92,23 @@ def _two_steps(
     few: bool,
 ) -> LayoutAnswer:
     start = replace(settings, gap=max(settings.gap, FIRST_GAP), time_limit_s=settings.time_limit_s / 3)
-    rest = replace(settings, time_limit_s=settings.time_limit_s * 2 / 3)
+    remaining = replace(settings, time_limit_s=settings.time_limit_s * 2 / 3)
     try:
         first = _solved(offer, objective, start, relaxed, _most_useful(options) if few else _first(options))
     except InfeasibleError:  # the few options cannot, all of them may
         first = None
     if first is None or not first.rate_rps > NOTHING:
-        return _solved(offer, objective, rest, relaxed, options)
+        return _solved(offer, objective, remaining, relaxed, options)
     room = abs(relaxed.value - first.value)
     if few or room <= settings.gap * abs(relaxed.value):
         return replace(first, bound=relaxed.value, proven=not few)
     needed = [o for o in options if o.waste < room]
-    left = min((o.waste for o in options if o.waste >= room), default=float("inf"))
+    least_waste = min((o.waste for o in options if o.waste >= room), default=float("inf"))
     try:
-        second = _solved(offer, objective, rest, relaxed, needed, than=first.value)
+        second = _solved(offer, objective, remaining, relaxed, needed, than=first.value)
     except SolverError:  # nothing better in the time given: the first layout stands, with what is known of it
         return replace(first, bound=relaxed.value, proven=False)
-    bound = _bound(second.bound, relaxed.value, left, objective)
+    bound = _bound(second.bound, relaxed.value, least_waste, objective)
     return replace(second, bound=bound, proven=abs(bound - second.value) <= (settings.gap + RESTS) * abs(bound))
 
 
@@ -182,22 +183,22 @@ def _solved(
         o.island for o, variable in zip(options, islands, strict=True) for _ in range(round(variable.varValue or 0))
     )
     value = float(pulp.value(model.objective))
-    known = dual_bound(model, value if proven else None)
+    dual = dual_bound(model, value if proven else None)
     return LayoutAnswer(
         layout=layout,
         rate_rps=float(rate.varValue or 0.0),
         value=value,
-        bound=relaxed.value if known is None else known,
+        bound=relaxed.value if dual is None else dual,
         proven=proven,
         solver=solver,
     )
 
 
-def _bound(programme: float, relaxed: float, left: float, objective: ObjectiveSettings) -> float:
+def _bound(programme: float, relaxed: float, least_waste: float, objective: ObjectiveSettings) -> float:
     """What no layout can pass: of those of the options taken, and of those with an option that was left out."""
     if objective.minimises:
-        return max(relaxed, min(programme, relaxed + left)) * (1 - SLACK)
-    return min(relaxed, max(programme, relaxed - left)) * (1 + SLACK)
+        return max(relaxed, min(programme, relaxed + least_waste)) * (1 - SLACK)
+    return min(relaxed, max(programme, relaxed - least_waste)) * (1 + SLACK)
 
 
 def _options(offer: Offer, relaxed: Relaxation) -> Iterator[IslandOption]:
@@ -242,26 +243,26 @@ def _outdone(size: int, abilities: tuple[float, ...], by_size: dict[int, list[tu
 
 def _first(options: list[IslandOption]) -> list[IslandOption]:
     """Per type and phase: those of least loss, and the smallest that serve anything."""
-    kept: list[IslandOption] = []
+    selected: list[IslandOption] = []
     for key in sorted({(o.stock, o.phase) for o in options}):
         mine = [o for o in options if (o.stock, o.phase) == key]
         best = sorted(mine, key=lambda o: (o.loss, o.use))
         chosen = best[:FEWEST_OPTIONS] + [o for o in best[FEWEST_OPTIONS:MOST_OPTIONS] if o.loss <= LOSS]
         small = sorted(mine, key=lambda o: o.use)[:SMALL_OPTIONS]
-        kept += [o for o in mine if o in chosen or o in small]
-    return kept
+        selected += [o for o in mine if o in chosen or o in small]
+    return selected
 
 
 def _most_useful(options: list[IslandOption]) -> list[IslandOption]:
     """Per type and phase, where there is no second programme: those of least loss, and of each size that serves every
     range the one of least loss, the smallest sizes first."""
-    kept: list[IslandOption] = []
+    selected: list[IslandOption] = []
     for key in sorted({(o.stock, o.phase) for o in options}):
         mine = sorted((o for o in options if (o.stock, o.phase) == key), key=lambda o: (o.loss, o.use))
-        whole = {o.use: o for o in reversed(mine) if min(o.rates) > 0}
-        small = [whole[use] for use in sorted(whole)[:MOST_SMALL]]
-        kept += [o for o in mine if o in mine[:MOST_OPTIONS] or o in small]
-    return kept
+        serving = {o.use: o for o in reversed(mine) if min(o.rates) > 0}
+        small = [serving[use] for use in sorted(serving)[:MOST_SMALL]]
+        selected += [o for o in mine if o in mine[:MOST_OPTIONS] or o in small]
+    return selected
 
 
 def _programme(

@@ -109,9 +109,9 @@ def hand_over_what_is_served(
         for a, g in enumerate(names):
             mine = [c for c, group in enumerate(wires.groups) if group == g]
             sent = pulp.lpSum(handed[g, h, j] for h in names) - _rate_of(problem, mine, Phase.PREFILL, j) * (1 / p)
-            taken = pulp.lpSum(handed[h, g, j] for h in names) - _rate_of(problem, mine, Phase.DECODE, j) * (1 / p)
+            received = pulp.lpSum(handed[h, g, j] for h in names) - _rate_of(problem, mine, Phase.DECODE, j) * (1 / p)
             problem.require(sent <= 0, f"handed_{a}_{j}")
-            problem.require(taken <= 0, f"taken_{a}_{j}")
+            problem.require(received <= 0, f"taken_{a}_{j}")
 
 
 def _rate_of(problem: Problem, classes: list[int], phase: Phase, j: int) -> pulp.LpAffineExpression:

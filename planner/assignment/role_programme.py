@@ -14,7 +14,7 @@ from planner.assignment.layout_options import IslandKind
 from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings, Layout
 
-GAP = 0.005
+GAP = 0.005  # at least: a plan's own gap may be wider
 
 
 def choose_roles(
@@ -88,7 +88,7 @@ def _set_category(islands: Sequence[pulp.LpVariable], category: str) -> None:
 
 
 def _in_roles(layout: Layout, options: Sequence[IslandOption], numbers: Sequence[int]) -> Layout:
-    left = Counter(dict(layout.counts))
+    counts = Counter(dict(layout.counts))
     islands = [o.island for o, n in zip(options, numbers, strict=True) for _ in range(n)]
-    left.subtract(island.plain for island in islands)
-    return Layout.of([*islands, *left.elements()])
+    counts.subtract(island.plain for island in islands)
+    return Layout.of([*islands, *counts.elements()])

@@ -49,15 +49,15 @@ def rounded(offer: Offer, settings: AssignmentSettings) -> Layout | None:
     counts: Counter[tuple[int, int]] = Counter()
     served: set[tuple[Phase, int]] = set()
     for t in range(len(offer.gpus)):
-        for share, islands in _rounded(offer.counts[t], [one for one in shares if one.gpu == t]):
+        for share, islands in _rounded(offer.counts[t], [share for share in shares if share.gpu == t]):
             counts[t, share.size] += islands
             if islands:
                 served |= {(share.phase, j) for j in _served(offer, share)}
         _widen(offer, t, counts)
     if any((phase, j) not in served for phase in Phase for j in range(len(offer.probabilities))):
         return None
-    made = {IslandClass(gpu=offer.gpus[t], size=size): n for (t, size), n in counts.items() if n}
-    return Layout(counts=tuple(sorted(made.items())))
+    classes = {IslandClass(gpu=offer.gpus[t], size=size): n for (t, size), n in counts.items() if n}
+    return Layout(counts=tuple(sorted(classes.items())))
 
 
 def _shares(offer: Offer, gpus: dict[tuple[int, Phase, int], float]) -> list[_Share] | None:
@@ -68,18 +68,18 @@ def _shares(offer: Offer, gpus: dict[tuple[int, Phase, int], float]) -> list[_Sh
         for phase in Phase:
             work = {j: g * best[t, phase, j] for (of, at, j), g in gpus.items() if (of, at) == (t, phase)}
             if work:
-                held = sum(g for (of, at, _), g in gpus.items() if (of, at) == (t, phase))
-                found = _sized(t, phase, rows, work, held)
-                if found is None:
+                gpus_used = sum(g for (of, at, _), g in gpus.items() if (of, at) == (t, phase))
+                sized = _sized(t, phase, rows, work, gpus_used)
+                if sized is None:
                     return None
-                shares.append(found)
+                shares.append(sized)
     return shares
 
 
 def _sized(
-    t: int, phase: Phase, rows: tuple[ClassPerformance, ...], work: dict[int, float], held: float
+    t: int, phase: Phase, rows: tuple[ClassPerformance, ...], work: dict[int, float], gpus: float
 ) -> _Share | None:
-    """The size that needs fewest GPUs for `work` (requests/s by range) among those within `held`, or the smallest."""
+    """The size that needs fewest GPUs for `work` (requests/s by range) among those within `gpus`, or the smallest."""
     need: dict[int, float] = {}
     for row in rows:
         rates = row.phase(phase).rates_rps
@@ -87,22 +87,22 @@ def _sized(
             need[row.island.size] = sum(rate * row.island.size / rates[j] for j, rate in work.items())
     if not need:
         return None
-    size = min((s for s in need if s <= held), key=lambda s: (need[s], s), default=min(need))
+    size = min((s for s in need if s <= gpus), key=lambda s: (need[s], s), default=min(need))
     return _Share(gpu=t, phase=phase, size=size, islands=need[size] / size)
 
 
 def _rounded(total: int, shares: list[_Share]) -> list[tuple[_Share, int]]:
     """Whole numbers of islands within `total` GPUs, by largest remainders."""
-    wanted = sum(one.size * one.islands for one in shares)
+    wanted = sum(share.size * share.islands for share in shares)
     scale = min(1.0, total / wanted) if wanted else 1.0
-    ideal = [one.islands * scale for one in shares]
-    whole = [floor(z + WHOLE) for z in ideal]
-    left = total - sum(one.size * n for one, n in zip(shares, whole, strict=True))
-    for k in sorted(range(len(shares)), key=lambda k: (whole[k] > 0, whole[k] - ideal[k], k)):
-        if shares[k].size <= left:
-            whole[k] += 1
-            left -= shares[k].size
-    return list(zip(shares, whole, strict=True))
+    ideal = [share.islands * scale for share in shares]
+    islands = [floor(z + WHOLE) for z in ideal]
+    spare = total - sum(share.size * n for share, n in zip(shares, islands, strict=True))
+    for k in sorted(range(len(shares)), key=lambda k: (islands[k] > 0, islands[k] - ideal[k], k)):
+        if shares[k].size <= spare:
+            islands[k] += 1
+            spare -= shares[k].size
+    return list(zip(shares, islands, strict=True))
 
 
 def _served(offer: Offer, share: _Share) -> list[int]:
@@ -113,12 +113,12 @@ def _served(offer: Offer, share: _Share) -> list[int]:
 def _widen(offer: Offer, t: int, counts: Counter[tuple[int, int]]) -> None:
     """GPUs left over make an island of their own where some size serves; else the smallest island takes them."""
     sizes = {row.island.size: row for row in offer.options[t]}
-    left = offer.counts[t] - sum(size * n for (of, size), n in counts.items() if of == t)
-    own = sizes.get(left)
-    if own is not None and any(own.phase(phase).serves for phase in Phase):
-        counts[t, left] += 1
+    spare = offer.counts[t] - sum(size * n for (of, size), n in counts.items() if of == t)
+    row_of_spare = sizes.get(spare)
+    if row_of_spare is not None and any(row_of_spare.phase(phase).serves for phase in Phase):
+        counts[t, spare] += 1
         return
     smallest = min((size for (of, size), n in counts.items() if of == t and n), default=None)
-    if left and smallest is not None and smallest + left in sizes:
+    if spare and smallest is not None and smallest + spare in sizes:
         counts[t, smallest] -= 1
-        counts[t, smallest + left] += 1
+        counts[t, smallest + spare] += 1

@@ -73,6 +73,6 @@ def dual_bound(model: pulp.LpProblem, proven: float | None) -> float | None:
     info = getattr(highs, "getInfo", None)
     if info is None:
         return proven
-    found = float(info().mip_dual_bound)
+    bound = float(info().mip_dual_bound)
     sign = -1.0 if model.sense == pulp.LpMaximize else 1.0  # PuLP has HiGHS minimise the negative
-    return sign * found if math.isfinite(found) else proven
+    return sign * bound if math.isfinite(bound) else proven

@@ -54,7 +54,7 @@ def build() -> typer.Typer:
 
 
 def _version(
-    version: bool = typer.Option(False, "--version", help="Print the version and leave.", is_eager=True),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
 ) -> None:
     if version:
         from planner.plans.provenance import planner_version

@@ -25,7 +25,7 @@ NOTE = b"\nInterrupted: ends with the best so far once what is under way has end
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
     """SIGINT and SIGTERM end what is done within the block; a second Ctrl-C ends the process at once, and so does a
-    SIGTERM that nothing has come of in time."""
+    SIGTERM that has had no effect in time."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with heeded(_leave) as interrupts:
@@ -39,15 +39,15 @@ def interruptible() -> Iterator[Interrupts]:
 
 
 def _leave() -> NoReturn:
-    """At once: whatever is on the disk is whole, as after a kill."""
+    """At once; files on the disk are complete, as after a kill."""
     if sys.stderr.isatty():
         os.write(2, SHOWN)
     os._exit(EXIT_INTERRUPTED)
 
 
 def _start(reader: int, interrupts: Interrupts) -> None:
-    """Start the thread that hears of signals whatever the main thread is at. It is given none itself, so that those
-    that are held back from the main thread stay so."""
+    """Start the thread that notices signals while the main thread is busy. It blocks them for itself, so that those
+    deferred in the main thread stay deferred."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         threading.Thread(target=_Watch(reader, interrupts).run, daemon=True).start()
@@ -56,7 +56,7 @@ def _start(reader: int, interrupts: Interrupts) -> None:
 
 
 class _Watch:
-    """Hears the numbers of signals as they come, and does what the main thread did not get round to."""
+    """Reads the numbers of signals as they arrive, and does what the main thread has not got to."""
 
     def __init__(self, reader: int, interrupts: Interrupts) -> None:
         self.reader = reader

@@ -28,7 +28,7 @@ def err() -> Console:
 
 
 def visible(text: str) -> str:
-    """The text, what steers a terminal, turns the direction of writing or is no character written as its code."""
+    """The text with terminal controls, direction marks and non-characters written as their codes."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -48,7 +48,7 @@ def show_error(error: PlannerError) -> None:
 
 
 def show_warning(text: str) -> None:
-    """One paragraph on standard error: done, but."""
+    """One warning on standard error."""
     err().print(f"[yellow]warning:[/yellow] {escape(visible(text))}")
 
 

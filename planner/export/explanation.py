@@ -1,5 +1,4 @@
-"""What the reader of a manifest is told on top of it: which island, what for, and how its GPUs multiply
-out."""
+"""The comments on top of a manifest: which island, what for, and how its GPUs multiply out."""
 
 from planner.export.engines.kv_caches import image_notes
 from planner.export.islands import ServingIsland

@@ -33,14 +33,14 @@ class Manifest:
     @property
     def labels(self) -> Mapping[str, str]:
         """The object's own labels."""
-        found: Mapping[str, str] = self.body.get("metadata", {}).get("labels", {})
-        return found
+        labels: Mapping[str, str] = self.body.get("metadata", {}).get("labels", {})
+        return labels
 
     @property
     def annotations(self) -> Mapping[str, str]:
         """The object's own annotations."""
-        found: Mapping[str, str] = self.body.get("metadata", {}).get("annotations", {})
-        return found
+        annotations: Mapping[str, str] = self.body.get("metadata", {}).get("annotations", {})
+        return annotations
 
     def fault(self, where: str, expected: str, got: object) -> Fault:
         """A fault in the field `where` (dots between keys and positions)."""

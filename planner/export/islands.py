@@ -119,7 +119,7 @@ def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
         )
     _check_routes(plan)
     slugs = island_slugs(island.id for island in serving)
-    pairs = partners({one.id: one.phase for one in plan.islands if one.phase is not None}, plan.routing)
+    pairs = partners({island.id: island.phase for island in plan.islands if island.phase is not None}, plan.routing)
     together = clusters(pairs)
     return tuple(
         _serving_island(
@@ -142,7 +142,7 @@ class _Exchange(TypedDict):
 def _exchange(plan: Plan, others: Sequence[str], together: frozenset[str]) -> _Exchange:
     islands = {island.id: island for island in plan.islands}
     shapes = (islands[other].parallel for other in others)
-    gpus = sorted({islands[one].gpu for one in together})
+    gpus = sorted({islands[member].gpu for member in together})
     return {
         "partners": tuple(shape for shape in shapes if shape is not None),
         "exchange_gpus": tuple(plan.scenario.inventory.item(name).gpu for name in gpus),

@@ -52,7 +52,7 @@ def render(
         grid=grid,
     )
     files = chosen_target.manifests(deployment)
-    if not all(kind.inventory for kind in chosen_target.kinds):  # who tells of the fleet alone deploys nothing
+    if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
     check_manifests(files, plan, schemas)
     return files

@@ -90,15 +90,15 @@ def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
 
 
 def check_heeded(options: ExportOptions, target: str, unheeded: Sequence[str]) -> None:
-    """Refuse options that `target` would drop without a word.
+    """Refuse options that `target` would silently drop.
 
     Raises:
         ExportError: one of `unheeded` is given.
     """
-    given = [name for name in unheeded if getattr(options, name) != getattr(ExportOptions(), name)]
-    if given:
+    dropped = [name for name in unheeded if getattr(options, name) != getattr(ExportOptions(), name)]
+    if dropped:
         raise ExportError(
-            f"Target {target}: nothing in its files can carry {', '.join(given)}.",
+            f"Target {target}: nothing in its files can carry {', '.join(dropped)}.",
             hint="Leave those options out, or choose another target; `kubectl apply -n` takes a namespace.",
         )
 

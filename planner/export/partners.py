@@ -1,7 +1,7 @@
 """Which islands of a plan hand KV caches to each other: a prefill and a decode one that share a length.
 
-The router pairs them request by request, so every such pair has to understand each other, and so does whatever hangs
-together by pairs: one island has one configuration for all its partners.
+The router pairs them request by request, so every such pair has to understand each other, and so do all islands
+connected by pairs: one island has one configuration for all its partners.
 """
 
 from collections import defaultdict
@@ -13,53 +13,53 @@ Span = tuple[int, int]  # prompt lengths from the first to before the second (to
 
 
 def partners(phases: Mapping[str, Phase], routes: Iterable[Route | DeployedRoute]) -> dict[str, tuple[str, ...]]:
-    """Island -> islands of the other phase that it shares a length with, each in the order of `phases`, which tells
+    """Island -> islands of the other phase that it shares a length with, each in the order of `phases`, which gives
     what the islands serve."""
     spans = _spans(routes)
-    found: dict[str, list[str]] = {island: [] for island in phases}
+    others_of: dict[str, list[str]] = {island: [] for island in phases}
     for prefill in (island for island, phase in phases.items() if phase is Phase.PREFILL):
         for decode in (island for island, phase in phases.items() if phase is Phase.DECODE):
             if _meet(spans[prefill], spans[decode]):
-                found[prefill].append(decode)
-                found[decode].append(prefill)
-    return {island: tuple(others) for island, others in found.items()}
+                others_of[prefill].append(decode)
+                others_of[decode].append(prefill)
+    return {island: tuple(others) for island, others in others_of.items()}
 
 
 def clusters(pairs: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
-    """Island -> all islands that hang together with it by pairs, itself too."""
-    found: dict[str, frozenset[str]] = {}
+    """Island -> all islands that pairs connect it with, itself too."""
+    cluster_of: dict[str, frozenset[str]] = {}
     for island in pairs:
-        if island in found:
+        if island in cluster_of:
             continue
-        held, ahead = {island}, [island]
+        members, ahead = {island}, [island]
         while ahead:
-            new = set(pairs[ahead.pop()]) - held
-            held |= new
+            new = set(pairs[ahead.pop()]) - members
+            members |= new
             ahead += sorted(new)
-        found |= dict.fromkeys(held, frozenset(held))
-    return found
+        cluster_of |= dict.fromkeys(members, frozenset(members))
+    return cluster_of
 
 
 def _spans(routes: Iterable[Route | DeployedRoute]) -> defaultdict[str, list[Span]]:
-    """Island -> the lengths that it takes, as rising spans with gaps between."""
-    found: defaultdict[str, list[Span]] = defaultdict(list)
-    taken = (route for route in routes if route.share > 0)
-    for route in sorted(taken, key=lambda route: route.range_start):
-        own = found[route.island]
-        if own and own[-1][1] >= route.range_start:
-            own[-1] = (own[-1][0], max(own[-1][1], route.range_end))
+    """Island -> the lengths that it takes, as ascending spans with gaps between."""
+    spans: defaultdict[str, list[Span]] = defaultdict(list)
+    used = (route for route in routes if route.share > 0)
+    for route in sorted(used, key=lambda route: route.range_start):
+        rising = spans[route.island]
+        if rising and rising[-1][1] >= route.range_start:
+            rising[-1] = (rising[-1][0], max(rising[-1][1], route.range_end))
         else:
-            own.append((route.range_start, route.range_end))
-    return found
+            rising.append((route.range_start, route.range_end))
+    return spans
 
 
 def _meet(mine: Sequence[Span], theirs: Sequence[Span]) -> bool:
-    one, other = 0, 0
-    while one < len(mine) and other < len(theirs):
-        if max(mine[one][0], theirs[other][0]) < min(mine[one][1], theirs[other][1]):
+    left_at, right_at = 0, 0
+    while left_at < len(mine) and right_at < len(theirs):
+        if max(mine[left_at][0], theirs[right_at][0]) < min(mine[left_at][1], theirs[right_at][1]):
             return True
-        if mine[one][1] <= theirs[other][1]:
-            one += 1
+        if mine[left_at][1] <= theirs[right_at][1]:
+            left_at += 1
         else:
-            other += 1
+            right_at += 1
     return False

@@ -1,4 +1,5 @@
-"""Manifests read back to the plan that they deploy, whatever target made them; and a plan as such manifests tell it."""
+"""Manifests read back to the plan that they deploy, whichever target wrote them; and a plan as such manifests show
+it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -48,14 +49,14 @@ def _plan(manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]) -> 
     islands = tuple(replace(read_island(w.annotations, w.labels[PHASE_LABEL]), pods=pod_fields(w)) for w in workloads)
     tables, _ = routing_tables(manifests)
     first = workloads[0]
-    told = {
+    head = {
         "name": first.annotations.get(f"{PREFIX}plan", ""),
         "model": first.annotations.get(f"{PREFIX}model", ""),
         "engine": first.labels.get(ENGINE_LABEL, ""),
         "target": first.annotations.get(f"{PREFIX}target", ""),
     }
     return DeployedPlan(
-        **told,
+        **head,
         islands=islands,
         routes=tuple(route for table in tables for route in _routes(table, islands)),
         inventory=tuple(told_inventory(manifests).items()),
@@ -64,12 +65,12 @@ def _plan(manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]) -> 
 
 def _routes(table: FoundTable, islands: Sequence[DeployedIsland]) -> Iterator[DeployedRoute]:
     owners = {row["service"]: str(row["island"]) for row in table.table.get("services", ())}
-    known = {island.id for island in islands}
+    served = {island.id for island in islands}
     for row in table.table["routes"]:
         island = owners.get(row["service"], "")
-        if island not in known:
-            told = f"{row['phase']} {row['range_start']}-{row['range_end'] - 1}, service"
-            fault = table.fault(told, "must be among the table's services, with an island that serves", row["service"])
+        if island not in served:
+            where = f"{row['phase']} {row['range_start']}-{row['range_end'] - 1}, service"
+            fault = table.fault(where, "must be among the table's services, with an island that serves", row["service"])
             raise InputError(str(fault), hint="Mend the routing table.")
         yield DeployedRoute(
             phase=Phase(row["phase"]),
@@ -82,14 +83,14 @@ def _routes(table: FoundTable, islands: Sequence[DeployedIsland]) -> Iterator[De
 
 
 def _probability(table: FoundTable, row: Mapping[str, Any]) -> float | None:
-    """The range's share of requests; a table that somebody wrote need not tell it."""
-    told = row.get("probability")
-    if told is None:
+    """The range's share of requests; a table written by hand may lack it."""
+    value = row.get("probability")
+    if value is None:
         return None
-    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= 1:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         where = f"{row['phase']} {row['range_start']}-{row['range_end'] - 1}, probability"
-        raise InputError(str(table.fault(where, "must lie in 0..1", repr(told))), hint="Mend the routing table.")
-    return float(told)
+        raise InputError(str(table.fault(where, "must lie in 0..1", repr(value))), hint="Mend the routing table.")
+    return float(value)
 
 
 def _ordered(plan: DeployedPlan) -> DeployedPlan:

@@ -73,7 +73,7 @@ def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> Deployed
         model=one_line(plan.scenario.model.name),
         engine=engine,
         target=target,
-        islands=tuple(deployed_island(one, plan.placement) for one in plan.islands if one.phase is not None),
+        islands=tuple(deployed_island(island, plan.placement) for island in plan.islands if island.phase is not None),
         routes=tuple(
             DeployedRoute(
                 phase=route.phase,
@@ -91,7 +91,7 @@ def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> Deployed
 
 def island_annotations(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
     """Annotations of the object, or of the part of one, that runs `island`."""
-    planned = next(one for one in deployment.plan.islands if one.id == island.id)
+    planned = next(placed for placed in deployment.plan.islands if placed.id == island.id)
     scenario = deployment.plan.scenario
     head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
     return (
@@ -103,26 +103,26 @@ def island_annotations(island: ServingIsland, deployment: Deployment) -> dict[st
 
 def part_annotations(parts: Mapping[str, ServingIsland], deployment: Deployment) -> dict[str, str]:
     """Annotations of an object whose `parts` (by name) run an island each."""
-    return {f"{_ISLAND_OF}{part}": json.dumps(island_annotations(one, deployment)) for part, one in parts.items()}
+    return {f"{_ISLAND_OF}{part}": json.dumps(island_annotations(island, deployment)) for part, island in parts.items()}
 
 
 def read_part(annotations: Mapping[str, str], part: str) -> dict[str, str]:
     """What `part_annotations` wrote of one part; empty where that is not there or not readable."""
     try:
-        found = json_document(annotations.get(f"{_ISLAND_OF}{part}", ""))
+        rows = json_document(annotations.get(f"{_ISLAND_OF}{part}", ""))
     except ValueError:
         return {}
-    sound = isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
-    return dict(found) if sound else {}
+    sound = isinstance(rows, dict) and all(isinstance(value, str) for value in rows.values())
+    return dict(rows) if sound else {}
 
 
 def part_path(part: str) -> str:
-    """The field of the object that tells of a part."""
+    """The field of the object that describes a part."""
     return f"metadata.annotations.{_ISLAND_OF}{part}"
 
 
 def island_rows(island: DeployedIsland) -> dict[str, str]:
-    """The annotations that tell of the island alone; `read_island` reads them back."""
+    """The annotations that describe the island alone; `read_island` reads them back."""
     rows: dict[str, str | int | float] = {
         "island-id": island.id,
         "gpu-type": island.gpu,

@@ -24,12 +24,12 @@ from planner.domain import (
     named_duties,
 )
 
-LEAST_SHARE = 1e-6
+LEAST_SHARE = 1e-6  # what is less may be the solver's tolerance
 Names = Mapping[tuple[IslandClass, Phase], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Named:
+class _NamedIsland:
     """One island of a duty, with its name."""
 
     id: str
@@ -48,8 +48,8 @@ def assemble(
 
     `names`: those of the islands of each duty, where they have some already.
     """
-    named = [
-        _Named(id=name, duty=duty, row=table.row(duty.island))
+    members = [
+        _NamedIsland(id=name, duty=duty, row=table.row(duty.island))
         for duty, mine in _names(assignment.duties, names)
         for name in mine
     ]
@@ -57,12 +57,12 @@ def assemble(
         route
         for phase in Phase
         for j, span in enumerate(table.ranges)
-        for route in _range_routes(named, phase, j, span, assignment.throughput_rps)
+        for route in _range_routes(members, phase, j, span, assignment.throughput_rps)
     )
-    by_island: dict[str, list[Route]] = {one.id: [] for one in named}
+    by_island: dict[str, list[Route]] = {member.id: [] for member in members}
     for route in routes:
         by_island[route.island].append(route)
-    islands = [_island(inventory, one, by_island[one.id]) for one in named]
+    islands = [_island(inventory, member, by_island[member.id]) for member in members]
     islands.extend(_unassigned(inventory, layout, table, assignment, names or {}))
     return tuple(sorted(islands, key=lambda island: island.phase is None)), routes
 
@@ -77,9 +77,9 @@ def assemble_flows(
         sums[flow.range_index] += flow.rate_rps
     of_duty = {(duty.island, duty.phase): list(mine) for duty, mine in _names(assignment.duties, names)}
     return tuple(
-        one
+        kv_flow
         for flow in sorted(assignment.flows, key=lambda flow: flow.range_index)
-        for one in _island_flows(
+        for kv_flow in _island_flows(
             model, table, assignment.throughput_rps, flow, flow.rate_rps / sums[flow.range_index], of_duty
         )
     )
@@ -120,48 +120,50 @@ def _names(duties: Iterable[Duty], names: Names | None) -> Iterator[tuple[Duty, 
 
 
 def _range_routes(
-    named: list[_Named], phase: Phase, j: int, span: LengthRange, throughput_rps: float
+    members: list[_NamedIsland], phase: Phase, j: int, span: LengthRange, throughput_rps: float
 ) -> Iterator[Route]:
     """Rows of one range and phase; shares follow what each island would serve, slivers left out."""
     served = {
-        one.id: one.duty.time_shares[j] * one.row.phase(phase).rates_rps[j] for one in named if one.duty.phase is phase
+        member.id: member.duty.time_shares[j] * member.row.phase(phase).rates_rps[j]
+        for member in members
+        if member.duty.phase is phase
     }
     total = sum(served.values())
-    kept = {name: rate for name, rate in served.items() if rate > LEAST_SHARE * total}
-    whole = sum(kept.values())
-    for one in named:
-        if one.id in kept:
-            performance, share = one.row.phase(phase), kept[one.id] / whole
+    rates = {name: rate for name, rate in served.items() if rate > LEAST_SHARE * total}
+    total_kept = sum(rates.values())
+    for member in members:
+        if member.id in rates:
+            performance, share = member.row.phase(phase), rates[member.id] / total_kept
             yield Route(
                 phase=phase,
                 range_start=span.start,
                 range_end=span.end,
                 probability=span.probability,
-                island=one.id,
+                island=member.id,
                 share=share,
                 rate_rps=share * span.probability * throughput_rps,
-                assigned_rps=kept[one.id],
+                assigned_rps=rates[member.id],
                 capacity_rps=performance.rates_rps[j],
                 batch_size=performance.batch_sizes[j],
                 step_ms=performance.step_ms[j],
             )
 
 
-def _island(inventory: Inventory, one: _Named, mine: list[Route]) -> PlannedIsland:
-    price = inventory.item(one.duty.island.gpu).price_usd_per_gpu_hour * one.duty.island.size
+def _island(inventory: Inventory, member: _NamedIsland, mine: list[Route]) -> PlannedIsland:
+    price = inventory.item(member.duty.island.gpu).price_usd_per_gpu_hour * member.duty.island.size
     return PlannedIsland(
-        id=one.id,
-        gpu=one.duty.island.gpu,
-        size=one.duty.island.size,
-        phase=one.duty.phase if mine else None,
-        parallel=one.row.phase(one.duty.phase).parallel if mine else None,
+        id=member.id,
+        gpu=member.duty.island.gpu,
+        size=member.duty.island.size,
+        phase=member.duty.phase if mine else None,
+        parallel=member.row.phase(member.duty.phase).parallel if mine else None,
         batch_size=max((route.batch_size for route in mine), default=0),
         longest_prompt=max((route.range_end - 1 for route in mine), default=0),
         rate_rps=sum(route.rate_rps for route in mine),
         utilisation=sum(route.rate_rps / route.capacity_rps for route in mine),
         price_usd_per_hour=price,
         note="" if mine else SPARE_NOTE,
-        reach=one.duty.island.reach[0] if one.duty.island.reach else None,
+        reach=member.duty.island.reach[0] if member.duty.island.reach else None,
     )
 
 
@@ -172,11 +174,11 @@ def _unassigned(
     numbers: Counter[str] = Counter()
     for island, count in layout.counts:
         missing = count - sum(duty.count for duty in assignment.duties if island in (duty.island, duty.island.plain))
-        known = [name for phase in island.phase for name in names.get((island, phase), ())]
+        earlier = [name for phase in island.phase for name in names.get((island, phase), ())]
         for k in range(missing):
             stem = f"{island.gpu.lower()}-{island.size}g-idle"
             numbers[stem] += 1
-            yield _idle(inventory, island, known[k] if known else f"{stem}-{numbers[stem]}", table.row(island))
+            yield _idle(inventory, island, earlier[k] if earlier else f"{stem}-{numbers[stem]}", table.row(island))
 
 
 def _idle(inventory: Inventory, island: IslandClass, name: str, row: ClassPerformance) -> PlannedIsland:

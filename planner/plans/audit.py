@@ -165,20 +165,20 @@ def _several_goals(plan: Plan) -> Iterator[str]:
             yield f"trial {trial.index} is not beaten and not on the frontier"
 
 
-def _beats(one: Trial, other: Trial, goals: tuple[Goal, ...], *, ties: bool = False) -> bool:
-    """Whether `one` is as good in every goal and (without `ties`) better in some."""
+def _beats(trial: Trial, other: Trial, goals: tuple[Goal, ...], *, ties: bool = False) -> bool:
+    """Whether `trial` is as good in every goal and (without `ties`) better in some."""
     signs = [1 if goal.maximised else -1 for goal in goals]
-    gains = [sign * (a - b) for sign, (_, a), (_, b) in zip(signs, one.goals, other.goals, strict=True)]
+    gains = [sign * (a - b) for sign, (_, a), (_, b) in zip(signs, trial.goals, other.goals, strict=True)]
     return min(gains) >= 0 and (ties or max(gains) > 0)
 
 
-def _own_goals(plan: Plan, told: dict[str, float]) -> Iterator[str]:
+def _own_goals(plan: Plan, claimed: dict[str, float]) -> Iterator[str]:
     """What the plan's trial says of its goals is what its islands come to."""
     items = plan.scenario.inventory
     serving = Counter((island.gpu, island.size, island.phase) for island in plan.islands if island.phase is not None)
     running: Counter[tuple[str, int, Phase]] = Counter()
-    for one in plan.scenario.objective.current:
-        running[one.gpu, one.size, one.phase] += one.count
+    for current in plan.scenario.objective.current:
+        running[current.gpu, current.size, current.phase] += current.count
     due = {
         Goal.RATE.value: _searched_rps(plan),
         Goal.PRICE.value: sum(island.price_usd_per_hour for island in plan.islands),
@@ -187,7 +187,7 @@ def _own_goals(plan: Plan, told: dict[str, float]) -> Iterator[str]:
     }
     if plan.placement is not None and plan.placement.shortfalls:
         due.pop(Goal.CHANGES.value)  # counted as if every island found room
-    for name, value in told.items():
+    for name, value in claimed.items():
         if name in due and not _close(value, due[name]):
             yield f"its {name} is {due[name]:.6g}, its trial says {value:.6g}"
 

@@ -133,7 +133,7 @@ def _headrooms(plan: Plan, sensitivity: Sensitivity) -> Iterator[str]:
 
 
 def _rounds(plan: Plan) -> Iterator[str]:
-    """What each round of the search tells is what its trials come to."""
+    """Each round of the search reports what its trials come to."""
     best = 0.0
     for row, entry in enumerate(plan.search.rounds):
         mine = [trial.throughput_rps for trial in plan.search.trials if trial.iteration == entry.iteration]

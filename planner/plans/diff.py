@@ -22,7 +22,7 @@ from itertools import pairwise
 from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase
 from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
 
-_SHARE_TOLERANCE = 1e-9
+_SHARE_TOLERANCE = 1e-9  # rounding of shares that are added up
 _RESTARTING_HEAD = ("model", "engine", "target")
 _FIELDS: Mapping[str, Callable[[DeployedIsland], object]] = {
     "gpu": lambda i: i.gpu,
@@ -44,10 +44,10 @@ _KEPT_BY_COPIES = {"size", "replicas"}
 def compare(old: DeployedPlan, new: DeployedPlan) -> PlanDiff:
     """What changes where `new` takes the place of `old`. Rates, prices and utilisation alone change nothing. An island
     whose plan is the same restarts where its pods are made of something else, or its nodes are others; where one side
-    tells neither, that is no difference."""
+    names neither, that is no difference."""
     head = tuple(_head(old, new))
     reasons = tuple(change.field for change in head if change.field in _RESTARTING_HEAD)
-    islands = tuple(_island_change(one, other, restart=bool(reasons)) for one, other in _matched(old, new))
+    islands = tuple(_island_change(before, after, restart=bool(reasons)) for before, after in _matched(old, new))
     names = {c.old.id: c.new.id for c in islands if c.old is not None and c.new is not None}
     return PlanDiff(
         old=old.name,
@@ -62,11 +62,11 @@ def compare(old: DeployedPlan, new: DeployedPlan) -> PlanDiff:
 
 
 def _head(old: DeployedPlan, new: DeployedPlan) -> Iterator[ChangedValue]:
-    """A target or an engine that one side does not tell is no difference."""
+    """A target or an engine that one side does not name is no difference."""
     for field in ("name", "model", "engine", "target"):
-        one, other = getattr(old, field), getattr(new, field)
-        if one != other and (field in ("name", "model") or (one and other)):
-            yield ChangedValue(field=field, old=one, new=other)
+        earlier, later = getattr(old, field), getattr(new, field)
+        if earlier != later and (field in ("name", "model") or (earlier and later)):
+            yield ChangedValue(field=field, old=earlier, new=later)
     before, after = dict(old.inventory), dict(new.inventory)
     for gpu in sorted({*before, *after}) if before and after else ():
         if before.get(gpu, 0) != after.get(gpu, 0):
@@ -81,12 +81,12 @@ def _matched(old: DeployedPlan, new: DeployedPlan) -> list[Pair]:
     before, after = {i.id: i for i in old.islands}, {i.id: i for i in new.islands}
     pairs: list[Pair] = [(before.pop(id_), after.pop(id_)) for id_ in [i for i in before if i in after]]
     for fields in (tuple(_FIELDS), tuple(_FIELDS)[:-2]):
-        for one in list(before.values()):
-            other = next((o for o in after.values() if _values(o, fields) == _values(one, fields)), None)
+        for island in list(before.values()):
+            other = next((o for o in after.values() if _values(o, fields) == _values(island, fields)), None)
             if other is not None:
-                pairs.append((before.pop(one.id), after.pop(other.id)))
-    pairs += [(one, None) for one in before.values()] + [(None, other) for other in after.values()]
-    return sorted(pairs, key=lambda pair: next(one.id for one in reversed(pair) if one is not None))
+                pairs.append((before.pop(island.id), after.pop(other.id)))
+    pairs += [(island, None) for island in before.values()] + [(None, other) for other in after.values()]
+    return sorted(pairs, key=lambda pair: next(island.id for island in reversed(pair) if island is not None))
 
 
 def _values(island: DeployedIsland, fields: Iterable[str]) -> tuple[object, ...]:
@@ -107,25 +107,25 @@ def _island_change(old: DeployedIsland | None, new: DeployedIsland | None, *, re
 
 
 def _pod_changes(old: DeployedIsland, new: DeployedIsland) -> Iterator[ChangedValue]:
-    """Fields of pods, and the nodes of the placement, that both sides tell otherwise."""
+    """Fields of pods, and the nodes of the placement, that differ between the sides."""
     if old.nodes and new.nodes and old.nodes != new.nodes:
         yield ChangedValue(field="nodes", old=", ".join(old.nodes), new=", ".join(new.nodes))
     if not (old.pods and new.pods):
         return
-    before, after = ({one.path: one.words for one in island.pods} for island in (old, new))
-    kept = range(min(old.parallel.replicas, new.parallel.replicas))
+    before, after = ({field.path: field.words for field in island.pods} for island in (old, new))
+    common = range(min(old.parallel.replicas, new.parallel.replicas))
     for path in dict.fromkeys((*before, *after)):
         was, will = before.get(path, ()), after.get(path, ())
         copy = path.removeprefix(COPIES).partition(".")[0] if path.startswith(COPIES) else ""
-        if was != will and not (copy.isdecimal() and int(copy) not in kept):
+        if was != will and not (copy.isdecimal() and int(copy) not in common):
             yield ChangedValue(field=path, old=_words(was, will), new=_words(will, was))
 
 
 def _words(mine: Sequence[str], others: Sequence[str]) -> str:
     """The words that only `mine` has; all where it differs in their order or number alone."""
-    own = [word for word in mine if word not in others]
-    moved = not own and all(word in mine for word in others)
-    return " ".join(mine if moved else own) or "none"
+    new = [word for word in mine if word not in others]
+    moved = not new and all(word in mine for word in others)
+    return " ".join(mine if moved else new) or "none"
 
 
 def _fate(old: DeployedIsland, new: DeployedIsland, changes: Sequence[ChangedValue], *, restart: bool) -> IslandFate:
@@ -168,28 +168,28 @@ def _touched(change: IslandChange) -> tuple[int, int]:
 
 
 def _route_changes(old: DeployedPlan, new: DeployedPlan, names: Mapping[str, str]) -> Iterator[RouteChange]:
-    """Neighbouring ranges that change alike are told as one."""
+    """Neighbouring ranges that change alike are shown as one."""
     for phase in Phase:
-        kept: RouteChange | None = None
+        pending: RouteChange | None = None
         for change in _moves(phase, old.routes, new.routes, names):
-            if kept is not None and kept.range_end == change.range_start and _alike(kept, change):
-                kept = _joined(kept, change)
+            if pending is not None and pending.range_end == change.range_start and _alike(pending, change):
+                pending = _joined(pending, change)
                 continue
-            if kept is not None:
-                yield kept
-            kept = change
-        if kept is not None:
-            yield kept
+            if pending is not None:
+                yield pending
+            pending = change
+        if pending is not None:
+            yield pending
 
 
-def _alike(one: RouteChange, other: RouteChange) -> bool:
-    return (one.moved, one.lost, one.gained) == (other.moved, other.lost, other.gained)
+def _alike(first: RouteChange, second: RouteChange) -> bool:
+    return (first.moved, first.lost, first.gained) == (second.moved, second.lost, second.gained)
 
 
-def _joined(one: RouteChange, other: RouteChange) -> RouteChange:
-    told = one.probability is not None and other.probability is not None
-    both = (one.probability or 0.0) + (other.probability or 0.0)
-    return replace(one, range_end=other.range_end, probability=both if told else None)
+def _joined(first: RouteChange, second: RouteChange) -> RouteChange:
+    known_shares = first.probability is not None and second.probability is not None
+    both = (first.probability or 0.0) + (second.probability or 0.0)
+    return replace(first, range_end=second.range_end, probability=both if known_shares else None)
 
 
 def _moves(
@@ -221,13 +221,13 @@ Shares = dict[str, float]
 def _tables(phase: Phase, routes: Sequence[DeployedRoute], names: Mapping[str, str]) -> dict[tuple[int, int], Shares]:
     """Range -> shares of islands, old ids replaced by the new ones. An id of both plans is one island in both, so that
     the id of a removed island cannot be another's."""
-    found: dict[tuple[int, int], Shares] = {}
+    tables: dict[tuple[int, int], Shares] = {}
     for route in routes:
         if route.phase is phase:
-            shares = found.setdefault((route.range_start, route.range_end), {})
+            shares = tables.setdefault((route.range_start, route.range_end), {})
             name = names.get(route.island, route.island)
             shares[name] = shares.get(name, 0.0) + route.share
-    return found
+    return tables
 
 
 class _Sweep:
@@ -247,7 +247,7 @@ class _Sweep:
 
 
 class _Weights:
-    """q of any part of the ranges of the side that tells it."""
+    """q of any part of the ranges of the side that gives it."""
 
     def __init__(self, phase: Phase, old: Sequence[DeployedRoute], new: Sequence[DeployedRoute]) -> None:
         sides = ([r for r in routes if r.phase is phase] for routes in (new, old))
@@ -255,14 +255,14 @@ class _Weights:
         self.rows = sorted({(r.range_start, r.range_end, r.probability or 0.0) for r in routes})
 
     def between(self, start: int, end: int) -> float | None:
-        """Of lengths that lie in one range of the table, or outside all; None where neither side tells."""
+        """Of lengths that lie in one range of the table, or outside all; None where neither side gives it."""
         if not self.rows:
             return None
         first, last, probability = self.rows[max(0, bisect_right(self.rows, start, key=lambda row: row[0]) - 1)]
         return probability * (end - start) / (last - first) if first <= start and end <= last else 0.0
 
 
-def _surplus(one: Shares, other: Shares) -> tuple[tuple[str, float], ...]:
-    """What `one` has more than `other`, by island."""
-    rows = ((name, share - other.get(name, 0.0)) for name, share in sorted(one.items()))
+def _surplus(mine: Shares, theirs: Shares) -> tuple[tuple[str, float], ...]:
+    """What `mine` has more than `theirs`, by island."""
+    rows = ((name, share - theirs.get(name, 0.0)) for name, share in sorted(mine.items()))
     return tuple((name, more) for name, more in rows if more > _SHARE_TOLERANCE)

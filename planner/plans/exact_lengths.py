@@ -38,7 +38,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.units import MS_PER_S
 
-ANSWER_POINTS = 16  # where in an answer TPOT is taken; every token of a shorter answer
+ANSWER_POINTS = 16  # positions in an answer at which TPOT is evaluated; every token of a shorter answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class ExactEvaluation:
     @property
     def slowest(self) -> PhaseEvaluation:
         """The phase that limits the exact rate."""
-        return min(self.per_phase, key=lambda one: one.throughput_rps)
+        return min(self.per_phase, key=lambda evaluation: evaluation.throughput_rps)
 
     @property
     def throughput_rps(self) -> float:
@@ -86,7 +86,7 @@ class ExactEvaluation:
     @property
     def binned_rps(self) -> float:
         """The same at the ranges' midpoints; the plan's throughput, or more where its routing leaves room."""
-        return min(one.binned_rps for one in self.per_phase)
+        return min(evaluation.binned_rps for evaluation in self.per_phase)
 
     @property
     def difference(self) -> float:
@@ -147,17 +147,17 @@ def _phase(
     by_range: dict[tuple[int, int], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for route in routes:
         key, span = (route.island, route.range_start), (route.range_start, route.range_end)
-        due, said = by_range[span]
-        by_range[span] = due + route.share * exact[key], said + route.share * binned[key]
-    span = max(by_range, key=lambda one: by_range[one][0] - by_range[one][1])
-    due, said = by_range[span]
+        due, midpoint_s = by_range[span]
+        by_range[span] = due + route.share * exact[key], midpoint_s + route.share * binned[key]
+    span = max(by_range, key=lambda item: by_range[item][0] - by_range[item][1])
+    due, midpoint_s = by_range[span]
     return PhaseEvaluation(
         phase=phase,
         throughput_rps=1 / busy[worst],
         binned_rps=1 / max(midpoint.values()),
         worst_island=worst,
         worst_range=span,
-        worst_range_difference=due / said - 1,
+        worst_range_difference=due / midpoint_s - 1,
     )
 
 
@@ -185,8 +185,8 @@ def _exact_times(plan: Plan, own_answers: bool) -> dict[Key, float]:
     for (gpu, phase, parallel, reach), routes in alike.items():
         spans = {(route.range_start, route.batch_size): route for route in routes}
         there = replace(plan.scenario, cost=replace(plan.scenario.cost, reach=reach))
-        found = dict(zip(spans, _times(there, prompts, gpu, phase, parallel, list(spans.values())), strict=True))
-        times |= {(route.island, route.range_start): found[route.range_start, route.batch_size] for route in routes}
+        by_span = dict(zip(spans, _times(there, prompts, gpu, phase, parallel, list(spans.values())), strict=True))
+        times |= {(route.island, route.range_start): by_span[route.range_start, route.batch_size] for route in routes}
     return times
 
 
@@ -199,7 +199,7 @@ def _prompts(profile: LengthProfile, own_answers: bool) -> list[_Prompt]:
     """Every exact length that occurs."""
     if own_answers and not profile.output_tokens:
         raise InputError(
-            f"workload {profile.name}: must know the mean answer of every prompt length, came none.",
+            f"workload {profile.name}: must know the mean answer of every prompt length, got none.",
             hint="Use a trace, or leave own_answers out.",
         )
     answers = profile.output_tokens if own_answers else (profile.mean_output_tokens,) * len(profile.input_tokens)
@@ -216,12 +216,12 @@ def _times(
     routes: Sequence[Route],
 ) -> Iterator[float]:
     """w of each of `routes`, which are of one GPU type, phase and configuration; inf where a length is not served."""
-    members = [[one for one in prompts if route.range_start <= one.tokens < route.range_end] for route in routes]
+    members = [[p for p in prompts if route.range_start <= p.tokens < route.range_end] for route in routes]
     batches = [route.batch_size for route, mine in zip(routes, members, strict=True) for _ in mine]
-    rates = iter(_rates(scenario, gpu, phase, parallel, [one for mine in members for one in mine], batches))
+    rates = iter(_rates(scenario, gpu, phase, parallel, [prompt for mine in members for prompt in mine], batches))
     for mine in members:
         yield math.fsum(
-            one.probability / rate if rate > 0 else math.inf for one, rate in zip(mine, rates, strict=False)
+            prompt.probability / rate if rate > 0 else math.inf for prompt, rate in zip(mine, rates, strict=False)
         )
 
 
@@ -273,17 +273,17 @@ def _prefill_rates(
         return MS_PER_S / ms
     fresh = [max(1e-6, round(s * (1 - cost.kv_cache_rate), 6)) for s in lengths.tolist()]
     budget = [max(1, int(cost.max_tokens_per_step / new)) for new in fresh]
-    taken = as_array([min(n, most) for n, most in zip(batches, budget, strict=True)])
-    steps = _steps(Phase.PREFILL, parallel, lengths, taken.clip(min=1), cached=cost.kv_cache_rate)
+    batch = as_array([min(n, most) for n, most in zip(batches, budget, strict=True)])
+    steps = _steps(Phase.PREFILL, parallel, lengths, batch.clip(min=1), cached=cost.kv_cache_rate)
     ms = open_backend(CostContext(gpu=spec, model=scenario.model, settings=cost)).step_ms(steps)
-    return as_array(parallel.replicas * parallel.dp * parallel.pp * taken * MS_PER_S / ms)
+    return as_array(parallel.replicas * parallel.dp * parallel.pp * batch * MS_PER_S / ms)
 
 
 def _decode_rates(
     scenario: Scenario, gpu: str, parallel: ParallelConfig, prompts: Sequence[_Prompt], batches: Sequence[int]
 ) -> Array:
     spec, cost, model = scenario.inventory.item(gpu).gpu, scenario.cost, scenario.model
-    answers, batch = as_array([one.answer for one in prompts]), as_array(batches)
+    answers, batch = as_array([prompt.answer for prompt in prompts]), as_array(batches)
     if cost.mode is CostMode.REFERENCE:
         answers = answers.round()
     points = min(ANSWER_POINTS, math.ceil(answers.max()))
@@ -311,7 +311,7 @@ def _decode_rates(
 
 def _lengths(prompts: Sequence[_Prompt]) -> Array:
     """Tokens of each prompt; a synthetic one may have none, and is counted as one token."""
-    return as_array([max(1, one.tokens) for one in prompts])
+    return as_array([max(1, prompt.tokens) for prompt in prompts])
 
 
 def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, cached: float = 0.0) -> Steps:
@@ -329,7 +329,7 @@ def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, 
 def recounted_rps(plan: Plan) -> float | None:
     """The plan's rate with the difference that exact lengths make; None where islands' time is not all that limits."""
     slo = plan.scenario.slo
-    queues = slo.ttft_ms is not None or any(one.ttft_ms is not None for one in slo.ranges)
+    queues = slo.ttft_ms is not None or any(bound.ttft_ms is not None for bound in slo.ranges)
     if queues or plan.scenario.network is not None:
         return None
     return plan.throughput_rps * (1 + evaluate_exactly(plan).difference)

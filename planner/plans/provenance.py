@@ -1,4 +1,4 @@
-"""What made a plan: versions of the planner and of every library that shapes its numbers."""
+"""What a plan was made with: versions of the planner and of every library that shapes its numbers."""
 
 import platform
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ def provenance_of(scenario: Scenario, solver: str, estimates: tuple[Estimate, ..
         solver=solver,
         seed=scenario.search.seed,
         cost_mode=scenario.cost.mode.value,
-        input_hashes=tuple((one.name, one.sha256) for one in scenario.inputs),
+        input_hashes=tuple((item.name, item.sha256) for item in scenario.inputs),
         calibration=scenario.cost.calibration.name if scenario.cost.calibration else "built-in",
         estimates=estimates,
     )
@@ -38,7 +38,7 @@ def estimates_of(table: PerformanceTable, islands: Iterable[PlannedIsland]) -> t
 
 
 def versions() -> tuple[tuple[str, str], ...]:
-    """Name and version of all that a search that goes on must find as it was."""
+    """Name and version of everything that must be unchanged for a search to resume."""
     libraries = ((name, _version(name)) for name in (*LIBRARIES, *LEARNERS))
     return (("planner", planner_version()), ("python", platform.python_version()), *libraries)
 

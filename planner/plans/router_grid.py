@@ -45,7 +45,7 @@ def grid_of(plan: Plan, cells: int = CELLS) -> RouterGrid:
     islands have no times beyond their own ranges; ExportError where no island takes all lengths of a cell.
     """
     if not 1 <= cells <= MOST_CELLS:
-        raise InputError(f"grid: cells must be 1 to {MOST_CELLS}; came {cells}.", hint="32 do for most plans.")
+        raise InputError(f"grid: cells must be 1 to {MOST_CELLS}, got {cells}.", hint="32 do for most plans.")
     exact = _exact(plan)
     width = -(-(exact.longest_prompt + 1) // cells)
     grids = {phase: _phase_grid(plan, phase, exact, width, cells) for phase in Phase}
@@ -55,15 +55,16 @@ def grid_of(plan: Plan, cells: int = CELLS) -> RouterGrid:
 
 def _replayed(plan: Plan, grid: RouterGrid) -> RouterGrid:
     """The grid with the rates that its table and the plan's reach at exact lengths, each with its own batches."""
-    own, its = _exact_rps(plan), _exact_rps(on_grid(plan, grid))
+    ours, theirs = _exact_rps(plan), _exact_rps(on_grid(plan, grid))
     prefill, decode = (
-        replace(grid.phase(phase), plan_rps=own[phase], grid_rps=its[phase]) for phase in (Phase.PREFILL, Phase.DECODE)
+        replace(grid.phase(phase), plan_rps=ours[phase], grid_rps=theirs[phase])
+        for phase in (Phase.PREFILL, Phase.DECODE)
     )
     return replace(grid, prefill=prefill, decode=decode)
 
 
 def _exact_rps(plan: Plan) -> dict[Phase, float]:
-    return {one.phase: one.throughput_rps for one in evaluate_exactly(plan).per_phase}
+    return {evaluation.phase: evaluation.throughput_rps for evaluation in evaluate_exactly(plan).per_phase}
 
 
 def on_grid(plan: Plan, grid: RouterGrid) -> Plan:
@@ -71,10 +72,10 @@ def on_grid(plan: Plan, grid: RouterGrid) -> Plan:
 
     Islands keep their degrees; batch, longest prompt, rate and busy share follow from the cells of their pool.
     """
-    whole = divide(plan.scenario.workload, grid.prefill.width)
-    routes = tuple(route for phase in Phase for route in _routes(plan, grid, grid.phase(phase), whole))
+    cells = divide(plan.scenario.workload, grid.prefill.width)
+    routes = tuple(route for phase in Phase for route in _routes(plan, grid, grid.phase(phase), cells))
     islands = tuple(
-        island if island.phase is None else _served(island, [r for r in routes if r.island == island.id], whole)
+        island if island.phase is None else _served(island, [r for r in routes if r.island == island.id], cells)
         for island in plan.islands
     )
     scenario = replace(plan.scenario, ranges=replace(plan.scenario.ranges, width=grid.prefill.width))
@@ -105,8 +106,8 @@ def _phase_grid(plan: Plan, phase: Phase, exact: Workload, width: int, cells: in
     islands = [island for island in plan.islands if island.phase is phase]
     times = [_times(plan, island, exact) for island in islands]
     work = [_by_cell(exact.ranges, mine, width, cells) for mine in times]
-    found = pool_cells(work)
-    if found is None:
+    best = pool_cells(work)
+    if best is None:
         raise ExportError(
             f"plan {plan.scenario.name}, {phase}: every one of {cells} cells must have an island that takes all its "
             "lengths; some have none.",
@@ -115,10 +116,10 @@ def _phase_grid(plan: Plan, phase: Phase, exact: Workload, width: int, cells: in
     return PoolGrid(
         phase=phase,
         width=width,
-        pools=tuple(tuple(islands[i].id for i in pool) for pool in found.pools),
-        cells=_settled(found.cells, work),
+        pools=tuple(tuple(islands[i].id for i in pool) for pool in best.pools),
+        cells=_settled(best.cells, work),
         plan_rps=plan.throughput_rps,
-        grid_rps=1 / max(busy_times(work, found.pools, found.cells)),
+        grid_rps=1 / max(busy_times(work, best.pools, best.cells)),
     )
 
 
@@ -169,10 +170,10 @@ class _Member:
     share: float
 
 
-def _routes(plan: Plan, grid: RouterGrid, phase: PoolGrid, whole: Workload) -> list[Route]:
+def _routes(plan: Plan, grid: RouterGrid, phase: PoolGrid, cells: Workload) -> list[Route]:
     islands = {island.id: island for island in plan.islands}
     pools = [
-        _members(plan, [islands[name] for name in pool], whole, [phase.pool_of(r.start) == p for r in whole.ranges])
+        _members(plan, [islands[name] for name in pool], cells, [phase.pool_of(r.start) == p for r in cells.ranges])
         for p, pool in enumerate(phase.pools)
     ]
     return [
@@ -189,29 +190,29 @@ def _routes(plan: Plan, grid: RouterGrid, phase: PoolGrid, whole: Workload) -> l
             batch_size=member.performance.batch_sizes[j],
             step_ms=member.performance.step_ms[j],
         )
-        for j, span in enumerate(whole.ranges)
+        for j, span in enumerate(cells.ranges)
         for member in pools[phase.pool_of(span.start)]
     ]
 
 
-def _members(plan: Plan, islands: Sequence[PlannedIsland], whole: Workload, taken: Sequence[bool]) -> list[_Member]:
-    """`taken`: whether the pool takes each range."""
-    found = [_performance(plan, island, whole) for island in islands]
+def _members(plan: Plan, islands: Sequence[PlannedIsland], cells: Workload, chosen: Sequence[bool]) -> list[_Member]:
+    """`chosen`: whether the pool takes each range."""
+    performances = [_performance(plan, island, cells) for island in islands]
     speeds = [
         1
         / math.fsum(
-            r.probability / rate for r, rate, ours in zip(whole.ranges, one.rates_rps, taken, strict=True) if ours
+            r.probability / rate for r, rate, ours in zip(cells.ranges, p.rates_rps, chosen, strict=True) if ours
         )
-        for one in found
+        for p in performances
     ]
     return [
-        _Member(island=island, performance=one, share=speed / math.fsum(speeds))
-        for island, one, speed in zip(islands, found, speeds, strict=True)
+        _Member(island=island, performance=performance, share=speed / math.fsum(speeds))
+        for island, performance, speed in zip(islands, performances, speeds, strict=True)
     ]
 
 
-def _served(island: PlannedIsland, routes: Sequence[Route], whole: Workload) -> PlannedIsland:
-    longest = {r.start: r.longest_input_tokens for r in whole.ranges}
+def _served(island: PlannedIsland, routes: Sequence[Route], cells: Workload) -> PlannedIsland:
+    longest = {r.start: r.longest_input_tokens for r in cells.ranges}
     return replace(
         island,
         batch_size=max(route.batch_size for route in routes),

@@ -1,4 +1,4 @@
-"""One scenario from file to run folder, a search that was cut short to its end, and many scenarios side by side.
+"""One scenario from file to run folder, an interrupted search resumed, and many scenarios side by side.
 
 Each scenario has a process of its own, so that one that fails, or is killed, leaves the others alone.
 """
@@ -30,8 +30,8 @@ ENGINE = "vllm"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A scenario file, its run folder, and what the command line changes. None leaves the value that it would have:
-    the scenario's own, or that of the search in the folder, where the job is to go on with one."""
+    """A scenario file, its run folder, and what the command line changes. None keeps the scenario's own value, or that
+    of the search in the folder where the job resumes one."""
 
     scenario: Path | None
     folder: Path
@@ -42,7 +42,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What to call it before anything is read."""
+        """The job's name before anything is read."""
         return self.scenario.stem if self.scenario else self.folder.name
 
 
@@ -82,8 +82,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
 
 
 def resume_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
-    """Go on with the search in `job.folder`, with the job's scenario where it has one; a run that is finished is only
-    told.
+    """Resume the search in `job.folder`, with the job's scenario where it has one; a finished run is only reported.
 
     Raises as `run_job` does, and InputError where there is no search, or one that the job's scenario would make
     otherwise.
@@ -107,14 +106,14 @@ def _searched(job: Job, journal: files.Journal, progress: ReportProgress) -> Out
     try:
         plan = pipeline.plan(undertaking.scenario, progress, journal)
     except Exception as error:
-        if journal.empty:  # else what was paid for stays, whatever the error
+        if journal.empty:  # else the evaluations made so far stay, whatever the error
             journal.discard()
         if isinstance(error, PlannerError):
             raise with_way_on(error, journal, _command_to_resume(job)) from error
         raise
     published = publication.publish(plan, engine=undertaking.engine)
-    kept = journal.remains(interrupted=plan.search.interrupted)
-    files.write_run(job.folder, {**published.files, **kept}, searched=True)
+    remains = journal.remains(interrupted=plan.search.interrupted)
+    files.write_run(job.folder, {**published.files, **remains}, searched=True)
     return _outcome(job.folder, plan, published.warnings)
 
 
@@ -153,7 +152,7 @@ def _altered(scenario: Scenario, job: Job) -> Scenario:
 
 
 def _wanted(job: Job, begun: Scenario) -> Scenario:
-    """The scenario that `job` asks for; where it names none, the one that was begun with."""
+    """The scenario that `job` asks for; where it names none, the one that the search began with."""
     return _altered(_read(job) if job.scenario else begun, job)
 
 

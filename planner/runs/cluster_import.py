@@ -38,8 +38,8 @@ class ClusterSources:
     """Where a cluster is described. `hosts`: node and folder of its probes; `levels`: level and label of its switches.
 
     `gpu_types`: product and the planner's type. `gpu_numa`, `devices`: the user's files (see `files.import_maps`).
-    `taken_at`: when the kubectl lists were taken ("": at the latest time that is told in them). `preempt_unclassed`:
-    pods without a priority class, which Kubernetes runs at priority 0, may be evicted, too.
+    `taken_at`: when the kubectl lists were taken ("": at the latest time in them). `preempt_unclassed`: pods without a
+    priority class, which Kubernetes runs at priority 0, may be evicted, too.
     """
 
     name: str = "imported"
@@ -59,7 +59,7 @@ class ClusterSources:
 def import_cluster(sources: ClusterSources) -> Cluster:
     """The cluster that the sources describe together. InputError names the object and the field that is wrong."""
     _require_usable(sources)
-    lists = read_kubectl(sources.kubectl, _taken(sources), preempt_unclassed=sources.preempt_unclassed)
+    lists = read_kubectl(sources.kubectl, _taken_at(sources), preempt_unclassed=sources.preempt_unclassed)
     topologies = _topologies(sources)
     by_node = _by_node(topologies, lists, sources)
     specs = load_gpu_specs()
@@ -78,7 +78,7 @@ def import_cluster(sources: ClusterSources) -> Cluster:
         nodes=tuple(nodes.values()),
         pods=tuple(sorted(pods, key=lambda pod: pod.key)),
         core_group_size=sources.core_group_size,
-        notes=_told(notes),
+        notes=_note_texts(notes),
         disruption_budgets=lists.disruption_budgets,
     )
     require_sound(cluster, f"cluster {sources.name}")
@@ -88,20 +88,20 @@ def import_cluster(sources: ClusterSources) -> Cluster:
 def _of_known_types(
     by_node: dict[str, list[NodeReport]], lists: KubectlLists, rules: JoinRules, notes: Notes
 ) -> tuple[dict[str, list[NodeReport]], KubectlLists]:
-    """Nodes without those whose GPU product nobody knows, as no plan can use them; all, where no other has GPUs."""
+    """Nodes whose GPU product is known, as no plan can use the others; all nodes where no known one has GPUs."""
     strange = {node: product for node, reports in by_node.items() if (product := strange_product(reports, rules.types))}
     others = (reports for node, reports in by_node.items() if node not in strange)
     if not strange or not any(report.gpu_count for reports in others for report in reports):
         return by_node, lists
     notes.extend((f"node {node}", f"left out with its pods, as {_why(product)}") for node, product in strange.items())
     gone = {pod.key for pod in lists.pods if pod.node in strange}
-    known = replace(
+    usable = replace(
         lists,
         pods=tuple(pod for pod in lists.pods if pod.key not in gone),
         claims=tuple(key for key in lists.claims if key not in gone),
         left_out=tuple(sorted(gone)),
     )
-    return {node: reports for node, reports in by_node.items() if node not in strange}, known
+    return {node: reports for node, reports in by_node.items() if node not in strange}, usable
 
 
 def _why(product: str) -> str:
@@ -116,36 +116,36 @@ def _require_usable(sources: ClusterSources) -> None:
             "import: must have a source; there is none.", hint="Give --kubectl, --flextopo, --nrt or --host."
         )
     if not NAME_PATTERN.fullmatch(sources.name):
-        raise InputError(f"--name: must be a plain name of at most 63 letters, digits, '.', '_' or '-'; came "
+        raise InputError(f"--name: must be a plain name of at most 63 letters, digits, '.', '_' or '-', got "
                          f"{sources.name!r}.", hint="Rename it.")  # fmt: skip
     if sources.core_group_size < 1:
-        raise InputError(f"--core-group-size: must be at least 1; came {sources.core_group_size}.", hint="Give 8.")
+        raise InputError(f"--core-group-size: must be at least 1, got {sources.core_group_size}.", hint="Give 8.")
     _require_once([level for level, _ in sources.levels], "--level")
     _require_once([product for product, _ in sources.gpu_types], "--gpu-type")
     _require_once([node for node, _ in sources.hosts], "--host")
     for level, label in sources.levels:
         if level not in LEVELS or not label:
             raise InputError(
-                f"--level: must be {' or '.join(LEVELS)}, with a label; came {level}={label}.",
+                f"--level: must be {' or '.join(LEVELS)}, with a label, got {level}={label}.",
                 hint="For example --level asw=topology.kubernetes.io/rack.",
             )
     for product, gpu in sources.gpu_types:
         if not product or not NAME_PATTERN.fullmatch(gpu):
             raise InputError(
-                f"--gpu-type: must be PRODUCT=TYPE, the type a plain name; came {product}={gpu}.",
+                f"--gpu-type: must be PRODUCT=TYPE, the type a plain name, got {product}={gpu}.",
                 hint="For example --gpu-type NVIDIA-H200-NVL=H200.",
             )
     _require_levels(sources)
 
 
-def _taken(sources: ClusterSources) -> datetime | None:
+def _taken_at(sources: ClusterSources) -> datetime | None:
     if not sources.taken_at:
         return None
     try:
         return parse_time(sources.taken_at)
     except ValueError:
         raise InputError(
-            f"--taken-at: must be {TIME_RULE}; came {sources.taken_at!r}.",
+            f"--taken-at: must be {TIME_RULE}, got {sources.taken_at!r}.",
             hint="Leave it out for the latest time told.",
         ) from None
 
@@ -157,15 +157,15 @@ def _require_once(names: list[str], option: str) -> None:
 
 
 def _require_levels(sources: ClusterSources) -> None:
-    """Switches are told by labels, and labels by kubectl alone."""
-    told = dict(sources.levels)
-    if sources.kubectl and "asw" not in told:
+    """Switches are read from labels, and only kubectl gives labels."""
+    labels = dict(sources.levels)
+    if sources.kubectl and "asw" not in labels:
         raise InputError(
             "--level: must say which label names a node's access switch, the level asw; it is missing.",
             hint="Give --level asw=LABEL; `kubectl get nodes --show-labels` shows the labels.",
         )
-    if told and not sources.kubectl:
-        raise InputError("--level: needs the labels of nodes; came no --kubectl.", hint="Add --kubectl FILE.")
+    if labels and not sources.kubectl:
+        raise InputError("--level: needs the labels of nodes, got no --kubectl.", hint="Add --kubectl FILE.")
 
 
 def _topologies(sources: ClusterSources) -> list[list[NodeReport]]:
@@ -176,9 +176,9 @@ def _topologies(sources: ClusterSources) -> list[list[NodeReport]]:
         [report for path in sources.nrt for report in read_node_resource_topologies(path)],
     ]
     for reports in kinds:
-        seen: dict[str, NodeReport] = {}
+        reported: dict[str, NodeReport] = {}
         for report in reports:
-            other = seen.setdefault(report.node, report)
+            other = reported.setdefault(report.node, report)
             if other is not report:
                 raise InputError(
                     f"{report.origin}: node {report.node} must be described once; {other.origin} does, too.",
@@ -217,11 +217,11 @@ def _rules(sources: ClusterSources, selectors: tuple[tuple[str, tuple[tuple[str,
     )
 
 
-def _refuse_strange_map(given: GpuNumaMap | None, nodes: Container[str]) -> None:
-    for name, _ in given.gpus if given else ():
-        if given and name not in nodes and name != given.default:
+def _refuse_strange_map(numa_map: GpuNumaMap | None, nodes: Container[str]) -> None:
+    for name, _ in numa_map.gpus if numa_map else ():
+        if numa_map and name not in nodes and name != numa_map.default:
             raise InputError(
-                f"{given.file}: {name} must be a node of the cluster, or {given.default}; it is neither.",
+                f"{numa_map.file}: {name} must be a node of the cluster, or {numa_map.default}; it is neither.",
                 hint="Correct the name, or remove the line.",
             )
 
@@ -243,7 +243,7 @@ def _pods(
     if sources.kubectl:
         pods = _listed_pods(lists, claims, notes)
     else:
-        pods = [pod for node, (_, held) in claims.items() for pod in pods_of_claims(node, held)]
+        pods = [pod for node, (_, claimed) in claims.items() for pod in pods_of_claims(node, claimed)]
     devices = read_devices(sources.devices) if sources.devices else {}
     devices = {key: gpus for key, gpus in devices.items() if key not in lists.left_out}
     _refuse_untold_claims(lists.claims, devices, pods)
@@ -255,8 +255,8 @@ def _listed_pods(lists: KubectlLists, claims: dict[str, tuple[str, dict[str, Cla
     by_node: dict[str, list[Pod]] = {}
     for pod in lists.pods:
         by_node.setdefault(pod.node, []).append(pod)
-    for node, (origin, held) in claims.items():
-        by_node[node] = with_claims(by_node.get(node, []), held, lists.ended, origin, notes)
+    for node, (origin, claimed) in claims.items():
+        by_node[node] = with_claims(by_node.get(node, []), claimed, lists.ended, origin, notes)
     return [pod for pods in by_node.values() for pod in pods]
 
 
@@ -264,22 +264,22 @@ def _refuse_untold_claims(
     claiming: Sequence[str], devices: dict[str, tuple[int | str, ...]], pods: Sequence[Pod]
 ) -> None:
     """A resource claim may be for GPUs, which the pod's requests do not show."""
-    known = {pod.key for pod in pods if pod.gpus}
+    resolved = {pod.key for pod in pods if pod.gpus}
     for key in claiming:
-        if key not in devices and key not in known:
+        if key not in devices and key not in resolved:
             raise InputError(
                 f"pod {key}: spec.resourceClaims: must be resolved, as the claims may be for GPUs; nobody says which.",
                 hint="Give --devices FILE with a line for the pod (an empty list where it holds no GPU).",
             )
 
 
-def _told(notes: Notes) -> tuple[str, ...]:
+def _note_texts(notes: Notes) -> tuple[str, ...]:
     """Notes in words, those of one text together."""
     subjects: dict[str, list[str]] = {}
     for subject, text in notes:
         if subject not in subjects.setdefault(text, []):
             subjects[text].append(subject)
-    return tuple(f"{_listed(found)}: {text}." for text, found in subjects.items())
+    return tuple(f"{_listed(names)}: {text}." for text, names in subjects.items())
 
 
 def _listed(subjects: list[str]) -> str:

@@ -15,6 +15,7 @@ MOST_COST = 0.03
 WORTH_TELLING = 0.005
 """Share of the plan's rate that more cells must win back to be advised."""
 FINER = 4
+"""Times as many cells as the grid has, to see whether a finer one gives up less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +79,18 @@ def routed_plan(plan: Plan, *, target: str, cells: int = CELLS) -> tuple[Plan, R
 
 
 def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
-    """The plan as finished manifests route it, to hold them against: on the grid that they tell of, else as it is.
+    """The plan as finished manifests route it, to hold them against: on the grid that they name, else as it is.
 
     Raises InputError where they tell of no number of cells or of several, and what `router_grid.grid_of` raises.
     """
     sound = [manifest for manifest, _ in export.read_manifests(files).sound]
-    told = {one.annotations[export.GRID_CELLS] for one in sound if export.GRID_CELLS in one.annotations}
-    if not told:
+    cells = {manifest.annotations[export.GRID_CELLS] for manifest in sound if export.GRID_CELLS in manifest.annotations}
+    if not cells:
         return plan
-    text = told.pop()
-    if told or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
+    text = cells.pop()
+    if cells or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
         raise InputError(
-            f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, came {text!r}.",
+            f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, got {text!r}.",
             hint="Export the manifests again, or give all of them the grid that their router has.",
         )
     return on_grid(plan, grid_of(plan, int(text)))
@@ -98,21 +99,21 @@ def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
 def _grid_warnings(plan: Plan, grid: RouterGrid | None) -> tuple[str, ...]:
     if grid is None:
         return ()
-    told = f"routed by {len(grid.prefill.cells)} cells of {grid.prefill.width} tokens: {grid.told}"
+    text = f"routed by {len(grid.prefill.cells)} cells of {grid.prefill.width} tokens: {grid.told}"
     advice = _advice(plan, grid) if grid.cost > MOST_COST else []
-    return ("; ".join([told, ", or ".join(advice)]) if advice else told,)
+    return ("; ".join([text, ", or ".join(advice)]) if advice else text,)
 
 
 def _advice(plan: Plan, grid: RouterGrid) -> list[str]:
     """What gives up less: more cells where they do, and ranges on the grid where the plan has others."""
-    cells, found, best = len(grid.prefill.cells), [], grid
+    cells, advice, best = len(grid.prefill.cells), [], grid
     more = min(MOST_CELLS, FINER * cells)
     if more > cells and (finer := grid_of(plan, more)).cost < grid.cost - WORTH_TELLING:
-        found.append(f"{more} cells give up {max(0.0, finer.cost):.1%}")
+        advice.append(f"{more} cells give up {max(0.0, finer.cost):.1%}")
         best = finer
     if plan.scenario.ranges.width not in (grid.prefill.width, best.prefill.width):
-        found.append(f"plan with ranges on the grid (`ranges: {{cells: {len(best.prefill.cells)}}}`)")
-    return found
+        advice.append(f"plan with ranges on the grid (`ranges: {{cells: {len(best.prefill.cells)}}}`)")
+    return advice
 
 
 def _file_warnings(files: Mapping[str, str]) -> tuple[str, ...]:
@@ -122,4 +123,4 @@ def _file_warnings(files: Mapping[str, str]) -> tuple[str, ...]:
         for line in text.splitlines():
             if line.startswith(WARNING_MARK):
                 first.setdefault(line.removeprefix(WARNING_MARK), file)
-    return tuple(f"{file}: {told}" for told, file in first.items())
+    return tuple(f"{file}: {warning}" for warning, file in first.items())

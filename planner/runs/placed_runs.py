@@ -18,8 +18,8 @@ def scenario_on(
     if old.objective.kind.row.placed and old.cluster != cluster:
         raise InputError(
             f"plan {old.name}: objective.kind placed: its layout was chosen for cluster "
-            f"{old.cluster.name if old.cluster else '?'}; came {cluster.name}.",
+            f"{old.cluster.name if old.cluster else '?'}, got {cluster.name}.",
             hint="Plan the scenario again with the other cluster.",
         )
-    kept = tuple(one for one in old.inputs if one not in set(inputs))
-    return replace(old, cluster=cluster, placement=settings, inputs=(*kept, *inputs))
+    earlier = tuple(item for item in old.inputs if item not in set(inputs))
+    return replace(old, cluster=cluster, placement=settings, inputs=(*earlier, *inputs))

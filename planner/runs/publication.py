@@ -35,8 +35,8 @@ def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publica
     try:
         rendered = render_plan(plan, target=target, engine=engine)
     except (ExportError, InputError) as error:
-        told = f"no manifests were written: {error}"
-        return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{told}\n".encode()}, warnings=(told,))
+        note = f"no manifests were written: {error}"
+        return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{note}\n".encode()}, warnings=(note,))
     manifests = {f"manifests/{name}": text.encode() for name, text in rendered.files.items()}
     return Publication(files=contents | manifests)  # what they warn of stands in their comments
 

@@ -1,4 +1,4 @@
-"""What a search in a folder goes on as: with which scenario, and with which evaluations made again."""
+"""How the search in a folder resumes: with which scenario, and which evaluations are repeated."""
 
 import shlex
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ def require_same_plan(folder: Path, finished: Scenario, came: Scenario) -> None:
 
 
 def evaluations_to_repeat(begun: Scenario, came: Scenario, rounds: Sequence[Sequence[Trial]]) -> tuple[int, ...]:
-    """Indices of evaluations that broke off and are made again: where another time may mend them, and where the search
-    would only end for them once more.
+    """Indices of failed evaluations to repeat: all where there is more time now, or where the search would end because
+    of them again.
 
-    They stand where it would have gone on past them, so that a killed search ends as if it had not been.
+    None where the search would have continued past them, so that a killed search ends as an undisturbed one does.
     """
     trials = [trial for judged in rounds for trial in judged]
     failed = tuple(trial.index for trial in trials if trial.failed)
@@ -53,11 +53,11 @@ def _gave_up(scenario: Scenario, rounds: Sequence[Sequence[Trial]]) -> bool:
 
 
 def with_way_on(error: PlannerError, journal: files.Journal, command: Sequence[str]) -> PlannerError:
-    """The error of a search that has been evaluated in part; its hint says what is kept, and how to go on."""
+    """The error of a search that has been evaluated in part; its hint says what is kept, and how to resume."""
     if not journal.evaluations:
         return error
     way = (
-        f"Its {journal.evaluations} evaluations are kept: after a change that leaves them as they are, go on with "
+        f"Its {journal.evaluations} evaluations are kept: after a change that leaves them valid, resume with "
         f"`{shlex.join(command)}`."
     )
     return type(error)(error.message, hint=f"{error.hint} {way}".strip())

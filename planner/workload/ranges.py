@@ -28,7 +28,7 @@ def divide(profile: LengthProfile, width: int) -> Workload:
     one range; ranges without mass are left out.
     """
     if width < 1:
-        raise InputError(f"ranges.width must be at least 1 token; came {width}.", hint="Give a width such as 256.")
+        raise InputError(f"ranges.width must be at least 1 token, got {width}.", hint="Give a width such as 256.")
     answers = profile.output_tokens or (None,) * len(profile.input_tokens)
     members: defaultdict[int, list[_Member]] = defaultdict(list)
     for length, probability, answer in zip(profile.input_tokens, profile.probabilities, answers, strict=True):
@@ -59,7 +59,7 @@ def _range(start: int, width: int, members: list[_Member]) -> LengthRange:
 
 def _mean_answer(members: list[_Member], mass: float) -> float | None:
     """Mean answer to the prompts of a range; None where answers are not known by length."""
-    known = [(probability, answer) for _, probability, answer in members if answer is not None]
-    if len(known) < len(members):
+    answered = [(probability, answer) for _, probability, answer in members if answer is not None]
+    if len(answered) < len(members):
         return None
-    return math.fsum(probability * answer for probability, answer in known) / mass
+    return math.fsum(probability * answer for probability, answer in answered) / mass

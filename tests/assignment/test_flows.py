@@ -263,7 +263,7 @@ def test_few_flows_between_equal_sums() -> None:
 def test_the_deviation_formulation_has_no_flows() -> None:
     table, layout = _one_of_each()
     paper = AssignmentSettings(formulation=Formulation.DEVIATION)
-    with pytest.raises(InputError, match=r"assignment.formulation: must be max_rate .* came deviation"):
+    with pytest.raises(InputError, match=r"assignment.formulation: must be max_rate .* got deviation"):
         assign(table, layout, paper, NetworkSettings(), traffic(table))
     with pytest.raises(InputError, match="kv must be given with network"):
         assign(table, layout, EXACT, NetworkSettings())

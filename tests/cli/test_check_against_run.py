@@ -48,7 +48,7 @@ def test_objects_of_others_are_named_and_pass(planner: Command, run: Path, folde
     (folder / "namespace.yaml").write_text(NAMESPACE)
     answer = planner("export", run, "--check", folder)
     assert answer.status == 0
-    assert "Not looked at" in answer.out
+    assert "Not checked" in answer.out
     assert "namespace.yaml, Namespace prod" in answer.out
     assert planner("export", run, "--check", folder, "--json").json["not_looked_at"] == [
         "namespace.yaml, Namespace prod"

@@ -95,7 +95,7 @@ def test_show_takes_some_of_the_nodes(planner: Command, made: Path, span: str, c
         (("synth", "--nodes", 5, "--out", "x.txt"), "x.txt"),
         (("synth", "--nodes", 5, "--out", "c.yaml"), "exists already"),
         (("show", "c.yaml", "--out", "x.pdf"), "--out: must end in"),
-        (("show", "c.yaml", "--nodes", "node-0001..nobody"), "came 'nobody'"),
+        (("show", "c.yaml", "--nodes", "node-0001..nobody"), "got 'nobody'"),
         (("show", "c.yaml", "--nodes", "node-0002..node-0001"), "FIRST must not come after LAST"),
         (("show", "nothing.yaml"), "nothing.yaml"),
     ],

@@ -148,7 +148,7 @@ def test_a_placed_run_may_be_limited(planner: Command, run: Path, cluster: dict[
     for option, most in (("--most-victims", 3), ("--most-lost-gpu-hours", 100)):
         answer = planner("place", run, "--cluster", "c.yaml", option, most, "--out", "none")
         assert answer.status == EXIT_BAD_INPUT
-        assert f"{option}: limits who may go, and nobody may" in answer.err
+        assert f"{option}: limits which pods may be evicted, and none may" in answer.err
         assert not Path("none").exists()
     assert planner("place", run, "--cluster", "c.yaml", "--most-victims", -1).status == EXIT_BAD_INPUT
     assert planner("place", run, "--cluster", "c.yaml", "--most-lost-gpu-hours", "inf").status == EXIT_BAD_INPUT

@@ -92,7 +92,7 @@ def test_exit_statuses_of_failures(inventory: str, status: int) -> None:
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith("error: ")
     assert len(done.stderr.splitlines()) == 1
-    assert ("go on with `planner plan bad.yaml --resume runs/bad`" in done.stderr) == (status == 3)
+    assert ("resume with `planner plan bad.yaml --resume runs/bad`" in done.stderr) == (status == 3)
     kept = [path.as_posix() for path in Path().rglob("*") if path.is_file() and path.suffix != ".yaml"]
     assert kept == (["runs/bad/search/journal.jsonl"] if status == 3 else [])  # what a search has evaluated
 
@@ -163,7 +163,7 @@ def test_no_interrupt_is_lost_to_jax(moments: int) -> None:
             _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (
             128 + number,
-            f"Interrupted; go on with: planner plan --resume {folder}\n",
+            f"Interrupted; resume with: planner plan --resume {folder}\n",
         )
         assert (folder / "search/journal.jsonl").exists()
 

@@ -105,7 +105,7 @@ def test_ctrl_c_ends_with_the_best_so_far_and_loses_nothing(planner: Command) ->
     assert planner("plan", "s.yaml", "--quiet", "--out", "whole").status == 0
     status, err = _stop(12, signal.SIGINT, "s.yaml", "--out", "cut")
     assert status == 130
-    assert err == "Interrupted; go on with: planner plan --resume cut\n"
+    assert err == "Interrupted; resume with: planner plan --resume cut\n"
     plan = json.loads(Path("cut/plan.json").read_text())
     assert plan["search"]["interrupted"] is True
     assert 8 <= len(plan["search"]["trials"]) < 48
@@ -169,9 +169,9 @@ def test_a_changed_number_of_rounds_resumes(planner: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("tiny.yaml", "--force"), "came with --force"),
-        (("--out", "x"), "came with --out"),
-        (("tiny.yaml", "tiny.yaml"), "came 2 scenarios"),
+        (("tiny.yaml", "--force"), "got --force"),
+        (("--out", "x"), "got --out"),
+        (("tiny.yaml", "tiny.yaml"), "got 2 scenarios"),
         ((), "holds no unfinished search"),
     ],
 )

@@ -229,7 +229,7 @@ def test_bad_pods(planner: Command, change: dict[str, object], said: str) -> Non
     ("change", "said"),
     [
         ({"sn": "n00"}, "row 2, column sn must be a name of its own; came 'n00', as in row 1"),
-        ({"model": "X9"}, "row 2, column model must be a model whose watts are known; came 'X9'"),
+        ({"model": "X9"}, "row 2, column model must be a model whose watts are known, got 'X9'"),
         ({"model": ""}, "row 2, column model must name the type of its GPUs"),
         ({"gpu": -1}, "row 2, column gpu must be a whole number"),
         ({"gpu": 17}, "row 2, column gpu must be a whole number, at least 0 and at most 16"),
@@ -278,7 +278,7 @@ def test_traces_without_gpus(planner: Command) -> None:
 def test_orders_of_other_traces(planner: Command) -> None:
     names = [row["sn"] for row in trace_nodes()]
     for rows, said in (
-        (["n00", "x"], "ties.csv: row 2, column node must be a node of the trace; came 'x'"),
+        (["n00", "x"], "ties.csv: row 2, column node must be a node of the trace, got 'x'"),
         (["n00", "n00"], "ties.csv: row 2, column node must not come twice"),
         (names[:-1], "ties.csv: must list each of the 100 nodes once; n99 is missing"),
     ):
@@ -298,7 +298,7 @@ def test_orders_of_other_traces(planner: Command) -> None:
         (("--policy", "pwr+fgd"), "must give every policy of a mixture a weight"),
         (("--policy", "pwr:2+fgd:0.5"), "a weight of whole thousandths"),
         (("--policy", ""), "must be one of"),
-        (("--policy", "fgd", "--policy", "FGD"), "--policy: must name each policy once; 'fgd' came twice"),
+        (("--policy", "fgd", "--policy", "FGD"), "--policy: must name each policy once, got 'fgd' twice"),
         (("--policy", "fgd", "--baseline", "pwr"), "--baseline: must be one of the policies that run (fgd)"),
         (("--policy", "fgd", "--seeds", "51-42"), "--seeds: must be ranges upwards, not from 51 to 42"),
         (("--policy", "fgd", "--seeds", "a"), "--seeds: must be whole numbers"),

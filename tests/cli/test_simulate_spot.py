@@ -203,7 +203,7 @@ def test_bad_nodes_are_refused_by_row(planner: Command, change: dict[str, object
         (("--seeds", "2-1"), "--seeds"),
         (("--sample-minutes", 1e-9), "sample: must cut the days into at most 1,000,000 stretches"),
         (("--days", 1e9, "--hp-diurnal", 0, "--spot-load", 1e-6), "stretches; 1e+09 days"),
-        (("--most-lost-percent", 5), "--most-lost-percent: limits the answer of --curve, which did not come"),
+        (("--most-lost-percent", 5), "--most-lost-percent: limits the answer of --curve, got no --curve"),
         (("--most-slowdown", 2), "--most-slowdown: limits"),
         (("--least-done-percent", 95), "--least-done-percent: limits"),
         (("--nodes", "none.csv"), "--machines: goes without --nodes"),

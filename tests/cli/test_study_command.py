@@ -99,14 +99,14 @@ def test_searches_outlive_what_cuts_a_study_short(
     monkeypatch.setattr(trials, "solve_layout", none_in_time)
     answer = planner(*asked, "s")
     assert answer.status == (130 if isinstance(end, KeyboardInterrupt) else 1)
-    assert "1 search kept in s: give the same command" in answer.err
+    assert "1 search kept in s: the same command resumes" in answer.err
     assert [path.name for path in Path("s").iterdir()] == ["searches.jsonl"]
     Path("whole").mkdir()
     assert planner(*asked, "whole").status == EXIT_DONE
     whole = made[2:]
     made.clear()
     answer = planner(*asked, "s")
-    assert (answer.status, answer.err) == (EXIT_DONE, "s: goes on from 1 search kept there\n")
+    assert (answer.status, answer.err) == (EXIT_DONE, "s: resumes from 1 search kept there\n")
     assert made == whole[1:]
     files = [{path.name: path.read_bytes() for path in Path(out).iterdir()} for out in ("s", "whole")]
     assert files[0] == files[1]

@@ -46,8 +46,8 @@ def test_so_is_another_model_or_transfer(file: str, old: str, new: str) -> None:
 
 
 def test_of_equals_the_planners_own_goes_first() -> None:
-    assert agreement([("a", "1"), ("b", "2")]).said == "1"
-    assert agreement([("a", "1"), ("b", "2")], "2").said == "2"
-    assert agreement([("a", "1"), ("b", "2")], "3").said == "1"
+    assert agreement([("a", "1"), ("b", "2")]).value == "1"
+    assert agreement([("a", "1"), ("b", "2")], "2").value == "2"
+    assert agreement([("a", "1"), ("b", "2")], "3").value == "1"
     assert agreement([("a", "1"), ("b", "2"), ("c", "2")], "1") == agreement([("b", "2")])
-    assert agreement([("a", "1"), ("a", "1"), ("b", "2"), ("c", "2")]).said == "2"
+    assert agreement([("a", "1"), ("a", "1"), ("b", "2"), ("c", "2")]).value == "2"

@@ -108,7 +108,7 @@ def test_groups_that_need_no_others_are_the_sets(seed: int) -> None:
     amounts = {(p, d): draw.uniform(0.5, 2.0) for group in groups for p in group[0] for d in group[1]}
     sets = sets_of(plan_with(20, 20, amounts, draw.sample(names[0] + names[1], 40)))
     assert {frozenset(part) for part in ids_of(sets)} == {frozenset(p + d) for p, d in groups}
-    assert sum(one.kept for one in sets) == pytest.approx(1.0)
+    assert sum(one.retained for one in sets) == pytest.approx(1.0)
 
 
 def test_without_a_network_shares_and_lengths_tell_what_goes_together() -> None:
@@ -126,7 +126,7 @@ def test_without_a_network_shares_and_lengths_tell_what_goes_together() -> None:
     assert ids_of(sets) == [
         [f"{kind}{n}" for kind in "pd" for n in range(first, 8, 2)] for first in (1, 0)
     ]  # longer prompts carry more and come first
-    assert [one.kept for one in sets] == pytest.approx([3072 / 4096, 1024 / 4096])
+    assert [one.retained for one in sets] == pytest.approx([3072 / 4096, 1024 / 4096])
 
 
 def test_flows_count_and_not_the_table_where_there_are_flows() -> None:
@@ -142,8 +142,8 @@ def test_one_decode_island_keeps_the_heaviest_prefill_islands() -> None:
     lightest = sorted(range(10), key=lambda n: amounts[f"p{n}", "d0"])[:2]
     assert ids_of(sets)[1] == [f"p{n}" for n in sorted(lightest)]
     assert [one.phases for one in sets] == [(Phase.PREFILL, Phase.DECODE), (Phase.PREFILL,)]
-    assert [one.handed for one in sets] == pytest.approx([sets[0].kept, 1.0 - sets[0].kept])
-    assert sets[1].kept == 0.0
+    assert [one.handed for one in sets] == pytest.approx([sets[0].retained, 1.0 - sets[0].retained])
+    assert sets[1].retained == 0.0
 
 
 def gains_of_one_change(parts: list[list[str]], amounts: Amounts) -> list[float]:
@@ -179,7 +179,7 @@ def test_sets_are_few_of_lawful_size_and_serve_both_phases_where_they_can(prefil
     assert len(parts) == -(-(prefill + decode) // 10)
     assert all(2 <= len(part) <= 10 for part in parts)
     assert sum(map(serves_both, parts)) == min(len(parts), prefill, decode)
-    assert sum(one.kept for one in sets) == pytest.approx(kept_by(parts, amounts), abs=1e-6)
+    assert sum(one.retained for one in sets) == pytest.approx(kept_by(parts, amounts), abs=1e-6)
     assert sum(one.handed for one in sets) == pytest.approx(1.0, abs=1e-6)
     assert sets == sets_of(plan)
     if len(parts) == 2:
@@ -188,5 +188,5 @@ def test_sets_are_few_of_lawful_size_and_serve_both_phases_where_they_can(prefil
 
 def test_islands_without_routes_are_parted_all_the_same() -> None:
     sets = sets_of(replace(plan_with(12, 12, {}), routing=()))
-    assert [(one.handed, one.kept) for one in sets] == [(0.0, 0.0)] * 3
+    assert [(one.handed, one.retained) for one in sets] == [(0.0, 0.0)] * 3
     assert sorted(len(one.islands) for one in sets) == [4, 10, 10]

@@ -127,7 +127,7 @@ def test_deaths_while_tasks_are_handed_over_stop_nothing(workers: Workers) -> No
 
 @pytest.mark.parametrize("count", [0, -1])
 def test_fewer_than_one_process_is_refused(count: int) -> None:
-    with pytest.raises(InputError, match=f"processes: must be at least 1, came {count}"):
+    with pytest.raises(InputError, match=f"processes: must be at least 1, got {count}"):
         Workers(count)
 
 

@@ -367,7 +367,7 @@ def test_nothing_leaves_the_canvas_or_runs_into_another(plan, name):
 
 
 def test_the_section_needs_no_matplotlib():
-    modules = "sys, planner.report.cluster.page.placement, planner.report.cluster.page"
+    modules = "sys, planner.report.cluster.placement, planner.report.cluster.page"
     code = f"import {modules}; assert not {{'matplotlib', 'pandas'}} & set(sys.modules)"
     root = Path(planner.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)

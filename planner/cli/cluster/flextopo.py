@@ -24,7 +24,7 @@ def flextopo_command(
     from planner.placement.flextopo import Dialect, flextopo
 
     if dialect not in tuple(Dialect):
-        raise InputError(f"--dialect: must be {' or '.join(Dialect)}; came {dialect!r}.", hint="Give paper.")
+        raise InputError(f"--dialect: must be {' or '.join(Dialect)}, got {dialect!r}.", hint="Give paper.")
     loaded = load_cluster(cluster)
     pods: dict[str, list[Pod]] = {node.name: [] for node in loaded.nodes}
     for pod in loaded.pods:

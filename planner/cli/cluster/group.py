@@ -49,8 +49,8 @@ def synth_command(
     from planner.placement.clusters.synthetic import Fit, synthesize
 
     if fit not in list(Fit):
-        raise InputError(f"--fit: must be best or random, came {fit!r}.", hint="Choose one of the two.")
-    files.refuse_existing(out, force=force)  # told before the work, not after it
+        raise InputError(f"--fit: must be best or random, got {fit!r}.", hint="Choose one of the two.")
+    files.refuse_existing(out, force=force)  # fails before the work, not after it
     cluster = synthesize(
         nodes,
         seed,
@@ -70,7 +70,7 @@ def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[
     from planner import files
     from planner.placement.clusters.synthetic import NodeType
 
-    found = []
+    types = []
     for text in texts:
         name, _, share = text.partition("=")
         try:
@@ -78,9 +78,9 @@ def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[
         except ValueError:
             weight = 0.0
         if not 0 < weight < float("inf"):
-            raise InputError(f"--type: must be GPU=SHARE with a share above 0, came {text!r}.", hint="As H200=0.5.")
+            raise InputError(f"--type: must be GPU=SHARE with a share above 0, got {text!r}.", hint="As H200=0.5.")
         spec = files.load_gpu_spec(name)
-        found.append(
+        types.append(
             NodeType(
                 gpu=spec.name,
                 share=weight,
@@ -89,7 +89,7 @@ def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[
                 numa_per_socket=numa_per_socket,
             )
         )
-    return found
+    return types
 
 
 @group.command("show")
@@ -109,18 +109,18 @@ def show_command(
     kind = _kind(out)
     if out is not None:
         files.refuse_existing(out, force=force)
-    found = files.load_cluster(cluster)
+    loaded = files.load_cluster(cluster)
     if nodes is not None:
-        found = _between(found, nodes)
+        loaded = _between(loaded, nodes)
     if out is not None:
-        files.write_file(out, _drawn(found, kind), force=force)
-    _show_summary(found, json=json)
+        files.write_file(out, _drawn(loaded, kind), force=force)
+    _show_summary(loaded, json=json)
 
 
 def _kind(out: Path | None) -> str:
     kind = out.suffix.lower() if out is not None else ""
     if out is not None and kind not in (".png", ".svg", ".md"):
-        raise InputError(f"--out: must end in .png, .svg or .md, came {str(out)!r}.", hint="As cluster.png.")
+        raise InputError(f"--out: must end in .png, .svg or .md, got {str(out)!r}.", hint="As cluster.png.")
     return kind
 
 
@@ -141,15 +141,15 @@ def _between(cluster: "Cluster", text: str) -> "Cluster":
     for name in (first, last):
         if name and name not in names:
             raise InputError(
-                f"--nodes: must be FIRST..LAST, two nodes of cluster {cluster.name}; came {name!r}.",
+                f"--nodes: must be FIRST..LAST, two nodes of cluster {cluster.name}, got {name!r}.",
                 hint="Name nodes as the cluster file does.",
             )
     start = names.index(first) if first else 0
     end = names.index(last if dots else first) + 1 if (last if dots else first) else len(names)
     if start >= end:
-        raise InputError(f"--nodes: FIRST must not come after LAST, came {text!r}.", hint="Change them about.")
-    kept = set(names[start:end])
-    return replace(cluster, nodes=cluster.nodes[start:end], pods=tuple(pod for pod in cluster.pods if pod.node in kept))
+        raise InputError(f"--nodes: FIRST must not come after LAST, got {text!r}.", hint="Swap them.")
+    part = set(names[start:end])
+    return replace(cluster, nodes=cluster.nodes[start:end], pods=tuple(pod for pod in cluster.pods if pod.node in part))
 
 
 def _show_summary(cluster: "Cluster", *, json: bool) -> None:

@@ -91,10 +91,10 @@ def _shown(value: object) -> str:
 
 
 def _pairs(option: str, texts: Texts) -> tuple[tuple[str, str], ...]:
-    """`A=B` each, split at the first sign of equality."""
+    """`A=B` each, split at the first equals sign."""
     from planner.errors import InputError
 
     for text in texts or ():
         if not all(text.partition("=")):
-            raise InputError(f"{option}: must be two words joined by '='; came {text!r}.", hint="See --help.")
+            raise InputError(f"{option}: must be two words joined by '=', got {text!r}.", hint="See --help.")
     return tuple((text.partition("=")[0], text.partition("=")[2]) for text in texts or ())

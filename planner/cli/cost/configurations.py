@@ -31,11 +31,11 @@ def command(
     from planner import cost, files, report
 
     settings = replace(cost_options.settings(calibration), mode=mode)
-    asked, shape = sorted(set(cost_options.lengths(lengths))), files.load_model(model)
+    prompts, shape = sorted(set(cost_options.lengths(lengths))), files.load_model(model)
     rates = [
         row
         for name in dict.fromkeys(gpu)
-        for row in cost.compare_configurations(name, shape, phase, size=size, lengths=asked, settings=settings)
+        for row in cost.compare_configurations(name, shape, phase, size=size, lengths=prompts, settings=settings)
     ]
     cost_options.draw(figure, lambda: report.configurations_figure(rates), force=force)
     if json:
@@ -45,5 +45,5 @@ def command(
         (r.gpu, r.parallel.tp, r.parallel.dp, r.parallel.pp, r.parallel.replicas, *(round(v, 3) for v in r.rates_rps))
         for r in rates
     ]
-    columns = ("GPU", "TP", "DP", "PP", "replicas", *(str(n) for n in asked))
+    columns = ("GPU", "TP", "DP", "PP", "replicas", *(str(n) for n in prompts))
     screen.show_table(f"{phase} of {size} GPUs: requests/s by prompt length (0: does not fit)", columns, rows)

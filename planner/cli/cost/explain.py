@@ -42,7 +42,7 @@ def command(
         kv_cache_rate=cost_options.share(kv_cache_rate, "--kv-cache-rate"),
     )
     if phase is Phase.DECODE and kv_cache_rate:
-        raise InputError("--kv-cache-rate: belongs to prefill, came with decode.", hint="Leave it out.")
+        raise InputError("--kv-cache-rate: belongs to prefill, got decode.", hint="Leave it out.")
     if batch is not None:
         cost_options.at_least_one(batch, "--batch")
     explained = cost.explain(
@@ -65,22 +65,22 @@ def command(
 
 def _show(e: "StepExplanation") -> None:
     parts = sorted(e.parts, key=lambda part: -part.ms)
-    whole = e.step_ms + e.hidden_ms
+    all_ms = e.step_ms + e.hidden_ms
     rows = [
-        (p.name, p.ms, f"{p.ms / whole:.0%}", p.compute_ms, p.memory_ms, p.network_ms, p.latency_ms, p.bound)
+        (p.name, p.ms, f"{p.ms / all_ms:.0%}", p.compute_ms, p.memory_ms, p.network_ms, p.latency_ms, p.bound)
         for p in parts
     ]
     if e.hidden_ms:
-        rows.append(("hidden behind computation", -e.hidden_ms, f"{-e.hidden_ms / whole:.0%}", 0.0, 0.0, 0.0, 0.0, ""))
+        rows.append(("hidden behind computation", -e.hidden_ms, f"{-e.hidden_ms / all_ms:.0%}", 0.0, 0.0, 0.0, 0.0, ""))
     c = e.parallel
     degrees = f"tp {c.tp}, dp {c.dp}" + (f", pp {c.pp}" if c.pp > 1 else "")
     title = f"{e.model} on {c.devices} {e.gpu} ({degrees}): {e.phase}, {e.length} tokens, batch {e.batch} (ms)"
     columns = ("part", "time", "share", "compute", "memory", "network", "latency", "bound by")
     screen.show_table(title, columns, rows)
-    what = "time to take the prompts in" if e.phase is Phase.PREFILL else "time per output token"
+    time = "time to take the prompts in" if e.phase is Phase.PREFILL else "time per output token"
     share = e.tokens_per_s_per_gpu / e.roofline_tokens_per_s_per_gpu
     lines = (
-        f"{what}: {e.total_ms:,.2f} ms; {e.tokens_per_s_per_gpu:,.0f} tokens/s per GPU, {share:.0%} of the roofline; "
+        f"{time}: {e.total_ms:,.2f} ms; {e.tokens_per_s_per_gpu:,.0f} tokens/s per GPU, {share:.0%} of the roofline; "
         f"bound by {e.bound}",
         f"memory per GPU: {e.weights_gb:.1f} GB of weights, {e.cache_gb:.1f} GB of KV cache, of {e.usable_gb:.1f} GB",
         f"origin of the estimate: {e.origin} ({e.origin_source}); rates of the GPU: data sheet",

@@ -33,8 +33,8 @@ def models(paths: list[Path] | None) -> "dict[str, ModelSpec]":
     """The user's own models by name."""
     from planner import files
 
-    found = [files.load_model(str(path)) for path in paths or []]
-    return {model.name: model for model in found}
+    loaded = [files.load_model(str(path)) for path in paths or []]
+    return {model.name: model for model in loaded}
 
 
 def draw(path: Path | None, figure: Callable[[], Any], *, force: bool) -> None:
@@ -45,7 +45,7 @@ def draw(path: Path | None, figure: Callable[[], Any], *, force: bool) -> None:
 
     kind = path.suffix.removeprefix(".")
     if kind not in ("png", "svg"):
-        raise InputError(f"--figure: must end in .png or .svg, came {str(path)!r}.", hint="Rename the file.")
+        raise InputError(f"--figure: must end in .png or .svg, got {str(path)!r}.", hint="Rename the file.")
     files.refuse_existing(path, force=force)
     files.write_file(path, report.encode_figure(figure(), "png" if kind == "png" else "svg"), force=force)
 
@@ -56,19 +56,19 @@ def lengths(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise InputError(
-            f"--lengths: must be whole numbers separated by commas, came {text!r}.", hint="For example 128,1024,4096."
+            f"--lengths: must be whole numbers separated by commas, got {text!r}.", hint="For example 128,1024,4096."
         ) from None
 
 
 def share(value: float, flag: str) -> float:
     """A share in [0, 1)."""
     if not 0 <= value < 1:
-        raise InputError(f"{flag}: must lie in [0, 1), came {value}.", hint="Give a share.")
+        raise InputError(f"{flag}: must lie in [0, 1), got {value}.", hint="Give a share.")
     return value
 
 
 def at_least_one(value: int, flag: str) -> int:
     """A count."""
     if value < 1:
-        raise InputError(f"{flag}: must be at least 1, came {value}.", hint="Mend it.")
+        raise InputError(f"{flag}: must be at least 1, got {value}.", hint="Give 1 or more.")
     return value

@@ -79,7 +79,7 @@ def _columns(text: str | None) -> dict[str, str] | None:
     names = tuple(part.strip() for part in text.split(","))
     if len(names) != 3 or not all(names):
         raise InputError(
-            f"--columns: must be three names (arrival time, input tokens, output tokens), came {text!r}.",
+            f"--columns: must be three names (arrival time, input tokens, output tokens), got {text!r}.",
             hint="For example --columns TIMESTAMP,ContextTokens,GeneratedTokens.",
         )
     return dict(zip(("arrival_s", "input_tokens", "output_tokens"), names, strict=True))

@@ -12,8 +12,8 @@ def command(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")]
     """List the shipped workloads; a scenario may also name a workload file or a trace CSV."""
     from planner import files
 
-    found = [files.load_workload(name) for name in files.shipped_workloads()]
-    rows = [_row(profile) for profile in found if isinstance(profile, LengthProfile)]
+    profiles = [files.load_workload(name) for name in files.shipped_workloads()]
+    rows = [_row(profile) for profile in profiles if isinstance(profile, LengthProfile)]
     columns = ("name", "requests", "mean_input_tokens", "longest_prompt", "mean_output_tokens", "max_output_tokens",
                "arrival_rps", "burstiness", "licence")  # fmt: skip
     if json:

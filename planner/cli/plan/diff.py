@@ -13,17 +13,17 @@ from planner.errors import EXIT_FAILURE
 def command(
     old: Annotated[Path, typer.Argument(help="What runs: a run folder or a folder of manifests.")],
     new: Annotated[Path, typer.Argument(help="What is to run: a run folder or a folder of manifests.")],
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Leave with status 1 where they differ.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with status 1 if they differ.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Tell which islands start, stop, restart or stay, how many GPUs that takes, and which requests move."""
+    """Show which islands start, stop, restart or stay, how many GPUs that takes, and which requests move."""
     from planner.plans.diff import compare
     from planner.report.comparison.plan_diff import diff_document, diff_page
 
-    found = compare(deployed(old), deployed(new))
+    difference = compare(deployed(old), deployed(new))
     if json:
-        screen.show_json(diff_document(found))
+        screen.show_json(diff_document(difference))
     else:
-        screen.show_text(diff_page(found))
-    if exit_code and found.differs:
+        screen.show_text(diff_page(difference))
+    if exit_code and difference.differs:
         raise typer.Exit(EXIT_FAILURE)

@@ -86,16 +86,16 @@ def command(
 
 
 def _refuse_writing_options(context: typer.Context) -> None:
-    given = [
+    options = [
         f"--{name.replace('_', '-')}"
         for name in sorted(context.params)
         if name not in ("run", "check", "schemas", "json")
         and (source := context.get_parameter_source(name)) is not None
         and source.name == "COMMANDLINE"
     ]
-    if given:
+    if options:
         raise InputError(
-            f"{', '.join(given)}: must be left out with --check, which writes nothing.",
+            f"{', '.join(options)}: must be left out with --check, which writes nothing.",
             hint="Target, engine and grid are read from the manifests.",
         )
 
@@ -142,8 +142,8 @@ def _write(out: Path, rendered: "Rendered", *, force: bool, as_json: dict[str, s
 
     files.write_folder(out, {name: text.encode() for name, text in rendered.files.items()}, force=force)
     names = [str(out / name) for name in rendered.files]
-    for told in rendered.warnings:
-        screen.show_warning(told)
+    for warning in rendered.warnings:
+        screen.show_warning(warning)
     if as_json is not None:
         screen.show_json({**as_json, "files": names, "warnings": list(rendered.warnings)})
     else:
@@ -151,15 +151,15 @@ def _write(out: Path, rendered: "Rendered", *, force: bool, as_json: dict[str, s
 
 
 def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: bool) -> None:
-    """Tell every fault; exit status 2 where there is one."""
+    """Print every fault; exit status 2 if there is one."""
     from planner import export, files
     from planner.runs import deployments
 
     manifests = files.load_manifests(folder)
     plan = deployments.routed_as(saved_runs.read_run(run), manifests) if run else None
-    given = _schemas(schemas)
-    faults = export.find_faults(manifests, plan, given)
-    foreign = [f"{one.file}, {one.kind} {one.name}" for one in export.read_manifests(manifests, given).foreign]
+    crds = _schemas(schemas)
+    faults = export.find_faults(manifests, plan, crds)
+    foreign = [f"{m.file}, {m.kind} {m.name}" for m in export.read_manifests(manifests, crds).foreign]
     if as_json:
         screen.show_json(
             {"files": list(manifests), "faults": [str(fault) for fault in faults], "not_looked_at": foreign}
@@ -176,7 +176,7 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
         checked = _fleet_checked if export.tells_fleet(manifests) else _checked
         screen.show_text(checked(len(manifests), run, schemas))
     if foreign and not as_json:
-        screen.show_text(f"Not looked at, as their kinds are none of the plan's: {'; '.join(foreign)}.")
+        screen.show_text(f"Not checked, as the plan writes no such kinds: {'; '.join(foreign)}.")
 
 
 def _checked(count: int, run: Path | None, schemas: Path | None) -> str:

@@ -23,7 +23,7 @@ def export_options(
     model_volume: str,
     namespace: str,
 ) -> "ExportOptions":
-    """The record; the export checks the values. InputError where a pair is none."""
+    """The record; the export checks the values. InputError where a pair is malformed."""
     from planner.export import ExportOptions
 
     return ExportOptions(
@@ -46,12 +46,12 @@ def export_options(
 def _pair(option: str, text: str, form: str, example: str) -> tuple[str, str]:
     key, _, value = text.partition("=")
     if not key or not value:
-        raise InputError(f"{option}: must be {form}, came {text!r}.", hint=f"For example {example}.")
+        raise InputError(f"{option}: must be {form}, got {text!r}.", hint=f"For example {example}.")
     return key, value
 
 
 def _counted(text: str) -> tuple[str, int]:
     name, count = _pair("--pod-resource", text, "RESOURCE=COUNT", "rdma/ib=8")
     if not (count.isascii() and count.isdecimal() and len(count) <= 15):
-        raise InputError(f"--pod-resource: must be RESOURCE=COUNT, came {text!r}.", hint="For example rdma/ib=8.")
+        raise InputError(f"--pod-resource: must be RESOURCE=COUNT, got {text!r}.", hint="For example rdma/ib=8.")
     return name, int(count)

@@ -26,22 +26,22 @@ def command(
     from planner.workload import summarize
 
     read = files.load_scenario(scenario, summarize)
-    files.refuse_existing(out / "frontier.csv", force=force)  # told before the work, not after it
-    found = frontier(read, points, _progress(quiet=json))
+    files.refuse_existing(out / "frontier.csv", force=force)  # fails before the work, not after it
+    curve = frontier(read, points, _progress(quiet=json))
     written = {
-        "frontier.csv": report.frontier_frame(found).to_csv(index=False, lineterminator="\n").encode(),
-        "frontier.png": report.encode_figure(report.frontier_figure(found, read)),
-        "frontier.md": report.frontier_page(found, read).encode(),
+        "frontier.csv": report.frontier_frame(curve).to_csv(index=False, lineterminator="\n").encode(),
+        "frontier.png": report.encode_figure(report.frontier_figure(curve, read)),
+        "frontier.md": report.frontier_page(curve, read).encode(),
     }
     files.write_folder(out, written, force=force)
-    for budget in found.unsolved:
+    for budget in curve.unsolved:
         screen.show_warning(f"budget {budget:.2f} USD/hour: no layout was found in the time given")
     if json:
-        screen.show_json(_document(found, str(out)))
+        screen.show_json(_document(curve, str(out)))
     else:
-        _show(found, out)
-    if found.unasked:
-        screen.show_note(f"Interrupted {len(found.unasked)} budgets before the end; what was found is in {out}")
+        _show(curve, out)
+    if curve.unasked:
+        screen.show_note(f"Interrupted {len(curve.unasked)} budgets before the end; what was found is in {out}")
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
@@ -60,12 +60,12 @@ def _progress(*, quiet: bool) -> "Callable[[int, int, FrontierPoint | None], Non
     return listen
 
 
-def _document(found: "Frontier", folder: str) -> dict[str, Any]:
+def _document(curve: "Frontier", folder: str) -> dict[str, Any]:
     return {
         "folder": folder,
-        "most_per_dollar": found.points.index(found.most_per_dollar),
-        "unsolved_usd_per_hour": list(found.unsolved),
-        "unasked_usd_per_hour": list(found.unasked),
+        "most_per_dollar": curve.points.index(curve.most_per_dollar),
+        "unsolved_usd_per_hour": list(curve.unsolved),
+        "unasked_usd_per_hour": list(curve.unasked),
         "points": [
             {
                 "budget_usd_per_hour": point.budget_usd_per_hour,
@@ -78,13 +78,13 @@ def _document(found: "Frontier", folder: str) -> dict[str, Any]:
                 "gpus": dict(point.gpus),
                 "layout": [[island.gpu, island.size, count] for island, count in point.layout.counts],
             }
-            for point in found.points
+            for point in curve.points
         ],
     }
 
 
-def _show(found: "Frontier", out: Path) -> None:
-    types = [gpu for gpu, _ in found.points[0].gpus]
+def _show(curve: "Frontier", out: Path) -> None:
+    types = [gpu for gpu, _ in curve.points[0].gpus]
     rows = [
         (
             round(point.price_usd_per_hour, 2),
@@ -94,9 +94,9 @@ def _show(found: "Frontier", out: Path) -> None:
             round(point.requests_per_usd),
             *(count for _, count in point.gpus),
             round(point.watts),
-            "most per USD" if point is found.most_per_dollar else "",
+            "most per USD" if point is curve.most_per_dollar else "",
         )
-        for point in found.points
+        for point in curve.points
     ]
     columns = ("USD/hour", "requests/s", "at most", "gap %", "requests per USD", *types, "watts", "")
     screen.show_table("Frontier", columns, rows)

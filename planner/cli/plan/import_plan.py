@@ -19,7 +19,7 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """Tell what a run or a folder of manifests deploys: islands, degrees, GPUs, routes."""
+    """Show what a run or a folder of manifests deploys: islands, degrees, GPUs, routes."""
     from planner import files
     from planner.report.comparison.plan_diff import deployed_document, deployed_page
 
@@ -45,6 +45,6 @@ def deployed(source: Path) -> "DeployedPlan":
     if (files.is_there(source) and not files.is_folder(source)) or files.holds_run(source):
         plan = saved_runs.read_run(source)
         folder = source if files.is_folder(source) else source.parent
-        told = any((folder / "manifests").glob("*.yaml"))  # without manifests nobody has chosen an engine
-        return export.summarize_plan(plan, engine=files.engine_of(folder) if told else "")
+        exported = any((folder / "manifests").glob("*.yaml"))  # without manifests nobody has chosen an engine
+        return export.summarize_plan(plan, engine=files.engine_of(folder) if exported else "")
     return export.read_plan(files.load_manifests(source), str(source))

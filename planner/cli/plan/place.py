@@ -29,12 +29,13 @@ def command(
     cpus_per_gpu: Annotated[
         int | None, typer.Option(min=0, max=1024, help="Cores that each GPU takes along. [default: the scenario's]")
     ] = None,
-    preempt: Annotated[bool, typer.Option("--preempt", help="Preemptible pods of lower priority may go.")] = False,
+    preempt: Annotated[bool, typer.Option("--preempt", help="Evict preemptible pods of lower priority.")] = False,
     priority: Annotated[
         int | None, typer.Option(help="Priority of the islands' pods. [default: the scenario's]")
     ] = None,
     most_victims: Annotated[
-        int | None, typer.Option(min=0, help="Most pods that may go. [default: the scenario's]", show_default=False)
+        int | None,
+        typer.Option(min=0, help="Most pods to evict. [default: the scenario's]", show_default=False),
     ] = None,
     most_lost_gpu_hours: Annotated[
         float | None,
@@ -56,8 +57,8 @@ def command(
     _claim(run, saved, out, force=force)
     settings = _changed(saved.scenario.placement, _qos(qos), cpus_per_gpu, priority, preempt=preempt)
     settings = _limited(settings, most_victims, most_lost_gpu_hours)
-    found = files.load_cluster(cluster)
-    placed = pipeline.place(saved, scenario_on(saved, found, settings, (files.input_hash(cluster),)))
+    nodes = files.load_cluster(cluster)
+    placed = pipeline.place(saved, scenario_on(saved, nodes, settings, (files.input_hash(cluster),)))
     published = publication.publish(placed, engine=engine or files.engine_of(run))
     if out is None:
         files.write_run(folder, {**published.files, **files.search_files(run)}, force=True)
@@ -69,7 +70,7 @@ def command(
 
 
 def _claim(run: Path, saved: "Plan", out: Path | None, *, force: bool) -> None:
-    """Refused before the work begins, where the answer would have no place."""
+    """Fail before the work where its result could not be written."""
     from planner import files
 
     if out is not None:
@@ -79,7 +80,7 @@ def _claim(run: Path, saved: "Plan", out: Path | None, *, force: bool) -> None:
     elif files.holds_search(run):
         raise InputError(
             f"{run}: holds an unfinished search.",
-            hint=f"Go on with `planner plan --resume {run}` first, or give --out DIR.",
+            hint=f"Finish it with `planner plan --resume {run}` first, or give --out DIR.",
         )
     elif saved.placement is not None and not force:
         raise InputError(
@@ -93,10 +94,10 @@ def _qos(word: str | None) -> "Qos | None":
 
     if word is None:
         return None
-    known = {one.value: one for one in Qos} | {one.kubelet_policy: one for one in Qos}
-    if word not in known:
-        raise InputError(f"--qos: must be one of {', '.join(known)}; came {word!r}.", hint="Choose one of them.")
-    return known[word]
+    classes = {qos.value: qos for qos in Qos} | {one.kubelet_policy: one for one in Qos}
+    if word not in classes:
+        raise InputError(f"--qos: must be one of {', '.join(classes)}, got {word!r}.", hint="Choose one of them.")
+    return classes[word]
 
 
 def _changed(
@@ -118,16 +119,18 @@ def _limited(
 ) -> "PlacementSettings":
     from dataclasses import replace
 
-    given = {"--most-victims": most_victims, "--most-lost-gpu-hours": most_lost_gpu_hours}
-    option = next((name for name, value in given.items() if value is not None), None)
+    limits = {"--most-victims": most_victims, "--most-lost-gpu-hours": most_lost_gpu_hours}
+    option = next((name for name, value in limits.items() if value is not None), None)
     if option is not None and not settings.preempt:
-        raise InputError(f"{option}: limits who may go, and nobody may.", hint="Add --preempt, or drop the limit.")
+        raise InputError(
+            f"{option}: limits which pods may be evicted, and none may be.", hint="Add --preempt, or drop the limit."
+        )
     if most_victims is not None:
         settings = replace(settings, most_victims=most_victims)
     if most_lost_gpu_hours is not None:
         if not most_lost_gpu_hours < float("inf"):
             raise InputError(
-                f"--most-lost-gpu-hours: must be finite; came {most_lost_gpu_hours:g}.",
+                f"--most-lost-gpu-hours: must be finite, got {most_lost_gpu_hours:g}.",
                 hint="Leave it out for no limit.",
             )
         settings = replace(settings, most_lost_gpu_hours=most_lost_gpu_hours)

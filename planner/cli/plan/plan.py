@@ -1,4 +1,4 @@
-"""`planner plan`: scenarios in, run folders out; a search that was cut short is gone on with."""
+"""`planner plan`: scenarios in, run folders out; an interrupted search resumes."""
 
 import os
 import shlex
@@ -41,12 +41,12 @@ def command(
         str | None, typer.Option(help="Engine of the manifests: vllm or sglang. [default: vllm]", show_default=False)
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the unfinished search in this run folder.", show_default=False)
+        Path | None, typer.Option(help="Resume the unfinished search in this run folder.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Plan one or several scenarios, a run folder each; or go on with a search that was cut short."""
+    """Plan one or several scenarios, a run folder each; or resume an interrupted search."""
     from planner.runs.batch import Job
 
     paths = scenarios or []
@@ -55,7 +55,7 @@ def command(
         _check_resume(paths, out=out, force=force)
         path = paths[0] if paths else None
         job = Job(scenario=path, folder=resume, seed=seed, processes=processes, engine=engine)
-        _one(job, resume=True, as_json=json, quiet=quiet or json)
+        _plan_one(job, resume=True, as_json=json, quiet=quiet or json)
         return
     if not paths:
         raise typer.BadParameter("name one, or give --resume DIR.", param_hint="SCENARIOS")
@@ -71,21 +71,21 @@ def command(
         for path in paths
     ]
     if len(jobs) == 1:
-        _one(jobs[0], resume=False, as_json=json, quiet=quiet or json)
+        _plan_one(jobs[0], resume=False, as_json=json, quiet=quiet or json)
     else:
         _several(jobs, workers=processes or os.cpu_count() or 1, as_json=json, quiet=quiet or json)
 
 
 def _check_resume(scenarios: list[Path], *, out: Path | None, force: bool) -> None:
-    flags = [flag for flag, given in (("--out", out is not None), ("--force", force)) if given]
+    flags = [flag for flag, present in (("--out", out is not None), ("--force", force)) if present]
     if flags:
         raise InputError(
-            f"--resume: goes on in the folder as it is, came with {' and '.join(flags)}.",
+            f"--resume: works in the folder as it is, got {' and '.join(flags)}.",
             hint=f"Leave out {' and '.join(flags)}, or plan anew without --resume.",
         )
     if len(scenarios) > 1:
         raise InputError(
-            f"--resume: goes on with the search of one scenario, came {len(scenarios)} scenarios.",
+            f"--resume: resumes the search of one scenario, got {len(scenarios)} scenarios.",
             hint="Resume each folder by itself; the folder knows its scenario.",
         )
 
@@ -97,16 +97,16 @@ def _folder(scenario: Path, out: Path | None, *, several: bool) -> Path:
 
 
 def _check_engine(engine: str | None) -> None:
-    """A wrong engine is told before the search, not after it."""
+    """A wrong engine fails before the search, not after it."""
     if engine is None:
         return
     from planner.export import ENGINES
 
     if engine not in ENGINES:
-        raise InputError(f"--engine: must be one of {', '.join(ENGINES)}, came {engine!r}.", hint="Choose one of them.")
+        raise InputError(f"--engine: must be one of {', '.join(ENGINES)}, got {engine!r}.", hint="Choose one of them.")
 
 
-def _one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
+def _plan_one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
     from planner.runs.batch import resume_job, run_job
 
     try:
@@ -135,13 +135,13 @@ def _tell_how_to_go_on(folders: Iterable[Path]) -> None:
 
     for folder in folders:
         if holds_search(folder):
-            screen.show_note(f"Interrupted; go on with: planner plan --resume {shlex.quote(str(folder))}")
+            screen.show_note(f"Interrupted; resume with: planner plan --resume {shlex.quote(str(folder))}")
 
 
 def _tell_of(outcome: "Outcome", *, quiet: bool) -> None:
     if not quiet:
-        said = "done" if outcome.status == 0 else f"failed with status {outcome.status}"
-        screen.show_note(f"{outcome.scenario}: {said}")
+        result = "done" if outcome.status == 0 else f"failed with status {outcome.status}"
+        screen.show_note(f"{outcome.scenario}: {result}")
     for warning in outcome.warnings:
         screen.show_warning(f"{outcome.scenario}: {warning}")
 

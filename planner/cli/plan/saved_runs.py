@@ -1,4 +1,4 @@
-"""A saved run, read as every command reads one: strictly, audited, with a word where nothing vouches for it."""
+"""A saved run, read as every command reads one: strictly, audited, with a warning where it may have been edited."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -75,21 +75,21 @@ def chapter5(
     )
     request.chosen()
     kinds = [*file_names(FIGURES), SEARCHES_FILE]
-    files.claim_folder(out, kinds, force=force or holds_searches(out))  # told before the work, not after it
+    files.claim_folder(out, kinds, force=force or holds_searches(out))  # fails before the work, not after it
     scenario_of = _scenarios(mode)
     if not quiet:
         _tell_time(request, scenario_of, processes)
-    with trial_journal(out, versions()) as journal, _kept(journal, out), _progress(quiet=quiet) as listen:
+    with trial_journal(out, versions()) as journal, _keeping_searches(journal, out), _progress(quiet=quiet) as listen:
         study = run(request, scenario_of, processes=processes, listen=listen, journal=journal)
         files.write_folder(out, render_study(study), force=True, kinds=kinds)  # in place of the searches
     _show(study, out)
 
 
 @contextmanager
-def _kept(journal: "TrialJournal", out: Path) -> "Iterator[None]":
-    """Whatever ends a study, the searches that it has made are kept; the user hears of it."""
+def _keeping_searches(journal: "TrialJournal", out: Path) -> "Iterator[None]":
+    """Keep a study's searches however it ends, and tell the user."""
     if journal.searches:
-        screen.show_note(f"{out}: goes on from {_searches(journal)} kept there")
+        screen.show_note(f"{out}: resumes from {_searches(journal)} kept there")
     try:
         yield
     except KeyboardInterrupt:
@@ -103,7 +103,7 @@ def _kept(journal: "TrialJournal", out: Path) -> "Iterator[None]":
 
 
 def _way_on(journal: "TrialJournal", out: Path) -> str:
-    return f"{_searches(journal)} kept in {out}: give the same command to go on from there."
+    return f"{_searches(journal)} kept in {out}: the same command resumes from there."
 
 
 def _searches(journal: "TrialJournal") -> str:
@@ -128,13 +128,13 @@ def _tell_time(request: "Request", scenario_of: "Callable[[Setup], Scenario]", p
     from planner.studies.chapter5.expected_time import expected
     from planner.studies.chapter5.experiments import experiments, island_cases
 
-    def told(pace: "Pace") -> None:
+    def tell_pace(pace: "Pace") -> None:
         screen.show_note(
             f"measured: {pace.encoding.value}, {pace.surrogate.value}: {pace.choosing_s:.2g} CPU-seconds choose "
             f"{pace.batch_size} layouts, {pace.judging_s:.2g} judge one"
         )
 
-    seconds, _ = expected(experiments(request), scenario_of, islands=bool(island_cases(request)), listen=told)
+    seconds, _ = expected(experiments(request), scenario_of, islands=bool(island_cases(request)), listen=tell_pace)
     wall = "" if processes == 1 else f", {_time(seconds / processes)} on {processes} cores"
     screen.show_note(f"expected: about {_time(seconds)} of one core{wall}")
 
@@ -177,6 +177,6 @@ def _tell_case(step: "Step") -> None:
 
 def _show(study: "Study", out: Path) -> None:
     verdicts = {True: "holds", False: "does not hold", None: "not decided"}
-    rows = [(one.figure, one.claim, verdicts[one.holds], one.numbers) for one in study.findings]
+    rows = [(finding.figure, finding.claim, verdicts[finding.holds], finding.numbers) for finding in study.findings]
     screen.show_table("The paper's statements", ("of", "the paper says", "here", "numbers"), rows)
     screen.show_text(f"Written to {out}")

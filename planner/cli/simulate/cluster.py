@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from planner.studies.policies.study import PolicyStudy, SeedRun
     from planner.studies.runner import RunsDone
 
-INFLATION = 1.3
-SEEDS = "42-51"
+INFLATION, SEEDS = 1.3, "42-51"  # of the published FGD and PWR experiments
 
 
 def command(
@@ -41,7 +40,7 @@ def command(
     ],
     inflate: Annotated[
         float | None,
-        typer.Option(help=f"Pods ask for so many times the cluster's GPUs. [default: {INFLATION}]", show_default=False),
+        typer.Option(help=f"Pods ask for this many times the GPUs. [default: {INFLATION}]", show_default=False),
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of arrivals and ties: 42, 42-51 or 1,5,42-44.")] = SEEDS,
     semantics: Annotated[
@@ -59,7 +58,7 @@ def command(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Policy that savings are against. [default: fgd, else the first policy]", show_default=False),
+        typer.Option(help="Policy to compare savings with. [default: fgd, else the first policy]", show_default=False),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for metrics.csv, summary.md, figures and decisions.", show_default=False)
@@ -84,21 +83,21 @@ def command(
     mixes, power = inputs.policies_of(policy, parse_policy), inputs.power_table()
     against, listed = inputs.baseline_of(baseline, mixes, parse_policy, "fgd"), inputs.seeds_of(seeds)
     _refuse_several(listed, {"--arrivals": arrivals, "--tie-order": tie_order})
-    found, asked = inputs.read_traces(nodes, pods, power)
+    trace_nodes, trace_pods = inputs.read_traces(nodes, pods, power)
     study = PolicyStudy(
-        nodes=found,
-        pods=asked,
+        nodes=trace_nodes,
+        pods=trace_pods,
         policies=mixes,
         seeds=listed,
         inflation=INFLATION if inflate is None else inflate,
         semantics=semantics,
         power=power,
         formula=power_formula,
-        arrivals=inputs.arrivals_of(arrivals, asked),
-        tie_order=inputs.tie_order_of(tie_order, found),
+        arrivals=inputs.arrivals_of(arrivals, trace_pods),
+        tie_order=inputs.tie_order_of(tie_order, trace_nodes),
         decisions=decisions,
     )
-    if out is not None:  # told before the work, not after it
+    if out is not None:  # fails before the work, not after it
         files.claim_folder(out, results.file_names(study), force=force)
     _tell_too_large(study, pods)
     with runs_progress("policies", _line, quiet=quiet) as listen:
@@ -116,13 +115,13 @@ def command(
 
 def _refuse_clashes(out: Path | None, arrivals: Path | None, inflate: float | None, *, decisions: bool) -> None:
     if decisions and out is None:
-        raise InputError("--decisions: needs --out, a folder for them; came none.", hint="Add --out DIR.")
+        raise InputError("--decisions: needs --out, a folder for them, got none.", hint="Add --out DIR.")
     if arrivals is not None and inflate is not None:
-        raise InputError("--inflate: goes with drawn arrivals only; --arrivals came too.", hint="Drop one of the two.")
+        raise InputError("--inflate: goes with drawn arrivals only, got --arrivals too.", hint="Drop one of the two.")
 
 
-def _refuse_several(seeds: Sequence[int], given: Mapping[str, Path | None]) -> None:
-    for option, path in given.items():
+def _refuse_several(seeds: Sequence[int], orders: Mapping[str, Path | None]) -> None:
+    for option, path in orders.items():
         if path is not None and len(seeds) > 1:
             raise InputError(
                 f"{option}: a given order belongs to one seed; --seeds has {len(seeds)}.", hint="Add --seeds 42."
@@ -146,8 +145,8 @@ def _tell_too_large(study: "PolicyStudy", pods: Path) -> None:
 
 def _line(step: "RunsDone[SeedRun]") -> None:
     if step.last is not None:
-        held = step.last.run.metrics[-1]
+        latest = step.last.run.metrics[-1]
         screen.show_note(
             f"{step.done:.0f}/{step.total} runs: {step.last.policy}, seed {step.last.seed}: "
-            f"{held.allocation_percent:.2f} % allocated, {held.failures} failed"
+            f"{latest.allocation_percent:.2f} % allocated, {latest.failures} failed"
         )

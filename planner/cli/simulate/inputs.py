@@ -26,25 +26,25 @@ def read_traces(nodes: Path, pods: Path, power: "PowerTable") -> "tuple[tuple[Tr
     """Nodes and pods; InputError as `files` tells it, or models without watts, or no GPUs in either."""
     from planner.studies.policies.inputs import read_trace_nodes, read_trace_pods
 
-    found = read_trace_nodes(nodes)
-    _require_watts(nodes, found, power)
-    if not any(node.gpus for node in found):
+    trace = read_trace_nodes(nodes)
+    _require_watts(nodes, trace, power)
+    if not any(node.gpus for node in trace):
         raise InputError(f"{nodes}: column gpu must be above 0 in some row; it is 0 in all.", hint="Add nodes.")
-    asked = read_trace_pods(pods, [node.gpu_model for node in found if node.gpus])
-    if not any(pod.gpus for pod in asked):
+    requests = read_trace_pods(pods, [node.gpu_model for node in trace if node.gpus])
+    if not any(pod.gpus for pod in requests):
         raise InputError(f"{pods}: column num_gpu must be above 0 in some row; it is 0 in all.", hint="Add pods.")
-    return found, asked
+    return trace, requests
 
 
 def _require_watts(path: Path, nodes: "Sequence[TraceNode]", power: "PowerTable") -> None:
     gpus, cpus = {gpu.name for gpu in power.gpus}, {cpu.name for cpu in power.cpus}
     for row, node in enumerate(nodes, start=1):
-        for column, came, known in (("model", node.gpu_model, gpus), ("cpu_model", node.cpu_model, cpus)):
-            asked = node.gpus if column == "model" else came
-            if asked and came not in known:
+        for column, came, models in (("model", node.gpu_model, gpus), ("cpu_model", node.cpu_model, cpus)):
+            required = node.gpus if column == "model" else came
+            if required and came not in models:
                 raise InputError(
-                    f"{path}: row {row}, column {column} must be a model whose watts are known; came {came!r}.",
-                    hint=f"Known are {', '.join(sorted(known))}.",
+                    f"{path}: row {row}, column {column} must be a model whose watts are known, got {came!r}.",
+                    hint=f"Known are {', '.join(sorted(models))}.",
                 )
 
 
@@ -53,7 +53,7 @@ def arrivals_of(path: Path | None, pods: "Sequence[TracePod]") -> "tuple[TracePo
     from planner.studies.policies.inputs import read_order
     from planner.studies.policies.online.arrivals import arrivals_in_order
 
-    return None if path is None else _told(path, lambda: arrivals_in_order(pods, read_order(path, "pod")))
+    return None if path is None else _naming_file(path, lambda: arrivals_in_order(pods, read_order(path, "pod")))
 
 
 def tie_order_of(path: Path | None, nodes: "Sequence[TraceNode]") -> tuple[str, ...] | None:
@@ -63,21 +63,22 @@ def tie_order_of(path: Path | None, nodes: "Sequence[TraceNode]") -> tuple[str, 
     if path is None:
         return None
     names = read_order(path, "node")
-    known, seen = {node.name for node in nodes}, set[str]()
+    due, listed = {node.name for node in nodes}, set[str]()
     for row, name in enumerate(names, start=1):
-        if name not in known or name in seen:
-            rule = "must not come twice" if name in seen else "must be a node of the trace"
-            raise InputError(f"{path}: row {row}, column node {rule}; came {name!r}.", hint="List every node once.")
-        seen.add(name)
-    if len(seen) < len(known):
-        missing = next(node.name for node in nodes if node.name not in seen)
+        if name not in due or name in listed:
+            rule = "must not come twice" if name in listed else "must be a node of the trace"
+            raise InputError(f"{path}: row {row}, column node {rule}, got {name!r}.", hint="List every node once.")
+        listed.add(name)
+    if len(listed) < len(due):
+        missing = next(node.name for node in nodes if node.name not in listed)
         raise InputError(
-            f"{path}: must list each of the {len(known)} nodes once; {missing} is missing.", hint="Add what is missing."
+            f"{path}: must list each of the {len(due)} nodes once; {missing} is missing.",
+            hint="Add what is missing.",
         )
     return names
 
 
-def _told(path: Path, read: Callable[[], Found]) -> Found:
+def _naming_file(path: Path, read: Callable[[], Found]) -> Found:
     """What `read` answers; its faults name the file."""
     try:
         return read()
@@ -100,25 +101,25 @@ Policy = TypeVar("Policy", bound=NamedPolicy)
 
 def policies_of(words: Sequence[str], parse: Callable[[str], Policy]) -> tuple[Policy, ...]:
     """Policies, each once."""
-    found = tuple(parse(word) for word in words)
-    names = [policy.name for policy in found]
+    policies = tuple(parse(word) for word in words)
+    names = [policy.name for policy in policies]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"--policy: must name each policy once; {twice!r} came twice.", hint="Drop one of the two.")
-    return found
+        raise InputError(f"--policy: must name each policy once, got {twice!r} twice.", hint="Drop one of the two.")
+    return policies
 
 
 def baseline_of(
     word: str | None, policies: Sequence[NamedPolicy], parse: Callable[[str], NamedPolicy], usual: str
 ) -> str:
-    """Name of the policy that others are held against: `word`, else the `usual` one where it runs, else the first."""
+    """Name of the policy that others are compared with: `word`, else the `usual` one where it runs, else the first."""
     names = [policy.name for policy in policies]
     if word is None:
         return usual if usual in names else names[0]
     name = parse(word).name
     if name not in names:
         raise InputError(
-            f"--baseline: must be one of the policies that run ({', '.join(names)}); came {word!r}.",
+            f"--baseline: must be one of the policies that run ({', '.join(names)}), got {word!r}.",
             hint=f"Add --policy {word}.",
         )
     return name
@@ -149,4 +150,4 @@ def _is_seed(text: str) -> bool:
 
 
 def _bad_seeds(text: str, rule: str) -> InputError:
-    return InputError(f"--seeds: {rule}; came {text!r}.", hint="Write 42, or 42-51, or 1,5,42-44.")
+    return InputError(f"--seeds: {rule}, got {text!r}.", hint="Write 42, or 42-51, or 1,5,42-44.")

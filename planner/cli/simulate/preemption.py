@@ -86,7 +86,7 @@ def command(
         timed=_methods(method, tuple(VictimMethod)),
         repetitions=repetitions if latency else 0,
     )
-    if out is not None:  # told before the work, not after it
+    if out is not None:  # fails before the work, not after it
         files.claim_folder(out, _names(), force=force)
     with _progress("cycles", study.steps, quiet=quiet) as listen:
         hits = list(hit_counts(study, listen=listen))
@@ -108,25 +108,25 @@ def counts_of(parts: str, scale_ups: int) -> tuple[tuple[str, int], ...]:
     numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 6]
     if len(words) != len(SCALED_UP) or len(numbers) != len(words) or not sum(numbers):
         raise InputError(
-            f"--workload: must be two whole numbers, parts of B and C, not both 0; came {parts!r}.", hint="Write 25:25."
+            f"--workload: must be two whole numbers, parts of B and C, not both 0, got {parts!r}.", hint="Write 25:25."
         )
     first = round(scale_ups * numbers[0] / sum(numbers))
     return tuple(zip(SCALED_UP, (first, scale_ups - first), strict=True))
 
 
-def _methods(given: Sequence[VictimMethod] | None, default: tuple[VictimMethod, ...]) -> tuple[VictimMethod, ...]:
-    return tuple(dict.fromkeys(given)) if given else default
+def _methods(chosen: Sequence[VictimMethod] | None, default: tuple[VictimMethod, ...]) -> tuple[VictimMethod, ...]:
+    return tuple(dict.fromkeys(chosen)) if chosen else default
 
 
 def _modes(word: str) -> tuple[ScaleUpMode, ...]:
     if word not in MODES:
-        raise InputError(f"--mode: must be one of {', '.join(MODES)}; came {word!r}.", hint="Choose one of them.")
+        raise InputError(f"--mode: must be one of {', '.join(MODES)}, got {word!r}.", hint="Choose one of them.")
     return MODES[word]
 
 
 def _seeds(seed: int | None, seeds: str | None) -> tuple[int, ...]:
     if seed is not None and seeds is not None:
-        raise InputError("--seeds: goes without --seed; both came.", hint="Drop one of the two.")
+        raise InputError("--seeds: goes without --seed, got both.", hint="Drop one of the two.")
     return inputs.seeds_of(str(seed or 0) if seeds is None else seeds)
 
 
@@ -201,19 +201,19 @@ def _show(
 
 
 @contextmanager
-def _progress(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+def _progress(noun: str, total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, ten lines elsewhere, nothing where `quiet`."""
     if quiet or not total:
         yield lambda _: None
     elif sys.stderr.isatty():
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen.err()) as bar:
-            task = bar.add_task(what, total=total)
+            task = bar.add_task(noun, total=total)
             yield lambda done: bar.update(task, completed=done)
     else:
 
         def line(done: int) -> None:
             if done * 10 // total > (done - 1) * 10 // total:
-                screen.show_note(f"{done}/{total} {what}")
+                screen.show_note(f"{done}/{total} {noun}")
 
         yield line

@@ -37,12 +37,13 @@ def command(
     ],
     policy: Annotated[list[str], typer.Option(help="As of `simulate cluster`; may be repeated.", show_default=False)],
     longest_wait_s: Annotated[
-        float | None, typer.Option(min=0, help="Pods give up after so long; 0: none waits. [default: they never do]")
+        float | None,
+        typer.Option(min=0, help="Pods give up after this many s; 0: none waits. [default: they never do]"),
     ] = None,
     backfill: Annotated[
         bool, typer.Option("--backfill/--no-backfill", help="Pods that fit may pass those that do not.")
     ] = True,
-    stretch: Annotated[float, typer.Option(help="Pods stay so many times as long.")] = 1.0,
+    stretch: Annotated[float, typer.Option(help="Pods stay this many times as long.")] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of ties.")] = 0,
     semantics: Annotated[Semantics, typer.Option(help="As of `simulate cluster`.")] = Semantics.REFERENCE,
     out: Annotated[Path | None, typer.Option(help="Folder for queue.csv.", show_default=False)] = None,
@@ -63,22 +64,22 @@ def command(
     if out is not None:
         files.claim_folder(out, [QUEUE_FILE], force=force)
     mixes, power = inputs.policies_of(policy, parse_policy), inputs.power_table()
-    found, asked = inputs.read_traces(nodes, pods, power)
-    strange = too_large(found, asked)
+    trace_nodes, trace_pods = inputs.read_traces(nodes, pods, power)
+    strange = too_large(trace_nodes, trace_pods)
     if strange:
         screen.show_warning(
-            f"{pods}: {len(strange)} of {len(asked)} pods fit on no node, not even an empty one (the first is "
+            f"{pods}: {len(strange)} of {len(trace_pods)} pods fit on no node, not even an empty one (the first is "
             f"{strange[0].name}); they wait until they give up, and without backfilling nobody passes them."
         )
     runs = [
         simulate_departures(
-            found,
-            lengthened(asked, stretch),
+            trace_nodes,
+            lengthened(trace_pods, stretch),
             mix,
-            target_workload(asked),
+            target_workload(trace_pods),
             queue=QueueSettings(backfill=backfill, most_wait_s=longest_wait_s),
             semantics=semantics,
-            tie_order=draw_tie_order(found, seed),
+            tie_order=draw_tie_order(trace_nodes, seed),
             seed=seed,
             power=power,
         )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from planner.studies.policies.records import OnlineRun
     from planner.studies.policies.study import PolicyStudy, SeedRun
 
-POINTS = (80, 90, 100, 110, 120, 130)
+POINTS = (80, 90, 100, 110, 120, 130)  # where the published allocations are given
 SAVINGS_AT = (20, 40, 60, *POINTS)
 """Percent of GPU capacity that has arrived."""
 
@@ -25,16 +25,16 @@ class Results:
     decisions: Mapping[str, bytes]
 
 
-def collected(study: "PolicyStudy", found: "Iterable[SeedRun]") -> Results:
+def collected(study: "PolicyStudy", seed_runs: "Iterable[SeedRun]") -> Results:
     """Runs as they come; only what is written of their decisions is kept."""
     from planner.studies.policies.tables import decisions_csv, decisions_file
 
     runs: dict[str, list[OnlineRun]] = {mix.name: [] for mix in study.policies}
     decisions: dict[str, bytes] = {}
-    for one in found:
+    for seed_run in seed_runs:
         if study.decisions:
-            decisions[decisions_file(one.policy, one.seed)] = decisions_csv(one.run.decisions)
-        runs[one.policy].append(replace(one.run, decisions=()))
+            decisions[decisions_file(seed_run.policy, seed_run.seed)] = decisions_csv(seed_run.run.decisions)
+        runs[seed_run.policy].append(replace(seed_run.run, decisions=()))
     return Results(runs=runs, decisions=decisions)
 
 
@@ -63,7 +63,7 @@ def rendered(study: "PolicyStudy", done: Results, baseline: str, *, name: str, f
 def _means(runs: "Mapping[str, Sequence[OnlineRun]]") -> "dict[str, dict[int, MeanMetrics]]":
     from planner.studies.policies.means import mean_metrics
 
-    return {policy: {row.arrived_percent: row for row in mean_metrics(found)} for policy, found in runs.items()}
+    return {policy: {row.arrived_percent: row for row in mean_metrics(online)} for policy, online in runs.items()}
 
 
 def _savings(means: "Mapping[str, Mapping[int, MeanMetrics]]", baseline: str) -> dict[str, Mapping[int, float]]:

@@ -47,7 +47,7 @@ def command(
     ] = None,
     machines: Annotated[
         int | None,
-        typer.Option(min=1, max=100_000, help=f"So many nodes of 8 GPUs and 192 CPUs. [default: {MACHINES}]"),
+        typer.Option(min=1, max=100_000, help=f"This many nodes of 8 GPUs and 192 CPUs. [default: {MACHINES}]"),
     ] = None,
     jobs: Annotated[
         Path | None,
@@ -77,8 +77,8 @@ def command(
     spot_hours: Annotated[float, typer.Option(help="Mean hours of a spot job.")] = 5.0,
     checkpoint_hours: Annotated[str, typer.Option(help="Shortest and longest checkpoint interval, h.")] = "1-8",
     hp_load: Annotated[float, typer.Option(help="Share of the GPUs with permanent guaranteed jobs.")] = 0.55,
-    hp_diurnal: Annotated[float, typer.Option(help="And, in the mean, with those that come and go by day.")] = 0.14,
-    hp_hours: Annotated[float, typer.Option(help="Mean hours of the latter.")] = 1.1,
+    hp_diurnal: Annotated[float, typer.Option(help="Mean share with guaranteed jobs that come and go by day.")] = 0.14,
+    hp_hours: Annotated[float, typer.Option(help="Mean hours of a job that comes and goes by day.")] = 1.1,
     hp_peak: Annotated[float, typer.Option(help="Share that guaranteed jobs never exceed.")] = 1.0,
     standby_share: Annotated[float, typer.Option(help="Share of the permanent jobs lent out every night.")] = 0.1,
     curve: Annotated[
@@ -129,7 +129,7 @@ def command(
     loads = curve_of(curve)
     load = SPOT_LOAD if spot_load is None else spot_load
     fleet = nodes_of(nodes, MACHINES if machines is None else machines)
-    found = SpotStudy(
+    study = SpotStudy(
         nodes=fleet,
         policies=compared,
         seeds=listed,
@@ -150,18 +150,18 @@ def command(
         sample_s=60 * sample_minutes,
         check=check,
     )
-    _tell_late(found)
+    _tell_late(study)
     limits = SpotLimits(
         most_evictions_per_job=_default_limit(most_evictions_per_job, most_lost_percent, most_slowdown),
         most_lost_percent=most_lost_percent,
         most_slowdown=most_slowdown,
         least_done_percent=least_done_percent,
     )
-    if out is not None:  # told before the work, not after it
+    if out is not None:  # fails before the work, not after it
         files.claim_folder(out, results.file_names(), force=force)
     with runs_progress("spot", _line, quiet=quiet) as listen:
-        runs = list(run_spot_study(found, processes=processes or _cores(found), listen=listen))
-    done = results.SpotResults.of(found, runs, against, load, loads, limits)
+        runs = list(run_spot_study(study, processes=processes or _cores(study), listen=listen))
+    done = results.SpotResults.of(study, runs, against, load, loads, limits)
     if out is not None:
         name = jobs.stem if jobs else nodes.stem if nodes else ""
         files.write_folder(
@@ -176,7 +176,7 @@ def command(
 
 
 def _tell_late(study: "SpotStudy") -> None:
-    """Jobs that come when the days are over: nothing else would say that they are not simulated."""
+    """Warn of jobs submitted after the last day: they are not simulated."""
     from planner.report.kit.quantities import measured
 
     late = sum(job.submit_s > 86_400 * study.days for job in study.jobs or ())
@@ -187,23 +187,23 @@ def _tell_late(study: "SpotStudy") -> None:
 
 
 def _default_limit(evictions: float | None, lost: float | None, slowdown: float | None) -> float | None:
-    """Evictions a job, where nothing is said about anything."""
+    """The limit on evictions a job where no limit is given."""
     return 0.5 if evictions is None and lost is None and slowdown is None else evictions
 
 
 def _refuse_clashes(context: typer.Context) -> None:
-    """What would be left out of account without a word."""
-    given = {name for name, value in context.params.items() if value is not None and _typed(context, name)}
-    if {"nodes", "machines"} <= given:
-        raise InputError("--machines: goes without --nodes; both came.", hint="Drop one of the two.")
+    """Refuse options that would be silently ignored."""
+    typed = {name for name, value in context.params.items() if value is not None and _typed(context, name)}
+    if {"nodes", "machines"} <= typed:
+        raise InputError("--machines: goes without --nodes, got both.", hint="Drop one of the two.")
     for name in DRAWN:
-        if "jobs" in given and name in given:
+        if "jobs" in typed and name in typed:
             option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option}: goes with drawn jobs only; --jobs came too.", hint="Drop one of the two.")
+            raise InputError(f"{option}: goes with drawn jobs only, got --jobs too.", hint="Drop one of the two.")
     for name in LIMITS:
-        if name in given and "curve" not in given:
+        if name in typed and "curve" not in typed:
             option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option}: limits the answer of --curve, which did not come.", hint="Add --curve.")
+            raise InputError(f"{option}: limits the answer of --curve, got no --curve.", hint="Add --curve.")
 
 
 def _typed(context: typer.Context, name: str) -> bool:
@@ -219,9 +219,9 @@ def _cores(study: "SpotStudy") -> int:
 
 def _line(step: "RunsDone[SpotSeedRun]") -> None:
     if step.last is not None:
-        found, load = step.last.run.figures, step.last.spot_load
+        last, load = step.last.run.figures, step.last.spot_load
         at = "" if load is None else f", spot load {load:g}"
         screen.show_note(
             f"{step.done:.0f}/{step.total} runs: {step.last.policy}, seed {step.last.seed}{at}: "
-            f"{found.all_percent:.1f} % allocated, {found.evictions} evictions, {found.lost_gpu_h:.0f} GPU-hours lost"
+            f"{last.all_percent:.1f} % allocated, {last.evictions} evictions, {last.lost_gpu_h:.0f} GPU-hours lost"
         )

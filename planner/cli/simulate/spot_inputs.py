@@ -55,7 +55,7 @@ def curve_of(text: str | None) -> tuple[float, ...]:
     loads = [_number(part) for part in text.split(",")]
     if not all(0 < load <= 2 for load in loads) or loads != sorted(set(loads)) or len(loads) > MOST_LOADS:
         raise InputError(
-            f"--curve: must be at most {MOST_LOADS} spot loads above 0 and at most 2, ascending; came {text!r}.",
+            f"--curve: must be at most {MOST_LOADS} spot loads above 0 and at most 2, ascending, got {text!r}.",
             hint="Write 0.05,0.1,0.2.",
         )
     return tuple(loads)
@@ -67,7 +67,7 @@ def hours_of(text: str) -> tuple[float, float]:
     short, long = _number(first), _number(last if dash else first)
     if not (short > 0 and long >= short and math.isfinite(long)):
         raise InputError(
-            f"--checkpoint-hours: must be hours above 0, the longer last; came {text!r}.", hint="Write 1-8."
+            f"--checkpoint-hours: must be hours above 0, the longer last, got {text!r}.", hint="Write 1-8."
         )
     return short, long
 

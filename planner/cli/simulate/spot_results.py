@@ -35,14 +35,14 @@ class SpotResults:
         loads: Sequence[float],
         limits: "SpotLimits",
     ) -> Self:
-        """Runs told apart: those at `load` are compared, those at `loads` make the curve."""
+        """Runs sorted by use: those at `load` are compared, those at `loads` make the curve."""
         from planner.studies.spot.capacity import capacity_of, curve_of
 
-        points = curve_of([one for one in runs if one.spot_load in loads], study.measured_h)
+        points = curve_of([run for run in runs if run.spot_load in loads], study.measured_h)
         return cls(
             study=study,
             runs=runs,
-            compared=[one for one in runs if one.spot_load in (None, load)],
+            compared=[run for run in runs if run.spot_load in (None, load)],
             baseline=baseline,
             points=points,
             answers=[capacity_of(points, policy.name, limits) for policy in study.policies] if points else [],
@@ -85,7 +85,7 @@ def document(done: SpotResults) -> dict[str, object]:
     from planner.studies.spot.means import FIGURE_NAMES, change_of, mean_of
     from planner.studies.spot.report.page import answer_words, by_policies
 
-    found = by_policies(done.compared)
+    groups = by_policies(done.compared)
     return {
         "nodes": len(done.study.nodes),
         "gpus": sum(node.gpus for node in done.study.nodes),
@@ -99,10 +99,10 @@ def document(done: SpotResults) -> dict[str, object]:
                 "policy": policy,
                 "means": {name: _interval(mean_of(runs, name)) for name in FIGURE_NAMES},
                 "change_percent": {
-                    name: _interval(change_of(runs, found[done.baseline], name)) for name in FIGURE_NAMES
+                    name: _interval(change_of(runs, groups[done.baseline], name)) for name in FIGURE_NAMES
                 },
             }
-            for policy, runs in found.items()
+            for policy, runs in groups.items()
         ],
         "limits": {**done.limits.named(), "least_done_percent": done.limits.least_done_percent},
         "curve": [_point(point) for point in done.points],
@@ -110,8 +110,8 @@ def document(done: SpotResults) -> dict[str, object]:
     }
 
 
-def _interval(found: "Interval | None") -> dict[str, object] | None:
-    return None if found is None else {"mean": found.mean, "half": found.half, "seeds": found.count}
+def _interval(interval: "Interval | None") -> dict[str, object] | None:
+    return None if interval is None else {"mean": interval.mean, "half": interval.half, "seeds": interval.count}
 
 
 def _point(point: "CurvePoint") -> dict[str, object]:
@@ -120,7 +120,7 @@ def _point(point: "CurvePoint") -> dict[str, object]:
         "spot_load": point.spot_load,
         "asked_gpus": point.asked_gpus,
         "useful_gpus": _interval(point.useful_gpus),
-        **{name: _interval(found) for name, found in point.figures.items()},
+        **{name: _interval(value) for name, value in point.figures.items()},
     }
 
 
@@ -130,13 +130,13 @@ def show(done: SpotResults) -> None:
     from planner.studies.spot.means import mean_of
     from planner.studies.spot.report.page import ROWS, answer_words, by_policies, change_words, figure_words
 
-    found = by_policies(done.compared)
-    others = [policy for policy in found if policy != done.baseline]
+    groups = by_policies(done.compared)
+    others = [policy for policy in groups if policy != done.baseline]
     rows = []
     for name, words in ROWS:
-        cells = [figure_words(mean_of(runs, name), name, digits=4) for runs in found.values()]
-        rows.append((words, *cells, *(change_words(found[policy], found[done.baseline], name) for policy in others)))
-    columns = ("", *found, *(f"{policy} against {done.baseline}" for policy in others))
+        cells = [figure_words(mean_of(runs, name), name, digits=4) for runs in groups.values()]
+        rows.append((words, *cells, *(change_words(groups[policy], groups[done.baseline], name) for policy in others)))
+    columns = ("", *groups, *(f"{policy} against {done.baseline}" for policy in others))
     screen.show_table(f"Spot capacity; mean of {counted(len(done.study.seeds), 'seed')}", columns, rows)
     for answer in done.answers:
         screen.show_text(answer_words(answer, done.limits))

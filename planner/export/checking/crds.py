@@ -52,9 +52,10 @@ class CrdSchemas:
 
 def given_validator(schema: Mapping[str, Any]) -> Validator:
     """A validator of one given schema. The schema itself is not held against its meta-schema: that takes seconds for
-    the large definitions; what is wrong in it is told when it is met. References lead within it: nothing is fetched."""
-    named = schema if isinstance(schema.get("$schema", ""), str) else {}
-    kind = validator_for(named, default=Draft202012Validator)
+    the large definitions; what is wrong in it is reported when it is met. References stay within it: nothing is
+    fetched."""
+    dialect = schema if isinstance(schema.get("$schema", ""), str) else {}
+    kind = validator_for(dialect, default=Draft202012Validator)
     validator: Validator = kind(schema, registry=Registry())
     return validator
 
@@ -63,7 +64,7 @@ def given_faults(manifest: Manifest, validator: Validator, name: str) -> list[Fa
     """What the given schema `name` has against an object, its defaults filled in.
 
     Raises:
-        InputError: the schema is none, or refers to what is not in it.
+        InputError: it is no schema, or refers to something outside it.
     """
     schema = validator.schema if isinstance(validator.schema, Mapping) else {}
     try:
@@ -80,8 +81,8 @@ def given_faults(manifest: Manifest, validator: Validator, name: str) -> list[Fa
             hint="Mend its $ref.",
         ) from None
     except (UnknownType, TypeError, ValueError, AttributeError, LookupError, re.error) as error:
-        told = f"type {error.type!r}" if isinstance(error, UnknownType) else f"{error!r:.160}"
-        raise InputError(f"schemas, {name}: must be a sound schema, got: {told}.", hint="Mend the file.") from None
+        reason = f"type {error.type!r}" if isinstance(error, UnknownType) else f"{error!r:.160}"
+        raise InputError(f"schemas, {name}: must be a sound schema, got: {reason}.", hint="Mend the file.") from None
     deepest = [best_match([error]) or error for error in errors]
     fields = [".".join(str(part) for part in error.absolute_path) or "object" for error in deepest]
     return [
@@ -98,23 +99,23 @@ def read_crds(files: Mapping[str, str]) -> CrdSchemas:
     Raises:
         InputError: a file that is no YAML or JSON, a definition without schemas, or no schema at all.
     """
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    versions: dict[tuple[str, str], Mapping[str, Any]] = {}
     plain: dict[str, Mapping[str, Any]] = {}
     origins: dict[tuple[str, str], str] = {}
     for name, text in files.items():
         for document in _documents(name, text):
             if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
                 schemas = _schemas_of(name, document)
-                found |= schemas
+                versions |= schemas
                 origins |= dict.fromkeys(schemas, name)
             elif isinstance(document, dict) and "$schema" in document:
                 plain[name] = document
-    if not found and not plain:
+    if not versions and not plain:
         raise InputError(
             f"schemas: must hold a CustomResourceDefinition or a JSON schema, got none in {len(files)} files.",
             hint="Give a folder of the operators' CRD files (*.yaml, *.json).",
         )
-    return CrdSchemas(schemas=found, plain=plain, origins=origins)
+    return CrdSchemas(schemas=versions, plain=plain, origins=origins)
 
 
 def _documents(name: str, text: str) -> list[Any]:
@@ -140,15 +141,15 @@ def _schemas_of(name: str, crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapp
 def crd_schemas(crd: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
     """(apiVersion, kind) -> closed schema of every served version of one definition."""
     spec = crd["spec"]
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    versions: dict[tuple[str, str], Mapping[str, Any]] = {}
     for version in spec["versions"]:
         if not version.get("served", True):
             continue
         schema = _closed(version["schema"]["openAPIV3Schema"], {})
         key = (f"{spec['group']}/{version['name']}", spec["names"]["kind"])
-        own = {"apiVersion": {"const": key[0]}, "kind": {"const": key[1]}, "metadata": {"type": "object"}}
-        found[key] = schema | {"properties": schema.get("properties", {}) | own}
-    return found
+        head = {"apiVersion": {"const": key[0]}, "kind": {"const": key[1]}, "metadata": {"type": "object"}}
+        versions[key] = schema | {"properties": schema.get("properties", {}) | head}
+    return versions
 
 
 def _closed(schema: Mapping[str, Any], done: dict[int, dict[str, Any]]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def expectation_of(plan: Plan | None) -> Expectation:
 
 
 def _serving(plan: Plan) -> dict[str, ServingIsland]:
-    """A plan that cannot be exported has none: what manifests make of it is told by other checks."""
+    """A plan that cannot be exported has none; other checks report what its manifests make of it."""
     try:
         return {island.id: island for island in serving_islands(plan, "plan")}
     except PlannerError:
@@ -70,10 +70,10 @@ def _serving(plan: Plan) -> dict[str, ServingIsland]:
 
 
 def _hosts(plan: Plan, nodes: Mapping[str, ClusterNode]) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    hosts_of: dict[str, set[str]] = {}
     for part in plan.placement.parts if plan.placement else ():
-        found.setdefault(part.island, set()).add(host_name(part.node, nodes))
-    return {island: frozenset(hosts) for island, hosts in found.items()}
+        hosts_of.setdefault(part.island, set()).add(host_name(part.node, nodes))
+    return {island: frozenset(hosts) for island, hosts in hosts_of.items()}
 
 
 def owned_workloads(
@@ -122,7 +122,7 @@ def _wrong_annotations(workload: FoundWorkload, island: DeployedIsland) -> list[
 def _told_by_annotations(workloads: Sequence[FoundWorkload]) -> tuple[tuple[Owned, ...], tuple[Fault, ...]]:
     owned: list[Owned] = []
     faults: list[Fault] = []
-    seen: set[str] = set()
+    ids: set[str] = set()
     for workload in workloads:
         try:
             island = read_island(workload.annotations, workload.labels.get(PHASE_LABEL, ""))
@@ -130,9 +130,9 @@ def _told_by_annotations(workloads: Sequence[FoundWorkload]) -> tuple[tuple[Owne
             where = f"{workload.annotations_path}.{PREFIX}"
             faults.append(workload.manifest.fault(where, "must tell the island of a plan", error))
             continue
-        if slug(island.id) != workload.labels.get(ISLAND_LABEL) or island.id in seen:
+        if slug(island.id) != workload.labels.get(ISLAND_LABEL) or island.id in ids:
             faults.append(_stray(workload))
             continue
-        seen.add(island.id)
+        ids.add(island.id)
         owned.append(Owned(workload=workload, island=island))
     return tuple(owned), tuple(faults)

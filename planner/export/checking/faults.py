@@ -38,8 +38,8 @@ def check_manifests(files: Mapping[str, str], plan: Plan, crds: CrdSchemas | Non
 def faults_text(faults: Sequence[Fault]) -> str:
     """One fault a line, the first twenty."""
     lines = [str(fault) for fault in faults[:_MOST_TOLD]]
-    rest = len(faults) - len(lines)
-    return "\n".join([*lines, f"and {rest} more."] if rest else lines)
+    unlisted = len(faults) - len(lines)
+    return "\n".join([*lines, f"and {unlisted} more."] if unlisted else lines)
 
 
 def find_faults(
@@ -56,28 +56,30 @@ def find_faults(
     and what only a plan knows (hosts, node labels, priorities, shares of routes, flags that its rates rest on, who is
     evicted) is not looked at.
 
-    Faults of single objects are all told; what objects make together is looked at once each for itself is sound.
+    All faults of single objects are reported; what objects make together is checked once each by itself is sound.
     """
-    found, expected = read_manifests(files, crds), expectation_of(plan)
-    workloads = [w for m, kind in found.sound if kind and kind.workloads for w in kind.workloads(m)]
-    if _tells_fleet(found):
-        return (*name_faults(found.sound), *_target_faults(found.sound, expected))
-    owned, ownership = owned_workloads(workloads, expected, all_there=not found.faults)
-    alone = [*found.faults, *name_faults(found.sound), *_single_faults(owned, workloads, expected), *ownership]
+    manifests, expected = read_manifests(files, crds), expectation_of(plan)
+    workloads = [w for m, kind in manifests.sound if kind and kind.workloads for w in kind.workloads(m)]
+    if _tells_fleet(manifests):
+        return (*name_faults(manifests.sound), *_target_faults(manifests.sound, expected))
+    owned, ownership = owned_workloads(workloads, expected, all_there=not manifests.faults)
+    alone = [*manifests.faults, *name_faults(manifests.sound), *_single_faults(owned, workloads, expected), *ownership]
     if not alone:
-        return tuple(dict.fromkeys(_joint_faults(found.sound, owned, workloads, expected)))
+        return tuple(dict.fromkeys(_joint_faults(manifests.sound, owned, workloads, expected)))
     # a target knows why a workload is not there or not the island's, where all objects can be read
-    more = () if found.faults else _target_faults(found.sound, expected)
-    return tuple(dict.fromkeys((*alone, *more)))  # what two checks tell alike is told once
+    more = () if manifests.faults else _target_faults(manifests.sound, expected)
+    return tuple(dict.fromkeys((*alone, *more)))  # what two checks report alike appears once
 
 
 def tells_fleet(files: Mapping[str, str]) -> bool:
-    """Whether `files` (name -> text) hold nothing but sound objects that tell of the fleet: no workload, no route."""
+    """Whether `files` (name -> text) hold nothing but sound objects that describe the fleet: no workload, no route."""
     return _tells_fleet(read_manifests(files))
 
 
-def _tells_fleet(found: FoundManifests) -> bool:
-    return bool(found.sound) and not found.faults and all(kind and kind.inventory for _, kind in found.sound)
+def _tells_fleet(manifests: FoundManifests) -> bool:
+    return (
+        bool(manifests.sound) and not manifests.faults and all(kind and kind.inventory for _, kind in manifests.sound)
+    )
 
 
 def _single_faults(
@@ -86,9 +88,9 @@ def _single_faults(
     for workload in workloads:
         for pod in workload.pods:
             yield from pod_faults(workload.manifest, pod)
-    for one in owned:
-        yield from workload_faults(one, expected)
-        yield from serving_faults(one, expected)
+    for item in owned:
+        yield from workload_faults(item, expected)
+        yield from serving_faults(item, expected)
 
 
 def _joint_faults(

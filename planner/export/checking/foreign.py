@@ -1,7 +1,7 @@
 """Objects of other people in the same folder, and what an API server writes into ours.
 
-An object of a kind that nobody here knows is passed over, and said so, unless it could take the plan's GPUs, change its
-number of copies, or be one of the plan's own with its kind misspelt.
+An object of an unknown kind is passed over, and listed as such, unless it could take the plan's GPUs, change its number
+of copies, or be one of the plan's own with its kind misspelt.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,10 +30,10 @@ def obstacle(body: Mapping[str, Any], kinds: Sequence[Kind]) -> str:
     labels = metadata.get("labels")
     if isinstance(labels, dict) and labels.get(_MANAGED) == "planner":
         return "the planner writes no such kind"
-    known = [row for row in kinds if row.api_version]
-    if any(row.kind == kind for row in known):
+    versioned = [row for row in kinds if row.api_version]
+    if any(row.kind == kind for row in versioned):
         return "the kind is known in another version"
-    if any(row.api_version == version and version not in _BUILT_IN for row in known):
+    if any(row.api_version == version and version not in _BUILT_IN for row in versioned):
         return "the version has no such kind"
     fields = {key for key, value in _fields(body) if key in _wanted() and _asks(value)}
     if gpus := sorted(fields & (set(GPU_RESOURCES.values()) | {_CLAIMED})):

@@ -8,7 +8,7 @@ from planner.export.objects.names import MAX_DNS_LABEL, is_dns_label, is_dns_sub
 
 def name_faults(sound: Sequence[tuple[Manifest, Kind | None]]) -> Iterator[Fault]:
     """Names that no object may have, or that two have. Two namespaces may repeat a name."""
-    seen: dict[tuple[str, str, str], str] = {}
+    files: dict[tuple[str, str, str], str] = {}
     for manifest, kind in sound:
         if kind is not None and kind.files:
             continue
@@ -21,6 +21,6 @@ def name_faults(sound: Sequence[tuple[Manifest, Kind | None]]) -> Iterator[Fault
         space = str(manifest.body["metadata"].get("namespace", ""))
         for claimed in (manifest.kind, *(kind.claims if kind else ())):
             key = (claimed, space, manifest.name)
-            if key in seen:
-                yield manifest.fault("metadata.name", "must be unique", f"{manifest.name}, used in {seen[key]}")
-            seen[key] = manifest.file
+            if key in files:
+                yield manifest.fault("metadata.name", "must be unique", f"{manifest.name}, used in {files[key]}")
+            files[key] = manifest.file

@@ -30,7 +30,7 @@ _DEFINITIONS = "definitions.json"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundManifests:
     """The objects whose structure is sound, each with its kind (None: only the user's schemas know it), what is wrong
-    with the others, and those of kinds that nobody here knows (`foreign`), which were not looked at."""
+    with the others, and those of unknown kinds (`foreign`), which were not checked."""
 
     sound: tuple[tuple[Manifest, Kind | None], ...]
     faults: tuple[Fault, ...]
@@ -49,17 +49,17 @@ def read_manifests(files: Mapping[str, str], crds: CrdSchemas | None = None) -> 
     faults: list[Fault] = []
     foreign: list[Manifest] = []
     for file, text in files.items():
-        for found in _objects(file, text, kinds, crds):
-            if isinstance(found, Fault):
-                faults.append(found)
+        for item in _objects(file, text, kinds, crds):
+            if isinstance(item, Fault):
+                faults.append(item)
                 continue
-            if isinstance(found, Manifest):
-                foreign.append(found)
+            if isinstance(item, Manifest):
+                foreign.append(item)
                 continue
-            manifest, kind = found
+            manifest, kind = item
             wrong = [*_own_faults(manifest, kind, validators), *_given_faults(manifest, kind, crds, validators)]
             faults += wrong
-            sound += [] if wrong else [found]
+            sound += [] if wrong else [item]
     return FoundManifests(sound=tuple(sound), faults=tuple(faults), foreign=tuple(foreign))
 
 
@@ -70,9 +70,9 @@ def _objects(
     try:
         bodies = list(special.parse(text) if special and special.parse else yaml_documents(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        told = " ".join(str(error).split())
+        problem = " ".join(str(error).split())
         form = "YAML" if isinstance(error, yaml.YAMLError) or special is None else special.kind
-        yield Fault(where=file, expected=f"must be {form}", got=told)
+        yield Fault(where=file, expected=f"must be {form}", got=problem)
         return
     for body in chain.from_iterable(map(listed, bodies)):
         if body is None:
@@ -93,9 +93,9 @@ def _object(
         why = obstacle(body, kinds)
         if not why:
             return Manifest(file=file, api_version=key[0], kind=key[1], name=str(_name(body)), body=body)
-        known = ", ".join(f"{row.api_version} {row.kind}" for row in kinds if not row.files)
-        return Fault(where=f"{file}, kind", expected=f"must be one of {known}: {why}", got=" ".join(key))
-    if kind is None and not isinstance(_name(body), str):  # a given schema seldom knows metadata
+        choices = ", ".join(f"{row.api_version} {row.kind}" for row in kinds if not row.files)
+        return Fault(where=f"{file}, kind", expected=f"must be one of {choices}: {why}", got=" ".join(key))
+    if kind is None and not isinstance(_name(body), str):  # the user's schemas seldom describe metadata
         return Fault(where=f"{file}, {key[1]}, metadata.name", expected="must be a name", got=str(_name(body)))
     return Manifest(file=file, api_version=key[0], kind=key[1], name=str(_name(body)), body=body), kind
 
@@ -108,10 +108,10 @@ def _name(body: Mapping[str, Any]) -> object:
 def _given_faults(
     manifest: Manifest, kind: Kind | None, crds: CrdSchemas | None, validators: dict[str, Validator]
 ) -> Iterator[Fault]:
-    found = crds.schema_of(manifest, kind) if crds else None
-    if found is None:
+    named_schema = crds.schema_of(manifest, kind) if crds else None
+    if named_schema is None:
         return
-    name, schema = found
+    name, schema = named_schema
     if name not in validators:
         validators[name] = given_validator(schema)
     yield from given_faults(manifest, validators[name], name)

@@ -36,30 +36,30 @@ def routing_tables(manifests: Sequence[Manifest]) -> tuple[tuple[FoundTable, ...
                 table = json_document(manifest.body["data"][ROUTING_KEY])
                 _sort_in(FoundTable(manifest=manifest, field=field, table=dict(table)), tables, faults)
             except (ValueError, TypeError) as error:
-                told = "must hold JSON rows of phase, range, service and share"
-                faults.append(manifest.fault(field, told, error))
+                rule = "must hold JSON rows of phase, range, service and share"
+                faults.append(manifest.fault(field, rule, error))
     return tuple(tables), tuple(faults)
 
 
-def _sort_in(found: FoundTable, tables: list[FoundTable], faults: list[Fault]) -> None:
+def _sort_in(table: FoundTable, tables: list[FoundTable], faults: list[Fault]) -> None:
     """Among the tables, or among the faults where its head or its services are not what a table has."""
-    head, services = found.table.get("plan", {}), found.table.get("services", [])
+    head, services = table.table.get("plan", {}), table.table.get("services", [])
     inventory = head.get("inventory", {}) if isinstance(head, dict) else None
     if not isinstance(inventory, dict) or any(type(count) is not int or count < 0 for count in inventory.values()):
-        faults.append(found.fault("plan.inventory", "must hold whole numbers of GPUs by type", repr(inventory)))
+        faults.append(table.fault("plan.inventory", "must hold whole numbers of GPUs by type", repr(inventory)))
         return
     if not isinstance(services, list):
-        faults.append(found.fault("services", "must be a list", repr(services)))
+        faults.append(table.fault("services", "must be a list", repr(services)))
         return
     for row in services:
         if not isinstance(row, dict) or any(not isinstance(row.get(key), str) for key in ("service", "island")):
-            faults.append(found.fault("services", "must be rows with the names of service and island", repr(row)))
+            faults.append(table.fault("services", "must be rows with the names of service and island", repr(row)))
             return
-    tables.append(found)
+    tables.append(table)
 
 
 def told_inventory(manifests: Sequence[Manifest]) -> dict[str, int]:
-    """GPUs that there are, by type, as the routing table's head tells; empty where it does not."""
+    """GPUs that there are, by type, from the routing table's head; empty where it names none."""
     tables, _ = routing_tables(manifests)
     head = tables[0].table.get("plan", {}) if len(tables) == 1 else {}
     inventory = head.get("inventory", {}) if isinstance(head, dict) else {}

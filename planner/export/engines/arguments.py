@@ -32,30 +32,30 @@ def _is_value(word: str) -> bool:
     return not word.startswith("-") or word[1:2].isdecimal()
 
 
-def disguised(arguments: Sequence[str], known: Collection[str], short: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Flags in another form than `read_flags` reads, in which an engine would take one of `known`: with underscores,
+def disguised(arguments: Sequence[str], names: Collection[str], short: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Flags in another form than `read_flags` reads, in which an engine would take one of `names`: with underscores,
     cut short, or `short` (as `-tp`). Gives what must hold and what came."""
     for argument in arguments:
         flag = argument.partition("=")[0]
         name = flag[2:].replace("_", "-")
         if not flag.startswith("--"):
             wrong = flag in short
-        elif name in known:
+        elif name in names:
             wrong = flag != f"--{name}"
         else:
-            wrong = bool(name) and (flag in short or any(one.startswith(name) for one in known))
+            wrong = bool(name) and (flag in short or any(full.startswith(name) for full in names))
         if wrong:
             yield "degrees and limits must be given by the flags that the planner writes, in full", argument
 
 
-def doubled(arguments: Sequence[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Flags of `known` that are given more than once: engines take the last, operators the first. Gives what must hold
+def doubled(arguments: Sequence[str], names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Flags of `names` that are given more than once: engines take the last, operators the first. Gives what must hold
     and what came."""
-    found: dict[str, list[str]] = {}
+    values_of: dict[str, list[str]] = {}
     for name, value in flag_pairs(arguments):
-        if name in known:
-            found.setdefault(name, []).append(value)
-    for name, values in found.items():
+        if name in names:
+            values_of.setdefault(name, []).append(value)
+    for name, values in values_of.items():
         if len(values) > 1:
             yield f"--{name} must be given once", " and ".join(value or "no value" for value in values)
 

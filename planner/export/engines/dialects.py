@@ -15,7 +15,7 @@ def engine_named(name: str) -> Engine:
     """The engine called `name`.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such engine.
     """
     if name not in ENGINES:
         raise InputError(f"Engine {name!r}: must be one of {', '.join(ENGINES)}.", hint="Choose one of them.")

@@ -59,11 +59,11 @@ def expert_exchange(island: ServingIsland, *, strided: bool = False, obstacle: s
     experts, devices = island.model.experts, island.parallel.stage_devices
     if experts is None or devices == 1:
         return None
-    asked = island.redundant_experts
+    redundant = island.redundant_experts
     return ExpertExchange(
         obstacle=obstacle or _obstacle(island, strided),
-        redundant_experts=asked + -(experts.routed + asked) % devices,
-        balanced=asked > 0,
+        redundant_experts=redundant + -(experts.routed + redundant) % devices,
+        balanced=redundant > 0,
     )
 
 
@@ -73,8 +73,8 @@ def _obstacle(island: ServingIsland, strided: bool) -> str:
         return f"DeepEP has no kernels for {island.gpu.vendor}"
     capability = island.gpu.compute_capability
     if int(capability) not in _BUILT_FOR:
-        told = f"{capability:.1f}" if capability else "not known (compute_capability in its spec)"
-        return f"DeepEP's kernels are for compute capability 9 and 10, that of {island.gpu.name} is {told}"
+        version = f"{capability:.1f}" if capability else "not known (compute_capability in its spec)"
+        return f"DeepEP's kernels are for compute capability 9 and 10, that of {island.gpu.name} is {version}"
     if devices > _NODE_GPUS and devices % _NODE_GPUS:
         return f"DeepEP takes at most {_NODE_GPUS} GPUs or a multiple of {_NODE_GPUS}, not {devices}"
     return _prefill_obstacle(island, strided) if island.phase is Phase.PREFILL else _decode_obstacle(island)

@@ -24,7 +24,7 @@ _SIZES = MappingProxyType(
 _NEGATIVE = re.compile(r"-[0-9]+|-[0-9]*\.[0-9]+")
 _LEVEL = re.compile(r"-O.*")
 _LONGEST_NAME = 64
-_EXPANDED = "$"  # what Kubernetes or a shell puts in place of it, nobody knows here
+_EXPANDED = "$"  # what Kubernetes or a shell puts in place of it is not known here
 _TYPES = {
     "whole": "a whole number",
     "size": "a whole number, or one as 8k",
@@ -33,7 +33,7 @@ _TYPES = {
     "object": "JSON of an object",
 }
 
-Told = tuple[str, str]
+Breach = tuple[str, str]
 """What must hold and what came."""
 
 
@@ -65,8 +65,8 @@ class FlagTable:
         """What `name` may be read as: the flag itself, or those that it is cut short from."""
         if name in self.flags:
             return (self.flags[name],)
-        longer = [one for one in self.flags if one.startswith(name) and one not in self.exact and name != "--"]
-        return tuple(dict.fromkeys(self.flags[one] for one in longer))
+        longer = [flag for flag in self.flags if flag.startswith(name) and flag not in self.exact and name != "--"]
+        return tuple(dict.fromkeys(self.flags[flag] for flag in longer))
 
 
 @cache
@@ -88,7 +88,7 @@ def flag_table(program: str) -> FlagTable:
     )
 
 
-def word_faults(words: Sequence[str], table: FlagTable, *, positional: int = 0) -> Iterator[Told]:
+def word_faults(words: Sequence[str], table: FlagTable, *, positional: int = 0) -> Iterator[Breach]:
     """What the program would not take of `words`, those behind its name: unknown flags, values that are missing, of
     another type or none of the choices, and more than so many words without a flag."""
     at, loose = 0, 0
@@ -100,11 +100,11 @@ def word_faults(words: Sequence[str], table: FlagTable, *, positional: int = 0) 
                 yield f"{table.program} {table.version} must be given flags and their values alone", word
             at += 1
             continue
-        given = _values_behind(words, at)
-        taken, told = _read(word, given, table)
-        if told:
-            yield told
-        at += 1 + taken
+        values = _values_behind(words, at)
+        count, breach = _read(word, values, table)
+        if breach:
+            yield breach
+        at += 1 + count
 
 
 def _is_flag(word: str) -> bool:
@@ -116,44 +116,44 @@ def _values_behind(words: Sequence[str], at: int) -> tuple[str, ...]:
     return tuple(words[at + 1 : end])
 
 
-def _read(word: str, behind: tuple[str, ...], table: FlagTable) -> tuple[int, Told | None]:
+def _read(word: str, behind: tuple[str, ...], table: FlagTable) -> tuple[int, Breach | None]:
     """How many of the words behind the flag are its values, and what is wrong with it."""
     if table.flexible and _LEVEL.fullmatch(word):
         return (1 if word == "-O" else 0), None
     name, equals, value = word.partition("=")
     plain, _, key = name.partition(".") if table.flexible else (name, "", "")
     plain = f"--{plain[2:].replace('_', '-')}" if table.flexible and plain.startswith("--") else plain
-    found = table.matches(plain)
-    if len(found) != 1:
-        return (0 if equals else len(behind)), _unknown(name, found, table)
-    flag = found[0]
+    matches = table.matches(plain)
+    if len(matches) != 1:
+        return (0 if equals else len(behind)), _unknown(name, matches, table)
+    flag = matches[0]
     if key:
         return (0 if equals else 1), _key_fault(name, flag, bool(equals or behind))
     if equals:
         return 0, _no_value(name, value) if flag.values == "0" else _value_fault(name, flag, (value,), table)
-    taken = behind[: {"0": 0, "1": 1, "?": 1}.get(flag.values, len(behind))]
-    return len(taken), _value_fault(name, flag, taken, table)
+    values = behind[: {"0": 0, "1": 1, "?": 1}.get(flag.values, len(behind))]
+    return len(values), _value_fault(name, flag, values, table)
 
 
-def _unknown(name: str, found: Sequence[Flag], table: FlagTable) -> Told:
-    if found:
-        return f"{name} must be written in full, as {' or '.join(flag.names[0] for flag in found)}", name
+def _unknown(name: str, matches: Sequence[Flag], table: FlagTable) -> Breach:
+    if matches:
+        return f"{name} must be written in full, as {' or '.join(flag.names[0] for flag in matches)}", name
     near = get_close_matches(name[:_LONGEST_NAME], table.flags, n=1)
     hint = f" ({near[0]} is one)" if near else ""
     return f"{name} must be a flag of {table.program} {table.version}{hint}", name
 
 
-def _no_value(name: str, value: str) -> Told:
+def _no_value(name: str, value: str) -> Breach:
     return f"{name} must be given without a value", value or "an empty one"
 
 
-def _key_fault(name: str, flag: Flag, given: bool) -> Told | None:
+def _key_fault(name: str, flag: Flag, has_value: bool) -> Breach | None:
     if flag.type not in ("json", "object"):
         return f"{name} must be given without a key: {flag.names[0]} takes no object", name
-    return None if given else (f"{name} must have a value", "none")
+    return None if has_value else (f"{name} must have a value", "none")
 
 
-def _value_fault(name: str, flag: Flag, values: Sequence[str], table: FlagTable) -> Told | None:
+def _value_fault(name: str, flag: Flag, values: Sequence[str], table: FlagTable) -> Breach | None:
     if not values and flag.values in ("1", "+"):
         return f"{name} must have a value", "none"
     for value in values:

@@ -47,11 +47,11 @@ class LineFault:
 def program_arguments(words: Sequence[str], programs: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     """The words behind the program, if it is one of `programs`; a path and variables set by `env` may stand before it.
     None where the words start something else."""
-    own = without_environment(words)
+    line = without_environment(words)
     for program in programs:
-        head = own[: len(program)]
+        head = line[: len(program)]
         if head and (_program_name(head[0]), *head[1:]) == tuple(program):
-            return own[len(program) :]
+            return line[len(program) :]
     return None
 
 
@@ -85,8 +85,8 @@ def own_address_faults(values: Mapping[str, str], names: Collection[str]) -> Ite
     for name in names:
         host = values.get(name, "localhost").rpartition(":")[0] or values.get(name, "localhost")
         if host not in _OWN_ADDRESSES:
-            told = f"--{name} must be left out of a copy of one pod, which meets nobody"
-            yield LineFault(leads=True, expected=told, got=values[name] or "none")
+            rule = f"--{name} must be left out of a copy of one pod, which meets nobody"
+            yield LineFault(leads=True, expected=rule, got=values[name] or "none")
 
 
 def address_faults(
@@ -95,8 +95,8 @@ def address_faults(
     """The flag `name` is the leader's address in both lines."""
     for values, leads in ((leader, True), (worker, False)):
         if values.get(name) != group.leader_address:
-            told = f"--{name} of the {_role(leads)} must be the leader's address, {group.leader_address}"
-            yield LineFault(leads=leads, expected=told, got=values.get(name, "none"))
+            rule = f"--{name} of the {_role(leads)} must be the leader's address, {group.leader_address}"
+            yield LineFault(leads=leads, expected=rule, got=values.get(name, "none"))
 
 
 def port_faults(name: str, leader: Mapping[str, str], worker: Mapping[str, str], default: int) -> Iterator[LineFault]:
@@ -114,8 +114,8 @@ def number_faults(
     """The flag `name` is the pod's number in both lines."""
     for values, leads in ((leader, True), (worker, False)):
         if values.get(name, "") not in group.numbers(leads=leads):
-            told = f"--{name} of the {_role(leads)} must be the pod's number, {group.pod_index}"
-            yield LineFault(leads=leads, expected=told, got=values.get(name, "none"))
+            rule = f"--{name} of the {_role(leads)} must be the pod's number, {group.pod_index}"
+            yield LineFault(leads=leads, expected=rule, got=values.get(name, "none"))
 
 
 def alike_faults(names: Collection[str], leader: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[LineFault]:
@@ -125,8 +125,8 @@ def alike_faults(names: Collection[str], leader: Mapping[str, str], worker: Mapp
         if ours != theirs:
             yield LineFault(
                 leads=False,
-                expected=f"--{name} of the workers must be the leader's, {_told(ours)}",
-                got=_told(theirs),
+                expected=f"--{name} of the workers must be the leader's, {_flag_text(ours)}",
+                got=_flag_text(theirs),
             )
 
 
@@ -134,5 +134,5 @@ def _role(leads: bool) -> str:
     return "leader" if leads else "workers"
 
 
-def _told(value: str | None) -> str:
+def _flag_text(value: str | None) -> str:
     return "none" if value is None else value or "without a value"

@@ -1,4 +1,4 @@
-"""Whether islands understand the KV caches that they hand to each other, and what their engines are told for it.
+"""Whether islands understand the KV caches that they hand to each other, and how their engines are set up for it.
 
 fact                                                            source
 vLLM's NixlConnector refuses a peer of another version,         vLLM pull request 29503, compute_nixl_compatibility_hash
@@ -51,8 +51,8 @@ def vllm_backend(island: ServingIsland) -> str:
     """The attention backend that runs on all GPUs that the island's caches are exchanged over; empty where there are
     none of another generation, or none is known to run on all."""
     gpus, attention = island.exchange_gpus, island.model.attention
-    told = all(gpu.vendor.upper() == "NVIDIA" and gpu.compute_capability >= 8 for gpu in gpus)
-    if not told or not spans_generations(island):
+    recent = all(gpu.vendor.upper() == "NVIDIA" and gpu.compute_capability >= 8 for gpu in gpus)
+    if not recent or not spans_generations(island):
         return ""
     if not isinstance(attention, GroupedAttention):
         return "" if island.model.kv_bytes == 1 else "TRITON_MLA"
@@ -82,8 +82,8 @@ def vllm_notes(island: ServingIsland) -> tuple[str, ...]:
             f"enforce_handshake_compat false, or {remedy}.",
         )
     slower = backend.startswith("TRITON")
-    told = f"{between}: their islands all use {backend}, as vLLM's NixlConnector refuses another backend's"
-    return (f"WARNING: {told}; the plan's rates are of faster kernels.",) if slower else (f"{told}.",)
+    note = f"{between}: their islands all use {backend}, as vLLM's NixlConnector refuses another backend's"
+    return (f"WARNING: {note}; the plan's rates are of faster kernels.",) if slower else (f"{note}.",)
 
 
 def sglang_notes(island: ServingIsland) -> tuple[str, ...]:
@@ -106,8 +106,8 @@ def sglang_notes(island: ServingIsland) -> tuple[str, ...]:
 def stages_fit(island: ServingIsland) -> bool:
     """Whether SGLang could hand the island's caches over: into as many stages as they come from, or into one (its pull
     request 14265)."""
-    own, others = island.parallel.pp, {other.pp for other in island.partners}
-    return others <= {own, 1} if island.phase is Phase.PREFILL else own == 1 or others <= {own}
+    stages, others = island.parallel.pp, {other.pp for other in island.partners}
+    return others <= {stages, 1} if island.phase is Phase.PREFILL else stages == 1 or others <= {stages}
 
 
 def own_code_notes(island: ServingIsland) -> tuple[str, ...]:
@@ -121,12 +121,12 @@ def _names(island: ServingIsland) -> str:
 
 
 def image_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
-    """That several images have to be of one version, which their names need not tell."""
+    """That several images have to be of one version, which their names may not show."""
     images = _images(island, deployment)
     if len(images) < 2:
         return ()
-    told = " and ".join(f"{image} ({vendor})" for vendor, image in images)
-    return (f"WARNING: KV caches go between {told}: both must hold one version of {deployment.engine.name}.",)
+    names = " and ".join(f"{image} ({vendor})" for vendor, image in images)
+    return (f"WARNING: KV caches go between {names}: both must hold one version of {deployment.engine.name}.",)
 
 
 def _images(island: ServingIsland, deployment: Deployment) -> list[tuple[str, str]]:

@@ -17,48 +17,48 @@ from planner.export.islands import ServingIsland
 
 _VOCABULARY_PADDING = 64
 
-Told = tuple[str, str]
+Breach = tuple[str, str]
 """What must hold, the flag first, and what came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerSplit:
-    """`width` of a layer (`what` it is, in words) split over `degree` GPUs, as `flag` says; `blocks`: those of FP8
+    """`width` of a layer (`parts` of it, in words) split over `degree` GPUs, as `flag` says; `blocks`: those of FP8
     weights may not be cut."""
 
-    what: str
+    parts: str
     width: int
     degree: int
     flag: str
     blocks: bool = True
 
-    def fault(self, block: int) -> Told | None:
+    def fault(self, block: int) -> Breach | None:
         """What is wrong with it, for weights with blocks of `block` (0: none)."""
         if self.degree < 1 or self.width % self.degree:
-            return f"--{self.flag} must share out the {self.width} {self.what} evenly", str(self.degree)
+            return f"--{self.flag} must share out the {self.width} {self.parts} evenly", str(self.degree)
         part = self.width // self.degree
         if self.blocks and block and part % block:
-            told = f"must share out the {self.width} {self.what} in whole blocks of {block} FP8 weights"
-            return f"--{self.flag} {told}", f"{self.degree}, which gives {part} each"
+            rule = f"must share out the {self.width} {self.parts} in whole blocks of {block} FP8 weights"
+            return f"--{self.flag} {rule}", f"{self.degree}, which gives {part} each"
         return None
 
 
-def split_faults(splits: Iterable[LayerSplit], model: ModelSpec) -> Iterator[Told]:
+def split_faults(splits: Iterable[LayerSplit], model: ModelSpec) -> Iterator[Breach]:
     """What `model` cannot be split into."""
     for split in splits:
-        if split.degree != 1 and (told := split.fault(model.weight_block)):
-            yield told
+        if split.degree != 1 and (breach := split.fault(model.weight_block)):
+            yield breach
 
 
 def attention_splits(model: ModelSpec, degree: int, flag: str, *, alone: bool) -> Iterator[LayerSplit]:
     """Heads over the GPUs of an attention group. `alone`: the group is all that the engine splits over, so that it
     looks at the blocks of every projection; else at joined ones only."""
     attention = model.attention
-    yield LayerSplit(what="attention heads", width=attention.heads, degree=degree, flag=flag, blocks=False)
+    yield LayerSplit(parts="attention heads", width=attention.heads, degree=degree, flag=flag, blocks=False)
     if isinstance(attention, GroupedAttention):
         # heads are repeated where there are more GPUs than heads, and then all as often
         more, fewer = max(attention.kv_heads, degree), min(attention.kv_heads, degree)
-        yield LayerSplit(what="copies of KV heads", width=more, degree=fewer, flag=flag, blocks=False)
+        yield LayerSplit(parts="copies of KV heads", width=more, degree=fewer, flag=flag, blocks=False)
         yield _columns("query projection", attention.heads * attention.head_dim, degree, flag)
     elif alone:
         yield from _latent_splits(attention, degree, flag)
@@ -71,13 +71,13 @@ def _latent_splits(attention: MlaAttention, degree: int, flag: str) -> Iterator[
 
 
 def _columns(layer: str, width: int, degree: int, flag: str) -> LayerSplit:
-    return LayerSplit(what=f"columns of the {layer}", width=width, degree=degree, flag=flag)
+    return LayerSplit(parts=f"columns of the {layer}", width=width, degree=degree, flag=flag)
 
 
 def vocabulary_split(model: ModelSpec, degree: int, flag: str) -> LayerSplit:
     """Embedding and output head, which both engines pad alike."""
     padded = -(-model.vocab_size // _VOCABULARY_PADDING) * _VOCABULARY_PADDING
-    return LayerSplit(what="rows of the padded vocabulary", width=padded, degree=degree, flag=flag, blocks=False)
+    return LayerSplit(parts="rows of the padded vocabulary", width=padded, degree=degree, flag=flag, blocks=False)
 
 
 def dense_split(model: ModelSpec, degree: int, flag: str) -> Iterator[LayerSplit]:
@@ -92,11 +92,11 @@ def shared_split(model: ModelSpec, degree: int, flag: str) -> Iterator[LayerSpli
         yield _columns("shared expert", model.experts.shared * model.experts.ffn_size, degree, flag)
 
 
-def require_loadable(island: ServingIsland, engine: str, faults: Iterable[Told], remedy: str) -> None:
+def require_loadable(island: ServingIsland, engine: str, faults: Iterable[Breach], remedy: str) -> None:
     """Raises ExportError for the first of `faults`, as an engine that cannot load the model is no deployment."""
-    told = next(iter(faults), None)
-    if told is not None:
-        expected, came = told
+    breach = next(iter(faults), None)
+    if breach is not None:
+        expected, came = breach
         raise ExportError(
             f"Island {island.id}: {engine} cannot load {island.model.name} on its {island.parallel.devices} GPUs: "
             f"{expected}, got {came}.",

@@ -44,13 +44,13 @@ def check_group(group: FoundGroup, /) -> Iterator[LineFault]:
     if group.worker is None:
         yield from own_address_faults(leader, (_ADDRESS,))
         if leader.get("node-rank", "0") not in group.numbers(leads=True):
-            told = "--node-rank must be left out of a copy of one pod"
-            yield LineFault(leads=True, expected=told, got=leader["node-rank"])
+            rule = "--node-rank must be left out of a copy of one pod"
+            yield LineFault(leads=True, expected=rule, got=leader["node-rank"])
         return
     worker = read_flags(group.worker)
     if (came := _model(worker)) != model:
-        told = f"--model-path of the workers must be the leader's, {model}"
-        yield LineFault(leads=False, expected=told, got=came or "none")
+        rule = f"--model-path of the workers must be the leader's, {model}"
+        yield LineFault(leads=False, expected=rule, got=came or "none")
     yield from number_faults("node-rank", leader, worker, group)
     yield from _address_faults(group, leader, worker)
     yield from alike_faults(_ALIKE, leader, worker)
@@ -65,8 +65,8 @@ def _address_faults(group: FoundGroup, leader: Mapping[str, str], worker: Mappin
     ours, theirs = leader.get(_ADDRESS, ""), worker.get(_ADDRESS, "")
     host, _, port = ours.rpartition(":")
     if host != group.leader_address or not is_port(port):
-        told = f"--{_ADDRESS} of the leader must be its own address and a port, {group.leader_address}:PORT"
-        yield LineFault(leads=True, expected=told, got=ours or "none")
+        rule = f"--{_ADDRESS} of the leader must be its own address and a port, {group.leader_address}:PORT"
+        yield LineFault(leads=True, expected=rule, got=ours or "none")
     elif theirs != ours:
-        told = f"--{_ADDRESS} of the workers must be the leader's, {ours}"
-        yield LineFault(leads=False, expected=told, got=theirs or "none")
+        rule = f"--{_ADDRESS} of the workers must be the leader's, {ours}"
+        yield LineFault(leads=False, expected=rule, got=theirs or "none")

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from planner.domain import ModelSpec
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.layer_splits import (
+    Breach,
     LayerSplit,
-    Told,
     attention_splits,
     dense_split,
     shared_split,
@@ -39,7 +39,7 @@ _HALF_BYTES = 2.0
 _BLACKWELL = 10
 
 
-def check_model(arguments: Sequence[str], island: ServingIsland, /) -> Iterator[Told]:
+def check_model(arguments: Sequence[str], island: ServingIsland, /) -> Iterator[Breach]:
     """What SGLang, started with `arguments`, could not load of the island's model."""
     values, model = read_flags(arguments), island.model
     yield from split_faults(_splits(values, island), model)
@@ -62,13 +62,13 @@ def _splits(values: Mapping[str, str], island: ServingIsland) -> Iterator[LayerS
         yield from shared_split(model, world, "tp-size")
 
 
-def _expert_faults(values: Mapping[str, str], model: ModelSpec) -> Iterator[Told]:
+def _expert_faults(values: Mapping[str, str], model: ModelSpec) -> Iterator[Breach]:
     world, ranks = read_count(values, "tp-size", 1), read_count(values, "ep-size", 1)
     redundant = read_count(values, "ep-num-redundant-experts", 0)
     if world > model.routed_experts and model.architecture != _MIXTRAL:
         yield f"--tp-size must be at most the {model.routed_experts} experts of a layer", str(world)
     experts = LayerSplit(
-        what=f"experts ({redundant} of them redundant)",
+        parts=f"experts ({redundant} of them redundant)",
         width=model.routed_experts + redundant,
         degree=ranks,
         flag="ep-size",

@@ -119,7 +119,7 @@ def _backend(island: ServingIsland, exchange: ExpertExchange) -> str:
 
 
 def _redundant(island: ServingIsland, exchange: ExpertExchange) -> bool:
-    """DeepEP needs as many experts on every GPU; elsewhere only who asked for redundant ones gets them."""
+    """DeepEP needs as many experts on every GPU; elsewhere there are redundant ones only where they were asked for."""
     needed = exchange.deepep and island.parallel.dp > 1
     return exchange.redundant_experts > 0 and (exchange.balanced or needed)
 
@@ -257,30 +257,30 @@ def _notes(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[str,
 
 
 def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
-    told = list(vllm_notes(island))
+    notes = list(vllm_notes(island))
     if _windowed(island):
-        told.append(
+        notes.append(
             "Layers with windows keep their window only by the hybrid cache manager, which vLLM switches off beside a "
             "connector unless told otherwise (issue 42024); an image whose NixlConnector cannot (before pull request "
             "35758) refuses to start."
         )
-    return (*told, *own_code_notes(island))
+    return (*notes, *own_code_notes(island))
 
 
 def _stage_notes(island: ServingIsland) -> tuple[str, ...]:
     pp = island.parallel.pp
     if pp == 1:
         return ()
-    told = [
+    notes = [
         "WARNING: vLLM's NixlConnector hands no KV cache over from or to pipeline stages (issue 52913): choose an "
         f"image and a connector that do,{' export for sglang,' * stages_fit(island)} or plan with "
         "cost.max_pipeline_stages 1."
     ]
     if _strided(island):
-        told.append("vLLM lays a rank's stages side by side: a stage's experts lie on all pods, not on whole hosts.")
+        notes.append("vLLM lays a rank's stages side by side: a stage's experts lie on all pods, not on whole hosts.")
     if island.phase is Phase.DECODE:
-        told.append(f"vLLM shares its sequences out over {pp} stages as they come; the plan counts on equal parts.")
-    return tuple(told)
+        notes.append(f"vLLM shares its sequences out over {pp} stages as they come; the plan counts on equal parts.")
+    return tuple(notes)
 
 
 def read_shape(arguments: Sequence[str], /) -> DeclaredShape:

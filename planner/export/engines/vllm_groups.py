@@ -59,11 +59,11 @@ def read_program(words: Sequence[str], /) -> tuple[str, ...] | None:
 
 def _unwrapped(words: Sequence[str]) -> tuple[tuple[str, str] | None, tuple[str, ...]]:
     """The pod's number and its ranks, where START_RANK_SCRIPT counts with them; and the line that it starts."""
-    own = without_environment(words)
-    counts = len(own) > _SCRIPT_WORDS and own[1:3] == ("-c", START_RANK_SCRIPT)
-    if counts and PurePosixPath(own[0]).name in _SHELLS:
-        return (own[4], own[5]), own[_SCRIPT_WORDS:]
-    return None, own
+    line = without_environment(words)
+    counts = len(line) > _SCRIPT_WORDS and line[1:3] == ("-c", START_RANK_SCRIPT)
+    if counts and PurePosixPath(line[0]).name in _SHELLS:
+        return (line[4], line[5]), line[_SCRIPT_WORDS:]
+    return None, line
 
 
 def check_group(group: FoundGroup, /) -> Iterator[LineFault]:
@@ -109,8 +109,8 @@ def _alone_faults(group: FoundGroup, leader: Mapping[str, str]) -> Iterator[Line
             leads=True, expected="--node-rank must be left out of a copy of one pod", got=leader["node-rank"]
         )
     if _unwrapped(group.leader)[0]:
-        told = "the command must count no start rank: a copy of one pod has none"
-        yield LineFault(leads=True, expected=told, got=START_RANK_SCRIPT)
+        rule = "the command must count no start rank: a copy of one pod has none"
+        yield LineFault(leads=True, expected=rule, got=START_RANK_SCRIPT)
 
 
 def _balancing_faults(group: FoundGroup, leader: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[LineFault]:
@@ -119,11 +119,11 @@ def _balancing_faults(group: FoundGroup, leader: Mapping[str, str], worker: Mapp
     yield from left_out(leader, _OTHER_BALANCING | {HEADLESS}, why, leads=True)
     yield from left_out(worker, _OTHER_BALANCING, why, leads=False)
     if worker.get(HEADLESS) != "":
-        told = "--headless must be there in the workers: the leader alone takes requests"
-        yield LineFault(leads=False, expected=told, got=worker.get(HEADLESS, "none"))
+        rule = "--headless must be there in the workers: the leader alone takes requests"
+        yield LineFault(leads=False, expected=rule, got=worker.get(HEADLESS, "none"))
     if _START_RANK in leader or _unwrapped(group.leader)[0]:
-        told = f"--{_START_RANK} must be left out of the leader: with it vLLM turns headless workers away"
-        yield LineFault(leads=True, expected=told, got=leader.get(_START_RANK, START_RANK_SCRIPT))
+        rule = f"--{_START_RANK} must be left out of the leader: with it vLLM turns headless workers away"
+        yield LineFault(leads=True, expected=rule, got=leader.get(_START_RANK, START_RANK_SCRIPT))
 
 
 def _start_rank_faults(group: FoundGroup, worker: Mapping[str, str]) -> Iterator[LineFault]:

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from planner.domain import ModelSpec, Phase
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.layer_splits import (
+    Breach,
     LayerSplit,
-    Told,
     attention_splits,
     dense_split,
     shared_split,
@@ -31,7 +31,7 @@ _GLM = "Glm4MoeForCausalLM"
 _WIDEST_LOW_LATENCY = 8192
 
 
-def check_model(arguments: Sequence[str], island: ServingIsland, /) -> Iterator[Told]:
+def check_model(arguments: Sequence[str], island: ServingIsland, /) -> Iterator[Breach]:
     """What vLLM, started with `arguments`, could not load of the island's model."""
     values = read_flags(arguments)
     yield from split_faults(_splits(values, island.model), island.model)
@@ -46,12 +46,12 @@ def _splits(values: Mapping[str, str], model: ModelSpec) -> Iterator[LayerSplit]
     if not (spread and groups > 1) or model.architecture == _GLM:
         yield from shared_split(model, group, _TENSOR)
     if model.experts and not spread:
-        yield LayerSplit(what="columns of an expert", width=model.experts.ffn_size, degree=group, flag=_TENSOR)
+        yield LayerSplit(parts="columns of an expert", width=model.experts.ffn_size, degree=group, flag=_TENSOR)
     if model.experts and "enable-eplb" in values:
         redundant = _redundant(values)
-        told = f"experts ({redundant} of them redundant)"
+        items = f"experts ({redundant} of them redundant)"
         width = model.routed_experts + redundant
-        yield LayerSplit(what=told, width=width, degree=group * groups, flag=_DATA, blocks=False)
+        yield LayerSplit(parts=items, width=width, degree=group * groups, flag=_DATA, blocks=False)
 
 
 def _redundant(values: Mapping[str, str]) -> int:

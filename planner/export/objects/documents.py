@@ -1,5 +1,5 @@
 """YAML text: comments on top, documents below, every value quoted by the dumper; and the strict reading of such text,
-whoever edited it."""
+which may have been edited."""
 
 import json
 import math
@@ -51,15 +51,15 @@ class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ign
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """The mapping; ConstructorError where a key is given twice."""
-        seen: set[tuple[str, str]] = set()
+        keys: set[tuple[str, str]] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 continue
-            if (key.tag, key.value) in seen:
+            if (key.tag, key.value) in keys:
                 raise yaml.constructor.ConstructorError(
                     problem=f"the key {key.value!r} is given twice", problem_mark=key.start_mark
                 )
-            seen.add((key.tag, key.value))
+            keys.add((key.tag, key.value))
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
         return mapping
 
@@ -93,13 +93,13 @@ def json_document(text: str) -> Any:
     """
     try:
         return json.loads(
-            text, object_pairs_hook=_unique, parse_int=_whole, parse_float=_finite, parse_constant=_finite
+            text, object_pairs_hook=_unique, parse_int=_integer, parse_float=_finite, parse_constant=_finite
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     if len(text) > _MOST_DIGITS:
         raise ValueError(f"a whole number must have at most {_MOST_DIGITS} characters, has {len(text)}")
     return int(text)
@@ -112,11 +112,11 @@ def _finite(text: str) -> float:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is given twice")
-    return found
+    return mapping
 
 
 def whole_number(value: object) -> int:

@@ -44,10 +44,10 @@ _BEGIN = (
 
 
 def eviction_files(deployment: Deployment, *, classed: bool) -> dict[str, str]:
-    """The script, where somebody has to go; `classed`: the target gives its pods a priority class where one is named.
+    """The script, where pods have to go; `classed`: the target gives its pods a priority class where one is named.
 
     Raises:
-        InputError: a victim, its namespace or its node has a name that Kubernetes has for none.
+        InputError: a victim, its namespace or its node has a name that Kubernetes does not allow.
     """
     placement = deployment.plan.placement
     if placement is None or not placement.victims:
@@ -79,14 +79,14 @@ def evictions_of(placement: Placement) -> tuple[Eviction, ...]:
 
 def _eviction(victim: Victim) -> Eviction:
     namespace, _, pod = victim.pod.partition("/")
-    for what, name, longest in (
+    for field, name, longest in (
         ("namespace", namespace, MAX_DNS_LABEL),
         ("pod", pod, None),
         ("node", victim.node, None),
     ):
         if not _is_name(name, longest):
             raise InputError(
-                f"Placement, victim {victim.pod!r}: its {what} must be a Kubernetes name to be evicted, got {name!r}.",
+                f"Placement, victim {victim.pod!r}: its {field} must be a Kubernetes name to be evicted, got {name!r}.",
                 hint="Import the cluster from the running one: its names are Kubernetes'.",
             )
     return namespace, pod, victim.node
@@ -106,7 +106,7 @@ def read_evictions(text: str) -> Iterator[object]:
     """The evictions of a script as one body.
 
     Raises:
-        ValueError: a line that is none of such a script's.
+        ValueError: a line that does not belong to such a script.
     """
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     begin = [line for line in _BEGIN if not line.startswith("#")]

@@ -164,10 +164,10 @@ def read_script(text: str) -> dict[str, Any]:
 
 def _pairs(words: Sequence[str]) -> dict[str, str]:
     rows = [word.partition("=") for word in words]
-    found = {key: value for key, _, value in rows}
-    if len(found) != len(rows):
+    pairs = {key: value for key, _, value in rows}
+    if len(pairs) != len(rows):
         raise ValueError("a list names a key twice")
-    return found
+    return pairs
 
 
 class _Reader:
@@ -191,17 +191,17 @@ class _Reader:
         line = self._next()
         if not line.strip() or line.startswith("#"):
             return
-        if self.fixed == len(_FIXED) - len(_TAIL) and (found := _BRANCH.fullmatch(line)):
-            self._keep(self.commands, f"{found[1]}:{found[2]}", self._branch())
-        elif self.fixed == 1 and (found := _LIST.fullmatch(line)):
-            self._keep(self.lists, found[1], self._words(")"))
-        elif self.fixed == 1 and (found := _SETTING.fullmatch(line)):
-            self._keep(self.settings, found[1], _decoded(found[2])[0])
+        if self.fixed == len(_FIXED) - len(_TAIL) and (match := _BRANCH.fullmatch(line)):
+            self._keep(self.commands, f"{match[1]}:{match[2]}", self._branch())
+        elif self.fixed == 1 and (match := _LIST.fullmatch(line)):
+            self._keep(self.lists, match[1], self._words(")"))
+        elif self.fixed == 1 and (match := _SETTING.fullmatch(line)):
+            self._keep(self.settings, match[1], _decoded(match[2])[0])
         elif self.fixed < len(_FIXED) and line == _FIXED[self.fixed]:
             self.fixed += 1
         else:
-            told = f"must be {_FIXED[self.fixed]!r}" if self.fixed < len(_FIXED) else "must not be there"
-            raise ValueError(f"line {self.at} {told}, as the planner writes it, is {line!r}")
+            rule = f"must be {_FIXED[self.fixed]!r}" if self.fixed < len(_FIXED) else "must not be there"
+            raise ValueError(f"line {self.at} {rule}, as the planner writes it, is {line!r}")
 
     def finish(self) -> None:
         """ValueError where something is missing."""
@@ -237,10 +237,10 @@ class _Reader:
             words += _decoded(line)
         return words
 
-    def _keep(self, found: dict[str, Any], key: str, value: object) -> None:
-        if key in found:
+    def _keep(self, entries: dict[str, Any], key: str, value: object) -> None:
+        if key in entries:
             raise ValueError(f"line {self.at}: {key} is given twice")
-        found[key] = value
+        entries[key] = value
 
 
 def _decoded(line: str) -> list[str]:

@@ -24,7 +24,7 @@ def model_volume_gib(model: ModelSpec) -> int:
 
 
 def model_claim(deployment: Deployment) -> dict[str, Any]:
-    """The claim that every pod mounts; many nodes read it, and the first to come fill it."""
+    """The claim that every pod mounts; many nodes read it, and the first pods fill it."""
     size = f"{model_volume_gib(deployment.plan.scenario.model)}Gi"
     return {
         "apiVersion": "v1",

@@ -42,8 +42,8 @@ def slug(text: str) -> str:
 def plan_slug(name: str, suffixes: Iterable[str]) -> str:
     """The DNS label that stands for a plan in object names, short enough for the longest of `suffixes` behind it.
 
-    A label that has to be cut ends in a digest of the whole name, so that two long names stay apart; one that starts
-    with a digit gets a letter in front. Raises InputError where nothing is left of the name.
+    A label that has to be cut ends in a digest of the whole name, so that two long names stay different; one that
+    starts with a digit gets a letter in front. Raises InputError where nothing is left of the name.
     """
     label = slug(name)
     if not label:
@@ -107,7 +107,7 @@ def is_label_key(text: str) -> bool:
 
 
 def check_node_selector(gpu: str, selector: tuple[tuple[str, str], ...]) -> None:
-    """Refuse a node selector that no node can carry.
+    """Refuse a node selector that no node can match.
 
     Raises:
         InputError: a key or value breaks the grammar of Kubernetes labels.

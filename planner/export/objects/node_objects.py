@@ -73,14 +73,14 @@ def node_files(plan: Plan, flextopos: Iterable[Mapping[str, Any]]) -> dict[str, 
                 f"Node {node.name!r}, name: must be a DNS subdomain to name a topology object.",
                 hint="Import the cluster from Kubernetes, or leave --topology-objects out.",
             )
-    told = (
+    comments = (
         f"{len(nodes)} nodes of cluster {one_line(_cluster(plan).name)} that plan {plan.scenario.name} lies on, as the "
         "cluster file has them: before its islands come.",
         "Exporters on the nodes write these objects themselves; apply them only where none does.",
     )
     return {
-        TOPOLOGY_FILE: yaml_text(told, [_topology(node, plan) for node in nodes]),
-        FLEXTOPO_FILE: yaml_text(told, [_managed(flextopo) for flextopo in flextopos]),
+        TOPOLOGY_FILE: yaml_text(comments, [_topology(node, plan) for node in nodes]),
+        FLEXTOPO_FILE: yaml_text(comments, [_managed(flextopo) for flextopo in flextopos]),
     }
 
 
@@ -111,31 +111,31 @@ def _policy(node: ClusterNode, plan: Plan) -> str:
     """The strictest that an island on the node needs."""
     here = {part.island for part in plan.placement.parts if part.node == node.name} if plan.placement else set()
     settings = plan.scenario.placement
-    asked = {settings.qos(island.phase) for island in plan.islands if island.id in here and island.phase is not None}
-    return next(qos for qos in (*_STRICTEST, Qos.NONE) if qos in asked or qos is Qos.NONE).kubelet_policy
+    policies = {settings.qos(island.phase) for island in plan.islands if island.id in here and island.phase is not None}
+    return next(qos for qos in (*_STRICTEST, Qos.NONE) if qos in policies or qos is Qos.NONE).kubelet_policy
 
 
 def _gpus(node: ClusterNode, numa: NumaNode, pods: Sequence[Pod], plan: Plan) -> list[dict[str, Any]]:
     here = {gpu.index for gpu in node.gpus if gpu.numa == numa.id}
-    held = {index for pod in pods for index in pod.gpus} & here
+    busy = {index for pod in pods for index in pod.gpus} & here
     vendor = plan.scenario.inventory.item(node.gpu).gpu.vendor
     if vendor.upper() not in GPU_RESOURCES:
         raise ExportError(
             f"GPU {node.gpu}, vendor: must be one of {', '.join(GPU_RESOURCES)}, got {vendor!r}.",
             hint="Leave out --topology-objects, or mend the vendor.",
         )
-    return [_row(GPU_RESOURCES[vendor.upper()], len(here), len(here), len(here) - len(held))]
+    return [_row(GPU_RESOURCES[vendor.upper()], len(here), len(here), len(here) - len(busy))]
 
 
 def _cpus(node: ClusterNode, numa: NumaNode, pods: Sequence[Pod]) -> list[dict[str, Any]]:
-    """None where the cluster file does not tell cores."""
-    every = sum(len(one.cores) for one in node.numa_nodes)
+    """None where the cluster file gives no cores."""
+    every = sum(len(each.cores) for each in node.numa_nodes)
     if not every or not numa.cores:
         return []
     thousandths = min(1000 * len(numa.cores), math.floor(1000 * node.cpus * len(numa.cores) / every))
     pinned = Counter(core for pod in pods for core in pod.cores)
-    held = sum(1 for core in numa.cores if pinned[core])
-    return [_row("cpu", len(numa.cores), _cores(thousandths), _cores(max(0, thousandths - 1000 * held)))]
+    busy = sum(1 for core in numa.cores if pinned[core])
+    return [_row("cpu", len(numa.cores), _cores(thousandths), _cores(max(0, thousandths - 1000 * busy)))]
 
 
 def _cores(thousandths: int) -> int | str:

@@ -21,7 +21,7 @@ from planner.domain import Plan, Qos
 class NodeShare:
     """`gpus` of a copy on a node: `by_numa` how many in each NUMA node; `numa_gpus`: those of the node's largest one.
 
-    Both are empty or 0 where nobody holds pods to NUMA nodes. `one_numa`: no pod may span two.
+    Both are empty or 0 where nothing keeps pods on NUMA nodes. `one_numa`: no pod may span two.
     """
 
     gpus: int
@@ -48,11 +48,11 @@ def node_shares(plan: Plan, island_id: str) -> tuple[NodeShare, ...]:
     shares: list[NodeShare] = []
     for part in parts:
         of_node = numa.get(part.node, {})
-        held = Counter(of_node[index] for index in part.gpu_indices if index in of_node)
+        by_numa = Counter(of_node[index] for index in part.gpu_indices if index in of_node)
         shares.append(
             NodeShare(
                 gpus=len(part.gpu_indices),
-                by_numa=tuple(held[key] for key in sorted(held)),
+                by_numa=tuple(by_numa[key] for key in sorted(by_numa)),
                 numa_gpus=max(Counter(of_node.values()).values(), default=0),
                 one_numa=qos is Qos.SINGLE_NUMA and bool(of_node),
             )

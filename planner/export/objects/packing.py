@@ -1,6 +1,6 @@
 """Copies of the model close together: which switch level each copy of an island has to stay under.
 
-A plan's placement says under which switches its copies lie; the user says by which node label a cluster tells a level
+A plan's placement says under which switches its copies lie; the user says which node label a cluster has for a level
 (`ExportOptions.topology_labels`), as no label for racks or switches is standard.
 """
 
@@ -15,7 +15,7 @@ from planner.export.seams import Deployment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """All pods of a copy under one switch of `level`, told by the node label `label`.
+    """All pods of a copy under one switch of `level`, as the node label `label` names it.
 
     `required`: the placement has them so; else it is only better that they are. `exclusive`: in the placement no two
     copies lie under the same such switch, so that a rule of one copy a switch (and one switch a copy) can be met.
@@ -41,10 +41,10 @@ def packing(island: ServingIsland, deployment: Deployment) -> Packing | None:
         return None
     for level in levels:
         domains = switch_domains(deployment, level)
-        mine = [found for (name, _), found in domains.items() if name == island.id]
-        if mine and all(len(found) == 1 and "" not in found for found in mine):
-            held = Counter(domain for found in domains.values() for domain in found)
-            alone = all(held[domain] == 1 for found in mine for domain in found)
+        mine = [switches for (name, _), switches in domains.items() if name == island.id]
+        if mine and all(len(switches) == 1 and "" not in switches for switches in mine):
+            users = Counter(domain for switches in domains.values() for domain in switches)
+            alone = all(users[domain] == 1 for switches in mine for domain in switches)
             return Packing(level=level, label=labels[level], required=True, exclusive=alone)
     return Packing(level=levels[0], label=labels[levels[0]], required=False, exclusive=False)
 
@@ -53,10 +53,10 @@ def switch_domains(deployment: Deployment, level: str) -> dict[tuple[str, int], 
     """(island, copy) -> switches of the level that it lies under."""
     placement, cluster = deployment.plan.placement, deployment.plan.scenario.cluster
     above = {node.name: node.aggregation for node in cluster.nodes} if cluster else {}
-    found: dict[tuple[str, int], set[str]] = {}
+    switches: dict[tuple[str, int], set[str]] = {}
     for part in placement.parts if placement else ():
-        found.setdefault((part.island, part.replica), set()).add(_domain(part, level, above))
-    return found
+        switches.setdefault((part.island, part.replica), set()).add(_domain(part, level, above))
+    return switches
 
 
 def _domain(part: PlacedPart, level: str, above: dict[str, str]) -> str:

@@ -20,8 +20,7 @@ ENGINE_LABEL = "app.kubernetes.io/name"
 PART_OF_LABEL = "app.kubernetes.io/part-of"
 GPU_RESOURCES: Mapping[str, str] = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
 
-_PROBE_PERIOD_S = 10
-_PROBE_FAILURES = 3
+_PROBE_PERIOD_S, _PROBE_FAILURES = 10, 3  # Kubernetes' own defaults
 
 
 def gpu_resource(island: ServingIsland) -> str:
@@ -86,12 +85,12 @@ def check_gpus_told_apart(deployment: Deployment) -> None:
     types = {island.gpu.name: island for island in deployment.islands}
     for gpu, island in types.items():
         check_node_selector(gpu, island.gpu.node_selector)
-    for one, other in combinations(types.values(), 2):
-        mine, theirs = dict(one.gpu.node_selector), dict(other.gpu.node_selector)
+    for first, second in combinations(types.values(), 2):
+        mine, theirs = dict(first.gpu.node_selector), dict(second.gpu.node_selector)
         apart = any(theirs.get(key, value) != value for key, value in mine.items())
-        if gpu_resource(one) == gpu_resource(other) and not apart:
+        if gpu_resource(first) == gpu_resource(second) and not apart:
             raise ExportError(
-                f"GPUs {one.gpu.name} and {other.gpu.name}, node_selector: "
+                f"GPUs {first.gpu.name} and {second.gpu.name}, node_selector: "
                 f"must differ in the value of one key, got {mine} and {theirs}.",
                 hint="Give each type its node labels, for example nvidia.com/gpu.product.",
             )
@@ -191,12 +190,12 @@ def found_pod(
     `path` is the template's field, `added_labels` those that a controller gives its pods.
     """
     spec = template["spec"]
-    own = template.get("metadata", {}).get("labels", {})
+    template_labels = template.get("metadata", {}).get("labels", {})
     return FoundPod(
         path=f"{path}.spec",
         count=count,
         spec=spec,
-        labels={**own, **(added_labels or {})},
+        labels={**template_labels, **(added_labels or {})},
         arguments=(*spec["containers"][0].get("command", ()), *spec["containers"][0].get("args", ())),
         arguments_path=f"{path}.spec.containers.0.args",
         command_path=f"{path}.spec.containers.0.command",

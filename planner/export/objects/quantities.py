@@ -19,7 +19,7 @@ _MOST_CHARACTERS = 40
 
 
 def amount(value: object) -> Fraction | None:
-    """The number that a quantity stands for (bytes, cores, pieces); None where it is none, or below 0."""
+    """The number that a quantity stands for (bytes, cores, pieces); None where it is no quantity, or below 0."""
     text = str(value)
     if isinstance(value, bool) or len(text) > _MOST_CHARACTERS:
         return None

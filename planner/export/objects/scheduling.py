@@ -1,4 +1,4 @@
-"""What the scheduler is told of a pod beside its GPUs: tolerations, nodes, priority, queue, packing; the same for every
+"""What a pod tells the scheduler beyond its GPUs: tolerations, nodes, priority, queue, packing; the same for every
 target of Kubernetes objects.
 
 Sources: Kueue's annotations for topology-aware scheduling and its queue label (kueue.x-k8s.io, docs of v1beta2);
@@ -23,8 +23,8 @@ _KUEUE = "kueue.x-k8s.io/podset"
 
 def tolerations(resource: str, settings: PlacementSettings) -> list[dict[str, str]]:
     """The taint that device plugins put on GPU nodes, and those that the plan's placement tolerates."""
-    own = {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
-    return [own, *(row for taint in settings.tolerations if (row := _toleration(taint)) != own)]
+    device = {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
+    return [device, *(row for taint in settings.tolerations if (row := _toleration(taint)) != device)]
 
 
 def _toleration(taint: Taint) -> dict[str, str]:
@@ -78,7 +78,7 @@ def preemption_policy(settings: PlacementSettings) -> str:
 
 
 def host_name(node: str, nodes: Mapping[str, ClusterNode]) -> str:
-    """The host name that a node's label tells; its name where the cluster file tells none."""
+    """The host name from a node's label; the node's name where the cluster file has no such label."""
     return dict(nodes[node].labels).get(HOSTNAME, node) if node in nodes else node
 
 

@@ -28,8 +28,8 @@ def covering_routes(plan: Plan) -> tuple[Route, ...]:
 
 
 def _covers(plan: Plan) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Each range of either phase, and what it covers: one that a phase leaves out, or that overlaps, stays for the
-    checks to tell."""
+    """Each range of either phase, and what it covers: one that a phase leaves out, or that overlaps, is left for the
+    checks to report."""
     spans = sorted({(r.range_start, r.range_end) for r in plan.routing})
     for (_, below), (start, end) in pairwise([(0, 0), *spans]):
         last = (start, end) == spans[-1]

@@ -130,7 +130,7 @@ def _parts(deployment: Deployment) -> tuple[_Part, ...]:
 
 def _base_name(deployment: Deployment, ending: str) -> str:
     """The plan's label, cut further than elsewhere: the controller puts more between it and the role. `ending`: as long
-    as what tells sets apart."""
+    as the suffix that distinguishes sets."""
     islands = deployment.islands
     digits = max(len(str(island.grouping.groups - 1)) for island in islands)
     # plan_slug leaves room for "-<role>" within the 45 of a workload's name; here 63 have to hold more
@@ -157,7 +157,7 @@ def _split_notes(parts: Sequence[_Part], deployment: Deployment) -> Iterator[str
     """What is lost where one set does not hold the plan."""
     if len(parts) == 1:
         return
-    across = sum(part.roles.handed - part.roles.kept for part in parts)
+    across = sum(part.roles.handed - part.roles.retained for part in parts)
     crossing = (
         f"{across:.1%} of the KV cache goes from one set to another, whose ends may then be of two revisions"
         if across >= _TOLD
@@ -184,15 +184,15 @@ def _comments(part: _Part, launches: Mapping[str, Launch]) -> tuple[str, ...]:
     deployment, policy = part.deployment, _placement_policy(part.deployment)
     plan = f"Plan {deployment.plan.scenario.name}"
     if part.count == 1:
-        told = [f"{plan}: a role for each serving island, rolled out together."]
+        lines = [f"{plan}: a role for each serving island, rolled out together."]
     else:
-        told = [f"{plan}, set {part.number} of {part.count}: a role for each island, rolled out together.", _why(part)]
+        lines = [f"{plan}, set {part.number} of {part.count}: a role for each island, rolled out together.", _why(part)]
     if policy:
-        told.append(f"The placement has all roles under one switch: {policy['topology']} is theirs in common.")
+        lines.append(f"The placement has all roles under one switch: {policy['topology']} is theirs in common.")
     for island in deployment.islands:
         packed = () if policy else packing_notes(island, deployment)
-        told += island_comments(island, deployment, (*packed, *launches[island.id].notes))
-    return tuple(told)
+        lines += island_comments(island, deployment, (*packed, *launches[island.id].notes))
+    return tuple(lines)
 
 
 def _why(part: _Part) -> str:
@@ -202,10 +202,8 @@ def _why(part: _Part) -> str:
         return f"Why these {counts} islands: no island of the other phase is left for their set."
     if not roles.handed:
         return f"Why these {counts} islands: no KV cache is handed over here that could keep others together."
-    kept = roles.kept / roles.handed
-    return (
-        f"Why these {counts} islands: {kept:.1%} of the KV cache that its prefill islands hand over stays in the set."
-    )
+    share = f"{roles.retained / roles.handed:.1%}"
+    return f"Why these {counts} islands: {share} of the KV cache that its prefill islands hand over stays in the set."
 
 
 def _disaggregated_set(name: str, deployment: Deployment, launches: Mapping[str, Launch]) -> dict[str, Any]:
@@ -214,11 +212,11 @@ def _disaggregated_set(name: str, deployment: Deployment, launches: Mapping[str,
     if policy:
         spec["placementPolicy"] = policy
     spec["roles"] = [_role(island, deployment, launches[island.id], bool(policy)) for island in deployment.islands]
-    own = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
+    labels = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
     return {
         "apiVersion": "disaggregatedset.x-k8s.io/v1",
         "kind": KIND,
-        "metadata": {"name": name, "labels": own},
+        "metadata": {"name": name, "labels": labels},
         "spec": spec,
     }
 
@@ -231,8 +229,8 @@ def _placement_policy(deployment: Deployment) -> dict[str, str]:
     for level in LEVELS:
         if level not in options or deployment.options.queue:
             continue
-        found = switch_domains(deployment, level)
-        mine = {key: switches for key, switches in found.items() if key[0] in ids}
+        domains = switch_domains(deployment, level)
+        mine = {key: switches for key, switches in domains.items() if key[0] in ids}
         switches = set().union(*mine.values())
         if len(switches) == 1 and "" not in switches and {island for island, _ in mine} == ids:
             return {"type": "ExclusiveSlice", "topology": options[level]}
@@ -286,14 +284,14 @@ def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
         )
 
 
-def _template(manifest: Manifest, own: str) -> dict[str, Any]:
+def _template(manifest: Manifest, role_name: str) -> dict[str, Any]:
     """The revision that the pods are of hashes the templates of all roles, so that one that changes rolls out all."""
     spec = manifest.body["spec"]
-    found = {role["name"]: role["spec"]["leaderWorkerTemplate"] for role in spec["roles"]}
-    others = json.dumps({name: found[name] for name in sorted(found) if name != own}, sort_keys=True)
+    templates = {role["name"]: role["spec"]["leaderWorkerTemplate"] for role in spec["roles"]}
+    others = json.dumps({name: templates[name] for name in sorted(templates) if name != role_name}, sort_keys=True)
     digest = sha256(others.encode()).hexdigest()[:DIGEST]
     return {
-        "leaderWorkerTemplate": found[own],
+        "leaderWorkerTemplate": templates[role_name],
         "placementPolicy": spec.get("placementPolicy", {}),
         "templates of the other roles": digest,
     }

@@ -29,10 +29,12 @@ def set_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iter
     sets = [manifest for manifest in manifests if manifest.kind == KIND]
     for manifest in sets:
         yield from _role_faults(manifest)
-    told = {role["metadata"]["labels"].get(ISLAND_LABEL) for one in sets for role in one.body["spec"]["roles"]}
+    present = {
+        role["metadata"]["labels"].get(ISLAND_LABEL) for manifest in sets for role in manifest.body["spec"]["roles"]
+    }
     # where all islands are there, and without a plan, the check of Services tells the same
-    if plan is not None and not {slug(island.id) for island in plan.islands} <= told:
-        yield from _missing_sets(manifests, {one.name for one in sets})
+    if plan is not None and not {slug(island.id) for island in plan.islands} <= present:
+        yield from _missing_sets(manifests, {manifest.name for manifest in sets})
 
 
 def _missing_sets(manifests: Sequence[Manifest], there: set[str]) -> Iterator[Fault]:
@@ -46,12 +48,12 @@ def _missing_sets(manifests: Sequence[Manifest], there: set[str]) -> Iterator[Fa
 
 def _role_faults(manifest: Manifest) -> Iterator[Fault]:
     spec = manifest.body["spec"]
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for number, role in enumerate(spec["roles"]):
         where, name = f"spec.roles.{number}", role["name"]
-        if name in seen:
+        if name in earlier:
             yield manifest.fault(f"{where}.name", "must be unique", name)
-        seen.add(name)
+        earlier.add(name)
         length = generated_length(manifest.name, name, role["spec"]["replicas"])
         if length > LONGEST_LABEL:
             yield manifest.fault(f"{where}.name", f"must give names of at most {LONGEST_LABEL} characters", length)
@@ -61,11 +63,11 @@ def _role_faults(manifest: Manifest) -> Iterator[Fault]:
 
 def _exclusive_faults(manifest: Manifest, role: Mapping[str, Any], where: str) -> Iterator[Fault]:
     templates = role["spec"]["leaderWorkerTemplate"]
-    held = {f"{where}.metadata": role["metadata"]}
+    metadata_of = {f"{where}.metadata": role["metadata"]}
     for key in ("leaderTemplate", "workerTemplate"):
         if key in templates:
-            held[f"{where}.spec.leaderWorkerTemplate.{key}.metadata"] = templates[key]["metadata"]
-    for path, metadata in held.items():
+            metadata_of[f"{where}.spec.leaderWorkerTemplate.{key}.metadata"] = templates[key]["metadata"]
+    for path, metadata in metadata_of.items():
         for key in (EXCLUSIVE, _SUBGROUP_EXCLUSIVE):
             if key in metadata.get("annotations", {}):
                 yield manifest.fault(

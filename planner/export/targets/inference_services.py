@@ -164,8 +164,8 @@ def _group_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Ite
 
 def _preset_faults(manifest: Manifest, container: Mapping[str, Any], path: str, *, grouped: bool) -> Iterator[Fault]:
     """The flags by which pods find each other and are found are the preset's."""
-    kept = GROUP_FLAGS | {"port"} | (PRESET_FLAGS if grouped else frozenset())
-    repeated = set(read_flags(additional_arguments(container))) & kept
+    preset = GROUP_FLAGS | {"port"} | (PRESET_FLAGS if grouped else frozenset())
+    repeated = set(read_flags(additional_arguments(container))) & preset
     if repeated:
         where = f"{path}.containers.0.env"
         yield manifest.fault(where, "must leave to the preset what it writes", ", ".join(sorted(repeated)))
@@ -175,8 +175,8 @@ def _single_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> It
     """Nobody reads `parallelism` of a single pod, but people: it has to say what the flags say."""
     degrees = role["parallelism"]
     values = read_flags(additional_arguments(role["template"]["containers"][0]))
-    told = {"tensor": "tensor-parallel-size", "pipeline": "pipeline-parallel-size", "data": "data-parallel-size"}
-    for key, flag in told.items():
+    flag_of = {"tensor": "tensor-parallel-size", "pipeline": "pipeline-parallel-size", "data": "data-parallel-size"}
+    for key, flag in flag_of.items():
         count = read_count(values, flag, 1)
         if degrees.get(key, 1) != count:
             yield manifest.fault(f"{path}.parallelism.{key}", f"must be the flag's {count}", degrees.get(key, 1))

@@ -114,19 +114,19 @@ def _service_name(island: ServingIsland) -> str:
 
 
 def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> tuple[str, ...]:
-    told = [pair.note]
+    lines = [pair.note]
     for island in pair.islands:
-        told += island_comments(island, deployment, (*_packing_notes(island, deployment), *launches[island.id].notes))
+        lines += island_comments(island, deployment, (*_packing_notes(island, deployment), *launches[island.id].notes))
     if pair.decode is not None and _crosses_pairs(deployment):
-        told.append(
+        lines.append(
             "WARNING: the decode sidecar takes any prefill pod from header x-prefiller-host-port: KServe's check of "
             "the pool is off, as a prefill of another object is none of it. Let only the router reach these pods."
         )
     if len(pair.islands) == 1:
-        told.append(
+        lines.append(
             "The role without an island has no replicas; it is named so that KServe takes the preset of its own."
         )
-    return tuple(told)
+    return tuple(lines)
 
 
 def _crosses_pairs(deployment: Deployment) -> bool:
@@ -142,13 +142,13 @@ def _packing_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, 
 
 def _object(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
     model = deployment.plan.scenario.model
-    own = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
-    told = part_annotations({island.phase.value: island for island in pair.islands}, deployment)
+    object_labels = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
+    annotations = part_annotations({island.phase.value: island for island in pair.islands}, deployment)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         # those of a role are its pods', whose every change replaces them
-        "metadata": {"name": pair.name, "labels": own | queue_labels(deployment), "annotations": told},
+        "metadata": {"name": pair.name, "labels": object_labels | queue_labels(deployment), "annotations": annotations},
         "spec": {
             "model": {"uri": f"hf://{deployment.islands[0].weights}", "name": model.name},
             **_role(pair.decode, deployment, launches),
@@ -218,11 +218,11 @@ def _pod(
     }
     if island.grouping.pods == 1:  # the presets of groups ask for more than this by themselves
         container["securityContext"] = main["securityContext"]
-    rest: dict[str, Any] = {
+    scheduling: dict[str, Any] = {
         key: spec[key] for key in ("nodeSelector", "affinity", "priorityClassName", "tolerations") if key in spec
     }
     memory = {"name": "dshm", "emptyDir": spec["volumes"][0]["emptyDir"]}  # the presets' name, with the plan's size
-    pod: dict[str, Any] = {"containers": [container], **rest, "volumes": [memory]}
+    pod: dict[str, Any] = {"containers": [container], **scheduling, "volumes": [memory]}
     if leads and island.phase is Phase.DECODE and _crosses_pairs(deployment):
         pod["initContainers"] = [{"name": SIDECAR, "command": list(SIDECAR_COMMAND)}]
     return pod

@@ -55,10 +55,10 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
 def _check_single_pods(deployment: Deployment) -> None:
     wide = [island for island in deployment.islands if island.grouping.pods > 1]
     if wide:
-        told = ", ".join(f"{i.id} ({i.parallel.devices} {i.gpu.name} in {i.grouping.pods} pods)" for i in wide)
+        sizes = ", ".join(f"{i.id} ({i.parallel.devices} {i.gpu.name} in {i.grouping.pods} pods)" for i in wide)
         raise ExportError(
             f"Target kubernetes: a Deployment's pods know nothing of each other, so a copy of the model must fit one "
-            f"pod; got {told}.",
+            f"pod; got {sizes}.",
             hint="Export for lws, or plan with islands of at most a node (search space or cost settings).",
         )
 
@@ -110,15 +110,17 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
 def _faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
     """An API server refuses a selector that its own template does not answer; two that match would fight for pods."""
     deployments = [manifest for manifest in manifests if manifest.kind == "Deployment"]
-    for one in deployments:
-        selector = one.body["spec"]["selector"]["matchLabels"]
+    for manifest in deployments:
+        selector = manifest.body["spec"]["selector"]["matchLabels"]
         for key, value in selector.items():
-            own = _pod_labels(one).get(key)
-            if own != value:
-                yield one.fault(f"spec.selector.matchLabels.{key}", f"must be its pods' {own or 'label'}", value)
+            label = _pod_labels(manifest).get(key)
+            if label != value:
+                yield manifest.fault(f"spec.selector.matchLabels.{key}", f"must be its pods' {label or 'label'}", value)
         others = [other.name for other in deployments if selector.items() <= _pod_labels(other).items()]
         if len(others) > 1:
-            yield one.fault("spec.selector.matchLabels", f"must select the pods of {one.name} alone", ", ".join(others))
+            yield manifest.fault(
+                "spec.selector.matchLabels", f"must select the pods of {manifest.name} alone", ", ".join(others)
+            )
 
 
 def _pod_labels(manifest: Manifest) -> dict[str, str]:

@@ -81,14 +81,14 @@ def _check_types(gpus: Sequence[GpuSpec], deployment: Deployment) -> None:
                 f"GPU {gpu.name}, node_selector: must hold a label, as a flavor with a topology needs one.",
                 hint="Give the type its node labels, for example nvidia.com/gpu.product.",
             )
-    for one, other in combinations(gpus, 2):
-        mine, theirs = dict(one.node_selector), dict(other.node_selector)
+    for first, second in combinations(gpus, 2):
+        mine, theirs = dict(first.node_selector), dict(second.node_selector)
         # another vendor's GPUs have quota 0 in the flavor, which tells them apart
-        if one.vendor.upper() == other.vendor.upper() and all(
+        if first.vendor.upper() == second.vendor.upper() and all(
             theirs.get(key, value) == value for key, value in mine.items()
         ):
             raise ExportError(
-                f"GPUs {one.name} and {other.name}, node_selector: must differ in the value of one key, "
+                f"GPUs {first.name} and {second.name}, node_selector: must differ in the value of one key, "
                 f"got {mine} and {theirs}.",
                 hint="Give each type its node labels, for example nvidia.com/gpu.product.",
             )
@@ -110,8 +110,8 @@ def _levels(deployment: Deployment) -> tuple[str, ...]:
 
 
 def _metadata(name: str, deployment: Deployment, **labels: str) -> dict[str, Any]:
-    own = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
-    return {"name": name, "labels": own | {f"{PREFIX}{key}": value for key, value in labels.items()}}
+    shared = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
+    return {"name": name, "labels": shared | {f"{PREFIX}{key}": value for key, value in labels.items()}}
 
 
 def _taints(gpu: GpuSpec, deployment: Deployment) -> list[dict[str, str]]:
@@ -176,8 +176,8 @@ def _quotas(gpu: GpuSpec, resources: Sequence[str], deployment: Deployment) -> l
     pod, so that pods of one GPU each are the most that the quota has to hold."""
     count, options = deployment.plan.fleet[gpu.name], deployment.options
     settings = deployment.plan.scenario.placement
-    own = GPU_RESOURCES[gpu.vendor.upper()]
-    rows: list[tuple[str, int | str]] = [(name, count if name == own else 0) for name in resources]
+    resource = GPU_RESOURCES[gpu.vendor.upper()]
+    rows: list[tuple[str, int | str]] = [(name, count if name == resource else 0) for name in resources]
     rows += [("cpu", count * options.cpus(settings)), ("memory", f"{count * options.memory_gib(settings)}Gi")]
     rows += [(name, count * each) for name, each in options.pod_resources]
     return [{"name": name, "nominalQuota": quota} for name, quota in rows]

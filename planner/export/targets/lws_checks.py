@@ -30,8 +30,8 @@ def _specs(manifest: Manifest) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _policy_faults(manifest: Manifest, path: str, spec: Mapping[str, Any], group: Mapping[str, Any]) -> Iterator[Fault]:
     if spec.get("startupPolicy", "LeaderCreated") != "LeaderCreated":
-        told = "must be LeaderCreated: a leader is ready only once its workers have joined"
-        yield manifest.fault(f"{path}.startupPolicy", told, spec["startupPolicy"])
+        rule = "must be LeaderCreated: a leader is ready only once its workers have joined"
+        yield manifest.fault(f"{path}.startupPolicy", rule, spec["startupPolicy"])
     if group.get("restartPolicy") == "None":
-        told = "must be RecreateGroupOnPodRestart: a pod that starts again joins no copy that runs"
-        yield manifest.fault(f"{path}.leaderWorkerTemplate.restartPolicy", told, group["restartPolicy"])
+        rule = "must be RecreateGroupOnPodRestart: a pod that starts again joins no copy that runs"
+        yield manifest.fault(f"{path}.leaderWorkerTemplate.restartPolicy", rule, group["restartPolicy"])

@@ -36,9 +36,9 @@ class IslandPair:
     @property
     def note(self) -> str:
         """The pair in words."""
-        told = " and ".join(f"{island.phase} {island.id}" for island in self.islands)
+        names = " and ".join(f"{island.phase} {island.id}" for island in self.islands)
         alone = "" if len(self.islands) > 1 else ", alone: the other phase has fewer islands"
-        return f"Pair {self.number}: {told}{alone}."
+        return f"Pair {self.number}: {names}{alone}."
 
 
 def island_pairs(deployment: Deployment, suffix: str) -> tuple[IslandPair, ...]:

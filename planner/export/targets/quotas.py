@@ -37,7 +37,11 @@ def quota_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> It
 
 
 def _of_kind(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
-    return {one.name: one for one in manifests if one.kind == kind and one.api_version.startswith("kueue.x-k8s.io/")}
+    return {
+        manifest.name: manifest
+        for manifest in manifests
+        if manifest.kind == kind and manifest.api_version.startswith("kueue.x-k8s.io/")
+    }
 
 
 def _flavor_faults(flavor: Manifest, topologies: Mapping[str, Manifest]) -> Iterator[Fault]:
@@ -50,12 +54,12 @@ def _flavor_faults(flavor: Manifest, topologies: Mapping[str, Manifest]) -> Iter
 
 
 def _label_faults(flavors: Sequence[Manifest]) -> Iterator[Fault]:
-    seen: dict[tuple[tuple[str, str], ...], str] = {}
+    names: dict[tuple[tuple[str, str], ...], str] = {}
     for flavor in flavors:
         labels = tuple(sorted(flavor.body["spec"].get("nodeLabels", {}).items()))
-        if labels in seen:
-            yield flavor.fault("spec.nodeLabels", f"must differ from those of {seen[labels]}", dict(labels))
-        seen[labels] = flavor.name
+        if labels in names:
+            yield flavor.fault("spec.nodeLabels", f"must differ from those of {names[labels]}", dict(labels))
+        names[labels] = flavor.name
 
 
 def _level_faults(topology: Manifest) -> Iterator[Fault]:
@@ -83,13 +87,13 @@ def _room_faults(queue: Manifest) -> Iterator[Fault]:
     """Each GPU's pod takes a CPU and a GiB at the least, or the quota of GPUs admits nobody."""
     for number, group in enumerate(queue.body["spec"]["resourceGroups"]):
         for index, flavor in enumerate(group["flavors"]):
-            quotas = {one["name"]: (at, one["nominalQuota"]) for at, one in enumerate(flavor["resources"])}
+            quotas = {row["name"]: (at, row["nominalQuota"]) for at, row in enumerate(flavor["resources"])}
             gpus = sum(whole_number(quotas[name][1]) for name in GPU_RESOURCES.values() if name in quotas)
             for name, each in _LEAST.items():
                 if name in quotas and (amount(quotas[name][1]) or 0) < gpus * each:
                     where = f"spec.resourceGroups.{number}.flavors.{index}.resources.{quotas[name][0]}.nominalQuota"
-                    told = f"must be at least {_LEAST_TOLD[name]} for each of {gpus} GPUs"
-                    yield queue.fault(where, told, quotas[name][1])
+                    rule = f"must be at least {_LEAST_TOLD[name]} for each of {gpus} GPUs"
+                    yield queue.fault(where, rule, quotas[name][1])
 
 
 def _fleet_faults(
@@ -97,15 +101,15 @@ def _fleet_faults(
 ) -> Iterator[Fault]:
     """GPUs of each type over all queues: those of the plan's fleet."""
     planned = {label_value(gpu): count for gpu, count in plan.inventory if count}
-    found: Counter[str] = Counter()
+    quotas: Counter[str] = Counter()
     for queue in queues.values():
         for where, gpu, count in _gpu_quotas(queue, flavors):
-            found[gpu] += count
-            if found[gpu] > planned.get(gpu, 0):
+            quotas[gpu] += count
+            if quotas[gpu] > planned.get(gpu, 0):
                 yield queue.fault(where, f"must be at most the {planned.get(gpu, 0)} GPUs of type {gpu}", count)
-    missing = {gpu: count for gpu, count in planned.items() if found[gpu] < count}
+    missing = {gpu: count for gpu, count in planned.items() if quotas[gpu] < count}
     if missing:
-        got = str({gpu: found[gpu] for gpu in missing})
+        got = str({gpu: quotas[gpu] for gpu in missing})
         yield Fault(where="Manifests", expected=f"GPU quotas must be the fleet's {missing}", got=got)
 
 

@@ -24,7 +24,7 @@ from planner.domain import Phase, Plan
 from planner.export.islands import ServingIsland
 
 FEWEST_ROLES, MOST_ROLES = 2, 10
-_WHOLE = 1_000_000_000
+_WHOLE = 1_000_000_000  # parts of all weight
 _BEGINNINGS, _MOST_BEGUN = 48, 2400  # islands begun with, in all: beginnings become fewer above fifty
 
 _Matrix = list[list[int]]
@@ -33,11 +33,11 @@ _Matrix = list[list[int]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSet:
     """Islands of one set, in the plan's order. Its prefill islands hand over `handed` of the plan's KV cache, of which
-    `kept` goes to decode islands of the set (both 0..1)."""
+    `retained` goes to decode islands of the set (both 0..1)."""
 
     islands: tuple[ServingIsland, ...]
     handed: float
-    kept: float
+    retained: float
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -57,7 +57,7 @@ def role_sets(plan: Plan, islands: Sequence[ServingIsland]) -> tuple[RoleSet, ..
     for index, number in enumerate(owner):
         members[number].append(index)
     sets = [_role_set(islands, kv, inside) for inside in members.values()]
-    return tuple(sorted(sets, key=lambda one: -one.kept))
+    return tuple(sorted(sets, key=lambda role_set: -role_set.retained))
 
 
 def _role_set(islands: Sequence[ServingIsland], kv: _Matrix, inside: Sequence[int]) -> RoleSet:
@@ -66,7 +66,7 @@ def _role_set(islands: Sequence[ServingIsland], kv: _Matrix, inside: Sequence[in
     return RoleSet(
         islands=tuple(islands[index] for index in inside),
         handed=sum(sum(kv[index]) for index in givers) / total,
-        kept=sum(kv[index][other] for index in givers for other in inside) / total,
+        retained=sum(kv[index][other] for index in givers for other in inside) / total,
     )
 
 
@@ -80,8 +80,8 @@ def _handed_over(plan: Plan, islands: Sequence[ServingIsland]) -> _Matrix:
         amounts[index[prefill], index[decode]] += amount
     total = sum(amounts.values())
     kv = [[0] * len(islands) for _ in islands]
-    for (one, other), amount in amounts.items():
-        kv[one][other] = kv[other][one] = round(amount / total * _WHOLE) if total > 0.0 else 0
+    for (first, second), amount in amounts.items():
+        kv[first][second] = kv[second][first] = round(amount / total * _WHOLE) if total > 0.0 else 0
     return kv
 
 
@@ -94,15 +94,15 @@ def _routed(plan: Plan) -> Iterator[tuple[str, str, float]]:
         spans[span][route.phase].append((route.island, route.share))
         weights[span] = route.probability * (route.range_start + route.range_end) / 2
     for span, phases in spans.items():
-        for prefill, given in phases[Phase.PREFILL]:
-            for decode, taken in phases[Phase.DECODE]:
-                yield prefill, decode, weights[span] * given * taken
+        for prefill, prefill_share in phases[Phase.PREFILL]:
+            for decode, decode_share in phases[Phase.DECODE]:
+                yield prefill, decode, weights[span] * prefill_share * decode_share
 
 
 def _parted(kv: _Matrix, prefill: Sequence[bool], count: int) -> list[int]:
     """The set of each island, numbered from 0."""
     tries = max(1, min(_BEGINNINGS, _MOST_BEGUN // len(kv))) if count > 1 else 1
-    ends = [_ended(kv, prefill, count, one / tries, apart=one % 2 == 0) for one in range(tries)]
+    ends = [_ended(kv, prefill, count, attempt / tries, apart=attempt % 2 == 0) for attempt in range(tries)]
     return max(ends, key=lambda end: end.within).owner
 
 
@@ -164,7 +164,7 @@ def _begin(sets: _Sets, first: float, *, apart: bool) -> None:
     for number in range(sets.count):
         free = [island for island, owner in enumerate(sets.owner) if owner < 0]
         pairs = sorted(
-            ((one, other) for one in free if sets.prefill[one] for other in free if not sets.prefill[other]),
+            ((first, other) for first in free if sets.prefill[first] for other in free if not sets.prefill[other]),
             key=lambda pair: apart * (sum(sets.sums[pair[0]]) + sum(sets.sums[pair[1]])) - sets.kv[pair[0]][pair[1]],
         )
         for island in pairs[0 if number else int(first * len(pairs))] if pairs else free[:FEWEST_ROLES]:

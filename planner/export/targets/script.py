@@ -119,14 +119,14 @@ def _placed_hosts(island: ServingIsland, deployment: Deployment) -> Hosts:
     parts = [part for part in placement.parts if part.island == island.id] if placement else []
     cluster = deployment.plan.scenario.cluster
     names = {node.name: dict(node.labels).get(HOSTNAME, node.name) for node in cluster.nodes} if cluster else {}
-    found: Hosts = {}
+    hosts: Hosts = {}
     ranks: Counter[int] = Counter()
     for part in parts:
         for at in range(0, len(part.gpu_indices), gpus):
             host = names.get(part.node, part.node)
-            found[part.replica, ranks[part.replica]] = (host, part.gpu_indices[at : at + gpus])
+            hosts[part.replica, ranks[part.replica]] = (host, part.gpu_indices[at : at + gpus])
             ranks[part.replica] += 1
-    return found
+    return hosts
 
 
 def _script(island: ServingIsland, deployment: Deployment, launches: Sequence[Launch], hosts: Hosts) -> LaunchScript:
@@ -150,19 +150,19 @@ def _script(island: ServingIsland, deployment: Deployment, launches: Sequence[La
 def _commands(launches: Sequence[Launch]) -> dict[str, tuple[str, ...]]:
     """Branch -> words; one pair of branches where all copies start alike."""
     alike = all(launch == launches[0] for launch in launches)
-    found: dict[str, tuple[str, ...]] = {}
+    words_of: dict[str, tuple[str, ...]] = {}
     for copy, launch in enumerate(launches[:1] if alike else launches):
         branch = "*" if alike else str(copy)
-        found[f"{branch}:leader"] = _words(launch.leader)
+        words_of[f"{branch}:leader"] = _words(launch.leader)
         if launch.worker is not None:
-            found[f"{branch}:worker"] = _words(launch.worker)
-    return found
+            words_of[f"{branch}:worker"] = _words(launch.worker)
+    return words_of
 
 
 def _words(pod: PodCommand) -> tuple[str, ...]:
     fixed = [f"{name}={value}" for name, value in pod.environment]
-    own = [f"{name}={OWN_ADDRESS}" for name in pod.address_variables]
-    return (*(["env", *fixed, *own] if fixed or own else ()), *pod.command, *pod.arguments)
+    addresses = [f"{name}={OWN_ADDRESS}" for name in pod.address_variables]
+    return (*(["env", *fixed, *addresses] if fixed or addresses else ()), *pod.command, *pod.arguments)
 
 
 def _comments(
@@ -248,7 +248,7 @@ def _found_pods(manifest: Manifest, copy: str) -> Iterator[FoundPod]:
 
 def _faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
     """Names used twice or unfit, branches that are missing or never taken."""
-    seen: dict[str, str] = {}
+    files: dict[str, str] = {}
     for manifest in manifests:
         if manifest.kind != KIND:
             continue
@@ -256,21 +256,21 @@ def _faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterat
             yield manifest.fault(
                 "name", f"must be a DNS label of at most {MAX_WORKLOAD_NAME} characters", manifest.name
             )
-        if manifest.name in seen:
-            yield manifest.fault("name", "must be unique", f"{manifest.name}, used in {seen[manifest.name]}")
-        seen[manifest.name] = manifest.file
+        if manifest.name in files:
+            yield manifest.fault("name", "must be unique", f"{manifest.name}, used in {files[manifest.name]}")
+        files[manifest.name] = manifest.file
         yield from _branch_faults(manifest)
 
 
 def _branch_faults(manifest: Manifest) -> Iterator[Fault]:
     body = manifest.body
-    found, roles = body["commands"], ("leader", "worker")[: min(2, body["ranks"])]
+    branches, roles = body["commands"], ("leader", "worker")[: min(2, body["ranks"])]
     alike = {f"*:{role}" for role in roles}
-    copies = min(body["copies"], len(found) + 1)  # of a number that somebody made up, no more than it takes to tell
+    copies = min(body["copies"], len(branches) + 1)  # of a number that somebody made up, no more than it takes to tell
     each = {f"{copy}:{role}" for copy in range(copies) for role in roles}
-    if set(found) not in (alike, each):
-        told = f"must be {', '.join(sorted(alike))}, or one for each of {body['copies']} copies"
-        yield manifest.fault("commands", told, ", ".join(found))
+    if set(branches) not in (alike, each):
+        rule = f"must be {', '.join(sorted(alike))}, or one for each of {body['copies']} copies"
+        yield manifest.fault("commands", rule, ", ".join(branches))
 
 
 def _parsed(text: str) -> Iterator[object]:

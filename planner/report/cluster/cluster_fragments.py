@@ -18,30 +18,31 @@ _HEADER = ("Pods like", "Share", "Usable", "Too few GPUs", "Too few CPUs", "Too 
 _RARE = {"not_allowed": "Other model", "too_small": "Too full"}
 
 
-def causes_table(found: Fragmentation) -> str:
+def causes_table(fragmentation: Fragmentation) -> str:
     """A row a class of pods, GPUs by what becomes of them; the last row weighs the classes by their share."""
-    if not found.idle_gpu_milli:
+    if not fragmentation.idle_gpu_milli:
         return "No GPU is idle."
-    rare = [name for name in _RARE if any(getattr(cause, name) for _, cause in found.classes)]
-    total = sum(pod.weight for pod, _ in found.classes)
-    listed = sorted(found.classes, key=lambda item: -item[0].weight)
+    rare = [name for name in _RARE if any(getattr(cause, name) for _, cause in fragmentation.classes)]
+    total = sum(pod.weight for pod, _ in fragmentation.classes)
+    listed = sorted(fragmentation.classes, key=lambda item: -item[0].weight)
     rows = [[_words(pod), percent(pod.weight / total), *_cells(cause, rare)] for pod, cause in listed[:MOST_CLASSES]]
     if len(listed) > MOST_CLASSES:
-        rest = sum(pod.weight for pod, _ in listed[MOST_CLASSES:]) / total
+        unlisted = sum(pod.weight for pod, _ in listed[MOST_CLASSES:]) / total
         columns = 4 + len(rare)
-        rows.append([f"{len(listed) - MOST_CLASSES:,} further kinds", percent(rest), *[NONE] * columns])
-    rows.append(["**expected**", "", *_cells(found.causes, rare)])
+        rows.append([f"{len(listed) - MOST_CLASSES:,} further kinds", percent(unlisted), *[NONE] * columns])
+    rows.append(["**expected**", "", *_cells(fragmentation.causes, rare)])
     return table([*_HEADER, *(_RARE[name] for name in rare)], rows, "l" + "r" * (5 + len(rare)))
 
 
-def causes_lead(found: Fragmentation) -> str:
+def causes_lead(fragmentation: Fragmentation) -> str:
     """What the table shows, in a sentence or two."""
     kinds = "Kinds are those of the pods with GPUs that run here, where there are none requests of 1, 2, 4 and 8 GPUs."
-    if not found.idle_gpu_milli:
+    if not fragmentation.idle_gpu_milli:
         return kinds
     return (
-        f"Of the {_gpus(found.idle_gpu_milli)} GPUs that are idle, where it is known which, the next pod cannot use "
-        f"**{percent(found.ratio)}** on average. {kinds} Idle GPUs by what keeps each kind from them:"
+        f"Of the {_gpus(fragmentation.idle_gpu_milli)} GPUs that are idle, where it is known which, the next pod "
+        f"cannot use **{percent(fragmentation.ratio)}** on average. {kinds} Idle GPUs by what keeps each "
+        "kind from them:"
     )
 
 
@@ -67,11 +68,11 @@ def _words(pod: TypicalPod) -> str:
     return (part if pod.gpus else "no GPU") + cpus + spec
 
 
-def causes_document(found: Fragmentation) -> dict[str, object]:
+def causes_document(fragmentation: Fragmentation) -> dict[str, object]:
     """The same as JSON has it, milli-GPU; every class."""
     return {
-        "idle_gpu_milli": found.idle_gpu_milli,
-        "ratio": found.ratio,
-        "causes": asdict(found.causes),
-        "classes": [asdict(pod) | {"causes": asdict(cause)} for pod, cause in found.classes],
+        "idle_gpu_milli": fragmentation.idle_gpu_milli,
+        "ratio": fragmentation.ratio,
+        "causes": asdict(fragmentation.causes),
+        "classes": [asdict(pod) | {"causes": asdict(cause)} for pod, cause in fragmentation.classes],
     }

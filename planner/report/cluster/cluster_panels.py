@@ -64,10 +64,10 @@ def _draw_nodes(cluster: Cluster, nodes: Sequence[NodeOwners]) -> Figure:
     lines: list[_Line] = []
     for (switch, gpu), members in by_switch(nodes).items():
         lines.append(_Line(text=f"{style.shown(switch)}, {style.shown(gpu)}"))
-        lines += [_Line(text=style.shown(one.node.name, 18), nodes=(one,)) for one in members]
+        lines += [_Line(text=style.shown(node.node.name, 18), nodes=(node,)) for node in members]
     columns = 1 if len(lines) <= 12 else 2 if len(lines) <= 40 else 3
     figure, panels = _panels(lines, columns, ROW)
-    widest = max(len(one.owners) for one in nodes)
+    widest = max(len(row.owners) for row in nodes)
     for axes, shown in panels:
         axes.set_xlim(0, widest)
         axes.set_xticks([at + 0.5 for at in range(widest)], [str(at) for at in range(widest)], fontsize=7)
@@ -106,9 +106,9 @@ def _panels(lines: Sequence[_Line], columns: int, row: float) -> tuple[Figure, l
     label = min(LABEL, 0.4 * width)
     panels = []
     for at, shown in enumerate(cut):
-        left = SIDE + at * (width + GAP) + label
+        x = SIDE + at * (width + GAP) + label
         drawn = row * len(shown)
-        box = (left / style.WIDTH_IN, 1 - (TOP + drawn) / height, (width - label) / style.WIDTH_IN, drawn / height)
+        box = (x / style.WIDTH_IN, 1 - (TOP + drawn) / height, (width - label) / style.WIDTH_IN, drawn / height)
         axes = figure.add_axes(box)
         axes.set_ylim(len(shown), 0)
         axes.grid(visible=False)
@@ -152,63 +152,63 @@ def _columns(lines: Sequence[_Line], columns: int) -> list[list[_Line]]:
 def _cells(axes: Axes, lines: Sequence[_Line]) -> None:
     cells, colours = [], []
     for place, line in enumerate(lines):
-        for one in line.nodes:
-            for at, owner in enumerate(one.owners):
+        for row in line.nodes:
+            for at, owner in enumerate(row.owners):
                 cells.append(Rectangle((at + 0.03, place + 0.08), 0.94, 0.84))
                 colours.append(COLOURS[owner])
     axes.add_collection(PatchCollection(cells, facecolors=colours, edgecolors="none"))
     borders = [
         [(at, place), (at, place + 1)]
         for place, line in enumerate(lines)
-        for one in line.nodes
-        for at in _socket_borders(one)
+        for row in line.nodes
+        for at in _socket_borders(row)
     ]
     axes.add_collection(LineCollection(borders, colors=style.INK, linewidths=0.8))
 
 
-def _socket_borders(one: NodeOwners) -> list[int]:
-    of = list(sockets(one.node).values())
+def _socket_borders(node: NodeOwners) -> list[int]:
+    of = list(sockets(node.node).values())
     return [at for at in range(1, len(of)) if of[at] != of[at - 1]]
 
 
 def _links(axes: Axes, lines: Sequence[_Line]) -> None:
     """A line through the GPUs that are held together, a dot on each."""
     for crossing in (False, True):
-        found = [
+        links = [
             (place + 0.5, group.places)
             for place, line in enumerate(lines)
-            for one in line.nodes
-            for group in one.groups
+            for node in line.nodes
+            for group in node.groups
             if group.crossing is crossing
         ]
-        strokes = [[(places[0] + 0.5, y), (places[-1] + 0.5, y)] for y, places in found]
+        strokes = [[(places[0] + 0.5, y), (places[-1] + 0.5, y)] for y, places in links]
         colour, dash = (style.ALARM, "dotted") if crossing else (style.INK, "solid")
         axes.add_collection(LineCollection(strokes, colors=colour, linewidths=1.1, linestyles=dash))
-        dots = [(at + 0.5, y) for y, places in found for at in places]
+        dots = [(at + 0.5, y) for y, places in links for at in places]
         axes.scatter(
             [x for x, _ in dots], [y for _, y in dots], s=7, color=colour, edgecolors="white", linewidths=0.4, zorder=3
         )
 
 
 def _bars(axes: Axes, lines: Sequence[_Line]) -> None:
-    left = [0.0] * len(lines)
+    ends = [0.0] * len(lines)
     for owner in Owner:
         bars, colour = [], COLOURS[owner]
         for place, line in enumerate(lines):
-            total = sum(len(one.owners) for one in line.nodes)
-            share = sum(one.owners.count(owner) for one in line.nodes) / total if total else 0.0
+            total = sum(len(node.owners) for node in line.nodes)
+            share = sum(node.owners.count(owner) for node in line.nodes) / total if total else 0.0
             if share:
-                bars.append(Rectangle((left[place], place + 0.1), share, 0.8))
-                left[place] += share
+                bars.append(Rectangle((ends[place], place + 0.1), share, 0.8))
+                ends[place] += share
         axes.add_collection(PatchCollection(bars, facecolors=colour, edgecolors="none"))
 
 
 def _finish(figure: Figure, cluster: Cluster, text: str, nodes: Sequence[NodeOwners], *, linked: bool) -> None:
-    there = {owner for one in nodes for owner in one.owners}
+    there = {owner for node in nodes for owner in node.owners}
     handles: list[Patch | Line2D] = [
         Patch(facecolor=COLOURS[owner], edgecolor=style.GRID, label=owner.value) for owner in Owner if owner in there
     ]
-    groups = [group for one in nodes for group in one.groups]
+    groups = [group for node in nodes for group in node.groups]
     if linked and groups:
         handles.append(Line2D([], [], color=style.INK, marker="o", markersize=3, linewidth=1.1, label="held together"))
     if linked and any(group.crossing for group in groups):

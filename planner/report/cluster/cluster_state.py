@@ -44,8 +44,8 @@ class ClusterSummary:
     """What there is to say about a cluster in a page.
 
     `crossing`: pods of several GPUs that lie in both sockets although one has GPUs enough (FlexTopo paper, figure 8),
-    out of `alignable` pods. `unknown_nodes`: nodes with pods of which nobody said what GPUs they hold; their idle GPUs
-    fit no request. `plain_nodes` have no GPUs.
+    out of `alignable` pods. `unknown_nodes`: nodes with pods whose GPUs are not known; their idle GPUs fit no request.
+    `plain_nodes` have no GPUs.
     """
 
     name: str
@@ -65,19 +65,19 @@ class ClusterSummary:
     @property
     def gpus(self) -> int:
         """GPUs of all types."""
-        return sum(one.gpus for one in self.types)
+        return sum(state.gpus for state in self.types)
 
     @property
     def idle(self) -> int:
         """GPUs that no pod holds."""
-        return sum(one.idle for one in self.types)
+        return sum(state.idle for state in self.types)
 
 
 def summarize_cluster(cluster: Cluster) -> ClusterSummary:
     """The figures of a cluster that is sound."""
-    held = Counter[str]()
+    busy = Counter[str]()
     for pod in cluster.pods:
-        held[pod.node] += pod.gpu_count
+        busy[pod.node] += pod.gpu_count
     unknown = {pod.node for pod in cluster.pods if not pod.gpus_known}
     hosts = [node for node in cluster.nodes if node.gpus]
     nodes = {node.name: node for node in hosts}
@@ -86,12 +86,12 @@ def summarize_cluster(cluster: Cluster) -> ClusterSummary:
         name=cluster.name,
         nodes=len(cluster.nodes),
         plain_nodes=len(cluster.nodes) - len(hosts),
-        types=tuple(_of_type(gpu, hosts, held) for gpu in cluster.gpus),
+        types=tuple(_of_type(gpu, hosts, busy) for gpu in cluster.gpus),
         classes=tuple(_of_class(kind, cluster.pods) for kind in PodClass),
         switches=len({node.asw for node in hosts} - {""}),
         aggregations=len({node.aggregation for node in hosts} - {""}),
         nodes_without_switch=sum(not node.asw for node in hosts),
-        fragments=fragments((len(node.gpus) - held[node.name], node.name not in unknown) for node in hosts),
+        fragments=fragments((len(node.gpus) - busy[node.name], node.name not in unknown) for node in hosts),
         crossing=sum(span is True for span in spans),
         alignable=sum(span is not None for span in spans),
         unknown_nodes=tuple(node.name for node in hosts if node.name in unknown),
@@ -100,7 +100,7 @@ def summarize_cluster(cluster: Cluster) -> ClusterSummary:
 
 
 def fragments(idle: Iterable[tuple[int, bool]]) -> tuple[FragmentShare, ...]:
-    """What fits into nodes of so many idle GPUs; False beside the number: nobody may use them.
+    """What fits into nodes of so many idle GPUs; False beside the number: they may not be used.
 
     A node with i idle GPUs takes i // g requests of g; where i < g they are stranded.
     """
@@ -115,14 +115,14 @@ def fragments(idle: Iterable[tuple[int, bool]]) -> tuple[FragmentShare, ...]:
     )
 
 
-def _of_type(gpu: str, hosts: list[ClusterNode], held: Counter[str]) -> TypeState:
+def _of_type(gpu: str, hosts: list[ClusterNode], busy: Counter[str]) -> TypeState:
     mine = [node for node in hosts if node.gpu == gpu]
     return TypeState(
         gpu=gpu,
         nodes=len(mine),
         gpus=sum(len(node.gpus) for node in mine),
-        held=sum(held[node.name] for node in mine),
-        empty_nodes=sum(not held[node.name] for node in mine),
+        held=sum(busy[node.name] for node in mine),
+        empty_nodes=sum(not busy[node.name] for node in mine),
         switches=tuple(sorted(Counter(node.asw for node in mine if node.asw).values())),
     )
 

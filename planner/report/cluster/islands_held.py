@@ -30,13 +30,13 @@ class NodeCells:
     @property
     def runs(self) -> list[tuple[int, int, str, Phase | None]]:
         """Neighbouring GPUs of one island: first place, how many, island, phase."""
-        found, at = [], 0
+        runs, at = [], 0
         for (island, phase), cells in groupby(self.gpus, key=lambda cell: (cell.island, cell.phase)):
             count = len(list(cells))
             if island:
-                found.append((at, count, island, phase))
+                runs.append((at, count, island, phase))
             at += count
-        return found
+        return runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +60,14 @@ def cells_of(plan: Plan, placed: Placement) -> list[SwitchCells]:
     """Switches and nodes that host islands, by name. Without a cluster other GPUs of a node stay blank."""
     phases = {island.id: island.phase for island in plan.islands}
     shades = {island: at % 2 for at, island in enumerate(dict.fromkeys(part.island for part in placed.parts))}
-    held: dict[tuple[str, str], dict[int, Cell]] = defaultdict(dict)
+    cells_by_node: dict[tuple[str, str], dict[int, Cell]] = defaultdict(dict)
     for part in placed.parts:
         cell = Cell(island=part.island, phase=phases.get(part.island), shade=shades[part.island])
-        held[part.asw or NO_SWITCH, part.node].update(dict.fromkeys(part.gpu_indices, cell))
-    widest = 1 + max((gpu for cells in held.values() for gpu in cells), default=0)
+        cells_by_node[part.asw or NO_SWITCH, part.node].update(dict.fromkeys(part.gpu_indices, cell))
+    widest = 1 + max((gpu for cells in cells_by_node.values() for gpu in cells), default=0)
     indices, foreign = _foreign(plan, placed)
     switches: dict[str, list[NodeCells]] = defaultdict(list)
-    for (switch, node), cells in sorted(held.items()):
+    for (switch, node), cells in sorted(cells_by_node.items()):
         others = foreign[node]
         row = [cells.get(gpu) or Cell(foreign=gpu in others) for gpu in indices.get(node, tuple(range(widest)))]
         switches[switch].append(NodeCells(name=node, gpus=tuple(row)))
@@ -75,7 +75,7 @@ def cells_of(plan: Plan, placed: Placement) -> list[SwitchCells]:
 
 
 def _foreign(plan: Plan, placed: Placement) -> tuple[dict[str, tuple[int, ...]], dict[str, set[int]]]:
-    """GPU indices of each node, and those that pods hold which stay."""
+    """GPU indices of each node, and those held by pods that stay."""
     foreign: dict[str, set[int]] = defaultdict(set)
     cluster = plan.scenario.cluster
     if cluster is None:
@@ -92,21 +92,21 @@ def _gone(placed: Placement) -> set[tuple[str, str]]:
 
 
 def foreign_of(plan: Plan, switches: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """GPUs that other pods hold, and idle ones, under each switch once the plan is placed; 0 where no cluster is."""
+    """GPUs that other pods hold, and idle ones, under each switch once the plan is placed; 0 without a cluster."""
     names = set(switches)
     cluster, placed = plan.scenario.cluster, plan.placement
     if cluster is None or placed is None:
         return dict.fromkeys(names, (0, 0))
     gone = _gone(placed)
     switch_of = {node.name: node.asw or NO_SWITCH for node in cluster.nodes}
-    held = Counter[str]()
+    busy = Counter[str]()
     for pod in cluster.pods:
         if (pod.node, pod.key) not in gone:
-            held[switch_of[pod.node]] += pod.gpu_count
-    return {name: (held[name], _idle(cluster, placed, name, held[name])) for name in names}
+            busy[switch_of[pod.node]] += pod.gpu_count
+    return {name: (busy[name], _idle(cluster, placed, name, busy[name])) for name in names}
 
 
-def _idle(cluster: Cluster, placed: Placement, switch: str, held: int) -> int:
+def _idle(cluster: Cluster, placed: Placement, switch: str, busy: int) -> int:
     total = sum(len(node.gpus) for node in cluster.nodes if (node.asw or NO_SWITCH) == switch)
     planned = sum(len(part.gpu_indices) for part in placed.parts if (part.asw or NO_SWITCH) == switch)
-    return max(0, total - held - planned)
+    return max(0, total - busy - planned)

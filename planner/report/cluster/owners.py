@@ -72,23 +72,23 @@ def _of_node(node: ClusterNode, pods: Sequence[Pod], planned: Sequence[tuple[int
 
 def by_switch(nodes: Iterable[NodeOwners]) -> dict[tuple[str, str], list[NodeOwners]]:
     """Nodes under each access switch (name, GPU type), as the switches first appear."""
-    found: dict[tuple[str, str], list[NodeOwners]] = {}
-    for one in nodes:
-        found.setdefault((one.node.asw or "no switch", one.node.gpu), []).append(one)
-    return found
+    switches: dict[tuple[str, str], list[NodeOwners]] = {}
+    for row in nodes:
+        switches.setdefault((row.node.asw or "no switch", row.node.gpu), []).append(row)
+    return switches
 
 
 def by_level(nodes: Sequence[NodeOwners]) -> tuple[str, dict[tuple[str, str], list[NodeOwners]]]:
     """Nodes by access switch, or where these are too many by aggregation switch, or by type; the level's name first."""
-    found = by_switch(nodes)
-    if len(found) <= MOST_ROWS:
-        return "access switch", found
+    switches = by_switch(nodes)
+    if len(switches) <= MOST_ROWS:
+        return "access switch", switches
     above: dict[tuple[str, str], list[NodeOwners]] = {}
-    for one in nodes:
-        above.setdefault((one.node.aggregation or "no switch", one.node.gpu), []).append(one)
+    for row in nodes:
+        above.setdefault((row.node.aggregation or "no switch", row.node.gpu), []).append(row)
     if len(above) <= MOST_ROWS:
         return "aggregation switch", above
     types: dict[tuple[str, str], list[NodeOwners]] = {}
-    for one in nodes:
-        types.setdefault(("all nodes", one.node.gpu), []).append(one)
+    for row in nodes:
+        types.setdefault(("all nodes", row.node.gpu), []).append(row)
     return "GPU type", types

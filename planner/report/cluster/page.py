@@ -22,71 +22,71 @@ def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -
 
     `fragmentation`: of the cluster, against pods like its own; None leaves that table out.
     """
-    found = summarize_cluster(cluster)
+    summary = summarize_cluster(cluster)
     parts = [
-        f"# Cluster: {escaped(found.name)}",
-        _headline(found),
-        f"## GPUs\n\n{types_table(found)}",
-        f"## Pods\n\n{classes_table(found)}",
-        *_crossing(found),
-        f"## Fragmentation\n\n{_fragment_lead()}\n\n{fragments_table(found)}",
+        f"# Cluster: {escaped(summary.name)}",
+        _headline(summary),
+        f"## GPUs\n\n{types_table(summary)}",
+        f"## Pods\n\n{classes_table(summary)}",
+        *_crossing(summary),
+        f"## Fragmentation\n\n{_fragment_lead()}\n\n{fragments_table(summary)}",
         *([f"{causes_lead(fragmentation)}\n\n{causes_table(fragmentation)}"] if fragmentation else []),
-        *_unknown(found),
-        f"## Notes\n\n{bullets([escaped(note) for note in found.notes]) or 'None.'}",
+        *_unknown(summary),
+        f"## Notes\n\n{bullets([escaped(note) for note in summary.notes]) or 'None.'}",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _headline(found: ClusterSummary) -> str:
-    if not found.gpus:
-        return f"**{counted(found.nodes, 'node')} without a GPU.**"
-    plain = f" and {counted(found.plain_nodes, 'node')} without" if found.plain_nodes else ""
-    alone = f"; {whole(found.nodes_without_switch)} under no known switch" if found.nodes_without_switch else ""
-    above = f", {counted(found.aggregations, 'aggregation switch')}".replace("switchs", "switches")
-    held = found.gpus - found.idle
+def _headline(summary: ClusterSummary) -> str:
+    if not summary.gpus:
+        return f"**{counted(summary.nodes, 'node')} without a GPU.**"
+    plain = f" and {counted(summary.plain_nodes, 'node')} without" if summary.plain_nodes else ""
+    alone = f"; {whole(summary.nodes_without_switch)} under no known switch" if summary.nodes_without_switch else ""
+    above = f", {counted(summary.aggregations, 'aggregation switch')}".replace("switchs", "switches")
+    busy = summary.gpus - summary.idle
     return (
-        f"**{whole(held)} of {whole(found.gpus)} GPUs are held ({percent(held / found.gpus)})**, "
-        f"{whole(found.idle)} are idle. {counted(found.nodes - found.plain_nodes, 'node')} with GPUs{plain}, "
-        f"{whole(found.switches)} access {'switch' if found.switches == 1 else 'switches'}"
-        f"{above if found.aggregations else ''}{alone}."
+        f"**{whole(busy)} of {whole(summary.gpus)} GPUs are held ({percent(busy / summary.gpus)})**, "
+        f"{whole(summary.idle)} are idle. {counted(summary.nodes - summary.plain_nodes, 'node')} with GPUs{plain}, "
+        f"{whole(summary.switches)} access {'switch' if summary.switches == 1 else 'switches'}"
+        f"{above if summary.aggregations else ''}{alone}."
     )
 
 
-def types_table(found: ClusterSummary) -> str:
+def types_table(summary: ClusterSummary) -> str:
     """A row a GPU type."""
     header = ["GPU type", "Nodes", "GPUs", "Held", "Idle", "Held share", "Empty nodes", "Switches", "Nodes a switch"]
-    rows = [_type_row(one) for one in found.types]
+    rows = [_type_row(state) for state in summary.types]
     return table(header, rows, "l" + "r" * 8) if rows else "None."
 
 
-def _type_row(one: TypeState) -> list[str]:
+def _type_row(state: TypeState) -> list[str]:
     return [
-        escaped(one.gpu),
-        *(whole(value) for value in (one.nodes, one.gpus, one.held, one.idle)),
-        percent(one.held / one.gpus),
-        whole(one.empty_nodes),
-        whole(len(one.switches)),
-        span(one.switches),
+        escaped(state.gpu),
+        *(whole(value) for value in (state.nodes, state.gpus, state.held, state.idle)),
+        percent(state.held / state.gpus),
+        whole(state.empty_nodes),
+        whole(len(state.switches)),
+        span(state.switches),
     ]
 
 
-def classes_table(found: ClusterSummary) -> str:
+def classes_table(summary: ClusterSummary) -> str:
     """A row a class of pods that hold GPUs."""
     rows = [
-        [one.kind, *map(whole, (one.pods, one.gpus, one.cpus, one.preemptible_gpus, one.locked_gpus))]
-        for one in found.classes
-        if one.pods
+        [row.kind, *map(whole, (row.pods, row.gpus, row.cpus, row.preemptible_gpus, row.locked_gpus))]
+        for row in summary.classes
+        if row.pods
     ]
     header = ["Class", "Pods", "GPUs", "CPUs", "GPUs preemptible", "GPUs locked"]
     return table(header, rows, "lrrrrr") if rows else "No pod holds a GPU."
 
 
-def _crossing(found: ClusterSummary) -> list[str]:
-    if not found.alignable:
+def _crossing(summary: ClusterSummary) -> list[str]:
+    if not summary.alignable:
         return []
     return [
-        f"{whole(found.crossing)} of {counted(found.alignable, 'pod')} of several GPUs "
-        f"{'lies' if found.crossing == 1 else 'lie'} across sockets though one socket has GPUs enough."
+        f"{whole(summary.crossing)} of {counted(summary.alignable, 'pod')} of several GPUs "
+        f"{'lies' if summary.crossing == 1 else 'lie'} across sockets though one socket has GPUs enough."
     ]
 
 
@@ -94,40 +94,40 @@ def _fragment_lead() -> str:
     return "Requests of so many GPUs of one node, whatever the type; stranded GPUs are idle on nodes with fewer."
 
 
-def fragments_table(found: ClusterSummary) -> str:
+def fragments_table(summary: ClusterSummary) -> str:
     """A row a request size."""
     rows = [
         [
-            whole(one.gpus),
-            whole(one.fit),
-            whole(one.stranded),
-            percent(one.stranded / found.idle) if found.idle else NONE,
+            whole(row.gpus),
+            whole(row.fit),
+            whole(row.stranded),
+            percent(row.stranded / summary.idle) if summary.idle else NONE,
         ]
-        for one in found.fragments
+        for row in summary.fragments
     ]
     return table(["GPUs a request", "Requests that fit", "GPUs stranded", "Of all idle"], rows, "rrrr")
 
 
-def _unknown(found: ClusterSummary) -> list[str]:
-    if not found.unknown_nodes:
+def _unknown(summary: ClusterSummary) -> list[str]:
+    if not summary.unknown_nodes:
         return []
-    named = [escaped(name) for name in found.unknown_nodes[:NAMED_NODES]]
-    if len(found.unknown_nodes) > NAMED_NODES:
-        named.append(f"{len(found.unknown_nodes) - NAMED_NODES:,} more")
+    names = [escaped(name) for name in summary.unknown_nodes[:NAMED_NODES]]
+    if len(summary.unknown_nodes) > NAMED_NODES:
+        names.append(f"{len(summary.unknown_nodes) - NAMED_NODES:,} more")
     return [
-        f"On {counted(len(found.unknown_nodes), 'node')} some pod holds GPUs and nobody said which; they take no "
-        f"further GPU work, and their idle GPUs count as stranded: {', '.join(named)}."
+        f"On {counted(len(summary.unknown_nodes), 'node')} some pod holds GPUs and nobody said which; they take no "
+        f"further GPU work, and their idle GPUs count as stranded: {', '.join(names)}."
     ]
 
 
 def cluster_document(cluster: Cluster, fragmentation: Fragmentation | None = None) -> dict[str, object]:
     """The page's figures as JSON has them; `fragmentation` in milli-GPU."""
-    found = summarize_cluster(cluster)
-    document = asdict(found)
-    document["types"] = [asdict(one) | {"idle": one.idle} for one in found.types]
+    summary = summarize_cluster(cluster)
+    document = asdict(summary)
+    document["types"] = [asdict(state) | {"idle": state.idle} for state in summary.types]
     if fragmentation is not None:
         document["fragmentation"] = causes_document(fragmentation)
-    return document | {"gpus": found.gpus, "idle": found.idle}
+    return document | {"gpus": summary.gpus, "idle": summary.idle}
 
 
 def cluster_figure(cluster: Cluster, parts: Iterable[PlacedPart] = ()) -> "Figure":

@@ -53,21 +53,21 @@ def _lead(placed: Placement) -> str:
     sites = placed.sites
     total = len(sites) + len(placed.shortfalls)
     gpus = sum(site.gpus for site in sites)
-    said = [
+    parts = [
         f"**{whole(len(sites))} of {counted(total, 'island')} {'has' if total == 1 else 'have'} nodes** in cluster "
         f"{escaped(placed.cluster)}: {counted(gpus, 'GPU')} of {counted(_nodes(placed), 'node')}."
     ]
     if sites:
         aligned = sum(site.aligned for site in sites)
         cross = sum(bool(site.crossing_replicas) for site in sites)
-        said.append(
+        parts.append(
             f"{whole(aligned)} of {whole(len(sites))} {'is' if aligned == 1 else 'are'} aligned with sockets and NUMA "
             f"nodes in every attention group; {whole(cross)} {'has' if cross == 1 else 'have'} replicas that straddle "
             "access switches."
         )
     if any(not asw for site in sites for asw, _ in site.switches):
-        said.append("The cluster does not say which access switches some nodes hang on; those count as one switch.")
-    return " ".join([*said, *_rates(placed), *_evicted(placed), *_judged(placed)])
+        parts.append("The cluster does not say which access switches some nodes hang on; those count as one switch.")
+    return " ".join([*parts, *_rates(placed), *_evicted(placed), *_judged(placed)])
 
 
 def _evicted(placed: Placement) -> list[str]:
@@ -124,7 +124,7 @@ def states_table(placed: Placement) -> str:
 def _fragment_rows(before: ClusterState, after: ClusterState) -> list[list[str]]:
     rows = []
     for was in before.fragments:
-        now = next((one for one in after.fragments if one.gpus == was.gpus), None)
+        now = next((state for state in after.fragments if state.gpus == was.gpus), None)
         request = counted(was.gpus, "GPU")
         rows.append([f"Requests of {request} that fit", whole(was.fit), whole(now.fit) if now else NONE])
         if was.gpus > 1:
@@ -137,24 +137,24 @@ def _fragment_rows(before: ClusterState, after: ClusterState) -> list[list[str]]
 def site_groups(plan: Plan, sites: Iterable[IslandSite]) -> list[SiteGroup]:
     """Islands that a reader need not tell apart: those not aligned first, then those across switches."""
     islands = {island.id: island for island in plan.islands}
-    found: dict[tuple[object, ...], list[IslandSite]] = {}
+    by_kind: dict[tuple[object, ...], list[IslandSite]] = {}
     for site in sites:
         island = islands.get(site.island)
         kind = (island.gpu, island.phase) if island else ("", None)
         lies = (site.gpus, site.nodes, site.asws, f"{site.entropy:.4f}", site.aligned, site.worst)
-        found.setdefault((*kind, *lies, site.crossing_replicas), []).append(site)
-    grouped = [SiteGroup(island=islands.get(alike[0].island), sites=tuple(alike)) for alike in found.values()]
+        by_kind.setdefault((*kind, *lies, site.crossing_replicas), []).append(site)
+    grouped = [SiteGroup(island=islands.get(alike[0].island), sites=tuple(alike)) for alike in by_kind.values()]
     return sorted(grouped, key=lambda group: (group.first.aligned, not group.first.crossing_replicas))
 
 
 def sites_table(plan: Plan, placed: Placement) -> str:
     """A row for islands that lie alike. Entropy is over the switches of an island, in nats: 0 under one switch."""
-    found = site_groups(plan, placed.sites)
+    groups = site_groups(plan, placed.sites)
     header = ["Islands", "Named", "GPU type", "Phase", "GPUs each", "Nodes each", "Switches each", "Entropy"]
     header += ["Aligned", "Worst group", "Replicas across switches"]
-    shown = table(header, [_site_row(group) for group in found[:MOST_ROWS]], "rlllrrrrllr")
-    left = found[MOST_ROWS:]
-    more = f"\n\n{_more(sum(len(group.sites) for group in left), 'island')} in `placement.csv`." if left else ""
+    shown = table(header, [_site_row(group) for group in groups[:MOST_ROWS]], "rlllrrrrllr")
+    unlisted = groups[MOST_ROWS:]
+    more = f"\n\n{_more(sum(len(group.sites) for group in unlisted), 'island')} in `placement.csv`." if unlisted else ""
     return shown + more
 
 
@@ -162,7 +162,7 @@ def _site_row(group: SiteGroup) -> list[str]:
     site, island = group.first, group.island
     return [
         whole(len(group.sites)),
-        _named([one.island for one in group.sites]),
+        _names([member.island for member in group.sites]),
         escaped(island.gpu) if island else NONE,
         (island.phase if island else None) or NONE,
         *(whole(value) for value in (site.gpus, site.nodes, site.asws)),
@@ -176,40 +176,40 @@ def _site_row(group: SiteGroup) -> list[str]:
 _WORDS = {"numa": "in a NUMA node", "socket": "in a socket", "cross": "across sockets"}
 
 
-def _named(names: list[str]) -> str:
+def _names(names: list[str]) -> str:
     shown = [escaped(name) for name in names[:NAMED_ISLANDS]]
-    left = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
 
 
 def _more(count: int, noun: str) -> str:
     return f"{count:,} more {noun}{'' if count == 1 else 's'}"
 
 
-def _shortfalls(found: tuple[Shortfall, ...]) -> str:
+def _shortfalls(shortfalls: tuple[Shortfall, ...]) -> str:
     lines = []
-    for one in found[:LISTED_SHORTFALLS]:
-        helps = "; ".join(escaped(remedy.rstrip(".")) for remedy in one.remedies)
+    for lack in shortfalls[:LISTED_SHORTFALLS]:
+        helps = "; ".join(escaped(remedy.rstrip(".")) for remedy in lack.remedies)
         lines.append(
-            f"**{escaped(one.island)}** ({whole(one.gpus)} {escaped(one.gpu)}) lacks {escaped(one.resource)}: "
-            f"{escaped(one.reason.rstrip('.'))}." + (f" What would help: {helps}." if helps else "")
+            f"**{escaped(lack.island)}** ({whole(lack.gpus)} {escaped(lack.gpu)}) lacks {escaped(lack.resource)}: "
+            f"{escaped(lack.reason.rstrip('.'))}." + (f" What would help: {helps}." if helps else "")
         )
-    left = len(found) - LISTED_SHORTFALLS
-    return bullets([*lines, *([f"{_more(left, 'island')} in `plan.json`."] if left > 0 else [])])
+    more = len(shortfalls) - LISTED_SHORTFALLS
+    return bullets([*lines, *([f"{_more(more, 'island')} in `plan.json`."] if more > 0 else [])])
 
 
-def _lost(found: tuple[Victim, ...]) -> str:
-    known = [one.lost_gpu_hours for one in found if one.lost_gpu_hours is not None]
-    lost = f"; they lose {significant(sum(known))} GPU-hours of work since their last checkpoints" if known else ""
-    unknown = len(found) - len(known)
-    return lost + (f" ({counted(unknown, 'pod')} without a known checkpoint not counted)" if known and unknown else "")
+def _lost(victims: tuple[Victim, ...]) -> str:
+    hours = [victim.lost_gpu_hours for victim in victims if victim.lost_gpu_hours is not None]
+    lost = f"; they lose {significant(sum(hours))} GPU-hours of work since their last checkpoints" if hours else ""
+    unknown = len(victims) - len(hours)
+    return lost + (f" ({counted(unknown, 'pod')} without a known checkpoint not counted)" if hours and unknown else "")
 
 
 def _victims(placed: Placement) -> str:
-    """In the order of going, where it is told."""
-    found = placed.victims
-    gpus = sum(one.gpus for one in found)
-    ordered = all(one.order for one in found)
+    """In the order of eviction, where the plan gives one."""
+    victims = placed.victims
+    gpus = sum(victim.gpus for victim in victims)
+    ordered = all(victim.order for victim in victims)
     header = ["Pod", "Node", "For island", "Priority", "GPUs", "GPU-hours lost"]
     rows = [
         [
@@ -221,12 +221,12 @@ def _victims(placed: Placement) -> str:
             whole(one.gpus),
             NONE if one.lost_gpu_hours is None else significant(one.lost_gpu_hours),
         ]
-        for one in sorted(found, key=lambda one: one.order)[:MOST_ROWS]
+        for one in sorted(victims, key=lambda victim: victim.order)[:MOST_ROWS]
     ]
-    left = len(found) - MOST_ROWS
-    more = f"\n\n{_more(left, 'pod')} in `plan.json`." if left > 0 else ""
+    unlisted = len(victims) - MOST_ROWS
+    more = f"\n\n{_more(unlisted, 'pod')} in `plan.json`." if unlisted > 0 else ""
     return (
-        f"{counted(len(found), 'pod')} with {counted(gpus, 'GPU')}{_lost(found)}."
+        f"{counted(len(victims), 'pod')} with {counted(gpus, 'GPU')}{_lost(victims)}."
         + (
             f" Whatever is carried out from the top, islands whose pods are gone can come up{_beside(placed)}.\n\n"
             if ordered
@@ -238,31 +238,32 @@ def _victims(placed: Placement) -> str:
 
 
 def _beside(placed: Placement) -> str:
-    """Said of islands that wait for pods of other islands."""
+    """The sentence on islands that wait for pods of other islands."""
     if any(site.waits_for is None for site in placed.sites):
         return _on_the_same_nodes(placed)
-    own = {(one.island, one.order) for one in placed.victims}
+    their_pods = {(victim.island, victim.order) for victim in placed.victims}
     waiting = [
         f"{escaped(site.island)} after {', '.join(whole(order) for order in site.waits_for)}"
         for site in placed.sites
-        if site.waits_for and any((site.island, order) not in own for order in site.waits_for)
+        if site.waits_for and any((site.island, order) not in their_pods for order in site.waits_for)
     ]
     if not waiting:
         return ""
-    left = len(waiting) - MOST_ROWS
-    named = "; ".join(waiting[:MOST_ROWS]) + (f"; {_more(left, 'island')} in `plan.json`" if left > 0 else "")
-    return f"; where others make room: {named}"
+    more = len(waiting) - MOST_ROWS
+    text = "; ".join(waiting[:MOST_ROWS]) + (f"; {_more(more, 'island')} in `plan.json`" if more > 0 else "")
+    return f"; where others make room: {text}"
 
 
 def _on_the_same_nodes(placed: Placement) -> str:
-    """Said where a plan does not tell who waits for whom: islands without pods of their own on the list's nodes."""
-    nodes, own = {one.node for one in placed.victims}, {one.island for one in placed.victims}
-    others = sorted({part.island for part in placed.parts if part.node in nodes} - own)
+    """The same where a plan does not say who waits for whom: islands without victims of their own on the list's
+    nodes."""
+    nodes, with_pods = {victim.node for victim in placed.victims}, {victim.island for victim in placed.victims}
+    others = sorted({part.island for part in placed.parts if part.node in nodes} - with_pods)
     if not others:
         return ""
-    named = ", ".join(map(escaped, others[:MOST_ROWS])) + (", ..." if len(others) > MOST_ROWS else "")
+    names = ", ".join(map(escaped, others[:MOST_ROWS])) + (", ..." if len(others) > MOST_ROWS else "")
     own_here = f"without pods of {'its' if len(others) == 1 else 'their'} own here"
-    return f"; {named}, {own_here}, once those of the same nodes are"
+    return f"; {names}, {own_here}, once those of the same nodes are"
 
 
 def _signed(value: float) -> str:
@@ -272,8 +273,8 @@ def _signed(value: float) -> str:
 
 def _terms(placed: Placement) -> str:
     rows = [
-        [escaped(one.name), _signed(one.value), f"{one.weight:g}", _signed(one.value * one.weight)]
-        for one in placed.terms
+        [escaped(term.name), _signed(term.value), f"{term.weight:g}", _signed(term.value * term.weight)]
+        for term in placed.terms
     ]
     lead = f"**{_signed(placed.score)}** of 1: the weighted mean of these terms, each from -1 to 1, higher is better."
     return f"{lead}\n\n{table(['Term', 'Value', 'Weight', 'Product'], rows, 'lrrr')}" if rows else lead

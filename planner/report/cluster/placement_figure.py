@@ -1,6 +1,6 @@
 """Where the plan's islands lie: the nodes under each access switch, GPU by GPU, and what fits before and after.
 
-Where these are too many nodes to draw, a bar a switch tells how many of its GPUs the plan takes.
+With too many nodes to draw, a bar a switch shows how many of its GPUs the plan takes.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def draw(plan: Plan) -> Figure:
     widest = max((len(node.gpus) for switch in switches for node in switch.nodes), default=8)
     lines = _lines(switches, max(1, CELLS_A_LINE // (widest + 1)))
     fine = len(lines) <= MOST_LINES
-    shown = switches if fine else sorted(switches, key=lambda one: -one.planned)[:MOST_SWITCHES]
+    shown = switches if fine else sorted(switches, key=lambda switch: -switch.planned)[:MOST_SWITCHES]
     upper = max(0.5, len(lines) * LINE if fine else len(shown) * BAR)
     height = TOP + upper + LOWER_GAP + LOWER + FOOT
     figure = style.blank(height, layout=None)
@@ -87,16 +87,16 @@ def _strips(axes: Axes, lines: Sequence[_Line], widest: int) -> None:
             axes.axhline(top + 0.01, color=style.GRID, linewidth=0.6)
         axes.text(-0.6, top + NAME + 0.08, style.shown(line.label, 16), ha="right", va="center", fontsize=7.5)
         for at, node in enumerate(line.nodes):
-            left = at * (widest + 1)
+            x = at * (widest + 1)
             letters = int((widest + 0.8) * width / LETTER)
-            axes.text(left, top + NAME - 0.02, style.shown(node.name, letters), fontsize=5.8, color=style.INK)
+            axes.text(x, top + NAME - 0.02, style.shown(node.name, letters), fontsize=5.8, color=style.INK)
             for gpu, cell in enumerate(node.gpus):
-                patches.append(Rectangle((left + gpu, top + NAME), 1, LINE - NAME - 0.05))
+                patches.append(Rectangle((x + gpu, top + NAME), 1, LINE - NAME - 0.05))
                 colours.append(_colour(cell.phase, cell.shade) if cell.island else FOREIGN if cell.foreign else FREE)
             for start, count, name, phase in node.runs:
                 if len(name) * LETTER < (count - 0.3) * width:
                     axes.text(
-                        left + start + count / 2,
+                        x + start + count / 2,
                         top + NAME + 0.085,
                         style.shown(name),
                         ha="center",
@@ -115,33 +115,33 @@ def _colour(phase: Phase | None, shade: int) -> str:
 def _bars(axes: Axes, plan: Plan, switches: Sequence[SwitchCells]) -> None:
     """GPUs under each switch by who has them; only nodes with islands where the cluster is not at hand."""
     axes.set_ylim(len(switches) - 0.5, -0.5)
-    axes.set_yticks(range(len(switches)), [style.shown(one.name, 16) for one in switches], fontsize=6.8)
+    axes.set_yticks(range(len(switches)), [style.shown(switch.name, 16) for switch in switches], fontsize=6.8)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    foreign = foreign_of(plan, [one.name for one in switches])
+    foreign = foreign_of(plan, [switch.name for switch in switches])
     parts: list[tuple[str, list[int]]] = [
-        (style.PHASE_COLOURS[phase], [one.of_phase(phase) for one in switches]) for phase in Phase
+        (style.PHASE_COLOURS[phase], [switch.of_phase(phase) for switch in switches]) for phase in Phase
     ]
-    parts.append((FOREIGN, [foreign[one.name][0] for one in switches]))
-    parts.append((FREE, [foreign[one.name][1] for one in switches]))
-    left = [0] * len(switches)
+    parts.append((FOREIGN, [foreign[switch.name][0] for switch in switches]))
+    parts.append((FREE, [foreign[switch.name][1] for switch in switches]))
+    ends = [0] * len(switches)
     for colour, counts in parts:
         axes.barh(
-            range(len(switches)), counts, left=left, height=0.75, color=colour, edgecolor=style.FAINT, linewidth=0.3
+            range(len(switches)), counts, left=ends, height=0.75, color=colour, edgecolor=style.FAINT, linewidth=0.3
         )
-        left = [a + b for a, b in zip(left, counts, strict=True)]
+        ends = [a + b for a, b in zip(ends, counts, strict=True)]
     axes.set_xlabel("GPUs under the switch", labelpad=1)
 
 
-def _legend(figure: Figure, plan: Plan, said: str) -> None:
+def _legend(figure: Figure, plan: Plan, excerpt: str) -> None:
     handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=f"{phase}: islands") for phase in Phase]
     if plan.scenario.cluster is None:
         handles.append(Patch(facecolor=FREE, edgecolor=style.FAINT, label="not the plan's"))
     else:
         handles.append(Patch(facecolor=FOREIGN, label="other pods"))
         handles.append(Patch(facecolor=FREE, edgecolor=style.FAINT, label="idle"))
-    if said:
-        handles.append(Patch(facecolor="none", label=f"({said}, those with most GPUs of the plan)"))
+    if excerpt:
+        handles.append(Patch(facecolor="none", label=f"({excerpt}, those with most GPUs of the plan)"))
     figure.legend(
         handles=handles,
         loc="upper left",
@@ -156,15 +156,15 @@ def _compare(figure: Figure, placed: Placement, height: float) -> None:
     """Two panels of bars by request size: GPUs stranded, and requests that fit."""
     width = (style.WIDTH_IN - LABEL - SIDE - 0.9) / 2
     for at, (label, field) in enumerate((("idle GPUs stranded", "stranded"), ("requests that fit", "fit"))):
-        left = LABEL + at * (width + 0.9)
-        box = (left / style.WIDTH_IN, FOOT / height, width / style.WIDTH_IN, LOWER / height)
+        x = LABEL + at * (width + 0.9)
+        box = (x / style.WIDTH_IN, FOOT / height, width / style.WIDTH_IN, LOWER / height)
         axes = figure.add_axes(box)
         for offset, name, state, colour in (
             (-0.2, "before", placed.before, style.IDLE),
             (0.2, "after", placed.after, style.TYPE_PALETTE[0]),
         ):
             _state_bars(axes, offset, name, state, field, colour)
-        sizes = [one.gpus for one in placed.before.fragments]
+        sizes = [row.gpus for row in placed.before.fragments]
         axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
         axes.set_xlabel("GPUs a request, of one node")
         axes.set_ylabel(f"{label} (count)", labelpad=3)
@@ -177,6 +177,6 @@ def _compare(figure: Figure, placed: Placement, height: float) -> None:
 
 
 def _state_bars(axes: Axes, offset: float, name: str, state: ClusterState, field: str, colour: str) -> None:
-    counts = [getattr(one, field) for one in state.fragments]
+    counts = [getattr(row, field) for row in state.fragments]
     bars = axes.bar([at + offset for at in range(len(counts))], counts, width=0.38, color=colour, label=name)
     axes.bar_label(bars, labels=[f"{count:,}" for count in counts], fontsize=6.8, padding=1)

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def frontier_frame(found: Frontier) -> Frame:
+def frontier_frame(frontier: Frontier) -> Frame:
     """One row a point; `gpus_<type>`: how many of the type are rented."""
     import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
 
-    return pd.DataFrame([_row(point) for point in found.points])
+    return pd.DataFrame([_row(point) for point in frontier.points])
 
 
 def _row(point: FrontierPoint) -> dict[str, object]:
@@ -32,19 +32,19 @@ def _row(point: FrontierPoint) -> dict[str, object]:
     }
 
 
-def frontier_page(found: Frontier, scenario: Scenario) -> str:
+def frontier_page(frontier: Frontier, scenario: Scenario) -> str:
     """The frontier as Markdown, ending in a newline."""
-    best, last = found.most_per_dollar, found.points[-1]
+    best, last = frontier.most_per_dollar, frontier.points[-1]
     parts = [
         f"# Frontier: {escaped(scenario.name)}",
         f"**Of these points, {_mix(best)} serve most per USD**: {_words(best)}. The most found is {_words(last)}.",
         *_reference(scenario),
-        _table(found),
+        _table(frontier),
         "Each row is the best layout found for a budget; no layout of that budget serves more than the bound, under "
         "this model. Budgets whose layout serves no more than a cheaper one are left out. Watts are of the rented GPUs "
         "at full load.",
-        *_unsolved(found),
-        *_unasked(found),
+        *_unsolved(frontier),
+        *_unasked(frontier),
         "![Rate against price, and the mix at each point](frontier.png)",
     ]
     return "\n\n".join(parts) + "\n"
@@ -67,10 +67,11 @@ def _reference(scenario: Scenario) -> list[str]:
     return ["> **Warning: reference mode.** The rates follow the published paper and simulator and are not physical."]
 
 
-def _table(found: Frontier) -> str:
-    types = [gpu for gpu, _ in found.points[0].gpus]
+def _table(frontier: Frontier) -> str:
+    types = [gpu for gpu, _ in frontier.points[0].gpus]
     header = ["USD/hour", "Requests/s", "Bound", "Gap", "Requests per USD", *map(escaped, types), "kW"]
-    return table(header, [_line(point, point is found.most_per_dollar) for point in found.points], "r" * len(header))
+    best = frontier.most_per_dollar
+    return table(header, [_line(point, point is best) for point in frontier.points], "r" * len(header))
 
 
 def _line(point: FrontierPoint, best: bool) -> list[str]:
@@ -86,29 +87,29 @@ def _line(point: FrontierPoint, best: bool) -> list[str]:
     ]
 
 
-def _unasked(found: Frontier) -> list[str]:
-    if not found.unasked:
+def _unasked(frontier: Frontier) -> list[str]:
+    if not frontier.unasked:
         return []
     return [
-        f"**Interrupted**: {counted(len(found.unasked), 'further budget')} up to {money(found.unasked[-1])} USD/hour "
-        "were not looked at."
+        f"**Interrupted**: {counted(len(frontier.unasked), 'further budget')} up to {money(frontier.unasked[-1])} "
+        "USD/hour were not looked at."
     ]
 
 
-def _unsolved(found: Frontier) -> list[str]:
-    if not found.unsolved:
+def _unsolved(frontier: Frontier) -> list[str]:
+    if not frontier.unsolved:
         return []
-    budgets = ", ".join(money(budget) for budget in found.unsolved)
+    budgets = ", ".join(money(budget) for budget in frontier.unsolved)
     return [
-        f"For {counted(len(found.unsolved), 'budget')} no layout was found in the time given ({budgets} USD/hour): "
+        f"For {counted(len(frontier.unsolved), 'budget')} no layout was found in the time given ({budgets} USD/hour): "
         "raise search.time\\_limit\\_s."
     ]
 
 
-def frontier_figure(found: Frontier, scenario: Scenario) -> "Figure":
+def frontier_figure(frontier: Frontier, scenario: Scenario) -> "Figure":
     """Rate against price under its bound; below, the share of each GPU type at each point."""
     from planner.report.comparison import frontier_panels  # noqa: PLC0415  # matplotlib takes a second to load
     from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
 
     with style.look():
-        return frontier_panels.draw(found, scenario)
+        return frontier_panels.draw(frontier, scenario)

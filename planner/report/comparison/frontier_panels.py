@@ -18,21 +18,21 @@ ROOM = 0.034
 """Space that the number over a bar needs, as a share of the axis."""
 
 
-def draw(found: Frontier, scenario: Scenario) -> Figure:
+def draw(frontier: Frontier, scenario: Scenario) -> Figure:
     """Rate and bound above, the mix below."""
     figure = style.blank(HEIGHT_IN)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1.7, 1))
     mode = " [reference mode: not physical]" if scenario.cost.mode is CostMode.REFERENCE else ""
     style.heading(figure, f"{style.shown(scenario.name, 40)}: requests/s against price{mode}")
-    _rates(upper, found)
-    _mix(lower, found, scenario)
+    _rates(upper, frontier)
+    _mix(lower, frontier, scenario)
     return figure
 
 
-def _rates(axes: Axes, found: Frontier) -> None:
-    prices = [point.price_usd_per_hour for point in found.points]
-    budgets = [point.budget_usd_per_hour for point in found.points]
-    bounds = [point.bound_rps for point in found.points]
+def _rates(axes: Axes, frontier: Frontier) -> None:
+    prices = [point.price_usd_per_hour for point in frontier.points]
+    budgets = [point.budget_usd_per_hour for point in frontier.points]
+    bounds = [point.bound_rps for point in frontier.points]
     axes.plot(
         budgets,
         bounds,
@@ -45,14 +45,14 @@ def _rates(axes: Axes, found: Frontier) -> None:
     )
     axes.plot(
         prices,
-        [point.rate_rps for point in found.points],
+        [point.rate_rps for point in frontier.points],
         color=style.TYPE_PALETTE[0],
         linewidth=1.8,
         marker="o",
         markersize=4.5,
         label="best layout found",
     )
-    best = found.most_per_dollar
+    best = frontier.most_per_dollar
     axes.scatter(
         [best.price_usd_per_hour],
         [best.rate_rps],
@@ -69,17 +69,17 @@ def _rates(axes: Axes, found: Frontier) -> None:
     style.legend_beside(axes)
 
 
-def _mix(axes: Axes, found: Frontier, scenario: Scenario) -> None:
-    prices = [point.price_usd_per_hour for point in found.points]
+def _mix(axes: Axes, frontier: Frontier, scenario: Scenario) -> None:
+    prices = [point.price_usd_per_hour for point in frontier.points]
     span = (max(prices) - min(prices)) or max(prices)
     gaps = [b - a for a, b in pairwise(prices)]
     width = max(THINNEST_BAR * span, min([WIDEST_BAR * span, *(0.85 * gap for gap in gaps)]))
     floor = [0.0] * len(prices)
     for gpu, colour in style.type_colours(scenario.inventory).items():
-        shares = [100 * dict(point.gpus)[gpu] / sum(count for _, count in point.gpus) for point in found.points]
+        shares = [100 * dict(point.gpus)[gpu] / sum(count for _, count in point.gpus) for point in frontier.points]
         axes.bar(prices, shares, width=width, bottom=floor, color=colour, linewidth=0, label=style.shown(gpu))
         floor = [low + share for low, share in zip(floor, shares, strict=True)]
-    _totals(axes, found, ROOM * span)
+    _totals(axes, frontier, ROOM * span)
     axes.set_ylabel("share of the GPUs (%)")
     axes.set_xlabel("price (USD/hour); over the bars: GPUs rented")
     axes.set_ylim(0, 112)
@@ -87,10 +87,10 @@ def _mix(axes: Axes, found: Frontier, scenario: Scenario) -> None:
     style.legend_beside(axes, "GPU type")
 
 
-def _totals(axes: Axes, found: Frontier, room: float) -> None:
+def _totals(axes: Axes, frontier: Frontier, room: float) -> None:
     """GPUs rented over each bar, where there is room for the number."""
     last = float("-inf")
-    for point in found.points:
+    for point in frontier.points:
         at = point.price_usd_per_hour
         if at - last >= room:
             total = sum(count for _, count in point.gpus)

@@ -18,14 +18,14 @@ _UNITS = {
 def frontier_trials(plan: Plan) -> list[Trial]:
     """The trials of the frontier, the best of the first goal first."""
     wanted = plan.scenario.objective.goals
-    kept = set(plan.search.frontier)
-    found = [trial for trial in plan.search.trials if trial.index in kept]
-    return sorted(found, key=lambda trial: [-value if goal.maximised else value for goal, value in _of(trial, wanted)])
+    indices = set(plan.search.frontier)
+    trials = [trial for trial in plan.search.trials if trial.index in indices]
+    return sorted(trials, key=lambda trial: [-value if goal.maximised else value for goal, value in _of(trial, wanted)])
 
 
 def _of(trial: Trial, goals: tuple[Goal, ...]) -> list[tuple[Goal, float]]:
-    known = dict(trial.goals)
-    return [(goal, known[goal.value]) for goal in goals]
+    values = dict(trial.goals)
+    return [(goal, values[goal.value]) for goal in goals]
 
 
 def frontier_text(plan: Plan) -> list[str]:
@@ -80,31 +80,31 @@ def _rule(plan: Plan) -> str:
     if objective.pick is Pick.KNEE:
         rule = "the one nearest to the best of every goal, each goal scaled to its span over the frontier (knee)"
     else:
-        share, rest = f"{100 * objective.within:g} %", ", then ".join(names[1:])
-        rule = f"of those within {share} of the best {names[0]}, the best in {rest}"
+        share, others = f"{100 * objective.within:g} %", ", then ".join(names[1:])
+        rule = f"of those within {share} of the best {names[0]}, the best in {others}"
     bearing = "; layouts that bear the demanded rate come first" if Goal.HEADROOM in objective.goals else ""
     return f"The plan is {rule}{bearing}."
 
 
 def _more(front: list[Trial]) -> list[str]:
-    left = len(front) - MOST_ROWS
-    return [f"{counted(left, 'layout')} more of the frontier in `plan.json`."] if left > 0 else []
+    more = len(front) - MOST_ROWS
+    return [f"{counted(more, 'layout')} more of the frontier in `plan.json`."] if more > 0 else []
 
 
 def _goals_explained(plan: Plan) -> list[str]:
     """What the figures of the table mean."""
     objective = plan.scenario.objective
-    said = []
+    sentences = []
     if objective.rents:
         units = [_UNITS[goal] for goal in (Goal.PRICE, Goal.WATTS) if goal in objective.goals]
-        said.append(f"{' and '.join(units)} are of all GPUs in islands; the others are not rented.")
+        sentences.append(f"{' and '.join(units)} are of all GPUs in islands; the others are not rented.")
     if Goal.HEADROOM in objective.goals:
         demand = objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
-        said.append(
+        sentences.append(
             f"Headroom is what TTFT and TPOT leave of their bounds at {rate(demand)} requests/s where least is left; "
             "negative, it is the share of these requests that is not served. TPOT is that of full batches."
         )
     if Goal.CHANGES in objective.goals:
         running = sum(island.count for island in objective.current)
-        said.append(f"Changes are counted from the {counted(running, 'island')} that run now.")
-    return [" ".join(said)] if said else []
+        sentences.append(f"Changes are counted from the {counted(running, 'island')} that run now.")
+    return [" ".join(sentences)] if sentences else []

@@ -47,8 +47,8 @@ def _values(trials: list[Trial], goal: Goal) -> list[float]:
 
 def _panel(figure: Figure, axes: Axes, plan: Plan, pair: list[Goal]) -> None:
     front = frontier_trials(plan)
-    kept = {trial.index for trial in front}
-    beaten = [t for t in plan.search.trials if t.goals and t.throughput_rps > 0 and t.index not in kept]
+    unbeaten = {trial.index for trial in front}
+    beaten = [t for t in plan.search.trials if t.goals and t.throughput_rps > 0 and t.index not in unbeaten]
     along, shade = pair[0], pair[1] if len(pair) == PAIR else None
     axes.scatter(
         _values(beaten, along), _values(beaten, Goal.RATE), s=12, color=style.IDLE, linewidths=0, label="beaten"
@@ -86,7 +86,7 @@ def _panel(figure: Figure, axes: Axes, plan: Plan, pair: list[Goal]) -> None:
 def _stairs(axes: Axes, plan: Plan, along: Goal) -> None:
     """What the frontier of two goals reaches."""
     front = sorted(frontier_trials(plan), key=lambda trial: dict(trial.goals)[along.value])
-    # where less is better a rate holds on to the right, to the next dot; else to the left
+    # where less is better the frontier steps to the right, to the next dot; else to the left
     kind = "steps-pre" if along.maximised else "steps-post"
     axes.plot(
         _values(front, along),

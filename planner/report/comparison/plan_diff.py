@@ -31,7 +31,7 @@ def deployed_page(plan: DeployedPlan) -> str:
     gpus = ", ".join(f"{count} {escaped(gpu)}" for gpu, count in plan.gpus.items())
     ranges = len({(r.range_start, r.range_end) for r in plan.routes})
     head = [
-        f"Model {escaped(plan.model)}, {_told('engine', plan.engine)}, {_told('target', plan.target)}.",
+        f"Model {escaped(plan.model)}, {_labelled('engine', plan.engine)}, {_labelled('target', plan.target)}.",
         f"{counted(len(plan.islands), 'island')} on {gpus}.",
         f"{counted(len(plan.routes), 'route')} over {counted(ranges, 'length range')}."
         if plan.routes
@@ -55,8 +55,8 @@ def deployed_page(plan: DeployedPlan) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _told(what: str, value: str) -> str:
-    return f"{what} {escaped(value)}" if value else f"{what} not told"
+def _labelled(noun: str, value: str) -> str:
+    return f"{noun} {escaped(value)}" if value else f"{noun} not told"
 
 
 def _degrees(island: DeployedIsland) -> str:
@@ -111,8 +111,8 @@ def diff_page(diff: PlanDiff) -> str:
     title = f"# From {escaped(diff.old)} to {escaped(diff.new)}"
     if not diff.differs:
         same = f"Nothing changes: {counted(len(diff.islands), 'island')} as before, every request where it was."
-        told = same if diff.pods_compared else f"{same}\n\n{_PODS_NOT_COMPARED}"
-        return f"{title}\n\n{told}\n"
+        text = same if diff.pods_compared else f"{same}\n\n{_PODS_NOT_COMPARED}"
+        return f"{title}\n\n{text}\n"
     parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_notes(diff), *_not_compared(diff)])]
     if diff.islands:
         parts += ["## Islands", _island_table(diff.islands)]
@@ -131,9 +131,9 @@ def _head_lines(diff: PlanDiff) -> Iterator[str]:
 
 def _counts(diff: PlanDiff) -> Iterator[str]:
     fates = [change.fate for change in diff.islands]
-    told = [f"{fates.count(fate)} {fate.value}" for fate in _ORDER if fate in fates]
-    if told:
-        yield f"Islands: {', '.join(told)}."
+    counts = [f"{fates.count(fate)} {fate.value}" for fate in _ORDER if fate in fates]
+    if counts:
+        yield f"Islands: {', '.join(counts)}."
 
 
 def _notes(diff: PlanDiff) -> Iterator[str]:
@@ -158,7 +158,7 @@ def _not_compared(diff: PlanDiff) -> Iterator[str]:
 
 def _island_table(islands: Sequence[IslandChange]) -> str:
     rows = [
-        (_name(change), _HAPPENS[change.fate], _what(change))
+        (_name(change), _HAPPENS[change.fate], _content(change))
         for fate in _ORDER[::-1]
         for change in islands
         if change.fate is fate
@@ -172,22 +172,22 @@ def _name(change: IslandChange) -> str:
     return escaped(change.id)
 
 
-def _what(change: IslandChange) -> str:
+def _content(change: IslandChange) -> str:
     if change.old is None or change.new is None:
-        one = change.new or change.old
-        assert one is not None
-        return f"{one.phase.value} on {one.size} {escaped(one.gpu)}, {_degrees(one)}"
-    told = [
+        island = change.new or change.old
+        assert island is not None
+        return f"{island.phase.value} on {island.size} {escaped(island.gpu)}, {_degrees(island)}"
+    changes = [
         f"{c.field.replace('_', ' ')} {escaped(c.old)} → {escaped(c.new)} {_UNITS.get(c.field, '')}".strip()
         for c in change.changes
     ]
-    return ", ".join([*told, *_pods_told(change.pods)]) or NONE
+    return ", ".join([*changes, *_pods_told(change.pods)]) or NONE
 
 
 def _pods_told(changes: Sequence[ChangedValue]) -> Iterator[str]:
     """The first fields of the pods that differ, and how many more do."""
-    for one in changes[:_MOST_TOLD]:
-        yield f"{escaped(one.field)} {_short(one.old)} → {_short(one.new)}"
+    for field in changes[:_MOST_TOLD]:
+        yield f"{escaped(field.field)} {_short(field.old)} → {_short(field.new)}"
     if len(changes) > _MOST_TOLD:
         yield f"and {counted(len(changes) - _MOST_TOLD, 'more field')} of its pods"
 
@@ -226,9 +226,9 @@ def _route_parts(diff: PlanDiff) -> Iterator[str]:
         yield "No request changes island."
         return
     yield _route_table(diff.routes)
-    told = [(phase.value, share) for phase in Phase if (share := diff.moved_of_all(phase)) is not None]
-    if told:
-        yield f"Of all requests, {' and '.join(f'{percent(share)} change island in {phase}' for phase, share in told)}."
+    rows = [(phase.value, share) for phase in Phase if (share := diff.moved_of_all(phase)) is not None]
+    if rows:
+        yield f"Of all requests, {' and '.join(f'{percent(share)} change island in {phase}' for phase, share in rows)}."
 
 
 def _route_table(routes: Sequence[RouteChange]) -> str:

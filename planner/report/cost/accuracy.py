@@ -33,8 +33,8 @@ def draw(fit: CalibrationFit) -> Figure:
         _point(axes, point, colours[point.measurement.gpu])
     lines = [[(low, low), (high, high)]]
     lines += [[(_measured(p), _predicted(p)), (_measured(p), _left_out(p))] for p in fit.fitted]
-    taken = [callouts.marker_box(axes, _measured(p), _left_out(p), MARKER_PT / 2) for p in fit.fitted]
-    callouts.place(axes, [_callout(point) for point in fit.points], lines, taken)
+    boxes = [callouts.marker_box(axes, _measured(p), _left_out(p), MARKER_PT / 2) for p in fit.fitted]
+    callouts.place(axes, [_callout(point) for point in fit.points], lines, boxes)
     _legend(axes, fit, colours)
     return figure
 

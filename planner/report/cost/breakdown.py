@@ -50,10 +50,10 @@ def _name(step: StepExplanation) -> str:
 
 
 def _bar(axes: Axes, row: int, step: StepExplanation) -> None:
-    left = 0.0
+    start = 0.0
     for part, ms in _exposed(step):
-        _piece(axes, row, part, left, ms)
-        left += ms
+        _piece(axes, row, part, start, ms)
+        start += ms
     if step.hidden_ms > 0:
         axes.barh(row + (BAR + HIDDEN) / 2, step.hidden_ms, HIDDEN, color="white", edgecolor=style.FAINT, linestyle=":")
         axes.annotate(
@@ -78,29 +78,29 @@ def _bar(axes: Axes, row: int, step: StepExplanation) -> None:
 
 def _took(step: StepExplanation) -> str:
     """The step's time, and what it comes to where stages or drafted tokens make the two differ."""
-    said = f"{significant(step.step_ms)} ms"
+    time = f"{significant(step.step_ms)} ms"
     if isclose(step.step_ms, step.total_ms):
-        return said
-    return f"{said} ({significant(step.total_ms)} ms {'per output token' if step.phase is Phase.DECODE else 'in all'})"
+        return time
+    return f"{time} ({significant(step.total_ms)} ms {'per output token' if step.phase is Phase.DECODE else 'in all'})"
 
 
 def _exposed(step: StepExplanation) -> list[tuple[PartOfStep, float]]:
     """Parts with the time that each adds to the step (ms), communication last; they sum to `step_ms`."""
     hideable = [part for part in step.parts if part.name in OVERLAPPED]
-    rest = [part for part in step.parts if part.name not in OVERLAPPED]
+    others = [part for part in step.parts if part.name not in OVERLAPPED]
     if not hideable:
-        hideable, rest = [p for p in rest if p.bound == "network"], [p for p in rest if p.bound != "network"]
+        hideable, others = [p for p in others if p.bound == "network"], [p for p in others if p.bound != "network"]
     communicating = sum(part.ms for part in hideable)
     share = 1 - step.hidden_ms / communicating if communicating else 1.0
-    return [(part, part.ms) for part in rest] + [(part, share * part.ms) for part in hideable]
+    return [(part, part.ms) for part in others] + [(part, share * part.ms) for part in hideable]
 
 
-def _piece(axes: Axes, row: int, part: PartOfStep, left: float, ms: float) -> None:
+def _piece(axes: Axes, row: int, part: PartOfStep, start: float, ms: float) -> None:
     axes.barh(
         row,
         ms,
         BAR,
-        left=left,
+        left=start,
         color=cost_panels.part_colour(part.name),
         edgecolor="white",
         linewidth=0.5,
@@ -110,7 +110,7 @@ def _piece(axes: Axes, row: int, part: PartOfStep, left: float, ms: float) -> No
     if ms >= LEAST_LABEL * axes.get_xlim()[1]:
         colour = cost_panels.part_colour(part.name)
         axes.text(
-            left + ms / 2,
+            start + ms / 2,
             row,
             significant(ms),
             ha="center",

@@ -47,22 +47,22 @@ Panel = tuple[ConfigurationRates, ...]
 
 def draw(rates: Sequence[ConfigurationRates], quantity: str, note: str) -> Figure:
     """A panel for each GPU type and phase, in the order in which they come."""
-    found = _panels(rates)
-    figure, axes_of = cost_panels.grid(len(found), COLUMNS, PANEL_IN, MARGINS)
+    panels = _panels(rates)
+    figure, axes_of = cost_panels.grid(len(panels), COLUMNS, PANEL_IN, MARGINS)
     sizes = {r.parallel.size for r in rates}
     of = f"an island of {sizes.pop()} GPUs" if len(sizes) == 1 else "islands"
     style.heading(
         figure, f"Parallel configurations of {of} over prompt lengths{f' [{style.shown(note, 60)}]' * bool(note)}"
     )
-    strong = {config: k for k, config in enumerate(strongest(found, STRONG))}
+    strong = {config: k for k, config in enumerate(strongest(panels, STRONG))}
     limits = _limits(rates, quantity)
-    for k, (axes, panel) in enumerate(zip(axes_of, found, strict=True)):
+    for k, (axes, panel) in enumerate(zip(axes_of, panels, strict=True)):
         _frame(axes, panel, first=k % COLUMNS == 0)
         _scale(axes, limits)
         if k % COLUMNS == 0:
             axes.set_ylabel(UNITS[quantity])
         _lines(axes, panel, quantity, strong)
-    _legend(figure, axes_of[min(COLUMNS, len(found)) - 1], rates, strong)
+    _legend(figure, axes_of[min(COLUMNS, len(panels)) - 1], rates, strong)
     return figure
 
 
@@ -127,10 +127,10 @@ def _frame(axes: Axes, panel: Panel, *, first: bool) -> None:
     axes.set_xlabel("prompt length (tokens)")
     if not first:
         axes.tick_params(axis="y", labelleft=False)
-    axes.set_title("\n".join(_said(panel)), fontsize=8.0, linespacing=1.3)
+    axes.set_title("\n".join(_title_lines(panel)), fontsize=8.0, linespacing=1.3)
 
 
-def _said(panel: Panel) -> list[str]:
+def _title_lines(panel: Panel) -> list[str]:
     """The panel's title: whose it is, which configuration is best, how many fit nowhere."""
     sizes = sorted({r.parallel.size for r in panel})
     name = f"{style.shown(panel[0].gpu)} {panel[0].phase}: {', '.join(map(str, sizes))} GPUs"
@@ -215,9 +215,9 @@ def _legend(
         )
         for config, k in strong.items()
     ]
-    rest = {r.parallel for r in rates if r.parallel not in strong and any(r.rates_rps)}
-    if rest:
-        handles.append(Line2D([], [], color=OTHERS, linewidth=0.9, label=f"{len(rest)} others"))
+    others = {r.parallel for r in rates if r.parallel not in strong and any(r.rates_rps)}
+    if others:
+        handles.append(Line2D([], [], color=OTHERS, linewidth=0.9, label=f"{len(others)} others"))
     if any(0 < sum(rate > 0 for rate in r.rates_rps) < len(r.rates_rps) for r in rates if r.parallel in strong):
         handles.append(
             Line2D([], [], linestyle="", marker="x", color=style.INK, label="does not fit\nat the next length")

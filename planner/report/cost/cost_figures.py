@@ -76,9 +76,9 @@ def accuracy_figure(fit: CalibrationFit) -> "Figure":
         return accuracy.draw(fit)
 
 
-def _require(given: Sequence[object], name: str, source: str) -> None:
-    if not given:
-        raise InputError(f"{name}: must hold at least one entry, came none.", hint=f"{source} gives them.")
+def _require(entries: Sequence[object], name: str, source: str) -> None:
+    if not entries:
+        raise InputError(f"{name}: must hold at least one entry, got none.", hint=f"{source} gives them.")
 
 
 def encode_figure(figure: "Figure", kind: Literal["png", "svg"] = "png") -> bytes:

@@ -1,4 +1,4 @@
-"""What the cost stage tells of itself as data frames: parts of a step, factors, configurations, accuracy."""
+"""The cost stage's results as data frames: parts of a step, factors, configurations, accuracy."""
 
 from collections.abc import Mapping, Sequence
 
@@ -42,8 +42,8 @@ def parts_frame(explanation: StepExplanation) -> Frame:
 
     `flops_per_byte` and `attained_tflops` are missing where the part computes nothing or moves no bytes.
     """
-    whole = sum(part.ms for part in explanation.parts)
-    return _frame([_part_row(part, whole) for part in explanation.parts], _PART_COLUMNS)
+    total_ms = sum(part.ms for part in explanation.parts)
+    return _frame([_part_row(part, total_ms) for part in explanation.parts], _PART_COLUMNS)
 
 
 def factors_frame(explanation: StepExplanation) -> Frame:

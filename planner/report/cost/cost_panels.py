@@ -74,9 +74,9 @@ def grid(count: int, columns: int, panel_in: float, margins: Margins) -> tuple[F
     figure = style.blank(height, layout=None)
     panels = []
     for k in range(count):
-        left = margins.left + (k % columns) * (width + margins.gap)
+        x = margins.left + (k % columns) * (width + margins.gap)
         bottom = height - margins.top - panel_in - (k // columns) * (panel_in + margins.row_gap)
-        box = (left / style.WIDTH_IN, bottom / height, width / style.WIDTH_IN, panel_in / height)
+        box = (x / style.WIDTH_IN, bottom / height, width / style.WIDTH_IN, panel_in / height)
         panels.append(figure.add_axes(box))
     return figure, panels
 

@@ -84,19 +84,19 @@ def _frame(axes: Axes, step: StepExplanation, across: Limits, upward: Limits, *,
 
 def _roofs(axes: Axes, step: StepExplanation) -> tuple[list[list[callouts.Point]], list[callouts.Box]]:
     """Draws one roof a precision; returns their corners and where their names stand."""
-    (left, right), (bottom, _) = axes.get_xlim(), axes.get_ylim()
+    (low, high), (bottom, _) = axes.get_xlim(), axes.get_ylim()
     slope = step.memory_gb_s / 1000
     roofs, names = [], []
     for name, peak in step.peak_tflops:
-        corners = [(left, left * slope), (peak / slope, peak), (right, peak)]
+        corners = [(low, low * slope), (peak / slope, peak), (high, peak)]
         axes.plot(*zip(*corners, strict=True), color=style.INK, linewidth=1.1, zorder=2)
         text = f"{name}: {whole(peak)} TFLOP/s"
-        said = axes.annotate(
-            text, (right, peak), (-2, 2), textcoords="offset points", ha="right", va="bottom", fontsize=7.0
+        label = axes.annotate(
+            text, (high, peak), (-2, 2), textcoords="offset points", ha="right", va="bottom", fontsize=7.0
         )
         roofs.append(corners)
-        names.append(said.get_window_extent().extents)
-    start = max(left, bottom / slope)
+        names.append(label.get_window_extent().extents)
+    start = max(low, bottom / slope)
     axes.text(
         start * 2,
         start * 2 * slope * 1.12,
@@ -140,11 +140,11 @@ def _parts(
 
 
 def _legend(figure: Figure, explanations: Sequence[StepExplanation]) -> None:
-    found = {part.bound for step in explanations for part in _on_roofline(step)}
+    bounds = {part.bound for step in explanations for part in _on_roofline(step)}
     handles = [
         Line2D([], [], linestyle="", marker=cost_panels.BOUND_MARKERS[b], color=style.FAINT, label=f"bound by {b}")
         for b in cost_panels.BOUNDS
-        if b in found
+        if b in bounds
     ]
     handles.append(
         Line2D([], [], linestyle="", label="area and %: share of the time of all parts, hidden ones included")

@@ -36,15 +36,15 @@ class Callout:
 
 
 def place(
-    axes: Axes, callouts: Sequence[Callout], lines: Sequence[Sequence[Point]] = (), taken: Sequence[Box] = ()
+    axes: Axes, callouts: Sequence[Callout], lines: Sequence[Sequence[Point]] = (), avoided: Sequence[Box] = ()
 ) -> None:
     """Draws the labels inside `axes`, whose limits and position must be final.
 
-    Points at one place share a label, a line each. `lines` (data) and the boxes `taken` are avoided like the markers
-    and the labels before.
+    Points at one place share a label, a line each. `lines` (data) and the boxes `avoided` are kept free like the
+    markers and the labels before.
     """
     per_pt = axes.figure.dpi / 72
-    boxes = [*taken, *(marker_box(axes, c.x, c.y, c.radius_pt) for c in callouts)]
+    boxes = [*avoided, *(marker_box(axes, c.x, c.y, c.radius_pt) for c in callouts)]
     dots = [dot for line in lines for dot in _dots(_on_canvas(axes, line))]
     for callout in _joined(axes, callouts):
         (point,) = _on_canvas(axes, [(callout.x, callout.y)])
@@ -74,7 +74,7 @@ def place(
 
 
 def _joined(axes: Axes, callouts: Sequence[Callout]) -> list[Callout]:
-    """One callout for those that stand so near to each other that nobody could tell where their lines end."""
+    """One callout for those that stand so near to each other that their lines could not be told apart."""
     near = NEAR_PT * axes.figure.dpi / 72
     joined: list[Callout] = []
     for callout in callouts:

@@ -47,7 +47,7 @@ def measured(amount: float, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1 in whole percent; what would round to nothing or to everything is told as such."""
+    """A share of 1 in whole percent; what would round to 0 or 100 shows as below or above."""
     if 0 < share < 0.005:
         return "<1 %"
     if 0.995 <= share < 1 - 1e-6:
@@ -57,16 +57,16 @@ def percent(share: float) -> str:
 
 def span(values: Iterable[int]) -> str:
     """Whole numbers as `8`, or `2–16` where they differ."""
-    found = sorted(set(values))
-    if not found:
+    ordered = sorted(set(values))
+    if not ordered:
         return NONE
-    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,}–{found[-1]:,}"
+    return f"{ordered[0]:,}" if len(ordered) == 1 else f"{ordered[0]:,}–{ordered[-1]:,}"
 
 
 def percent_span(shares: Iterable[float]) -> str:
     """Shares of 1 as `97 %`, or `80–97 %` where they differ by more than the rounding."""
-    found = list(shares)
-    if not found:
+    listed = list(shares)
+    if not listed:
         return NONE
-    low, high = percent(min(found)), percent(max(found))
+    low, high = percent(min(listed)), percent(max(listed))
     return high if low == high else f"{low.removesuffix(' %')}–{high}"

@@ -123,13 +123,13 @@ def mixed(colour: str, other: str, share: float) -> str:
     return str(to_hex([(1 - share) * a + share * b for a, b in pairs]))
 
 
-def group_colours(plan: Plan, found: Sequence[IslandGroup]) -> list[str]:
+def group_colours(plan: Plan, groups: Sequence[IslandGroup]) -> list[str]:
     """A colour per group: its type's, the lighter the smaller the islands."""
     base = type_colours(plan.scenario.inventory)
-    siblings = [[g for g in found if g.gpu == group.gpu] for group in found]
+    siblings = [[g for g in groups if g.gpu == group.gpu] for group in groups]
     return [
         mixed(base[group.gpu], "#FFFFFF", 0.7 * kin.index(group) / max(1, len(kin)))
-        for group, kin in zip(found, siblings, strict=True)
+        for group, kin in zip(groups, siblings, strict=True)
     ]
 
 

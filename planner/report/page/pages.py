@@ -1,4 +1,4 @@
-"""The report as files: names and bytes, for whoever may write them."""
+"""The report as files: names and bytes, to be written elsewhere."""
 
 from planner.domain import Plan
 from planner.report.plan.figures import figure, figures_of

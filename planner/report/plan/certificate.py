@@ -22,8 +22,8 @@ def certificate_text(plan: Plan) -> list[str]:
     certificate = plan.certificate
     if certificate is None:
         return []
-    said = _objective(plan, certificate) if plan.scenario.objective.kind.row.best else _rate(plan, certificate)
-    return [" ".join([said or _UNKNOWN, *([f"Note: {certificate.note}."] if certificate.note else [])])]
+    sentence = _objective(plan, certificate) if plan.scenario.objective.kind.row.best else _rate(plan, certificate)
+    return [" ".join([sentence or _UNKNOWN, *([f"Note: {certificate.note}."] if certificate.note else [])])]
 
 
 def _rate(plan: Plan, certificate: Certificate) -> str:
@@ -46,7 +46,7 @@ def _rate(plan: Plan, certificate: Certificate) -> str:
 
 
 def _remedy(plan: Plan, certificate: Certificate) -> str:
-    """What would close a large gap, or tell whose it is; nothing where that is not known."""
+    """What would close a large gap, or show where it comes from; nothing where that is not known."""
     closers = list(_closers(plan, certificate))
     return f" What may close the gap: {', '.join(closers)}." if closers else ""
 
@@ -70,17 +70,17 @@ def _objective(plan: Plan, certificate: Certificate) -> str:
     objective, row = plan.scenario.objective, plan.scenario.objective.kind.row
     if certificate.objective_gap is None or certificate.objective_bound is None:
         return ""
-    asked = row.best.format(budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps))
+    goal = row.best.format(budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps))
     value = _value(row.unit, certificate.objective_value)
     bound = _value(row.unit, certificate.objective_bound)
     limit = "none does with less than" if objective.minimises else "none has more than"
     if certificate.objective_gap > CLOSE:
         return (
-            f"{asked}: {value}, **not shown to be close to the best possible** under this model: {limit} {bound}, "
+            f"{goal}: {value}, **not shown to be close to the best possible** under this model: {limit} {bound}, "
             f"{_percent(certificate.objective_gap)} away.{_remedy(plan, certificate)}"
         )
     return (
-        f"{asked}: {value}, **within {_percent(certificate.objective_gap)} of the best possible** under this model: "
+        f"{goal}: {value}, **within {_percent(certificate.objective_gap)} of the best possible** under this model: "
         f"{limit} {bound}."
     )
 

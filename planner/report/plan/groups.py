@@ -1,4 +1,4 @@
-"""Islands that a reader need not tell apart, put together."""
+"""Islands that a reader need not distinguish, in groups."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -65,20 +65,20 @@ def groups(plan: Plan) -> tuple[IslandGroup, ...]:
         )
 
     equal = [tuple(members) for _, members in groupby(sorted(plan.islands, key=order), key=order)]
-    return tuple(IslandGroup(gpu=found[0].gpu, phase=found[0].phase, islands=found) for found in equal)
+    return tuple(IslandGroup(gpu=members[0].gpu, phase=members[0].phase, islands=members) for members in equal)
 
 
-def of_phase(found: Iterable[IslandGroup], phase: Phase | None) -> tuple[IslandGroup, ...]:
+def of_phase(members: Iterable[IslandGroup], phase: Phase | None) -> tuple[IslandGroup, ...]:
     """The groups in one phase."""
-    return tuple(g for g in found if g.phase is phase)
+    return tuple(g for g in members if g.phase is phase)
 
 
-def merged(found: Sequence[IslandGroup], limit: int) -> tuple[IslandGroup, ...]:
+def merged(ordered: Sequence[IslandGroup], limit: int) -> tuple[IslandGroup, ...]:
     """At most `limit` groups where possible: neighbours of one type and phase join, closest sizes first.
 
-    `found` is ordered as `groups` gives it. Groups of different types or phases never join.
+    `ordered` is as `groups` gives it. Groups of different types or phases never join.
     """
-    rows = list(found)
+    rows = list(ordered)
     while len(rows) > limit:
         gaps = [(_gap(a, b), at) for at, (a, b) in enumerate(pairwise(rows)) if _akin(a, b)]
         if not gaps:

@@ -27,7 +27,7 @@ FLOOR = -1.3
 
 
 def draw(plan: Plan) -> Figure:
-    """GPUs per type, cut into islands by phase; labels tell sizes, parallel configuration and utilisation."""
+    """GPUs per type, cut into islands by phase; labels give sizes, parallel configuration and utilisation."""
     items = plan.scenario.inventory.items
     height = TOP + BOTTOM + len(items) * PANEL + (len(items) - 1) * GAP
     figure = style.blank(height, layout=None)
@@ -60,32 +60,32 @@ def _frame(axes: Axes, item: InventoryItem, scale: int) -> None:
     axes.set_xlabel(text, loc="left", fontweight="bold", labelpad=6)
 
 
-def _draw_type(axes: Axes, item: InventoryItem, found: Sequence[IslandGroup]) -> None:
-    spare = item.count - sum(g.gpus for g in found)
-    rest = [f"{spare} GPUs\nin no island"] if spare else []
-    fitting = _fitting(axes, found, rest)
-    left, centres = 0, []
+def _draw_type(axes: Axes, item: InventoryItem, members: Sequence[IslandGroup]) -> None:
+    spare = item.count - sum(g.gpus for g in members)
+    spare_label = [f"{spare} GPUs\nin no island"] if spare else []
+    fitting = _fitting(axes, members, spare_label)
+    start, centres = 0, []
     for group in fitting:
-        _draw_group(axes, group, left)
-        centres.append(left + group.gpus / 2)
-        left += group.gpus
+        _draw_group(axes, group, start)
+        centres.append(start + group.gpus / 2)
+        start += group.gpus
     if spare:
-        axes.add_patch(Rectangle((left, 0), spare, 1, fill=False, edgecolor=style.FAINT, linestyle=":"))
-        centres.append(left + spare / 2)
-    _annotate(axes, centres, [*map(_label, fitting), *rest])
+        axes.add_patch(Rectangle((start, 0), spare, 1, fill=False, edgecolor=style.FAINT, linestyle=":"))
+        centres.append(start + spare / 2)
+    _annotate(axes, centres, [*map(_label, fitting), *spare_label])
 
 
-def _draw_group(axes: Axes, group: IslandGroup, left: int) -> None:
+def _draw_group(axes: Axes, group: IslandGroup, x: int) -> None:
     colour = style.PHASE_COLOURS[group.phase]
     pale = style.mixed(colour, "#FFFFFF", 0.72) if group.phase else colour
-    start = left
+    start = x
     for island in sorted(group.islands, key=lambda i: -i.size):
-        axes.add_patch(Rectangle((left, 0), island.size, 1, facecolor=pale, linewidth=0))
-        axes.add_patch(Rectangle((left, 0), island.size, min(1.0, island.utilisation), facecolor=colour, linewidth=0))
-        axes.add_patch(Rectangle((left, 0), island.size, 1, fill=False, edgecolor="white", linewidth=0.8))
-        left += island.size
+        axes.add_patch(Rectangle((x, 0), island.size, 1, facecolor=pale, linewidth=0))
+        axes.add_patch(Rectangle((x, 0), island.size, min(1.0, island.utilisation), facecolor=colour, linewidth=0))
+        axes.add_patch(Rectangle((x, 0), island.size, 1, fill=False, edgecolor="white", linewidth=0.8))
+        x += island.size
     inset = min(0.015 * axes.get_xlim()[1] / AXES_WIDTH, group.gpus / 10)
-    axes.plot([start + inset, left - inset], [-0.05, -0.05], color=style.INK, linewidth=0.9, solid_capstyle="butt")
+    axes.plot([start + inset, x - inset], [-0.05, -0.05], color=style.INK, linewidth=0.9, solid_capstyle="butt")
 
 
 def _label(group: IslandGroup) -> str:
@@ -100,14 +100,14 @@ def _label(group: IslandGroup) -> str:
     return f"{first}\n{parallel}{'' if copies == '1' else f' R{copies}'}\n{busy} busy"
 
 
-def _fitting(axes: Axes, found: Sequence[IslandGroup], rest: Sequence[str]) -> Sequence[IslandGroup]:
+def _fitting(axes: Axes, members: Sequence[IslandGroup], spare_label: Sequence[str]) -> Sequence[IslandGroup]:
     """Groups whose labels fit side by side; where they do not, neighbouring sizes share one."""
-    while sum(_widths(axes, [*map(_label, found), *rest])) > LABEL_ROOM:
-        fewer = merged(found, len(found) - 1)
-        if len(fewer) == len(found):
+    while sum(_widths(axes, [*map(_label, members), *spare_label])) > LABEL_ROOM:
+        fewer = merged(members, len(members) - 1)
+        if len(fewer) == len(members):
             break
-        found = fewer
-    return found
+        members = fewer
+    return members
 
 
 def _widths(axes: Axes, texts: Sequence[str]) -> list[float]:
@@ -137,12 +137,12 @@ def spread(centres: Sequence[float], widths: Sequence[float], end: float) -> lis
     """
     room = [sum(widths[:at]) + width / 2 for at, width in enumerate(widths)]
     pools: list[list[float]] = []
-    for centre, taken in zip(centres, room, strict=True):
-        pools.append([centre - taken])
+    for centre, before in zip(centres, room, strict=True):
+        pools.append([centre - before])
         while len(pools) > 1 and _mean(pools[-2]) > _mean(pools[-1]):
             pools[-2:] = [pools[-2] + pools[-1]]
     level = [min(max(_mean(pool), 0.0), max(end - sum(widths), 0.0)) for pool in pools for _ in pool]
-    return [at + taken for at, taken in zip(level, room, strict=True)]
+    return [at + before for at, before in zip(level, room, strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float:

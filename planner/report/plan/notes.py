@@ -65,7 +65,7 @@ def _cut_short(plan: Plan) -> list[str]:
 
 
 def _troubled_rounds(plan: Plan) -> list[str]:
-    return [f"Round {one.iteration} of the search: {escaped(one.note)}." for one in plan.search.rounds if one.note]
+    return [f"Round {r.iteration} of the search: {escaped(r.note)}." for r in plan.search.rounds if r.note]
 
 
 def _unproven(plan: Plan) -> list[str]:
@@ -128,12 +128,12 @@ def _islands(group: IslandGroup) -> str:
 
 
 def _reasons(group: IslandGroup) -> str:
-    given = sorted({i.note for i in group.islands if i.note})
-    return _clause("; ".join(given)) or "no reason given"
+    reasons = sorted({i.note for i in group.islands if i.note})
+    return _clause("; ".join(reasons)) or "no reason given"
 
 
 def _clause(text: str) -> str:
-    """Someone else's sentence, to stand in ours."""
+    """A foreign sentence, made to fit into one of ours."""
     return escaped(text.strip().rstrip("."))
 
 
@@ -141,13 +141,13 @@ def _outside(plan: Plan) -> list[str]:
     placed = Counter[str]()
     for island in plan.islands:
         placed[island.gpu] += island.size
-    left = {i.gpu.name: i.count - placed[i.gpu.name] for i in plan.scenario.inventory.items}
-    return [f"In no island: {counted(count, 'GPU')} of type {escaped(gpu)}." for gpu, count in left.items() if count]
+    unused = {i.gpu.name: i.count - placed[i.gpu.name] for i in plan.scenario.inventory.items}
+    return [f"In no island: {counted(count, 'GPU')} of type {escaped(gpu)}." for gpu, count in unused.items() if count]
 
 
 def _remarks(plan: Plan) -> list[str]:
-    told = Counter((i.gpu, i.note) for i in plan.islands if i.phase is not None and i.note)
-    return [f"{escaped(gpu)} ({counted(count, 'island')}): {_clause(note)}." for (gpu, note), count in told.items()]
+    remarks = Counter((i.gpu, i.note) for i in plan.islands if i.phase is not None and i.note)
+    return [f"{escaped(gpu)} ({counted(count, 'island')}): {_clause(note)}." for (gpu, note), count in remarks.items()]
 
 
 def _failures(plan: Plan) -> list[str]:

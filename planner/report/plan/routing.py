@@ -55,14 +55,14 @@ def intervals(plan: Plan) -> tuple[Interval, ...]:
     return tuple(by_start[start] for start in sorted(by_start))
 
 
-def shares(plan: Plan, phase: Phase, found: Sequence[IslandGroup]) -> list[list[float]]:
+def shares(plan: Plan, phase: Phase, listed: Sequence[IslandGroup]) -> list[list[float]]:
     """Share of a range's requests per group, `[group][range]`; a range's shares sum to 1 over all groups."""
-    return _matrix(plan, found, [(r, r.share) for r in plan.routing if r.phase is phase])
+    return _matrix(plan, listed, [(r, r.share) for r in plan.routing if r.phase is phase])
 
 
-def rates(plan: Plan, phase: Phase, found: Sequence[IslandGroup]) -> list[list[float]]:
+def rates(plan: Plan, phase: Phase, listed: Sequence[IslandGroup]) -> list[list[float]]:
     """Requests/s per group, `[group][range]`."""
-    return _matrix(plan, found, [(r, r.rate_rps) for r in plan.routing if r.phase is phase])
+    return _matrix(plan, listed, [(r, r.rate_rps) for r in plan.routing if r.phase is phase])
 
 
 def achieved_mix(plan: Plan, phase: Phase) -> list[float]:
@@ -73,10 +73,10 @@ def achieved_mix(plan: Plan, phase: Phase) -> list[float]:
     return [r / sum(served) if sum(served) else 0.0 for r in served]
 
 
-def _matrix(plan: Plan, found: Sequence[IslandGroup], cells: Sequence[tuple[Route, float]]) -> list[list[float]]:
-    row_of = {island.id: row for row, group in enumerate(found) for island in group.islands}
+def _matrix(plan: Plan, listed: Sequence[IslandGroup], cells: Sequence[tuple[Route, float]]) -> list[list[float]]:
+    row_of = {island.id: row for row, group in enumerate(listed) for island in group.islands}
     column_of = {interval.start: column for column, interval in enumerate(intervals(plan))}
-    matrix = [[0.0] * len(column_of) for _ in found]
+    matrix = [[0.0] * len(column_of) for _ in listed]
     for route, value in cells:
         matrix[row_of[route.island]][column_of[route.range_start]] += value
     return matrix
@@ -105,13 +105,13 @@ class _Row:
 
 
 def _rows(plan: Plan, phase: Phase) -> list[_Row]:
-    found = merged(of_phase(groups(plan), phase), READABLE_GROUPS)
-    by_share, by_rate = shares(plan, phase, found), rates(plan, phase, found)
+    listed = merged(of_phase(groups(plan), phase), READABLE_GROUPS)
+    by_share, by_rate = shares(plan, phase, listed), rates(plan, phase, listed)
     return [
         _Row(
             interval=interval,
             rate_rps=sum(row[at] for row in by_rate),
-            shares={g.label: row[at] for g, row in zip(found, by_share, strict=True) if row[at] > 0},
+            shares={g.label: row[at] for g, row in zip(listed, by_share, strict=True) if row[at] > 0},
         )
         for at, interval in enumerate(intervals(plan))
     ]

@@ -71,9 +71,9 @@ def name_ranges(axes: Axes, ranges: Sequence[Interval]) -> None:
 
 def _stack(axes: Axes, plan: Plan, phase: Phase, matrix: Matrix) -> float:
     """Draws the bars; returns the height of the tallest."""
-    found = merged(of_phase(groups(plan), phase), READABLE_GROUPS)
+    listed = merged(of_phase(groups(plan), phase), READABLE_GROUPS)
     base = [0.0] * len(intervals(plan))
-    for group, colour, row in zip(found, style.group_colours(plan, found), matrix(plan, phase, found), strict=True):
+    for group, colour, row in zip(listed, style.group_colours(plan, listed), matrix(plan, phase, listed), strict=True):
         axes.bar(
             range(len(row)),
             row,

@@ -16,7 +16,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def fleet_table(plan: Plan) -> str:
-    """GPUs per type and what they do; GPUs that are in no island count as idle."""
+    """GPUs per type and what they do; GPUs in no island count as idle."""
     rows = [_fleet_row(plan, item.gpu.name) for item in plan.scenario.inventory.items]
     total = [sum(column) for column in zip(*(counts for _, counts, _ in rows), strict=True)]
     lines = [[escaped(gpu), *map(whole, counts), money(price)] for gpu, counts, price in rows]
@@ -82,11 +82,11 @@ def _phase_table(plan: Plan, phase: Phase) -> str:
 
 def _servers(stretch: Stretch) -> str:
     major = [pair for pair in stretch.shares if pair[1] >= MINOR_SHARE][:LISTED_GROUPS]
-    named = [f"{escaped(label)} {percent(share)}" for label, share in major]
-    rest = stretch.shares[len(major) :]
-    if rest:
-        named.append(f"{len(rest)} more {percent(sum(share for _, share in rest))}")
-    return ", ".join(named) or "**nobody**"
+    servers = [f"{escaped(label)} {percent(share)}" for label, share in major]
+    minor = stretch.shares[len(major) :]
+    if minor:
+        servers.append(f"{len(minor)} more {percent(sum(share for _, share in minor))}")
+    return ", ".join(servers) or "**nobody**"
 
 
 def search_text(plan: Plan) -> str:
@@ -116,8 +116,8 @@ def _sparkline(values: Sequence[float]) -> str:
 def _progress_table(trials: Sequence[Trial], by_round: Sequence[float]) -> str:
     """Only rounds that improved on the one before, and the last."""
     last = len(by_round) - 1
-    told = [i for i, best in enumerate(by_round) if i in (0, last) or best > by_round[i - 1]]
-    lines = [_progress_row(trials, i, by_round[i]) for i in told]
+    listed = [i for i, best in enumerate(by_round) if i in (0, last) or best > by_round[i - 1]]
+    lines = [_progress_row(trials, i, by_round[i]) for i in listed]
     return table(["Iteration", "Best so far (requests/s)", "Mean of round", "Failed or zero"], lines, "rrrr")
 
 
@@ -129,31 +129,31 @@ def _progress_row(trials: Sequence[Trial], iteration: int, best: float) -> list[
 
 
 def _best_trial(plan: Plan) -> list[str]:
-    found = [t for t in plan.search.trials if t.index == plan.search.best_trial]
+    best = [t for t in plan.search.trials if t.index == plan.search.best_trial]
     return [
         f"Best trial: number {t.index}, iteration {t.iteration}, {rate(t.throughput_rps)} requests/s, "
         f"proposed by {escaped(t.generator)}, layout {escaped(t.layout.label)} (GPUs each x islands)."
-        for t in found
+        for t in best
     ]
 
 
 def provenance_list(plan: Plan) -> list[str]:
     """Versions, seed and inputs."""
-    made = plan.provenance
-    libraries = ", ".join(f"{escaped(name)} {escaped(version)}" for name, version in made.libraries)
+    provenance = plan.provenance
+    libraries = ", ".join(f"{escaped(name)} {escaped(version)}" for name, version in provenance.libraries)
     return [
-        f"planner {escaped(made.planner_version)}, Python {escaped(made.python_version)}",
+        f"planner {escaped(provenance.planner_version)}, Python {escaped(provenance.python_version)}",
         f"Libraries: {libraries or NONE}",
-        f"Solver: {escaped(made.solver)}; seed: {made.seed}; cost mode: {escaped(made.cost_mode)}",
+        f"Solver: {escaped(provenance.solver)}; seed: {provenance.seed}; cost mode: {escaped(provenance.cost_mode)}",
         *_estimates(plan),
-        *(f"Input {escaped(name)}: SHA-256 {escaped(sha256)}" for name, sha256 in made.input_hashes),
+        *(f"Input {escaped(name)}: SHA-256 {escaped(sha256)}" for name, sha256 in provenance.input_hashes),
     ]
 
 
 def _estimates(plan: Plan) -> list[str]:
     """Where the rates of each GPU type and phase come from."""
-    made = plan.provenance
-    if not made.estimates:
+    provenance = plan.provenance
+    if not provenance.estimates:
         return []
-    rates = "; ".join(f"{escaped(e.gpu)} {e.phase}: {e.origin} ({escaped(e.source)})" for e in made.estimates)
-    return [f"Efficiency factors: {escaped(made.calibration)}. Origin of the rates: {rates}"]
+    rates = "; ".join(f"{escaped(e.gpu)} {e.phase}: {e.origin} ({escaped(e.source)})" for e in provenance.estimates)
+    return [f"Efficiency factors: {escaped(provenance.calibration)}. Origin of the rates: {rates}"]

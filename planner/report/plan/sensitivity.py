@@ -10,36 +10,36 @@ SPARE = 0.005
 
 def sensitivity_text(plan: Plan) -> list[str]:
     """The section's paragraphs; nothing where the plan carries no such figures."""
-    found = plan.sensitivity
-    if found is None:
+    sensitivity = plan.sensitivity
+    if sensitivity is None:
         return []
     words = [
         _network(plan),
-        _binding(found),
-        _worth(found),
-        _drop(found),
-        *(_headroom(found, phase) for phase in Phase),
+        _binding(sensitivity),
+        _worth(sensitivity),
+        _drop(sensitivity),
+        *(_headroom(sensitivity, phase) for phase in Phase),
     ]
     return [
         "Requests/s by which the most that these GPUs can serve would change; islands may be formed anew, and cut as "
         "finely as the relaxation allows.",
-        _table(found),
+        _table(sensitivity),
         " ".join(word for word in words if word),
     ]
 
 
-def _table(found: Sensitivity) -> str:
+def _table(sensitivity: Sensitivity) -> str:
     header = ["GPU type", "One more GPU", "One more node", "One node less", "One more node, per USD/hour"]
-    return table(header, [_row(one) for one in found.gpus], "lrrrr")
+    return table(header, [_row(worth) for worth in sensitivity.gpus], "lrrrr")
 
 
-def _row(one: GpuWorth) -> list[str]:
-    less = NONE if one.less_node_rps is None else f"{_signed(one.less_node_rps)} ({one.gpus_lost} GPUs)"
-    per_usd = one.rps_per_usd_hour
+def _row(worth: GpuWorth) -> list[str]:
+    less = NONE if worth.less_node_rps is None else f"{_signed(worth.less_node_rps)} ({worth.gpus_lost} GPUs)"
+    per_usd = worth.rps_per_usd_hour
     return [
-        escaped(one.gpu),
-        _signed(one.more_gpu_rps),
-        f"{_signed(one.more_node_rps)} ({one.gpus_per_node} GPUs)",
+        escaped(worth.gpu),
+        _signed(worth.more_gpu_rps),
+        f"{_signed(worth.more_node_rps)} ({worth.gpus_per_node} GPUs)",
         less,
         NONE if per_usd is None else _signed(per_usd),
     ]
@@ -61,13 +61,13 @@ def _network(plan: Plan) -> str:
     )
 
 
-def _binding(found: Sensitivity) -> str:
-    if found.binding is None:
+def _binding(sensitivity: Sensitivity) -> str:
+    if sensitivity.binding is None:
         return "**Prefill and decode bind alike**: only more of both serves more."
-    other = _other(found.binding)
+    phase, other = sensitivity.binding.capitalize(), _other(sensitivity.binding)
     return (
-        f"**{found.binding.capitalize()} binds.** Relieved of it, the same islands would next be held by {other}, at "
-        f"{rate(found.next_rps)} requests/s."
+        f"**{phase} binds.** Relieved of it, the same islands would next be held by {other}, at "
+        f"{rate(sensitivity.next_rps)} requests/s."
     )
 
 
@@ -75,42 +75,43 @@ def _other(phase: Phase) -> Phase:
     return Phase.DECODE if phase is Phase.PREFILL else Phase.PREFILL
 
 
-def _worth(found: Sensitivity) -> str:
+def _worth(sensitivity: Sensitivity) -> str:
     """Shares of the fleet's worth, and what a faster phase would do."""
-    first, second = sorted(found.phases, key=lambda one: -one.worth_share)
+    first, second = sorted(sensitivity.phases, key=lambda phase: -phase.worth_share)
     return (
         f"By the shadow prices {first.phase} takes {percent(first.worth_share)} of the fleet's worth: {first.phase} "
         f"faster by 10 % would add {rate(first.faster_rps)} requests/s, {second.phase} {rate(second.faster_rps)}. With "
-        f"{found.binding or first.phase} so much faster, {escaped(found.next_gpu)} is the type that counts most."
+        f"{sensitivity.binding or first.phase} so much faster, {escaped(sensitivity.next_gpu)} is the type that counts "
+        "most."
     )
 
 
-def _drop(found: Sensitivity) -> str:
-    present = [one for one in found.gpus if one.less_node_rps is not None]
+def _drop(sensitivity: Sensitivity) -> str:
+    present = [worth for worth in sensitivity.gpus if worth.less_node_rps is not None]
     if len(present) < 2:
         return ""
-    one = next(one for one in present if one.gpu == found.drop_first)
-    saved = one.price_usd_per_gpu_hour * one.gpus_lost
+    drop = next(worth for worth in present if worth.gpu == sensitivity.drop_first)
+    saved = drop.price_usd_per_gpu_hour * drop.gpus_lost
     price = f" for {money(saved)} USD/hour saved" if saved else ""
-    lost = rate(-(one.less_node_rps or 0.0))
+    lost = rate(-(drop.less_node_rps or 0.0))
     return (
-        f"**Drop {escaped(one.gpu)} first**: {whole(one.gpus_lost)} fewer cost {lost} requests/s{price}, less per "
+        f"**Drop {escaped(drop.gpu)} first**: {whole(drop.gpus_lost)} fewer cost {lost} requests/s{price}, less per "
         f"{'USD' if saved else 'GPU'} than any other type."
     )
 
 
-def _headroom(found: Sensitivity, phase: Phase) -> str:
+def _headroom(sensitivity: Sensitivity, phase: Phase) -> str:
     """Spare time by range: one sentence a phase."""
-    mine = [one for one in found.ranges if one.phase is phase]
-    spare = [one for one in mine if one.headroom >= SPARE]
+    mine = [row for row in sensitivity.ranges if row.phase is phase]
+    spare = [row for row in mine if row.headroom >= SPARE]
     if not mine:
         return ""
     if not spare:
         return f"No range has headroom in {phase}."
-    least = min(spare, key=lambda one: one.headroom)
+    least = min(spare, key=lambda row: row.headroom)
     where = "every range" if len(spare) == len(mine) else f"{len(spare)} of {len(mine)} ranges"
     return f"In {phase} {where}, taken alone, could grow by {percent(least.headroom)} or more (least: {_span(least)})."
 
 
-def _span(one: RangeHeadroom) -> str:
-    return f"{one.range_start:,}–{one.range_end - 1:,} tokens"
+def _span(row: RangeHeadroom) -> str:
+    return f"{row.range_start:,}–{row.range_end - 1:,} tokens"

@@ -7,17 +7,17 @@ from planner.report.kit.quantities import percent, rate, whole
 
 def service_text(plan: Plan) -> list[str]:
     """The section on service levels; nothing where the scenario sets none."""
-    found = plan.service
-    if found is None:
+    service = plan.service
+    if service is None:
         return []
-    which = "the mean" if found.percentile is None else f"P{found.percentile:g}"
-    lead = f"Goodput {rate(found.goodput_rps)} requests/s: bounds hold for {which} in every range."
-    if found.factor < 1 and found.binding is not None:
+    which = "the mean" if service.percentile is None else f"P{service.percentile:g}"
+    lead = f"Goodput {rate(service.goodput_rps)} requests/s: bounds hold for {which} in every range."
+    if service.factor < 1 and service.binding is not None:
         lead += (
-            f" The queue of {found.binding_phase} islands of {found.binding.size} {found.binding.gpu} allows "
-            f"{percent(found.factor)} of what they could take in."
+            f" The queue of {service.binding_phase} islands of {service.binding.size} {service.binding.gpu} allows "
+            f"{percent(service.factor)} of what they could take in."
         )
-    rows = [_row(found, phase) for phase in Phase]
+    rows = [_row(service, phase) for phase in Phase]
     header = ["", "Bound (ms)", "Worst mean (ms)", "Worst percentile (ms)", "In range"]
     note = (
         "TTFT = queueing (M/G/c) + prefill + KV transfer + first decode step; TPOT at the batch that the island runs. "
@@ -26,8 +26,8 @@ def service_text(plan: Plan) -> list[str]:
     return [f"## Service levels\n\n{lead}\n\n{table(header, [row for row in rows if row], 'lrrrr')}\n\n{note}"]
 
 
-def _row(found: Service, phase: Phase) -> list[str]:
-    mine = [one for one in found.ranges if one.phase is phase]
+def _row(service: Service, phase: Phase) -> list[str]:
+    mine = [row for row in service.ranges if row.phase is phase]
     if not mine:
         return []
     worst = max(mine, key=_share)
@@ -35,12 +35,12 @@ def _row(found: Service, phase: Phase) -> list[str]:
     return [name, _ms(worst.bound_ms), _ms(worst.mean_ms), _ms(worst.percentile_ms), f"{worst.start}-{worst.end - 1}"]
 
 
-def _share(one: RangeService) -> float:
+def _share(row: RangeService) -> float:
     """How much of its bound a range takes up; without a bound, its time."""
-    value = one.percentile_ms if one.percentile_ms is not None else one.mean_ms
+    value = row.percentile_ms if row.percentile_ms is not None else row.mean_ms
     if value is None:
         return 0.0
-    return value / one.bound_ms if one.bound_ms else value * 1e-9
+    return value / row.bound_ms if row.bound_ms else value * 1e-9
 
 
 def _ms(value: float | None) -> str:

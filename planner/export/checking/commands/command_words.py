@@ -30,7 +30,7 @@ def named_models(pod: FoundPod, rules: EngineRules) -> tuple[str, ...]:
 
 
 def is_dynamo(pod: FoundPod) -> bool:
-    """Whether Dynamo's own module starts the engine, and with it what the engine needs to be told of its pod."""
+    """Whether Dynamo's own module starts the engine, and so gives it what it needs to know of its pod."""
     return any(word.startswith(DYNAMO_MODULES) for word in pod.spec["containers"][0].get("command", ()))
 
 

@@ -15,7 +15,7 @@ HIDING = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE
 
 
 def device_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
-    """What is wrong with the GPUs of a workload's pods beside their number."""
+    """What is wrong with the GPUs of a workload's pods, apart from their number."""
     gpu = expected.gpus.get(owned.island.gpu)
     wanted = GPU_RESOURCES.get(gpu.vendor.upper(), "") if gpu else ""
     for pod in (pod for copy in owned.workload.copies for pod in copy):
@@ -24,18 +24,20 @@ def device_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
         yield from _vendor_faults(owned.workload, pod, wanted)
         for name, row in variables(pod):
             if name in HIDING:
-                told = f"{name} must be left out: the device plugin gives the pod its GPUs"
-                yield owned.workload.manifest.fault(f"{pod.path}.containers.0.env", told, row.get("value", "set"))
+                rule = f"{name} must be left out: the device plugin gives the pod its GPUs"
+                yield owned.workload.manifest.fault(f"{pod.path}.containers.0.env", rule, row.get("value", "set"))
 
 
 def _vendor_faults(workload: FoundWorkload, pod: FoundPod, wanted: str) -> Iterator[Fault]:
-    found = [(index, name) for index, one in enumerate(pod.spec["containers"]) for name in gpu_limits(one)]
-    for index, name in found:
+    resources = [
+        (index, name) for index, container in enumerate(pod.spec["containers"]) for name in gpu_limits(container)
+    ]
+    for index, name in resources:
         where = f"{pod.path}.containers.{index}.resources.limits.{name}"
         if wanted and name != wanted:
             yield workload.manifest.fault(where, f"must be {wanted}, the resource of the island's GPUs", name)
-        elif name != found[0][1]:
-            yield workload.manifest.fault(where, f"must be {found[0][1]}: a pod has GPUs of one vendor", name)
+        elif name != resources[0][1]:
+            yield workload.manifest.fault(where, f"must be {resources[0][1]}: a pod has GPUs of one vendor", name)
 
 
 def gpu_limits(container: Mapping[str, Any]) -> dict[str, int]:
@@ -46,7 +48,7 @@ def gpu_limits(container: Mapping[str, Any]) -> dict[str, int]:
 
 def init_faults(manifest: Manifest, pod: FoundPod) -> Iterator[Fault]:
     """Init containers run a fixed image and ask for no more GPUs than the pod's engine: the larger of both counts."""
-    engine = sum(count for one in pod.spec["containers"] for count in gpu_limits(one).values())
+    engine = sum(count for container in pod.spec["containers"] for count in gpu_limits(container).values())
     for index, container in enumerate(pod.spec.get("initContainers", ())):
         where, image = f"{pod.path}.initContainers.{index}", container.get("image")
         if image is not None and not image_is_pinned(str(image)):

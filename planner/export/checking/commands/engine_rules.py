@@ -44,8 +44,8 @@ class EngineRules:
     @property
     def once(self) -> frozenset[str]:
         """Flags that are read here and must be given once."""
-        known = self.planned | self.needed | self.at_least | self.switches
-        return known | {self.memory, "host", *self.alike, *self.exchanged, *self.model}
+        checked = self.planned | self.needed | self.at_least | self.switches
+        return checked | {self.memory, "host", *self.alike, *self.exchanged, *self.model}
 
 
 _CONFIG = "what a file holds beside the command line cannot be looked at"

@@ -1,5 +1,5 @@
-"""The engine's flags beside degrees and batch: what the plan's rates rest on, limits that hold, and no words by which
-an engine would be told otherwise."""
+"""The engine's flags beside degrees and batch: what the plan's rates rest on, limits that hold, and no words that would
+tell an engine otherwise."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from planner.export.seams import Rendezvous
 
 _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")
 _LOOPBACK = ("127.", "localhost", "::1", "[::1]")
-_Told = Iterator[tuple[str, str]]
+_Breaches = Iterator[tuple[str, str]]
 
 
 def flag_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
@@ -43,16 +43,16 @@ def flag_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
             line.planned_faults(planned, expected),
             ENGINES[engine].check_model(pod.arguments, island) if island else (),
         )
-        for told, came in _each_flag_once(sources):
-            yield manifest.fault(pod.arguments_path, told, came)
+        for rule, came in _each_flag_once(sources):
+            yield manifest.fault(pod.arguments_path, rule, came)
 
 
-def _each_flag_once(sources: Sequence[Iterable[tuple[str, str]]]) -> _Told:
-    """All that the sources tell, but of flags that an earlier one tells of."""
-    known: set[str] = set()
+def _each_flag_once(sources: Sequence[Iterable[tuple[str, str]]]) -> _Breaches:
+    """All that the sources report, except flags that an earlier one has reported."""
+    reported: set[str] = set()
     for source in sources:
-        rows = [row for row in source if row[0].split()[0] not in known]
-        known |= {told.split()[0] for told, _ in rows}
+        rows = [row for row in source if row[0].split()[0] not in reported]
+        reported |= {rule.split()[0] for rule, _ in rows}
         yield from rows
 
 
@@ -66,7 +66,7 @@ class _Line:
     def values(self) -> Mapping[str, str]:
         return read_flags(self.arguments)
 
-    def faults(self, owned: Owned) -> _Told:
+    def faults(self, owned: Owned) -> _Breaches:
         """What is wrong whatever the plan."""
         yield from self._disguises()
         yield from self._memory_range()
@@ -78,7 +78,7 @@ class _Line:
             stage = owned.island.parallel.stage_devices
             yield f"--ep-size must be {stage}, as the experts of {owned.island.id} are spread over its GPUs", "none"
 
-    def _disguises(self) -> _Told:
+    def _disguises(self) -> _Breaches:
         """Engines take the last of two flags, the negation of a switch, and what a file says."""
         yield from disguised(self.arguments, self.rules.once, ())
         yield from doubled(self.arguments, self.rules.once)
@@ -91,33 +91,39 @@ class _Line:
             if name in self.rules.switches and value:
                 yield f"--{name} must be given without a value", value
 
-    def _memory_range(self) -> _Told:
+    def _memory_range(self) -> _Breaches:
         came = self.values.get(self.rules.memory)
         if came is None:
             yield f"--{self.rules.memory} must be there: the batch needs the memory that the plan counts on", "none"
         elif not 0.0 < _fraction(came) < 1.0:
             yield f"--{self.rules.memory} must lie above 0 and below 1, as the GPU's memory is never all free", came
 
-    def _host(self) -> _Told:
+    def _host(self) -> _Breaches:
         came = self.values.get("host")
         if came is None and self.rules.local_by_default:
             yield "--host must be there: without it the engine answers its own pod alone", "none"
         elif came is not None and came.startswith(_LOOPBACK):
             yield "--host must be an address that others reach, as 0.0.0.0", came
 
-    def planned_faults(self, planned: Mapping[str, str] | None, expected: Expectation) -> _Told:
+    def planned_faults(self, planned: Mapping[str, str] | None, expected: Expectation) -> _Breaches:
         """What the planner writes for the island otherwise."""
         if planned is None:
             return
         for flag in sorted(self.rules.planned):
             if not _same_value(planned.get(flag), self.values.get(flag)):
-                yield f"--{flag} must be {_said(planned.get(flag))} as the plan needs", _said(self.values.get(flag))
+                yield (
+                    f"--{flag} must be {_value_text(planned.get(flag))} as the plan needs",
+                    _value_text(self.values.get(flag)),
+                )
         for flag in sorted(self.rules.needed & planned.keys() - self.values.keys()):
             example = f", such as {planned[flag]}" * bool(planned[flag])
             yield f"--{flag} must be there as the plan needs{example}", "none"
         for flag in sorted(self.rules.at_least & planned.keys()):
             if read_count(self.values, flag, 0) < int(planned[flag]):
-                yield f"--{flag} must be at least {planned[flag]}, a step of the plan", _said(self.values.get(flag))
+                yield (
+                    f"--{flag} must be at least {planned[flag]}, a step of the plan",
+                    _value_text(self.values.get(flag)),
+                )
         memory = self.values.get(self.rules.memory)
         if memory is not None and _fraction(memory) < float(planned[self.rules.memory]):
             yield f"--{self.rules.memory} must be at least {planned[self.rules.memory]}, as in the plan", memory
@@ -134,16 +140,16 @@ def _fraction(text: str) -> float:
         return -1.0
 
 
-def _same_value(one: str | None, other: str | None) -> bool:
-    if one == other:
+def _same_value(planned: str | None, other: str | None) -> bool:
+    if planned == other:
         return True
-    if one is None or other is None:
+    if planned is None or other is None:
         return False
     try:
-        return bool(json.loads(one) == json.loads(other))  # a number or an object in another notation
+        return bool(json.loads(planned) == json.loads(other))  # a number or an object in another notation
     except (ValueError, RecursionError):
         return False
 
 
-def _said(value: str | None) -> str:
+def _value_text(value: str | None) -> str:
     return "left out" if value is None else value or "there"

@@ -1,8 +1,8 @@
 """Flags that the engine's own parser does not know, or that have values which it does not take.
 
 The words of a pod are held against the table of the version that the planner writes flags for. An image that is named
-after the engine and whose tag tells another version has flags of its own, which nobody here knows: its words are passed
-over.
+after the engine and whose tag gives another version may have other flags, for which there is no table: its words are
+not checked.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.export.checking.commands.command_words import DYNAMO_MODULES
-from planner.export.engines.flag_tables import FlagTable, Told, flag_table, word_faults
+from planner.export.engines.flag_tables import Breach, FlagTable, flag_table, word_faults
 from planner.export.found import FoundPod
 from planner.export.seams import Engine
 
@@ -26,7 +26,7 @@ class _Line:
     positional: int
 
 
-def unknown_flag_faults(pod: FoundPod, engine: Engine) -> Iterator[Told]:
+def unknown_flag_faults(pod: FoundPod, engine: Engine) -> Iterator[Breach]:
     """What must hold and what came, for each word of the pod that the engine would not take."""
     line = _line(pod, engine)
     if line is not None and _version(pod, engine.name) in ("", line.table.version):
@@ -51,8 +51,8 @@ def _line(pod: FoundPod, engine: Engine) -> _Line | None:
 
 
 def _version(pod: FoundPod, engine: str) -> str:
-    """The engine's version as the image's tag tells it; empty where it tells none, or that of something else."""
+    """The engine's version from the image's tag; empty where there is none, or it is that of something else."""
     image = str(pod.spec["containers"][0].get("image", "")).partition("@")[0]
     name, _, tag = image.rpartition("/")[2].partition(":")
-    found = _VERSION.match(tag) if engine in name else None
-    return found.group(1) if found else ""
+    match = _VERSION.match(tag) if engine in name else None
+    return match.group(1) if match else ""

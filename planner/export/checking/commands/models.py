@@ -24,24 +24,24 @@ _CLAIM = "PersistentVolumeClaim"
 def model_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
     """Pods and objects that name other weights than the plan (without one: than most files), and rooms too small
     for them."""
-    told = [*_told_by_pods(owned), *_told_by_objects(manifests)]
+    claims = [*_told_by_pods(owned), *_told_by_objects(manifests)]
     planned = next((island.weights for island in expected.serving.values()), None)
-    wanted = planned or (agreement([(m.file, weights) for m, _, weights in told]).said if told else "")
-    for manifest, field, weights in told:
+    wanted = planned or (agreement([(m.file, weights) for m, _, weights in claims]).value if claims else "")
+    for manifest, field, weights in claims:
         if weights != wanted:
             yield manifest.fault(field, f"the model must be {wanted}, as in the plan and all pods", weights or "none")
     yield from _room_faults(manifests, expected)
 
 
 def _told_by_pods(owned: Sequence[Owned]) -> Iterator[tuple[Manifest, str, str]]:
-    for one in owned:
-        rules = RULES.get(one.workload.labels.get(ENGINE_LABEL, ""))
-        for pod in (pod for copy in one.workload.copies for pod in copy) if rules else ():
+    for item in owned:
+        rules = RULES.get(item.workload.labels.get(ENGINE_LABEL, ""))
+        for pod in (pod for copy in item.workload.copies for pod in copy) if rules else ():
             if pod.arguments is not None and rules is not None:
                 names = named_models(pod, rules)
                 if not names and _names_model(pod):
-                    yield one.workload.manifest, pod.arguments_path, ""
-                yield from ((one.workload.manifest, pod.arguments_path, name) for name in names)
+                    yield item.workload.manifest, pod.arguments_path, ""
+                yield from ((item.workload.manifest, pod.arguments_path, name) for name in names)
 
 
 def _names_model(pod: FoundPod) -> bool:
@@ -82,8 +82,8 @@ def _room_faults(manifests: Sequence[Manifest], expected: Expectation) -> Iterat
 def head_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
     """Annotations and the routing table's head name one plan, one model, one target and one engine: the plan's."""
     rows: list[tuple[Manifest, str, str, str | None]] = []
-    for one in owned:
-        workload = one.workload
+    for item in owned:
+        workload = item.workload
         for key in ("plan", "model", "target"):
             name = f"{PREFIX}{key}"
             rows.append((workload.manifest, f"{workload.annotations_path}.{name}", key, workload.annotations.get(name)))
@@ -101,28 +101,28 @@ def head_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected:
 def _unlike(rows: Sequence[tuple[Manifest, str, str, str | None]], expected: Expectation) -> Iterator[Fault]:
     scenario = expected.planned.scenario if expected.planned else None
     names = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name)} if scenario else {}
-    wanted = {key: Agreement(said=name, file="the plan") for key, name in names.items()}
+    wanted = {key: Agreement(value=name, file="the plan") for key, name in names.items()}
     for key in {key: None for _, _, key, came in rows if key not in wanted and came is not None}:
         wanted[key] = agreement([(row[0].file, row[3]) for row in rows if row[2] == key and row[3] is not None])
     for manifest, field, key, came in rows:
-        if came is not None and came != wanted[key].said:
-            yield manifest.fault(field, f"must be {wanted[key].said!r} as in {wanted[key].file}", repr(came))
+        if came is not None and came != wanted[key].value:
+            yield manifest.fault(field, f"must be {wanted[key].value!r} as in {wanted[key].file}", repr(came))
 
 
 def image_faults(owned: Sequence[Owned]) -> Iterator[Fault]:
     """An image is its engine's, and one engine's version is the same wherever it runs."""
-    rows = [_FoundImage.of(one, pod) for one in owned for pod in one.workload.pods if pod.arguments is not None]
+    rows = [_FoundImage.of(item, pod) for item in owned for pod in item.workload.pods if pod.arguments is not None]
     for row in rows:
         others = [other for other in RULES if other != row.engine and other in row.name and row.engine not in row.name]
         if others:
             yield row.fault(f"must be an image of {row.engine}, as the pod starts it", row.image)
         yield from _vendor_faults(row)
-    for name in dict.fromkeys(row.name for row in rows if row.version):  # a digest does not tell
+    for name in dict.fromkeys(row.name for row in rows if row.version):  # a digest names no version
         alike = [row for row in rows if row.name == name and row.version]
         default = next((version for row in alike for version in row.defaults()), None)
         right = agreement([(row.manifest.file, row.version) for row in alike], default)
-        told = f"must be version {right.said} as in {right.file}: engines of several versions hand over no KV cache"
-        yield from (row.fault(told, row.version) for row in alike if row.version != right.said)
+        rule = f"must be version {right.value} as in {right.file}: engines of several versions hand over no KV cache"
+        yield from (row.fault(rule, row.version) for row in alike if row.version != right.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,14 +137,14 @@ class _FoundImage:
     version: str
 
     @classmethod
-    def of(cls, one: Owned, pod: FoundPod) -> "_FoundImage":
+    def of(cls, owned: Owned, pod: FoundPod) -> "_FoundImage":
         image = str(pod.spec["containers"][0].get("image", ""))
         name, version = _image_parts(image)
-        engine = one.workload.labels.get(ENGINE_LABEL, "")
-        return cls(manifest=one.workload.manifest, pod=pod, engine=engine, image=image, name=name, version=version)
+        engine = owned.workload.labels.get(ENGINE_LABEL, "")
+        return cls(manifest=owned.workload.manifest, pod=pod, engine=engine, image=image, name=name, version=version)
 
-    def fault(self, told: str, came: str) -> Fault:
-        return self.manifest.fault(f"{self.pod.path}.containers.0.image", told, came)
+    def fault(self, rule: str, came: str) -> Fault:
+        return self.manifest.fault(f"{self.pod.path}.containers.0.image", rule, came)
 
     def defaults(self) -> Iterator[str]:
         """The version that the planner writes of this image, if it does."""
@@ -156,11 +156,13 @@ class _FoundImage:
 def _vendor_faults(row: _FoundImage) -> Iterator[Fault]:
     """An image that the planner takes for one vendor's GPUs runs on no other's."""
     engine = ENGINES.get(row.engine)
-    known = {_image_parts(name)[0]: GPU_RESOURCES[vendor] for vendor, name in engine.images.items()} if engine else {}
-    wanted = known.get(row.name)
-    found = gpu_limits(row.pod.spec["containers"][0])
-    if wanted is not None and found and wanted not in found:
-        yield row.fault(f"must be an image for {', '.join(found)}", row.image)
+    resource_of = (
+        {_image_parts(name)[0]: GPU_RESOURCES[vendor] for vendor, name in engine.images.items()} if engine else {}
+    )
+    wanted = resource_of.get(row.name)
+    resources = gpu_limits(row.pod.spec["containers"][0])
+    if wanted is not None and resources and wanted not in resources:
+        yield row.fault(f"must be an image for {', '.join(resources)}", row.image)
 
 
 def _image_parts(image: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The way of the KV cache from prefill to decode: both sides speak of it alike, and each tells its own address."""
+"""The way of the KV cache from prefill to decode: both sides agree on it, and each announces its own address."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,23 +23,23 @@ _NIXL = "nixl"
 def transfer_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
     """Connector, backend and form of the KV cache are the same in all pods; what engines read caches with is the same
     in islands that hand them to each other."""
-    told: dict[tuple[str, frozenset[str]], list[tuple[Manifest, FoundPod, str]]] = {}
+    settings: dict[tuple[str, frozenset[str]], list[tuple[Manifest, FoundPod, str]]] = {}
     routes = expected.plan.routes if expected.plan else told_routes(manifests)
-    together = clusters(partners({one.island.id: one.island.phase for one in owned}, routes))
-    for one in owned:
-        rules = RULES.get(one.workload.labels.get(ENGINE_LABEL, ""))
-        for pod in (pod for copy in one.workload.copies for pod in copy) if rules else ():
+    together = clusters(partners({item.island.id: item.island.phase for item in owned}, routes))
+    for item in owned:
+        rules = RULES.get(item.workload.labels.get(ENGINE_LABEL, ""))
+        for pod in (pod for copy in item.workload.copies for pod in copy) if rules else ():
             if pod.arguments is None or rules is None:
                 continue
             values = read_flags(pod.arguments)
             for flag in (*rules.alike, *rules.exchanged):
                 came = _carried(values.get(flag, "left out"))
-                sides = together[one.island.id] if flag in rules.exchanged else frozenset()
-                told.setdefault((flag, sides), []).append((one.workload.manifest, pod, came))
-    for (flag, _), rows in told.items():
+                sides = together[item.island.id] if flag in rules.exchanged else frozenset()
+                settings.setdefault((flag, sides), []).append((item.workload.manifest, pod, came))
+    for (flag, _), rows in settings.items():
         right = agreement([(manifest.file, came) for manifest, _, came in rows])
-        expects = f"--{flag} must be the same on both sides of a KV transfer, {right.said} as in {right.file}"
-        yield from (m.fault(pod.arguments_path, expects, came) for m, pod, came in rows if came != right.said)
+        expects = f"--{flag} must be the same on both sides of a KV transfer, {right.value} as in {right.file}"
+        yield from (m.fault(pod.arguments_path, expects, came) for m, pod, came in rows if came != right.value)
 
 
 def _carried(value: str) -> str:
@@ -52,20 +52,20 @@ def _carried(value: str) -> str:
 
 
 def address_variable_faults(workload: FoundWorkload) -> Iterator[Fault]:
-    """A pod whose KV cache NIXL carries tells its own address to the other side: by default it tells `localhost`."""
+    """A pod whose KV cache NIXL carries announces its own address to the other side: by default `localhost`."""
     rules = RULES.get(workload.labels.get(ENGINE_LABEL, ""))
     for pod in (pod for copy in workload.copies for pod in copy) if rules else ():
         if pod.arguments is None or rules is None or not _by_nixl(pod):
             continue
-        found = dict(variables(pod))
+        environment = dict(variables(pod))
         for name in rules.addresses:
-            row = found.get(name)
+            row = environment.get(name)
             if row is None and is_dynamo(pod):
                 continue  # Dynamo's worker sets it
             if row is None or not _is_own(row):
                 came = "none" if row is None else row.get("valueFrom", row.get("value"))
-                told = f"{name} must be the pod's own address, status.podIP"
-                yield workload.manifest.fault(f"{pod.path}.containers.0.env", told, came)
+                rule = f"{name} must be the pod's own address, status.podIP"
+                yield workload.manifest.fault(f"{pod.path}.containers.0.env", rule, came)
 
 
 def _is_own(row: Mapping[str, Any]) -> bool:

@@ -30,12 +30,12 @@ def admission_faults(workload: FoundWorkload) -> Iterator[Fault]:
         yield from _affinity_faults(workload, pod)
         name = pod.spec.get("schedulerName")
         if name is not None and name not in SCHEDULERS:
-            told = f"must be left out or one of {', '.join(sorted(SCHEDULERS))}"
-            yield workload.manifest.fault(f"{pod.path}.schedulerName", told, name)
+            rule = f"must be left out or one of {', '.join(sorted(SCHEDULERS))}"
+            yield workload.manifest.fault(f"{pod.path}.schedulerName", rule, name)
         for key in _OWN_LABELS:
-            own, came = workload.labels.get(key), pod.labels.get(key)
-            if own is not None and came is not None and came != own:
-                yield workload.manifest.fault(f"{pod.path}, label {key}", f"must be {own} as the workload's", came)
+            label, came = workload.labels.get(key), pod.labels.get(key)
+            if label is not None and came is not None and came != label:
+                yield workload.manifest.fault(f"{pod.path}, label {key}", f"must be {label} as the workload's", came)
 
 
 def _toleration_faults(workload: FoundWorkload, pod: FoundPod) -> Iterator[Fault]:
@@ -43,13 +43,15 @@ def _toleration_faults(workload: FoundWorkload, pod: FoundPod) -> Iterator[Fault
     rules = pod.spec.get("tolerations", ())
     for resource in gpu_limits(pod.spec["containers"][0]):
         if not any(_tolerates(rule, resource) for rule in rules):
-            told = f"must tolerate {resource}, the taint of nodes with such GPUs"
-            yield workload.manifest.fault(f"{pod.path}.tolerations", told, [rule.get("key", "all") for rule in rules])
+            expected = f"must tolerate {resource}, the taint of nodes with such GPUs"
+            yield workload.manifest.fault(
+                f"{pod.path}.tolerations", expected, [rule.get("key", "all") for rule in rules]
+            )
 
 
 def _tolerates(rule: Mapping[str, Any], resource: str) -> bool:
-    named = rule.get("key") in (None, resource) and rule.get("effect", "NoSchedule") == "NoSchedule"
-    return named and rule.get("operator", "Equal") == "Exists"
+    matches = rule.get("key") in (None, resource) and rule.get("effect", "NoSchedule") == "NoSchedule"
+    return matches and rule.get("operator", "Equal") == "Exists"
 
 
 def _affinity_faults(workload: FoundWorkload, pod: FoundPod) -> Iterator[Fault]:
@@ -57,8 +59,8 @@ def _affinity_faults(workload: FoundWorkload, pod: FoundPod) -> Iterator[Fault]:
     selector = pod.spec.get("nodeSelector", {})
     for path, terms in _terms(pod):
         if terms and all(_excludes(term, selector) for term in terms):
-            told = f"must let in the nodes of nodeSelector, {dict(selector)}"
-            yield workload.manifest.fault(f"{pod.path}.{path}", told, "none of them")
+            rule = f"must let in the nodes of nodeSelector, {dict(selector)}"
+            yield workload.manifest.fault(f"{pod.path}.{path}", rule, "none of them")
 
 
 def _terms(pod: FoundPod) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:

@@ -28,7 +28,7 @@ def eviction_faults(manifests: Sequence[Manifest], expected: Expectation) -> Ite
 
 
 def _wanted(expected: Expectation) -> tuple[Eviction, ...]:
-    """A plan whose victims have no names to evict them by cannot be exported: that is told by the export."""
+    """A plan whose victims have no names to evict them by cannot be exported: the export reports that."""
     placement = expected.planned.placement if expected.planned else None
     try:
         return evictions_of(placement) if placement else ()

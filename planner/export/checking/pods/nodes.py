@@ -35,8 +35,8 @@ def _amount_faults(manifest: Manifest) -> Iterator[Fault]:
             for at in (1, 2):
                 if amounts[at] > amounts[at - 1]:
                     where = f"zones.{number}.resources.{index}.{_AMOUNTS[at]}"
-                    told = f"must be at most the {_AMOUNTS[at - 1]} of {row[_AMOUNTS[at - 1]]}"
-                    yield manifest.fault(where, told, row[_AMOUNTS[at]])
+                    rule = f"must be at most the {_AMOUNTS[at - 1]} of {row[_AMOUNTS[at - 1]]}"
+                    yield manifest.fault(where, rule, row[_AMOUNTS[at]])
 
 
 def _thousandths(value: int | str) -> int:
@@ -46,17 +46,17 @@ def _thousandths(value: int | str) -> int:
 
 
 def _gpu_faults(manifest: Manifest, node: ClusterNode) -> Iterator[Fault]:
-    """GPUs by NUMA node, or in all where the object does not tell."""
+    """GPUs by NUMA node, or in all where the object does not say."""
     if manifest.kind == FLEXTOPO_KIND:
-        found = sum(1 for vertex in manifest.body["spec"]["nodes"] if vertex["type"] == "GPU")
-        if found != len(node.gpus):
-            yield manifest.fault("spec.nodes", f"must hold the {len(node.gpus)} GPUs of the node", found)
+        gpus = sum(1 for vertex in manifest.body["spec"]["nodes"] if vertex["type"] == "GPU")
+        if gpus != len(node.gpus):
+            yield manifest.fault("spec.nodes", f"must hold the {len(node.gpus)} GPUs of the node", gpus)
         return
     there = Counter(f"{ZONE}{gpu.numa}" for gpu in node.gpus)
     zones = {zone["name"]: (number, zone) for number, zone in enumerate(manifest.body["zones"])}
     for name, (number, zone) in zones.items():
-        if (found := _gpus(zone)) != there[name]:
-            yield manifest.fault(f"zones.{number}.resources", f"must hold the {there[name]} GPUs of {name}", found)
+        if (gpus := _gpus(zone)) != there[name]:
+            yield manifest.fault(f"zones.{number}.resources", f"must hold the {there[name]} GPUs of {name}", gpus)
     for name in sorted(there.keys() - zones.keys()):
         yield manifest.fault("zones", f"must hold {name} of the node", ", ".join(zones) or "none")
 

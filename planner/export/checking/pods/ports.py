@@ -63,8 +63,8 @@ def _engine_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterato
     if not is_port(came):
         yield manifest.fault(pod.arguments_path, "--port must be a port", came or "none")
     elif pod.engine_port and came != str(pod.engine_port):
-        told = f"--port must be {pod.engine_port}, where the target looks for the engine"
-        yield manifest.fault(pod.arguments_path, told, came)
+        rule = f"--port must be {pod.engine_port}, where the target looks for the engine"
+        yield manifest.fault(pod.arguments_path, rule, came)
     elif ports and int(came) not in ports.values():
         yield manifest.fault(pod.arguments_path, f"--port {listed}", came)
     for name in engine.port_flags:
@@ -73,22 +73,22 @@ def _engine_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterato
 
 
 def _probe_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterator[Fault]:
-    container, own = pod.spec["containers"][0], engine_port(pod, engine)
+    container, listening = pod.spec["containers"][0], engine_port(pod, engine)
     for probe in _PROBES:
         if probe not in container:
             continue
         where = f"{pod.path}.containers.0.{probe}"
         if engine.silent_flag in read_flags(pod.arguments or ()):
-            told = f"must be left out of pods with --{engine.silent_flag}, which answer no HTTP"
-            yield manifest.fault(where, told, container[probe]["httpGet"]["path"])
+            rule = f"must be left out of pods with --{engine.silent_flag}, which answer no HTTP"
+            yield manifest.fault(where, rule, container[probe]["httpGet"]["path"])
             continue
         path = container[probe]["httpGet"]["path"].partition("?")[0]
         if path not in engine.probe_paths:
-            told = f"must be a path that {engine.name} answers, {', '.join(engine.probe_paths)}"
-            yield manifest.fault(f"{where}.httpGet.path", told, path)
-        asked = container[probe]["httpGet"]["port"]
-        if resolved(asked, pod) not in {own, pod.answers_at or own}:
-            yield manifest.fault(f"{where}.httpGet.port", f"must lead to the engine's port, {own}", asked)
+            rule = f"must be a path that {engine.name} answers, {', '.join(engine.probe_paths)}"
+            yield manifest.fault(f"{where}.httpGet.path", rule, path)
+        probed = container[probe]["httpGet"]["port"]
+        if resolved(probed, pod) not in {listening, pod.answers_at or listening}:
+            yield manifest.fault(f"{where}.httpGet.port", f"must lead to the engine's port, {listening}", probed)
 
 
 def container_ports(pod: FoundPod) -> dict[str, int]:
@@ -105,26 +105,26 @@ def resolved(target: object, pod: FoundPod) -> int | None:
 def answering(service: Manifest, workload: FoundWorkload, pod: FoundPod) -> tuple[Answering, tuple[Fault, ...]]:
     """Under which of its ports a Service reaches the engine, and what is wrong with its targets."""
     engine, ports = engine_of(workload), container_ports(pod)
-    found: set[int] = set()
+    reachable: set[int] = set()
     faults: list[Fault] = []
     for index, port in enumerate(service.body["spec"]["ports"]):
         number = resolved(port.get("targetPort", port["port"]), pod)
-        told = _target_told(port, number, pod, ports)
-        if told:
+        rule = _target_rule(port, number, pod, ports)
+        if rule:
             where = f"spec.ports.{index}.targetPort"
-            faults.append(service.fault(where, told, port.get("targetPort", port["port"])))
+            faults.append(service.fault(where, rule, port.get("targetPort", port["port"])))
         elif engine and number == answering_port(pod, engine):
-            found.add(port["port"])
-    return Answering(workload=workload, ports=frozenset(found)), tuple(faults)
+            reachable.add(port["port"])
+    return Answering(workload=workload, ports=frozenset(reachable)), tuple(faults)
 
 
-def _target_told(port: Mapping[str, Any], number: int | None, pod: FoundPod, ports: Mapping[str, int]) -> str:
+def _target_rule(port: Mapping[str, Any], number: int | None, pod: FoundPod, ports: Mapping[str, int]) -> str:
     """What must hold for a Service's port, empty where it does."""
     if number not in ports.values():
         return "must be a port of the pods"
     if pod.answers_at and number == pod.engine_port != pod.answers_at:
         return f"must be {pod.answers_at}, as requests go through what stands in front of the engine"
-    own = ports.get(port["name"], number)
-    if not pod.answers_at and number != own:
-        return f"must lead to the container's port {port['name']}, {own}"
+    named_port = ports.get(port["name"], number)
+    if not pod.answers_at and number != named_port:
+        return f"must lead to the container's port {port['name']}, {named_port}"
     return ""

@@ -32,22 +32,22 @@ def spread_faults(workload: FoundWorkload) -> Iterator[Fault]:
     """A copy of several pods takes whole hosts or none shares one, so that no host holds all of it."""
     if workload.annotations.get(EXCLUSIVE) == HOSTNAME and workload.pods_per_copy > 1:
         where = f"{workload.annotations_path}.{EXCLUSIVE}"
-        told = f"must be the label of a switch, as a copy has {workload.pods_per_copy} pods on as many hosts"
-        yield workload.manifest.fault(where, told, HOSTNAME)
+        rule = f"must be the label of a switch, as a copy has {workload.pods_per_copy} pods on as many hosts"
+        yield workload.manifest.fault(where, rule, HOSTNAME)
 
 
 def surge_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
     """Rollouts that ask for more GPUs of a type than the plan leaves idle."""
     there = dict(expected.plan.inventory) if expected.plan else told_inventory(manifests)
     idle: Counter[str] = Counter({label_value(gpu): count for gpu, count in there.items()})
-    for one in owned:
-        idle[one.workload.labels.get(GPU_LABEL, "")] -= one.workload.replicas * copy_gpus(one.workload)
-    for one in owned:
-        workload, left = one.workload, idle[one.workload.labels.get(GPU_LABEL, "")]
+    for item in owned:
+        idle[item.workload.labels.get(GPU_LABEL, "")] -= item.workload.replicas * copy_gpus(item.workload)
+    for item in owned:
+        workload, spare = item.workload, idle[item.workload.labels.get(GPU_LABEL, "")]
         path, surge = _surge(workload)
-        if surge * copy_gpus(workload) > max(0, left):
-            told = f"must be 0, or a rollout waits for {surge * copy_gpus(workload)} GPUs and {max(0, left)} are idle"
-            yield workload.manifest.fault(path, told, surge)
+        if surge * copy_gpus(workload) > max(0, spare):
+            rule = f"must be 0, or a rollout waits for {surge * copy_gpus(workload)} GPUs and {max(0, spare)} are idle"
+            yield workload.manifest.fault(path, rule, surge)
 
 
 def _surge(workload: FoundWorkload) -> tuple[str, int]:

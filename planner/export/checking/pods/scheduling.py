@@ -15,23 +15,23 @@ PRIORITY_CLASS = "PriorityClass"
 def priority_faults(
     manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload], expected: Expectation
 ) -> Iterator[Fault]:
-    """Pods of one plan have one priority class, which gives them what the placement reckoned with."""
+    """Pods of one plan have one priority class, which gives them the priority that the placement counted on."""
     pods = [(w.manifest, pod) for w in workloads for pod in w.pods if pod.arguments is not None]
-    named = [str(pod.spec.get("priorityClassName", "")) for _, pod in pods]
-    wanted = _common_class(named, expected)
-    for (manifest, pod), name in zip(pods, named, strict=True):
+    classes = [str(pod.spec.get("priorityClassName", "")) for _, pod in pods]
+    wanted = _common_class(classes, expected)
+    for (manifest, pod), name in zip(pods, classes, strict=True):
         if name != wanted:
-            told = f"must be {wanted or 'left out'}, as in the other pods"
-            yield manifest.fault(f"{pod.path}.priorityClassName", told, name or "none")
+            rule = f"must be {wanted or 'left out'}, as in the other pods"
+            yield manifest.fault(f"{pod.path}.priorityClassName", rule, name or "none")
     for manifest in manifests:
-        if manifest.kind == PRIORITY_CLASS and manifest.name in named:
+        if manifest.kind == PRIORITY_CLASS and manifest.name in classes:
             yield from _class_faults(manifest, expected)
 
 
-def _common_class(named: Sequence[str], expected: Expectation) -> str:
+def _common_class(classes: Sequence[str], expected: Expectation) -> str:
     """What most pods name, the first of equals; not none where some name a class and the placement has one."""
     placed = expected.settings is not None and expected.settings.priority_class
-    counts = Counter(name for name in named if name or not placed)
+    counts = Counter(name for name in classes if name or not placed)
     return max(counts, key=lambda name: counts[name], default="")
 
 
@@ -49,14 +49,14 @@ def _class_faults(manifest: Manifest, expected: Expectation) -> Iterator[Fault]:
 
 def pin_faults(owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
     """Pods that are pinned to hosts are pinned to those of their island's placement."""
-    for one in owned:
-        hosts = expected.hosts.get(one.island.id, frozenset())
-        for pod in one.workload.pods:
+    for item in owned:
+        hosts = expected.hosts.get(item.island.id, frozenset())
+        for pod in item.workload.pods:
             for field, came in _pinned_hosts(pod):
                 strangers = sorted(came - hosts)
                 if strangers:
-                    told = f"must be hosts that the placement gives to {one.island.id}"
-                    yield one.workload.manifest.fault(f"{pod.path}.{field}", told, ", ".join(strangers))
+                    rule = f"must be hosts that the placement gives to {item.island.id}"
+                    yield item.workload.manifest.fault(f"{pod.path}.{field}", rule, ", ".join(strangers))
 
 
 def _pinned_hosts(pod: FoundPod) -> Iterator[tuple[str, set[str]]]:

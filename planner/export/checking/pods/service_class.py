@@ -19,7 +19,7 @@ _UNALIGNED = "none"
 
 
 def class_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
-    """What is wrong with the CPUs and the memory of a workload's pods, and with the kubelet's policy that it tells."""
+    """What is wrong with the CPUs and the memory of a workload's pods, and with the kubelet policy that it names."""
     workload = owned.workload
     policy = workload.annotations.get(POLICY_ANNOTATION)
     if expected.planned is not None and expected.planned.placement is not None and expected.settings is not None:
@@ -42,15 +42,17 @@ def class_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
 def _shared_memory(pod: FoundPod) -> Fraction:
     """Memory that /dev/shm may take of the pod's (bytes)."""
     volumes = [volume.get("emptyDir", {}) for volume in pod.spec.get("volumes", ())]
-    sizes = [amount(one.get("sizeLimit", 0)) or Fraction(0) for one in volumes if one.get("medium") == "Memory"]
+    sizes = [
+        amount(volume.get("sizeLimit", 0)) or Fraction(0) for volume in volumes if volume.get("medium") == "Memory"
+    ]
     return sum(sizes, start=Fraction(0))
 
 
 def _memory_faults(manifest: Manifest, where: str, limits: Mapping[str, Any], shared: Fraction) -> Iterator[Fault]:
     memory = amount(limits["memory"]) if "memory" in limits else None
     if memory is not None and memory < max(shared, Fraction(2**30)):
-        told = f"must be at least {float(max(shared, Fraction(2**30)) / 2**30):g}Gi, what /dev/shm may take of it"
-        yield manifest.fault(f"{where}.memory", told, limits["memory"])
+        rule = f"must be at least {float(max(shared, Fraction(2**30)) / 2**30):g}Gi, what /dev/shm may take of it"
+        yield manifest.fault(f"{where}.memory", rule, limits["memory"])
 
 
 def _cpu_faults(manifest: Manifest, where: str, limits: Mapping[str, Any], *, aligned: bool) -> Iterator[Fault]:
@@ -61,7 +63,7 @@ def _cpu_faults(manifest: Manifest, where: str, limits: Mapping[str, Any], *, al
         return
     for name in ("cpu", "memory"):
         if name not in limits:
-            told = "must be there: without it the pod is not of the Guaranteed class, which the placement counts on"
-            yield manifest.fault(f"{where}.{name}", told, "none")
+            rule = "must be there: without it the pod is not of the Guaranteed class, which the placement counts on"
+            yield manifest.fault(f"{where}.{name}", rule, "none")
     if cpus is not None and cpus.denominator != 1:
         yield manifest.fault(f"{where}.cpu", "must be whole CPUs, which the kubelet gives out alone", limits["cpu"])

@@ -26,26 +26,26 @@ def service_faults(
         if len(owners) != 1:
             faults.append(_selection_fault(service, selector, workloads, len(owners)))
             continue
-        found, wrong = answering(service, *selected[0])
+        answers, wrong = answering(service, *selected[0])
         workers = [pod for workload, pod in selected if pod is not workload.pods[0]]
         names_all = (
             bool(workers) and service.body["spec"].get("clusterIP") == "None"
         )  # for discovery: takes no requests
-        endpoints[service.name] = replace(found, ports=frozenset()) if names_all else found
+        endpoints[service.name] = replace(answers, ports=frozenset()) if names_all else answers
         faults += wrong
         if workers and not names_all:
-            told = "must select leaders alone, as workers take no requests"
-            faults.append(service.fault("spec.selector", told, f"those of {workers[0].path}, too"))
+            rule = "must select leaders alone, as workers take no requests"
+            faults.append(service.fault("spec.selector", rule, f"those of {workers[0].path}, too"))
     return endpoints, tuple(faults)
 
 
 def _selection_fault(
-    service: Manifest, selector: Mapping[str, str], workloads: Sequence[FoundWorkload], found: int
+    service: Manifest, selector: Mapping[str, str], workloads: Sequence[FoundWorkload], owners: int
 ) -> Fault:
     """Names the first key of the selector at which no pod is left; else all of it."""
     labels = [pod.labels for workload in workloads for pod in workload.pods]
     for key, value in selector.items():
-        labels = [one for one in labels if one.get(key) == value]
+        labels = [row for row in labels if row.get(key) == value]
         if not labels:
             return service.fault(f"spec.selector.{key}", "must select pods of these files", value)
-    return service.fault("spec.selector", "must select the pods of one workload", f"{found} workloads")
+    return service.fault("spec.selector", "must select the pods of one workload", f"{owners} workloads")

@@ -1,4 +1,4 @@
-"""What serving workloads are held to beside their counts: each alone, and all together."""
+"""The rules for serving workloads, apart from their counts: each alone, and all together."""
 
 from collections.abc import Iterator, Sequence
 
@@ -39,7 +39,7 @@ def together_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expec
     yield from model_faults(manifests, owned, expected)
     yield from image_faults(owned)
     yield from transfer_faults(manifests, owned, expected)
-    yield from namespace_faults(manifests, [one.workload for one in owned])
+    yield from namespace_faults(manifests, [item.workload for item in owned])
     yield from unused_faults(manifests, owned, expected)
     yield from surge_faults(manifests, owned, expected)
     yield from route_faults(manifests, owned, expected)

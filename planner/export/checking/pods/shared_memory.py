@@ -25,8 +25,8 @@ def shared_memory_faults(manifest: Manifest, pod: FoundPod) -> Iterator[Fault]:
 
 
 def _of_memory(volume: object) -> bool:
-    held = volume.get("emptyDir") if isinstance(volume, dict) else None
-    return isinstance(held, dict) and held.get("medium") == "Memory"
+    empty_dir = volume.get("emptyDir") if isinstance(volume, dict) else None
+    return isinstance(empty_dir, dict) and empty_dir.get("medium") == "Memory"
 
 
 def _mount_faults(manifest: Manifest, pod: FoundPod, memory: set[str]) -> Iterator[Fault]:

@@ -85,8 +85,8 @@ def _engine_faults(workload: FoundWorkload, island: DeployedIsland, expected: Ex
                 f"{shape.gpus} in {shape.pods}",
             )
         yield from _context_faults(workload.manifest, pod, engine.context_flag, island, expected)
-        for told, came in engine.check_flags(pod.arguments, island):
-            yield workload.manifest.fault(pod.arguments_path, told, came)
+        for rule, came in engine.check_flags(pod.arguments, island):
+            yield workload.manifest.fault(pod.arguments_path, rule, came)
 
 
 def _context_faults(
@@ -105,16 +105,18 @@ def _context_faults(
 
 def total_faults(owned: Sequence[Owned], manifests: Sequence[Manifest], expected: Expectation) -> Iterator[Fault]:
     """GPUs per type over all workloads, by the type that their label names: the plan's, or at most what there is."""
-    found: Counter[str] = Counter()
-    for one in owned:
-        found[one.workload.labels.get(GPU_LABEL, "")] += one.workload.replicas * copy_gpus(one.workload)
+    deployed: Counter[str] = Counter()
+    for item in owned:
+        deployed[item.workload.labels.get(GPU_LABEL, "")] += item.workload.replicas * copy_gpus(item.workload)
     if expected.plan is not None:
         planned = {label_value(gpu): count for gpu, count in expected.plan.gpus.items()}
-        if found != planned:
-            yield Fault(where="Manifests", expected=f"GPUs per type must be the plan's {planned}", got=str(dict(found)))
+        if deployed != planned:
+            yield Fault(
+                where="Manifests", expected=f"GPUs per type must be the plan's {planned}", got=str(dict(deployed))
+            )
         return
     there = {label_value(gpu): count for gpu, count in told_inventory(manifests).items()}
-    for gpu, count in found.items():
+    for gpu, count in deployed.items():
         if count > there.get(gpu, 0):
             yield Fault(
                 where="Manifests",

@@ -13,18 +13,20 @@ from planner.export.objects.pods import ISLAND_LABEL, PHASE_LABEL
 def address_faults(table: FoundTable, endpoints: Mapping[str, Answering]) -> Iterator[Fault]:
     """What is wrong with the rows of the table's services."""
     for row in table.table.get("services", ()):
-        where, found = f"services {row['service']}", endpoints.get(row["service"])
-        if found is None or found.workload.labels.get(ISLAND_LABEL) != slug(str(row["island"])):
+        where, answers = f"services {row['service']}", endpoints.get(row["service"])
+        if answers is None or answers.workload.labels.get(ISLAND_LABEL) != slug(str(row["island"])):
             yield table.fault(where, f"must answer for island {row['island']}", "another or none")
             continue
-        phase = found.workload.labels.get(PHASE_LABEL)
+        phase = answers.workload.labels.get(PHASE_LABEL)
         if row.get("phase", phase) != phase:
             yield table.fault(where, f"phase must be {phase}, which its island serves", row["phase"])
         port = row.get("port")
-        if type(port) is not int or port not in found.ports:
-            told = ", ".join(str(port) for port in sorted(found.ports)) or "one that its Service has for the engine"
-            yield table.fault(where, f"port must be {told}, where the engine is reached", port or "none")
-        yield from _leader_faults(table, row, found.workload)
+        if type(port) is not int or port not in answers.ports:
+            listening = (
+                ", ".join(str(port) for port in sorted(answers.ports)) or "one that its Service has for the engine"
+            )
+            yield table.fault(where, f"port must be {listening}, where the engine is reached", port or "none")
+        yield from _leader_faults(table, row, answers.workload)
 
 
 def _leader_faults(table: FoundTable, row: Mapping[str, Any], workload: FoundWorkload) -> Iterator[Fault]:
@@ -34,19 +36,19 @@ def _leader_faults(table: FoundTable, row: Mapping[str, Any], workload: FoundWor
         yield table.fault(where, "leaders must be a list of HOST:PORT", repr(leaders))
         return
     if workload.leader_host is not None and len(leaders) != workload.replicas:
-        told = f"leaders must name one for each of {workload.replicas} copies"
-        yield table.fault(where, told, ", ".join(leaders) or "none")
+        rule = f"leaders must name one for each of {workload.replicas} copies"
+        yield table.fault(where, rule, ", ".join(leaders) or "none")
         return
     ports = leader_ports(workload)
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for copy, leader in enumerate(leaders):
         host, _, port = leader.rpartition(":")
         expected = (workload.leader_host or "").replace("{}", str(copy))
         if not host or (expected and host != expected and not host.startswith(f"{expected}.")):
             yield table.fault(where, f"leader {copy} must be {expected or 'HOST'}:PORT", leader)
         elif ports and port != str(ports[min(copy, len(ports) - 1)]):
-            told = f"leader {copy} must be reached at port {ports[min(copy, len(ports) - 1)]}, where its engine listens"
-            yield table.fault(where, told, leader)
-        elif leader in seen:
+            rule = f"leader {copy} must be reached at port {ports[min(copy, len(ports) - 1)]}, where its engine listens"
+            yield table.fault(where, rule, leader)
+        elif leader in earlier:
             yield table.fault(where, f"leader {copy} must be another than those before", leader)
-        seen.add(leader)
+        earlier.add(leader)

@@ -28,14 +28,13 @@ class _Row:
     share: float
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         return f"{self.phase} {self.start}-{self.end - 1}"
 
 
 def route_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
-    """What the table says otherwise than the plan; without one, prompts that are longer than their island takes.
-
-    Nothing where the table cannot be read, which others tell.
+    """Where the table differs from the plan; without one, prompts that are longer than their island takes. Nothing
+    where the table cannot be read, which other checks report.
     """
     tables, _ = routing_tables(manifests)
     if len(tables) != 1:
@@ -72,8 +71,8 @@ def _rows(table: FoundTable) -> tuple[list[_Row], list[Fault]]:
             phase, start, end = str(row["phase"]), int(row["range_start"]), int(row["range_end"])
             island = owners.get(row["service"])
             if island is None:
-                told = "must be among the table's services"
-                faults.append(table.fault(f"{phase} {start}-{end - 1}, service", told, row["service"]))
+                rule = "must be among the table's services"
+                faults.append(table.fault(f"{phase} {start}-{end - 1}, service", rule, row["service"]))
                 continue
             rows.append(_Row(phase=phase, start=start, end=end, island=island, share=float(row["share"])))
     except (ValueError, KeyError, TypeError, OverflowError):
@@ -84,12 +83,12 @@ def _rows(table: FoundTable) -> tuple[list[_Row], list[Fault]]:
 def _length_faults(table: FoundTable, rows: Sequence[_Row], owned: Sequence[Owned]) -> Iterator[Fault]:
     """A range begins with a length that its island is planned for: the engine's context follows from that. It may end
     beyond, as the longest prompt of a range can be shorter than the range."""
-    longest = {one.island.id: one.island.longest_prompt for one in owned}
+    longest = {item.island.id: item.island.longest_prompt for item in owned}
     for row in rows:
         most = longest.get(row.island)
         if row.share > 0 and most is not None and row.start > most:
-            told = f"must go to an island that takes such prompts; {row.island} takes {most} tokens at most"
-            yield table.fault(row.told, told, row.island)
+            rule = f"must go to an island that takes such prompts; {row.island} takes {most} tokens at most"
+            yield table.fault(row.title, rule, row.island)
 
 
 def _plan_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation) -> Iterator[Fault]:
@@ -101,10 +100,10 @@ def _plan_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation)
     tables = {phase: _shares_by_start(rows, phase) for phase in Phase}
     for (phase, start, end), shares in sorted(planned.items()):
         for length in sorted({start, max(start, end - 1)}):
-            found = _shares_at(tables[phase], length)
-            if found and not _same(found, shares):  # a length without a row is told beside this
-                told = f"prompts of {length} tokens must go to {_told(shares)} as in the plan"
-                yield table.fault(f"{phase} {start}-{end - 1}", told, _told(found))
+            routed = _shares_at(tables[phase], length)
+            if routed and not _same(routed, shares):  # a length without a row is reported elsewhere
+                rule = f"prompts of {length} tokens must go to {_shares_text(shares)} as in the plan"
+                yield table.fault(f"{phase} {start}-{end - 1}", rule, _shares_text(routed))
                 break
 
 
@@ -112,13 +111,13 @@ _Spans = list[tuple[int, int, dict[str, float]]]
 
 
 def _shares_by_start(rows: Sequence[_Row], phase: Phase) -> _Spans:
-    """Start, end and shares by island of each range of a phase, sorted; ranges that overlap are told elsewhere."""
-    found: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
+    """Start, end and shares by island of each range of a phase, sorted; ranges that overlap are reported elsewhere."""
+    by_span: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
     for row in rows:
         if row.phase == phase:
-            shares = found[row.start, row.end]
+            shares = by_span[row.start, row.end]
             shares[row.island] = shares.get(row.island, 0.0) + row.share
-    return [(start, end, shares) for (start, end), shares in sorted(found.items(), key=lambda item: item[0])]
+    return [(start, end, shares) for (start, end), shares in sorted(by_span.items(), key=lambda item: item[0])]
 
 
 def _shares_at(spans: _Spans, length: int) -> dict[str, float]:
@@ -126,18 +125,18 @@ def _shares_at(spans: _Spans, length: int) -> dict[str, float]:
     return spans[at][2] if at >= 0 and length < spans[at][1] else {}
 
 
-def _same(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    names = one.keys() | other.keys()
-    return all(isclose(one.get(name, 0.0), other.get(name, 0.0), abs_tol=_SHARE_TOLERANCE) for name in names)
+def _same(routed: Mapping[str, float], planned: Mapping[str, float]) -> bool:
+    names = routed.keys() | planned.keys()
+    return all(isclose(routed.get(name, 0.0), planned.get(name, 0.0), abs_tol=_SHARE_TOLERANCE) for name in names)
 
 
-def _told(shares: Mapping[str, float]) -> str:
+def _shares_text(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{island} ({share:.6g})" for island, share in sorted(shares.items()) if share > 0) or "nobody"
 
 
 def _inventory_faults(table: FoundTable, planned: Mapping[str, int]) -> Iterator[Fault]:
     head = table.table.get("plan", {})
-    told = head.get("inventory", {}) if isinstance(head, dict) else {}
-    for gpu, count in sorted(told.items()):
+    inventory = head.get("inventory", {}) if isinstance(head, dict) else {}
+    for gpu, count in sorted(inventory.items()):
         if count != planned.get(gpu, 0):
             yield table.fault("plan.inventory", f"must hold the plan's {planned.get(gpu, 0)} GPUs of type {gpu}", count)

@@ -25,7 +25,7 @@ class _Row:
     share: float
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         return f"{self.phase} {self.span[0]}-{self.span[1] - 1}"
 
 
@@ -36,8 +36,8 @@ def routing_faults(
     tables, unreadable = routing_tables(manifests)
     yield from unreadable
     if len(tables) + len(unreadable) != 1:
-        told = f"{len(tables)} of them"
-        yield Fault(where="Manifests", expected="must hold exactly one routing table", got=told)
+        got = f"{len(tables)} of them"
+        yield Fault(where="Manifests", expected="must hold exactly one routing table", got=got)
     if unreadable or len(tables) != 1:
         return
     table = tables[0]
@@ -77,33 +77,33 @@ def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
                 yield table.fault(f"{phase} {start}-{end - 1}", "range_end must be above range_start", end)
         for (start, end), other in pairwise(spans):
             if other[0] < end:
-                told = f"must not overlap {start}-{end - 1}"
-                yield table.fault(f"{phase} {other[0]}-{other[1] - 1}", told, f"{other[0]} < {end}")
+                rule = f"must not overlap {start}-{end - 1}"
+                yield table.fault(f"{phase} {other[0]}-{other[1] - 1}", rule, f"{other[0]} < {end}")
         for (_, end), (start, _) in pairwise([(0, 0), *spans]):
             if end < start:
                 yield table.fault(str(phase), f"must route {end}-{start - 1}, from no tokens on without gaps", "no row")
         if spans:
             ends[phase] = spans[-1][1]
     if len(set(ends.values())) > 1:
-        told = " and ".join(f"{phase} {end}" for phase, end in ends.items())
-        yield table.fault("", "must end at the same length in both phases", told)
+        got = " and ".join(f"{phase} {end}" for phase, end in ends.items())
+        yield table.fault("", "must end at the same length in both phases", got)
 
 
 def _service_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[str, Answering]) -> Iterator[Fault]:
     listed = {service["service"] for service in table.table.get("services", ())}
     for row in rows:
-        found = endpoints.get(row.service)
-        if found is None or found.workload.labels.get(PHASE_LABEL) != row.phase:
-            yield table.fault(row.told, f"must name a Service of an island that serves {row.phase}", row.service)
+        answers = endpoints.get(row.service)
+        if answers is None or answers.workload.labels.get(PHASE_LABEL) != row.phase:
+            yield table.fault(row.title, f"must name a Service of an island that serves {row.phase}", row.service)
         elif row.service not in listed:
-            yield table.fault(row.told, "must name one of the table's services, which tell the ports", row.service)
+            yield table.fault(row.title, "must name one of the table's services, which tell the ports", row.service)
 
 
 def _share_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation) -> Iterator[Fault]:
     sums: dict[tuple[Phase, tuple[int, int]], float] = defaultdict(float)
     for row in rows:
         if not 0.0 <= row.share <= 1.0 + _SHARE_TOLERANCE:
-            yield table.fault(row.told, "share must lie in 0..1", row.share)
+            yield table.fault(row.title, "share must lie in 0..1", row.share)
         sums[row.phase, row.span] += row.share
     planned = {(r.range_start, r.range_end) for r in expected.plan.routes} if expected.plan else set()
     for phase in Phase:

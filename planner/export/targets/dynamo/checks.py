@@ -38,8 +38,8 @@ def graph_faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> I
     """What is wrong with graphs, the GlobalRouter's configuration left out."""
     graphs = [manifest for manifest in manifests if manifest.kind == KIND]
     workers = worker_namespaces(graphs)
-    models = {_model_of(one) for members in workers.values() for one in members}
-    routed = {namespace_of(one) for one in graphs for _, c in components(one) if module_of(c) in _WITH_WORKERS}
+    models = {_model_of(worker) for members in workers.values() for worker in members}
+    routed = {namespace_of(graph) for graph in graphs for _, c in components(graph) if module_of(c) in _WITH_WORKERS}
     for manifest in graphs:
         yield from _name_faults(manifest)
         for path, component in components(manifest):
@@ -78,18 +78,18 @@ def word_after(component: Mapping[str, Any], flag: str) -> str:
 
 
 def phase_of(component: Mapping[str, Any]) -> str:
-    """The phase that a worker's label tells, empty for other components."""
+    """The phase from a worker's label, empty for other components."""
     return str(component["podTemplate"]["metadata"]["labels"].get(PHASE_LABEL, ""))
 
 
 def worker_namespaces(manifests: Sequence[Manifest]) -> dict[str, list[Mapping[str, Any]]]:
     """Dynamo namespace -> the workers that register there, from all graphs."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    workers: dict[str, list[Mapping[str, Any]]] = {}
     for manifest in manifests:
         for _, component in components(manifest) if manifest.kind == KIND else ():
             if phase_of(component):
-                found.setdefault(word_after(component, "--namespace"), []).append(component)
-    return found
+                workers.setdefault(word_after(component, "--namespace"), []).append(component)
+    return workers
 
 
 def _name_faults(manifest: Manifest) -> Iterator[Fault]:
@@ -160,8 +160,8 @@ def _program_faults(
     """The component runs one of Dynamo's `modules`, by Python and with nothing beside it; a worker's are engines."""
     words = _words(component, "command")
     if program_arguments(words, [("python3", "-m", module) for module in modules]) != ():
-        told = f"must start {'an engine, ' if phase_of(component) else ''}python3 -m {' or '.join(modules)}"
-        yield manifest.fault(where, told, " ".join(words) or "none")
+        rule = f"must start {'an engine, ' if phase_of(component) else ''}python3 -m {' or '.join(modules)}"
+        yield manifest.fault(where, rule, " ".join(words) or "none")
 
 
 def _words(component: Mapping[str, Any], key: str) -> tuple[str, ...]:
@@ -193,8 +193,8 @@ def _router_faults(
         return
     phases = {phase_of(worker) for worker in workers}
     if len(phases) != 1:
-        told = " and ".join(sorted(phases)) or "none"
-        yield manifest.fault(path, "a local router must have workers of one phase", told)
+        got = " and ".join(sorted(phases)) or "none"
+        yield manifest.fault(path, "a local router must have workers of one phase", got)
         return
     names = next(iter(DYNAMO_ENGINES.values())).components  # the same for both engines
     expected = f"{namespace_of(manifest)}.{names[Phase(phases.pop())]}.generate"

@@ -100,8 +100,8 @@ def graph(
 
 def _metadata(deployment: Deployment, name: str, islands: Mapping[str, ServingIsland]) -> dict[str, Any]:
     scenario = deployment.plan.scenario
-    told = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
-    annotations = {f"{PREFIX}{key}": value for key, value in told.items()}
+    head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
+    annotations = {f"{PREFIX}{key}": value for key, value in head.items()}
     if deployment.grid is not None:
         annotations |= {GRID_CELLS: str(len(deployment.grid.prefill.cells)), GRID_COST: repr(deployment.grid.cost)}
     return {
@@ -236,6 +236,6 @@ def tells_version(image: str) -> bool:
 
 
 def _versioned(component: dict[str, Any]) -> dict[str, Any]:
-    """With the runtime's version where the image does not tell it: the one that these flags are written for."""
+    """With the runtime's version where the image does not name it: the one that these flags are written for."""
     image = component["podTemplate"]["spec"]["containers"][0]["image"]
     return component if tells_version(image) else component | {"runtimeVersionOverride": RUNTIME_VERSION}

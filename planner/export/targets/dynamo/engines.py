@@ -100,8 +100,8 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
 
 
 def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Launch:
-    """What every pod of the island runs, as a worker of Dynamo's `namespace`; the operator tells leader and workers
-    apart.
+    """What every pod of the island runs, as a worker of Dynamo's `namespace`; the operator distinguishes leader and
+    workers.
 
     Raises:
         ExportError: the engine cannot express the island, or the version that Dynamo brings cannot run it.
@@ -151,15 +151,15 @@ def spans_ranks(island: ServingIsland, engine: Engine) -> bool:
 def joined(arguments: Sequence[str]) -> tuple[str, ...]:
     """Words as `--name=value`, which engines' `read_shape` reads. A flag that was one word stays unread, as for the
     operator. Short flags (`-tp 8`) are flags too; a negative number is a value."""
-    found: list[str] = []
+    words: list[str] = []
     for word in arguments:
         if word.startswith("--"):
-            found.append(word.partition("=")[0] if "=" in word else word)
+            words.append(word.partition("=")[0] if "=" in word else word)
         elif word.startswith("-") and not _NEGATIVE.fullmatch(word):
-            found.append(word)
-        elif found and "=" not in found[-1]:
-            found[-1] = f"{found[-1]}={word}"
-    return tuple(found)
+            words.append(word)
+        elif words and "=" not in words[-1]:
+            words[-1] = f"{words[-1]}={word}"
+    return tuple(words)
 
 
 def started(engine: str, arguments: Sequence[str], gpus: int, nodes: int) -> tuple[str, ...]:

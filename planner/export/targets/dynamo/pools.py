@@ -25,7 +25,7 @@ class Pool:
     islands: tuple[ServingIsland, ...]
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """The pool for a reader of messages."""
         return f"{self.phase} pool {self.index} ({', '.join(island.id for island in self.islands)})"
 
@@ -103,15 +103,15 @@ def _groups(routes: Sequence[Route], phase: Phase) -> dict[int, dict[str, float]
     return groups
 
 
-def _same(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    return one.keys() == other.keys() and all(isclose(one[i], other[i], abs_tol=_SHARE_TOLERANCE) for i in one)
+def _same(first: Mapping[str, float], second: Mapping[str, float]) -> bool:
+    return first.keys() == second.keys() and all(isclose(first[i], second[i], abs_tol=_SHARE_TOLERANCE) for i in first)
 
 
-def _cells(known: Mapping[int, int]) -> tuple[int, ...]:
+def _cells(pool_of: Mapping[int, int]) -> tuple[int, ...]:
     """The pool of every cell; one without requests takes that of the next above, as the routing table does."""
-    pool, cells = known[max(known)], []
-    for cell in range(max(known), -1, -1):
-        pool = known.get(cell, pool)
+    pool, cells = pool_of[max(pool_of)], []
+    for cell in range(max(pool_of), -1, -1):
+        pool = pool_of.get(cell, pool)
         cells.append(pool)
     return tuple(cells[::-1])
 

@@ -82,15 +82,15 @@ def _text(config: Mapping[str, Any]) -> str:
 def grid_comments(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> tuple[str, ...]:
     """The grid, and what it costs, for the reader of the manifests."""
     prefill = pools[Phase.PREFILL]
-    told = [
-        f"Prompts go to pools by length: {len(one.cells)} cells of {one.width} tokens, {len(one.pools)} {phase} "
-        f"pool{'s' if len(one.pools) > 1 else ''}."
-        for phase, one in pools.items()
+    lines = [
+        f"Prompts go to pools by length: {len(grid.cells)} cells of {grid.width} tokens, {len(grid.pools)} {phase} "
+        f"pool{'s' if len(grid.pools) > 1 else ''}."
+        for phase, grid in pools.items()
     ]
-    told.append(f"Prompts of {prefill.width * len(prefill.cells)} tokens and more go with the last cell.")
+    lines.append(f"Prompts of {prefill.width * len(prefill.cells)} tokens and more go with the last cell.")
     if deployment.grid is not None:
-        told.append(f"What the grid does to the rate: {deployment.grid.told}.")
-    return tuple(told)
+        lines.append(f"What the grid does to the rate: {deployment.grid.told}.")
+    return tuple(lines)
 
 
 def control_file(

@@ -34,18 +34,20 @@ _FIELD = f"data[{CONFIG_KEY}]"
 
 
 def router_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iterator[Fault]:
-    """What is wrong with the way that the GlobalRouter takes to the pools."""
+    """What is wrong with how the GlobalRouter reaches the pools."""
     graphs = [manifest for manifest in manifests if manifest.kind == KIND]
     workers = worker_namespaces(graphs)
-    routed = [namespace_of(one) for one in graphs if _runs(one, LOCAL_ROUTER_MODULE)]
+    routed = [namespace_of(graph) for graph in graphs if _runs(graph, LOCAL_ROUTER_MODULE)]
     pools = {name: workers.get(name, []) for name in routed}
-    routers = [one for one in graphs if _runs(one, _GLOBAL_ROUTER_MODULE)]
-    configs = [one for one in manifests if one.kind == "ConfigMap" and CONFIG_KEY in one.body["data"]]
+    routers = [graph for graph in graphs if _runs(graph, _GLOBAL_ROUTER_MODULE)]
+    configs = [
+        manifest for manifest in manifests if manifest.kind == "ConfigMap" and CONFIG_KEY in manifest.body["data"]
+    ]
     if not (pools or routers or configs):
         return
     if len(routers) != 1 or len(configs) != 1:
-        told = f"{len(routers)} and {len(configs)}"
-        yield Fault(where="Manifests", expected="must hold one GlobalRouter and its configuration", got=told)
+        got = f"{len(routers)} and {len(configs)}"
+        yield Fault(where="Manifests", expected="must hold one GlobalRouter and its configuration", got=got)
         return
     yield from _reference_faults(routers[0], configs[0])
     config, faults = _parsed(configs[0])
@@ -53,11 +55,11 @@ def router_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> I
     if faults:
         return
     for phase in Phase:
-        found = _Strategy(manifest=configs[0], phase=phase, config=config)
-        wrong = [*_shape_faults(found), *_namespace_faults(found, pools)]
+        strategy = _Strategy(manifest=configs[0], phase=phase, config=config)
+        wrong = [*_shape_faults(strategy), *_namespace_faults(strategy, pools)]
         yield from wrong
         if not wrong:
-            yield from _route_faults(found, pools, _ranges(manifests, plan, phase))
+            yield from _route_faults(strategy, pools, _ranges(manifests, plan, phase))
 
 
 def _runs(manifest: Manifest, module: str) -> bool:
@@ -80,8 +82,8 @@ def _parsed(manifest: Manifest) -> tuple[Mapping[str, Any], list[Fault]]:
         return {}, [manifest.fault(_FIELD, "must be JSON", error)]
     text = resources.files("planner.export").joinpath("schemas", "globalrouter.json").read_text(encoding="utf-8")
     faults = []
-    for found in Draft202012Validator(json.loads(text)).iter_errors(config):
-        deepest = best_match([found]) or found
+    for violation in Draft202012Validator(json.loads(text)).iter_errors(config):
+        deepest = best_match([violation]) or violation
         field = ".".join(str(part) for part in deepest.absolute_path)
         faults.append(manifest.fault(f"{_FIELD} {field}".strip(), "must follow the schema", deepest.message))
     return config, faults
@@ -101,18 +103,18 @@ class _Strategy:
 
     @property
     def rows(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.config[self.key]
-        return found
+        rows: Mapping[str, Any] = self.config[self.key]
+        return rows
 
     @property
     def namespaces(self) -> Sequence[str]:
-        found: Sequence[str] = self.config[f"{self.phase}_pool_dynamo_namespaces"]
-        return found
+        namespaces: Sequence[str] = self.config[f"{self.phase}_pool_dynamo_namespaces"]
+        return namespaces
 
     @property
     def mapping(self) -> Sequence[Sequence[int]]:
-        found: Sequence[Sequence[int]] = self.rows[f"{self.phase}_pool_mapping"]
-        return found
+        mapping: Sequence[Sequence[int]] = self.rows[f"{self.phase}_pool_mapping"]
+        return mapping
 
     def row(self, tokens: int) -> int:
         """The cell of a prompt; what is longer or shorter than the grid goes to its end."""
@@ -125,34 +127,38 @@ class _Strategy:
         return self.manifest.fault(f"{_FIELD} {where}", expected, got)
 
 
-def _shape_faults(found: _Strategy) -> Iterator[Fault]:
-    rows, key = found.rows, found.key
-    for name in (LENGTHS[found.phase], TIMES[found.phase]):
+def _shape_faults(strategy: _Strategy) -> Iterator[Fault]:
+    rows, key = strategy.rows, strategy.key
+    for name in (LENGTHS[strategy.phase], TIMES[strategy.phase]):
         if rows[f"{name}_min"] >= rows[f"{name}_max"]:
-            yield found.fault(f"{key}.{name}_max", f"must be above {name}_min", rows[f"{name}_max"])
-    count, pools = found.config[f"num_{found.phase}_pools"], len(found.namespaces)
+            yield strategy.fault(f"{key}.{name}_max", f"must be above {name}_min", rows[f"{name}_max"])
+    count, pools = strategy.config[f"num_{strategy.phase}_pools"], len(strategy.namespaces)
     if count != pools:
-        yield found.fault(f"num_{found.phase}_pools", f"must be the {pools} namespaces'", count)
-    lengths, times = (rows[f"{names[found.phase]}_resolution"] for names in (LENGTHS, TIMES))
-    where = f"{key}.{found.phase}_pool_mapping"
-    if len(found.mapping) != lengths:
-        yield found.fault(where, f"must have {lengths} rows, the resolution of lengths", len(found.mapping))
-    for index, row in enumerate(found.mapping):
+        yield strategy.fault(f"num_{strategy.phase}_pools", f"must be the {pools} namespaces'", count)
+    lengths, times = (rows[f"{names[strategy.phase]}_resolution"] for names in (LENGTHS, TIMES))
+    where = f"{key}.{strategy.phase}_pool_mapping"
+    if len(strategy.mapping) != lengths:
+        yield strategy.fault(where, f"must have {lengths} rows, the resolution of lengths", len(strategy.mapping))
+    for index, row in enumerate(strategy.mapping):
         if len(row) != times:
-            yield found.fault(f"{where}.{index}", f"must have {times} entries, the resolution of times", len(row))
+            yield strategy.fault(f"{where}.{index}", f"must have {times} entries, the resolution of times", len(row))
         for pool in row:
             if not 0 <= pool < pools:
-                yield found.fault(f"{where}.{index}", f"must name a pool of 0 to {pools - 1}", pool)
+                yield strategy.fault(f"{where}.{index}", f"must name a pool of 0 to {pools - 1}", pool)
 
 
-def _namespace_faults(found: _Strategy, pools: _Pools) -> Iterator[Fault]:
-    where = f"{found.phase}_pool_dynamo_namespaces"
-    mine = {name for name, workers in pools.items() if {phase_of(one) for one in workers} == {found.phase.value}}
-    for index, name in enumerate(found.namespaces):
-        if name not in mine or name in found.namespaces[:index]:
-            yield found.fault(f"{where}.{index}", f"must be a {found.phase} graph of these files, each once", name)
-    for name in sorted(mine - set(found.namespaces)):
-        yield found.fault(where, f"must hold every {found.phase} graph", f"no {name}")
+def _namespace_faults(strategy: _Strategy, pools: _Pools) -> Iterator[Fault]:
+    where = f"{strategy.phase}_pool_dynamo_namespaces"
+    mine = {
+        name for name, workers in pools.items() if {phase_of(worker) for worker in workers} == {strategy.phase.value}
+    }
+    for index, name in enumerate(strategy.namespaces):
+        if name not in mine or name in strategy.namespaces[:index]:
+            yield strategy.fault(
+                f"{where}.{index}", f"must be a {strategy.phase} graph of these files, each once", name
+            )
+    for name in sorted(mine - set(strategy.namespaces)):
+        yield strategy.fault(where, f"must hold every {strategy.phase} graph", f"no {name}")
 
 
 def _ranges(
@@ -185,23 +191,27 @@ def _table_rows(text: str, phase: Phase) -> list[tuple[int, int, str, float]]:
         return []
 
 
-def _route_faults(found: _Strategy, pools: _Pools, ranges: Mapping[tuple[int, int], frozenset[str]]) -> Iterator[Fault]:
+def _route_faults(
+    strategy: _Strategy, pools: _Pools, ranges: Mapping[tuple[int, int], frozenset[str]]
+) -> Iterator[Fault]:
     islands = [
-        frozenset(one["podTemplate"]["metadata"]["labels"].get(ISLAND_LABEL, "") for one in pools[name])
-        for name in found.namespaces
+        frozenset(component["podTemplate"]["metadata"]["labels"].get(ISLAND_LABEL, "") for component in pools[name])
+        for name in strategy.namespaces
     ]
     for (start, end), serving in ranges.items():
-        first, last = found.row(start), found.row(end - 1)
-        if start > 0 and found.row(start - 1) == first:
+        first, last = strategy.row(start), strategy.row(end - 1)
+        if start > 0 and strategy.row(start - 1) == first:
             expected = f"cells must not cut the plan's ranges, of which one is {start}-{end - 1}"
-            yield found.fault(f"{found.key}.{LENGTHS[found.phase]}_resolution", expected, f"cells {first} to {last}")
+            yield strategy.fault(
+                f"{strategy.key}.{LENGTHS[strategy.phase]}_resolution", expected, f"cells {first} to {last}"
+            )
             return
-        for cell, pool in ((at, pool) for at in range(first, last + 1) for pool in found.mapping[at]):
+        for cell, pool in ((at, pool) for at in range(first, last + 1) for pool in strategy.mapping[at]):
             if islands[pool] != serving:
-                where, told = f"{found.key}.{found.phase}_pool_mapping.{cell}", ", ".join(sorted(islands[pool]))
-                expected = f"prompts of {start}-{end - 1} tokens must go to {_told(serving)}"
-                yield found.fault(where, expected, f"pool {pool} ({told})")
+                where, got = f"{strategy.key}.{strategy.phase}_pool_mapping.{cell}", ", ".join(sorted(islands[pool]))
+                expected = f"prompts of {start}-{end - 1} tokens must go to {_islands_text(serving)}"
+                yield strategy.fault(where, expected, f"pool {pool} ({got})")
 
 
-def _told(islands: frozenset[str]) -> str:
+def _islands_text(islands: frozenset[str]) -> str:
     return ", ".join(sorted(islands))

@@ -63,7 +63,7 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     images = DYNAMO_ENGINES[deployment.engine.name].images
     deployment = replace(deployment, engine=replace(deployment.engine, images=images))
     pools = {phase: phase_pools(deployment, phase) for phase in Phase}
-    if all(len(one.pools) == 1 for one in pools.values()):
+    if all(len(grid.pools) == 1 for grid in pools.values()):
         written = _one_pool(deployment)
     else:
         _check_routable(deployment, pools)
@@ -88,10 +88,10 @@ def _check_options(deployment: Deployment) -> None:
 
 def _check_routable(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> None:
     if not DYNAMO_ENGINES[deployment.engine.name].routed:
-        told = "; ".join(pool.told for one in pools.values() for pool in one.pools)
+        names = "; ".join(pool.title for grid in pools.values() for pool in grid.pools)
         raise ExportError(
             f"Target dynamo, engine {deployment.engine.name}: Dynamo's GlobalRouter serves vLLM alone, so one "
-            f"prefill and one decode pool must do, got {told}.",
+            f"prefill and one decode pool must do, got {names}.",
             hint="Export with --engine vllm, or for lws.",
         )
 
@@ -131,7 +131,7 @@ def _pool(deployment: Deployment, phase: PhasePools, pool: Pool, file: str) -> _
     name = pool_graph(deployment, pool)
     cells = [index for index, owner in enumerate(phase.cells) if owner == pool.index]
     comments = (
-        f"Plan {deployment.plan.scenario.name}, {pool.told}.",
+        f"Plan {deployment.plan.scenario.name}, {pool.title}.",
         f"Takes prompts of {', '.join(_spans(cells, phase.width))} tokens and spreads them by load.",
     )
     return _graphs(deployment, name, local_router(deployment, name, pool.phase), pool.islands, file, comments)
@@ -152,10 +152,10 @@ def _graphs(
     files: dict[str, str] = {}
     endpoints: tuple[Endpoint, ...] = ()
     for number, part in enumerate(parts):
-        own = f"{name}-{number}" if number else name
-        built = _built(deployment, own, namespace, part)
+        part_name = f"{name}-{number}" if number else name
+        built = _built(deployment, part_name, namespace, part)
         components = built.components if number else (router, *built.components)
-        body = graph(deployment, own, components, built.islands)
+        body = graph(deployment, part_name, components, built.islands)
         head = comments if not number else (f"More workers of graph {name}, in its Dynamo namespace {namespace}.",)
         files[f"{file}-{number}.yaml" if number else f"{file}.yaml"] = yaml_text((*head, *built.comments), [body])
         endpoints += built.endpoints
@@ -173,18 +173,18 @@ class _Built:
 
 
 def _built(deployment: Deployment, name: str, namespace: str, islands: Sequence[ServingIsland]) -> _Built:
-    made = [(island, *worker(island, deployment, name, namespace)) for island in islands]
+    workers = [(island, *worker(island, deployment, name, namespace)) for island in islands]
     return _Built(
-        components=tuple(component for _, component, _ in made),
-        islands={component["name"]: island for island, component, _ in made},
+        components=tuple(component for _, component, _ in workers),
+        islands={component["name"]: island for island, component, _ in workers},
         comments=tuple(
             f"{component['name']}: {line}"
-            for island, component, notes in made
+            for island, component, notes in workers
             for line in island_comments(island, deployment, notes)
         ),
         endpoints=tuple(
             Endpoint(island=island, service=_service(name, component["name"]), port=_PORT, leaders=())
-            for island, component, _ in made
+            for island, component, _ in workers
         ),
     )
 
@@ -228,8 +228,8 @@ def _workload(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Fo
 def _system_port(component: Mapping[str, Any]) -> int:
     """Where the worker tells its state: the operator's port, or the one that its variable names."""
     variables = component["podTemplate"]["spec"]["containers"][0].get("env", ())
-    named = [whole_number(row.get("value")) for row in variables if row["name"] == SYSTEM_PORT_VARIABLE]
-    return named[-1] if named else _PORT
+    ports = [whole_number(row.get("value")) for row in variables if row["name"] == SYSTEM_PORT_VARIABLE]
+    return ports[-1] if ports else _PORT
 
 
 def _template(manifest: Manifest, component: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,11 +241,11 @@ def _template(manifest: Manifest, component: Mapping[str, Any]) -> dict[str, Any
 def _pod(path: str, component: Mapping[str, Any]) -> FoundPod:
     """The component's pods, with the arguments that the operator completes them to."""
     nodes = component.get("multinode", {}).get("nodeCount", 1)
-    found = found_pod(component["podTemplate"], f"{path}.podTemplate", nodes)
-    engine = found.labels.get(ENGINE_LABEL, "")
+    pod = found_pod(component["podTemplate"], f"{path}.podTemplate", nodes)
+    engine = pod.labels.get(ENGINE_LABEL, "")
     written = component["podTemplate"]["spec"]["containers"][0].get("args", ())
     return replace(
-        found, arguments=started(engine, written, container_gpus(component), nodes), command_path="", engine_port=_PORT
+        pod, arguments=started(engine, written, container_gpus(component), nodes), command_path="", engine_port=_PORT
     )
 
 

@@ -39,19 +39,19 @@ def _memory_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) 
     limits = component["podTemplate"]["spec"]["containers"][0].get("resources", {}).get("limits", {})
     size = component.get("sharedMemorySize")
     if size is not None and (amount(size) or 0) < LEAST_SHARED_GIB * 2**30:
-        told = f"must be at least {LEAST_SHARED_GIB}Gi, as /dev/shm of an engine"
-        yield manifest.fault(f"{path}.sharedMemorySize", told, size)
+        rule = f"must be at least {LEAST_SHARED_GIB}Gi, as /dev/shm of an engine"
+        yield manifest.fault(f"{path}.sharedMemorySize", rule, size)
     shared, memory = amount(component.get("sharedMemorySize", 0)), amount(limits.get("memory"))
     if shared is not None and memory is not None and memory < shared:
         where = f"{path}.podTemplate.spec.containers.0.resources.limits.memory"
-        told = f"must be at least the {component['sharedMemorySize']} that /dev/shm may take of it"
-        yield manifest.fault(where, told, limits["memory"])
+        rule = f"must be at least the {component['sharedMemorySize']} that /dev/shm may take of it"
+        yield manifest.fault(where, rule, limits["memory"])
 
 
 def _probe_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
     container = component["podTemplate"]["spec"]["containers"][0]
     for probe in (name for name in _PROBES if name in container):
-        asked = container[probe]["httpGet"]["path"].partition("?")[0]
-        if asked not in _PROBE_PATHS:
+        path_asked = container[probe]["httpGet"]["path"].partition("?")[0]
+        if path_asked not in _PROBE_PATHS:
             where = f"{path}.podTemplate.spec.containers.0.{probe}.httpGet.path"
-            yield manifest.fault(where, f"must be a path that workers answer, {', '.join(_PROBE_PATHS)}", asked)
+            yield manifest.fault(where, f"must be a path that workers answer, {', '.join(_PROBE_PATHS)}", path_asked)

@@ -22,11 +22,13 @@ def accelerator_faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None
 
 
 def _vendor_faults(manifest: Manifest, role: str, block: Mapping[str, Any]) -> Iterator[Fault]:
-    own = block.get("accelerator", {}).get("type")
-    named, where = (
-        (own, f"{role}.accelerator.type") if own else (manifest.body["accelerator"]["type"], "accelerator.type")
+    accelerator = block.get("accelerator", {}).get("type")
+    vendor, where = (
+        (accelerator, f"{role}.accelerator.type")
+        if accelerator
+        else (manifest.body["accelerator"]["type"], "accelerator.type")
     )
     limits = block["containers"][0]["resources"]["limits"]
     vendors = {key.lower() for key, name in GPU_RESOURCES.items() if whole_number(limits.get(name, 0))}
-    if vendors and vendors != {named}:
-        yield manifest.fault(where, f"must be {' and '.join(sorted(vendors))}, whose GPUs the pods ask for", named)
+    if vendors and vendors != {vendor}:
+        yield manifest.fault(where, f"must be {' and '.join(sorted(vendors))}, whose GPUs the pods ask for", vendor)

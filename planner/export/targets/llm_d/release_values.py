@@ -72,13 +72,13 @@ def _pods(values: Mapping[str, Any], role: str, block: Mapping[str, Any]) -> Ite
     leader, worker = _split(words) if grouped else (command + words, command + words)
     routing = values["routing"]
     spec = _pod_spec(block, routing["servicePort"])
-    for count, own, arguments in ((1, first, leader), (workers - 1, labels, worker)):
+    for count, pod_labels, arguments in ((1, first, leader), (workers - 1, labels, worker)):
         if count:
             yield FoundPod(
                 path=role,
                 count=count,
                 spec=spec,
-                labels=own,
+                labels=pod_labels,
                 arguments=arguments,
                 arguments_path=f"{role}.containers.0.args",
                 command_path=f"{role}.containers.0.{'args' if grouped else 'command'}",
@@ -105,13 +105,13 @@ def _pod_spec(block: Mapping[str, Any], service_port: int) -> dict[str, Any]:
 
 def release_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iterator[Fault]:  # noqa: ARG001  # the seam's
     """What the chart would turn into something else than the plan's islands."""
-    values = [one for one in manifests if one.kind == VALUES_KIND]
-    for one in values:
-        yield from _values_faults(one)
+    values = [manifest for manifest in manifests if manifest.kind == VALUES_KIND]
+    for release in values:
+        yield from _values_faults(release)
         for role in _ROLES:
-            yield from _role_faults(one, role)
-    for listing in (one for one in manifests if one.kind == RELEASES_KIND):
-        yield from _listing_faults(listing, {one.file: one for one in values})
+            yield from _role_faults(release, role)
+    for listing in (release for release in manifests if release.kind == RELEASES_KIND):
+        yield from _listing_faults(listing, {release.file: release for release in values})
 
 
 def _values_faults(manifest: Manifest) -> Iterator[Fault]:
@@ -119,14 +119,14 @@ def _values_faults(manifest: Manifest) -> Iterator[Fault]:
         yield manifest.fault(path, "must not hold {{, which Helm expands", repr(text))
     traced = manifest.body.get("tracing", {}).get("enabled", False)
     if manifest.body["multinode"] and manifest.body["decode"]["create"] and not traced:
-        told = (
+        rule = (
             f"must be true beside multinode: else chart {CHART_VERSION} gives the decode sidecar an env without entries"
         )
-        yield manifest.fault("tracing.enabled", told, "false")
+        yield manifest.fault("tracing.enabled", rule, "false")
     name, image = manifest.body["fullnameOverride"], manifest.body["routing"]["proxy"]["image"]
     if manifest.body["routing"]["proxy"]["targetPort"] == manifest.body["routing"]["servicePort"]:
-        told = "must be another than routing.servicePort, where the sidecar listens"
-        yield manifest.fault("routing.proxy.targetPort", told, manifest.body["routing"]["servicePort"])
+        rule = "must be another than routing.servicePort, where the sidecar listens"
+        yield manifest.fault("routing.proxy.targetPort", rule, manifest.body["routing"]["servicePort"])
     if len(name) > _LONGEST_NAME:
         yield manifest.fault("fullnameOverride", f"must have at most {_LONGEST_NAME} characters", name)
     if not image_is_pinned(image):

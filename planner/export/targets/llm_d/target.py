@@ -101,36 +101,36 @@ def _service_name(island: ServingIsland) -> str:
 
 
 def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> tuple[str, ...]:
-    told = [f"Release {pair.name}, values of chart {CHART} {CHART_VERSION}.", pair.note]
+    lines = [f"Release {pair.name}, values of chart {CHART} {CHART_VERSION}.", pair.note]
     if _tracing(pair):
-        told.append(
+        lines.append(
             f"Tracing is on, with a share of 0.0: chart {CHART} {CHART_VERSION} gives the sidecar of decode groups an "
             "env without entries otherwise, and helm install fails. Only requests that their sender traces leave "
             "traces; to have them, set tracing.otlpEndpoint (else http://otel-collector:4317) and the share."
         )
     for island in pair.islands:
         notes = (*packing_notes(island, deployment), *launches[island.id].notes)
-        told += island_comments(island, deployment, (*notes, *_class_notes(island, deployment)))
+        lines += island_comments(island, deployment, (*notes, *_class_notes(island, deployment)))
         if island.grouping.pods > 1:
-            told.append(
+            lines.append(
                 f"{island.phase}: the chart makes leader and workers of a group from one template, so the pod's index "
                 "decides what it runs, and no probe is set: workers answer no HTTP."
             )
-    return tuple(told)
+    return tuple(lines)
 
 
 def _class_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
     """The chart's template gives the sidecar no resources, and no value of this version changes that."""
     if island.phase is not Phase.DECODE:
         return ()
-    told = (
+    note = (
         f"chart {CHART} {CHART_VERSION} gives the sidecar of decode pods no resources, so they are of class Burstable, "
         "not Guaranteed"
     )
     if deployment.plan.placement is None or not deployment.plan.scenario.placement.qos(island.phase).binds:
-        return (f"The {told}.",)
+        return (f"The {note}.",)
     return (
-        f"WARNING: {told}: the kubelet aligns their GPUs and pins them no CPUs, which the placement counts on. Charts "
+        f"WARNING: {note}: the kubelet aligns their GPUs and pins them no CPUs, which the placement counts on. Charts "
         "with pull request 259 take routing.proxy.resources.",
     )
 
@@ -178,13 +178,13 @@ def _multinode(pair: IslandPair) -> bool:
 
 
 def _release_labels(pair: IslandPair, deployment: Deployment) -> dict[str, str]:
-    own = {
+    object_labels = {
         "llm-d.ai/inference-serving": "true",
         "llm-d.ai/model": slug(deployment.plan.scenario.model.name)[:63].strip("-"),
         PART_OF_LABEL: deployment.name,
         RELEASE_LABEL: pair.name,
     }
-    return own | queue_labels(deployment)
+    return object_labels | queue_labels(deployment)
 
 
 def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
