@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from planner.domain.cluster import Cluster
 from planner.domain.efficiency import Calibration
+from planner.domain.keys import Bounds, Key, OneOf
 from planner.domain.layout import Inventory, Layout, Reach
 from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
@@ -135,12 +137,14 @@ class CostSettings:
 class AssignmentSettings:
     """Inner problem and solver. `tau` and `deviation_weight` (M) belong to the deviation formulation alone."""
 
-    formulation: Formulation = Formulation.MAX_RATE
-    solver: str = "highs"
-    time_limit_s: float = 20.0
-    gap: float = 1e-4
-    tau: float = 0.5
-    deviation_weight: float = 100.0
+    formulation: Annotated[Formulation, Key("the rate of the whole mix, or the paper's less weighted deviation")] = (
+        Formulation.MAX_RATE
+    )
+    solver: Annotated[str, OneOf(("highs", "cbc")), Key("solver of the MILPs")] = "highs"
+    time_limit_s: Annotated[float, Bounds(above=0), Key("of one solve")] = 20.0
+    gap: Annotated[float, Bounds(low=0, below=1), Key("relative, to be proven")] = 1e-4
+    tau: Annotated[float, Bounds(low=0, high=1e6), Key("weight of the paper's deviation in rates")] = 0.5
+    deviation_weight: Annotated[float, Bounds(low=0, high=1e9), Key("weight of the deviation, M of the paper")] = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

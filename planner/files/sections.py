@@ -96,7 +96,7 @@ class Section:
         if key not in self._values and default is not None:
             return default
         value = self._values.get(key)
-        rule = "a whole number" + _bounds(low, high)
+        rule = "a whole number" + bounds_text(low, high)
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise self.fault(key, rule)
         whole = int(value)
@@ -120,7 +120,7 @@ class Section:
         if key not in self._values and default is not None:
             return default
         value = self._values.get(key)
-        rule = "a number" + _bounds(low, high, above, below)
+        rule = "a number" + bounds_text(low, high, above, below)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise self.fault(key, rule)
         try:
@@ -257,7 +257,8 @@ def nearest_hint(word: str, known: Collection[str], *, what: str) -> str:
     return f"{ask}The {what} are {', '.join(known)}."
 
 
-def _bounds(low: float | None, high: float | None, above: float | None = None, below: float | None = None) -> str:
+def bounds_text(low: float | None, high: float | None, above: float | None = None, below: float | None = None) -> str:
+    """` of at least 0 and less than 1`; empty where nothing is bounded."""
     limits = [
         f"{word} {limit}"
         for word, limit in (("at least", low), ("more than", above), ("at most", high), ("less than", below))
