@@ -3,11 +3,19 @@
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from planner.domain.keys import Key, OneOf
 
 MOST_GPUS_OF_A_NODE = 16
 """More than any host has today; a node's GPUs are kept as bits of one word."""
 
 CORE_GROUP_SIZE = 8
+
+HIGHEST_CORE = 65_535
+
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -(2**31), 2**31 - 1
+"""Kubernetes keeps a pod's priority in 32 bits."""
 
 
 class PodClass(StrEnum):
@@ -47,11 +55,11 @@ class Nic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
-    """What keeps pods off a node; `effect` as in Kubernetes (NoSchedule, PreferNoSchedule, NoExecute)."""
+    """What keeps pods off a node, as in Kubernetes."""
 
     key: str
-    value: str = ""
-    effect: str = "NoSchedule"
+    value: Annotated[str, Key(sparse=True)] = ""
+    effect: Annotated[str, OneOf(("NoSchedule", "PreferNoSchedule", "NoExecute"))] = "NoSchedule"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,5 +66,8 @@ class _Mark:
 INTERNAL: Final = _Mark("internal")
 """A field that is no key: it follows from others, or comes from elsewhere."""
 
+FILE: Final = _Mark("file")
+"""What a file holds; documents name the file, or have it in full."""
+
 RANGES: Final = _Mark("ranges")
 """Ids that stand as ranges in documents: 0-7,16."""

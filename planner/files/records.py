@@ -6,7 +6,7 @@ with the callers. `record_reference` describes the same documents.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
@@ -14,7 +14,7 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from planner.domain import IslandClass, Layout
-from planner.domain.keys import INTERNAL, RANGES, Bounds, Items, Key, Mapped, OneOf
+from planner.domain.keys import FILE, INTERNAL, RANGES, Bounds, Items, Key, Mapped, OneOf
 from planner.files.id_ranges import ranges_text, read_ranges
 from planner.files.sections import MOST_WHOLE, Section
 
@@ -56,9 +56,9 @@ class Field:
         """Whether a document that keeps to the schema may lack it."""
         return self.note.sparse or self.note.added
 
-    def read(self, section: Section) -> Any:
-        """Its value in a section; InputError where it cannot have that value."""
-        if self.key not in section and self.default is not REQUIRED:
+    def read(self, section: Section, needed: Collection[str] = ()) -> Any:
+        """Its value in a section; InputError where it cannot have that value, or is missing though it is needed."""
+        if self.key not in section and self.default is not REQUIRED and self.key not in needed:
             return self.default
         if self.nullable and not self.note.sparse and section.is_empty(self.key):
             return None
@@ -76,15 +76,23 @@ class Field:
         return None if value is None else self.kind.plain(value)
 
 
-def read_record(record: type[Record], section: Section, **by_hand: Callable[[Section], object]) -> Record:
+def record_keys(record: type) -> tuple[str, ...]:
+    """The keys of the record's document, in its order."""
+    return tuple(field.key for field in fields_of(record) if field.key)
+
+
+def read_record(
+    record: type[Record], section: Section, needed: Collection[str] = (), **by_hand: Callable[[Section], object]
+) -> Record:
     """The record that a section holds; fields named in `by_hand` are read by what is given there, in their turn.
 
-    InputError for a key that the record does not have, or a value that a field cannot have.
+    InputError for a key that the record does not have, a value that a field cannot have, or a key that is missing
+    though it has no default or is `needed`.
     """
     fields = fields_of(record)
-    section.allow_only(*(field.key for field in fields if field.key))
+    section.allow_only(*record_keys(record))
     values = {
-        field.name: by_hand[field.name](section) if field.name in by_hand else field.read(section)
+        field.name: by_hand[field.name](section) if field.name in by_hand else field.read(section, needed)
         for field in fields
         if field.key or field.name in by_hand
     }
@@ -152,6 +160,8 @@ def _kind_or_null(hint: Any, notes: tuple[Any, ...]) -> tuple[Kind, bool]:
 
 
 def _kind(hint: Any, notes: tuple[Any, ...]) -> Kind:
+    if FILE in notes:
+        return _FILE
     if get_origin(hint) is tuple:
         return _kind_of_tuple(get_args(hint), notes)
     words = next((note.words for note in notes if isinstance(note, OneOf)), ())
@@ -212,7 +222,7 @@ def _nested(record: type) -> Kind:
 
 def _kind_of_tuple(hints: tuple[Any, ...], notes: tuple[Any, ...]) -> Kind:
     if RANGES in notes:
-        return _RANGES
+        return _ranges(int(_note(notes, Bounds).high or MOST_WHOLE))
     if hints[-1] is not Ellipsis:
         return _row([_kind(hint, notes) for hint in hints])
     mapped = next((note for note in notes if isinstance(note, Mapped)), None)
@@ -271,17 +281,21 @@ def _mapping(value: Kind, *, ascending: bool) -> Kind:
     )
 
 
+def _ranges(highest: int) -> Kind:
+    return Kind(
+        words="ranges of ids",
+        schema={"type": "string"},
+        read=_unread,
+        load=lambda text: read_ranges(text, highest),
+        plain=ranges_text,
+    )
+
+
 def _unread(section: Section, key: str) -> Any:
     raise TypeError(f"{section.key_path(key)} has no strict reader: hand one to read_record")
 
 
-_RANGES = Kind(
-    words="ranges of ids",
-    schema={"type": "string"},
-    read=_unread,
-    load=lambda text: read_ranges(text, MOST_WHOLE),
-    plain=ranges_text,
-)
+_FILE = Kind(words="path of a file, or what it holds", schema={}, read=_unread)
 _ISLAND = Kind(
     words="row of GPU type, size",
     schema={"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 2, "maxItems": 2},

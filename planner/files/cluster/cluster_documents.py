@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 from planner.domain import CORE_GROUP_SIZE, Cluster, ClusterNode, NumaNode, Pod, PodClass, Taint
 from planner.files.id_ranges import ranges_text
+from planner.files.records import record_document
 
 Row = dict[str, Any]
 _Item = TypeVar("_Item")
@@ -129,10 +130,7 @@ def labels_and_taints(labels: tuple[tuple[str, str], ...], taints: tuple[Taint, 
 
 def taint_rows(taints: Iterable[Taint]) -> list[Row]:
     """Taints or tolerations, a mapping each."""
-    return [
-        {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
-        for taint in taints
-    ]
+    return [record_document(taint) for taint in taints]
 
 
 def _pod_row(pod: Pod) -> Row:

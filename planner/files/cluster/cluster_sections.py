@@ -16,19 +16,18 @@ from planner.domain import (
     Taint,
     require_sound,
 )
-from planner.domain.preemption import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from planner.domain.cluster import HIGHEST_CORE, HIGHEST_PRIORITY, LOWEST_PRIORITY
 from planner.files.cluster.cluster_documents import default_uuid
 from planner.files.id_ranges import read_ranges
+from planner.files.records import read_record
 from planner.files.sections import Section, nearest_hint
 
 HIGHEST_GPU = 63
-HIGHEST_CORE = 65_535
 _HIGHEST_NUMA = 1_023
 _MOST_CPUS = 1e6
 _MOST_GB = 1e9
 _LONGEST_S = 1e12
 _MOST_EVICTIONS = 2**31
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _NODE_KEYS = ("name", "shape", "asw", "aggregation", "uuids", "labels", "taints")
@@ -236,13 +235,12 @@ def read_taints(section: Section, key: str) -> tuple[Taint, ...]:
 
 
 def _taint(row: Section) -> Taint:
-    row.allow_only("key", "value", "effect")
-    if not _LABEL_KEY.fullmatch(row.text("key")):
+    taint = read_record(Taint, row)
+    if not _LABEL_KEY.fullmatch(taint.key):
         raise row.fault("key", "a valid label key: [prefix/]name")
-    if not _LABEL_VALUE.fullmatch(row.text("value", default="")):
+    if not _LABEL_VALUE.fullmatch(taint.value):
         raise row.fault("value", "a label value: at most 63 letters, digits, '-', '_' or '.'")
-    effect = row.one_of("effect", EFFECTS, default=Taint(key="any").effect)
-    return Taint(key=row.text("key"), value=row.text("value", default=""), effect=effect)
+    return taint
 
 
 def _pod(row: Section, ids: _Ids) -> Pod:
