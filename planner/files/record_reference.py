@@ -67,16 +67,24 @@ def _default(field: Field) -> str:
     return "none" if plain is None else plain if isinstance(plain, str) and plain else json.dumps(plain)
 
 
+def field_schemas(record: type, *names: str) -> Document:
+    """The schemas of some fields of a record (of all without `names`), each under its key."""
+    fields = {field.name: field for field in fields_of(record) if field.key}
+    return {fields[name].key: _schema(fields[name]) for name in names or fields}
+
+
 def record_schema(record: type, **further: Document) -> Document:
     """The strict JSON Schema of the record's document; the keys `further` follow its first."""
-    fields = [field for field in fields_of(record) if field.key]
-    first, *others = [(field.key, _schema(field)) for field in fields]
-    properties = dict([first, *further.items(), *others])
-    optional = {field.key for field in fields if field.optional}
+    first, *others = field_schemas(record).items()
+    return object_schema(dict([first, *further.items(), *others]))
+
+
+def object_schema(properties: Document) -> Document:
+    """The strict JSON Schema of a mapping: keys without a default must be there."""
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": [key for key in properties if key not in optional],
+        "required": [key for key, schema in properties.items() if "default" not in schema],
         "properties": properties,
     }
 
