@@ -69,5 +69,8 @@ INTERNAL: Final = _Mark("internal")
 FILE: Final = _Mark("file")
 """What a file holds; documents name the file, or have it in full."""
 
+PRINTABLE: Final = _Mark("printable")
+"""A name as it may stand in tables and errors."""
+
 RANGES: Final = _Mark("ranges")
 """Ids that stand as ranges in documents: 0-7,16."""

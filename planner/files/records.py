@@ -14,7 +14,7 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from planner.domain import IslandClass, Layout
-from planner.domain.keys import FILE, INTERNAL, RANGES, Bounds, Items, Key, Mapped, OneOf
+from planner.domain.keys import FILE, INTERNAL, PRINTABLE, RANGES, Bounds, Items, Key, Mapped, OneOf
 from planner.files.id_ranges import ranges_text, read_ranges
 from planner.files.sections import MOST_WHOLE, Section
 
@@ -78,6 +78,11 @@ class Field:
 
 def record_keys(record: type) -> tuple[str, ...]:
     """The keys of the record's document, in its order."""
+    return _keys_of(record)
+
+
+@cache
+def _keys_of(record: Any) -> tuple[str, ...]:
     return tuple(field.key for field in fields_of(record) if field.key)
 
 
@@ -160,8 +165,9 @@ def _kind_or_null(hint: Any, notes: tuple[Any, ...]) -> tuple[Kind, bool]:
 
 
 def _kind(hint: Any, notes: tuple[Any, ...]) -> Kind:
-    if FILE in notes:
-        return _FILE
+    marked = [_MARKED[note] for note in notes if note in _MARKED]
+    if marked:
+        return marked[0]
     if get_origin(hint) is tuple:
         return _kind_of_tuple(get_args(hint), notes)
     words = next((note.words for note in notes if isinstance(note, OneOf)), ())
@@ -295,6 +301,7 @@ def _unread(section: Section, key: str) -> Any:
     raise TypeError(f"{section.key_path(key)} has no strict reader: hand one to read_record")
 
 
+_NAME = Kind(words="name", schema={"type": "string"}, read=lambda section, key: section.printable(key))
 _FILE = Kind(words="path of a file, or what it holds", schema={}, read=_unread)
 _ISLAND = Kind(
     words="row of GPU type, size",
@@ -311,6 +318,7 @@ _LAYOUT = Kind(
     load=lambda rows: Layout(counts=tuple((IslandClass(gpu=gpu, size=size), count) for gpu, size, count in rows)),
     plain=lambda layout: [[island.gpu, island.size, count] for island, count in layout.counts],
 )
+_MARKED = {FILE: _FILE, PRINTABLE: _NAME}
 _PLAIN = {
     bool: Kind(words="true or false", schema={"type": "boolean"}, read=lambda section, key: section.flag(key)),
     str: Kind(words="text", schema={"type": "string"}, read=lambda section, key: section.text(key)),
