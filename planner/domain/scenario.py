@@ -91,9 +91,9 @@ class Surrogate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeSettings:
-    """`width`: tokens per length range."""
+    """How a workload is cut into length ranges."""
 
-    width: int = 256
+    width: Annotated[int, Bounds(low=1, high=1_000_000), Key("of a range; or `cells` of them", unit="tokens")] = 256
 
 
 class CostSource(StrEnum):

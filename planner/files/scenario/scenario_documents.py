@@ -26,7 +26,7 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "inventory": {item.gpu.name: item.count for item in items},
         "prices_usd_per_gpu_hour": {item.gpu.name: item.price_usd_per_gpu_hour for item in items},
         "node_selectors": {item.gpu.name: dict(item.gpu.node_selector) for item in items},
-        "ranges": {"width": scenario.ranges.width},
+        "ranges": record_document(scenario.ranges),
         "cost": cost_document(scenario.cost),
         "slo": record_document(scenario.slo),
         "objective": objective_document(scenario.objective),

@@ -164,4 +164,4 @@ def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:
             )
         cells = section.integer("cells", low=1, high=_MOST_CELLS)
         return RangeSettings(width=-(-(max(workload.input_tokens) + 1) // cells))
-    return RangeSettings(width=section.integer("width", default=RangeSettings().width, low=1, high=1_000_000))
+    return read_record(RangeSettings, section)
