@@ -3,11 +3,29 @@
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from planner.domain.keys import PRINTABLE, RANGES, Bounds, Key, Mapped, OneOf
 
 MOST_GPUS_OF_A_NODE = 16
 """More than any host has today; a node's GPUs are kept as bits of one word."""
 
 CORE_GROUP_SIZE = 8
+
+HIGHEST_GPU = 63
+HIGHEST_CORE = 65_535
+HIGHEST_NUMA = 1_023
+MOST_CPUS = 1e6
+MOST_GB = 1e9
+
+_Name = Annotated[str, PRINTABLE]
+_Gigabytes = Annotated[float, Bounds(low=0, high=MOST_GB)]
+_Numa = Annotated[int, Bounds(low=0, high=HIGHEST_NUMA)]
+_Cores = Annotated[tuple[int, ...], RANGES, Bounds(low=0, high=HIGHEST_CORE)]
+_Age = Annotated[float | None, Bounds(low=0, high=1e12)]
+
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -(2**31), 2**31 - 1
+"""Kubernetes keeps a pod's priority in 32 bits."""
 
 
 class PodClass(StrEnum):
@@ -20,12 +38,12 @@ class PodClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumaNode:
-    """A NUMA node: its socket, its CPU cores (ids of the operating system), its memory (0: not known)."""
+    """A NUMA node."""
 
-    id: int
-    socket: int
-    cores: tuple[int, ...] = ()
-    memory_gb: float = 0.0
+    id: _Numa
+    socket: _Numa
+    cores: Annotated[_Cores, Key("ids of the operating system", sparse=True)] = ()
+    memory_gb: Annotated[_Gigabytes, Key("0: not known", sparse=True)] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +57,19 @@ class NodeGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nic:
-    """A network card and the NUMA node that it is nearest to."""
+    """A network card."""
 
-    name: str
-    numa: int
+    name: _Name
+    numa: Annotated[_Numa, Key("the NUMA node that it is nearest to")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
-    """What keeps pods off a node; `effect` as in Kubernetes (NoSchedule, PreferNoSchedule, NoExecute)."""
+    """What keeps pods off a node, as in Kubernetes."""
 
     key: str
-    value: str = ""
-    effect: str = "NoSchedule"
+    value: Annotated[str, Key(sparse=True)] = ""
+    effect: Annotated[str, OneOf(("NoSchedule", "PreferNoSchedule", "NoExecute"))] = "NoSchedule"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,30 +96,29 @@ class ClusterNode:
 class Pod:
     """A pod that runs on a node, and what it holds there.
 
-    `gpus` are indices on its node; where `gpu_request` is more than those, nobody said which ones it holds, and the
-    node takes no further GPU work. `cores` are pinned core ids (none: it floats, and only its request `cpus` counts).
-    `checkpoint_age_s`: work that an eviction would lose (None: nothing is known). `node_selector`: labels that its node
-    must have; `anti_affinity`: pods of one such group never share a node. A `locked` pod is never moved or evicted.
-    `age_s`: since it started (None: not known). `disruption_budget`: of the cluster's, the one that it counts in.
+    Where `gpu_request` is more than `gpus`, nobody said which ones it holds, and the node takes no further GPU work.
+    Without pinned `cores` it floats, and only its request `cpus` counts.
     """
 
-    name: str
-    node: str
-    namespace: str = "default"
-    cpus: float = 0.0
-    memory_gb: float = 0.0
-    gpus: tuple[int, ...] = ()
-    gpu_request: int = 0
-    cores: tuple[int, ...] = ()
-    priority: int = 0
-    preemptible: bool = False
-    kind: PodClass = PodClass.ONLINE
-    checkpoint_age_s: float | None = None
-    node_selector: tuple[tuple[str, str], ...] = ()
-    anti_affinity: str = ""
-    locked: bool = False
-    age_s: float | None = None
-    disruption_budget: str = ""
+    name: _Name
+    node: _Name
+    namespace: Annotated[_Name, Key(sparse=True)] = "default"
+    gpus: Annotated[tuple[int, ...], Bounds(low=0, high=HIGHEST_GPU), Key("indices on its node", sparse=True)] = ()
+    gpu_request: Annotated[int, Bounds(low=0, high=HIGHEST_GPU + 1), Key("GPUs that it asked for", sparse=True)] = 0
+    cpus: Annotated[float, Bounds(low=0, high=MOST_CPUS), Key("that it asked for", sparse=True)] = 0.0
+    memory_gb: Annotated[_Gigabytes, Key("that it asked for", sparse=True)] = 0.0
+    cores: Annotated[_Cores, Key("ids of pinned cores", sparse=True)] = ()
+    priority: Annotated[int, Bounds(low=LOWEST_PRIORITY, high=HIGHEST_PRIORITY), Key(sparse=True)] = 0
+    preemptible: Annotated[bool, Key("whether it may be evicted", sparse=True)] = False
+    kind: Annotated[PodClass, Key("what it is for", sparse=True)] = PodClass.ONLINE
+    checkpoint_age_s: Annotated[_Age, Key("work that an eviction would lose; else it is not known", sparse=True)] = None
+    node_selector: Annotated[
+        tuple[tuple[str, str], ...], Mapped(), Key("labels that its node must have", sparse=True)
+    ] = ()
+    anti_affinity: Annotated[_Name, Key("a group of pods that never share a node", sparse=True)] = ""
+    locked: Annotated[bool, Key("never moved or evicted", sparse=True)] = False
+    age_s: Annotated[_Age, Key("since it started; else it is not known", sparse=True)] = None
+    disruption_budget: Annotated[_Name, Key("of the cluster's, the one that it counts in", sparse=True)] = ""
 
     @property
     def key(self) -> str:
@@ -126,10 +143,10 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisruptionBudget:
-    """How many of its pods may be evicted now (status.disruptionsAllowed of a PodDisruptionBudget)."""
+    """What a PodDisruptionBudget lets go now."""
 
-    name: str
-    allowed: int
+    name: _Name
+    allowed: Annotated[int, Bounds(low=0, high=2**31), Key("of its pods to be evicted: status.disruptionsAllowed")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

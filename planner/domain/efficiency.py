@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from planner.domain.keys import OneOf
 
 ANY_FAMILY = "any"
 
@@ -51,7 +54,7 @@ class Factor:
     carried over. Kernels measured apart from a model, and calibration files of before, have `gpus` alone.
     """
 
-    name: str
+    name: Annotated[str, OneOf(tuple(BOUNDS))]
     family: str
     value: float
     unit: str

@@ -1,7 +1,9 @@
 """GPU types: data-sheet figures, kept apart from efficiency factors (`cost`) and from prices."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from planner.domain.keys import Bounds, Key
 from planner.units import GB, MIB
 
 ENGINE_MEMORY_SHARE = 0.9
@@ -21,43 +23,41 @@ class Source:
 class Price:
     """What one GPU costs to rent, with the day and the source of the figure."""
 
-    usd_per_hour: float
+    usd_per_hour: Annotated[float, Bounds(low=0)]
     date: str
     source: str
+
+
+_ANY, _SOME, _MORE = Bounds(low=0), Bounds(low=1), Bounds(above=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
     """One GPU type. Rates are dense (no sparsity); bandwidths are per GPU and one direction.
 
-    `fp8_tflops` and `fp4_tflops` are 0 where the device does not support the format.
-    `sms_for_communication` are the streaming multiprocessors that prefill sets aside for all-to-all kernels.
-    `gpus_per_nvlink_domain` GPUs reach each other at `nvlink_gb_s`; `gpus_per_host` share one operating system.
-    `memory_mib` is what the driver shows (0: not known), `memory_gb` the name-plate figure, which reference mode takes.
-    `reference_memory_gb_s` is the memory bandwidth that Shallowsim lists (facts: it differs for the H800).
-    `compute_capability` is CUDA's (major.minor; 0.0: not NVIDIA's, or not known); kernels are built for some of them.
+    `reference_memory_gb_s` differs for the H800 (facts). Kernels are built for some `compute_capability` only.
     `family` names the efficiency factors that the device follows (hopper, h20, blackwell, ampere, cdna3, rubin).
     """
 
     name: str
     vendor: str
-    sms: int
-    sms_for_communication: int
-    fp16_tflops: float
-    fp8_tflops: float
-    fp4_tflops: float
-    memory_gb: float
-    memory_gb_s: float
-    reference_memory_gb_s: float
-    nvlink_gb_s: float
-    nic_gb_s: float
-    gpus_per_nvlink_domain: int
-    gpus_per_host: int
-    idle_w: float
-    max_w: float
-    memory_mib: float = 0.0
+    sms: Annotated[int, _SOME, Key("streaming multiprocessors", unit="count")]
+    sms_for_communication: Annotated[int, _ANY, Key("that prefill sets aside for all-to-all kernels", unit="count")]
+    fp16_tflops: Annotated[float, _MORE, Key("dense", unit="TFLOP/s")]
+    fp8_tflops: Annotated[float, _ANY, Key("dense; 0: not supported", unit="TFLOP/s")]
+    fp4_tflops: Annotated[float, _ANY, Key("dense; 0: not supported", unit="TFLOP/s")]
+    memory_gb: Annotated[float, _MORE, Key("name-plate figure, which reference mode takes", unit="GB")]
+    memory_gb_s: Annotated[float, _MORE, Key("memory bandwidth", unit="GB/s")]
+    reference_memory_gb_s: Annotated[float, _MORE, Key("memory bandwidth that Shallowsim lists", unit="GB/s")]
+    nvlink_gb_s: Annotated[float, _MORE, Key("of a GPU, one direction", unit="GB/s")]
+    nic_gb_s: Annotated[float, _MORE, Key("of a GPU, one direction", unit="GB/s")]
+    gpus_per_nvlink_domain: Annotated[int, _SOME, Key("that reach each other over NVLink", unit="count")]
+    gpus_per_host: Annotated[int, _SOME, Key("that share one operating system", unit="count")]
+    idle_w: Annotated[float, _ANY, Key("drawn at rest", unit="W")]
+    max_w: Annotated[float, _MORE, Key("drawn at most", unit="W")]
+    memory_mib: Annotated[float, _MORE, Key("what the driver shows; else not known", unit="MiB")] = 0.0
     family: str = "any"
-    compute_capability: float = 0.0
+    compute_capability: Annotated[float, _ANY, Key("CUDA's; 0: not NVIDIA's, or not known", unit="major.minor")] = 0.0
     node_selector: tuple[tuple[str, str], ...] = ()
     price: Price | None = None
     sources: tuple[Source, ...] = ()

@@ -4,9 +4,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Annotated
 
 from planner.domain.gpu import GpuSpec
+from planner.domain.keys import Bounds, Key
 from planner.domain.workload import LengthRange
+
+_Share = Annotated[float, Bounds(low=0, high=1)]
+_Degree = Annotated[int, Bounds(low=1)]
 
 
 class Phase(StrEnum):
@@ -43,29 +48,23 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Reach:
-    """Where the GPUs of a placed island's replicas lie; of the worst replica, as a collective waits for the last GPU.
+    """Where a placed island's replicas lie; of the worst one, as a collective waits for its last GPU."""
 
-    `foreign`: the largest share of a replica's GPUs that one of them reaches over its NIC alone. `crossing`: the
-    largest share that lies under another access switch. `path`: what is left of the NIC's rate on the way to the
-    islands that it exchanges KV caches with.
-    """
-
-    foreign: float = 0.0
-    crossing: float = 0.0
-    path: float = 1.0
+    foreign: Annotated[_Share, Key("share of a replica that a GPU reaches over its NIC alone")] = 0.0
+    crossing: Annotated[_Share, Key("share of a replica that lies under other access switches")] = 0.0
+    path: Annotated[
+        _Share, Key("what is left of the NIC rate on the way to the islands it exchanges KV caches with")
+    ] = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class ParallelConfig:
-    """How one island runs the model: `replicas` copies, each of `pp` stages of `dp` attention groups of `tp` GPUs.
+    """How one island runs the model. A stage spreads its layers' experts over its `dp * tp` GPUs."""
 
-    `replicas * pp * dp * tp` is the island's size; a stage spreads its layers' experts over its `dp * tp` GPUs.
-    """
-
-    tp: int
-    dp: int
-    replicas: int = 1
-    pp: int = 1
+    tp: Annotated[_Degree, Key("GPUs of an attention group")]
+    dp: Annotated[_Degree, Key("attention groups of a stage")]
+    replicas: Annotated[_Degree, Key("copies of the model; replicas * pp * dp * tp = size")] = 1
+    pp: Annotated[_Degree, Key("pipeline stages of a replica; plans of before have none", added=True)] = 1
 
     @property
     def stage_devices(self) -> int:

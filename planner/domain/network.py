@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
+from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Inventory
 from planner.domain.model import ModelSpec
 from planner.domain.workload import LengthRange
@@ -12,15 +14,16 @@ BYTES_PER_GB = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """What KV transfer may take.
+    """What KV transfer may take, of every GPU's data-sheet `nic_gb_s` and of switches (10^9 bytes a GB). GPU types
+    without an uplink reach everybody at the speed of their NICs."""
 
-    `nic_share` in (0, 1]: part of every GPU's data-sheet `nic_gb_s`. `switch_gb_s`: GPU type -> uplink of the switch
-    that all its islands share, for what leaves the type and, as much again, for what enters it (GB/s, 10^9 bytes);
-    types without one reach everybody at the speed of their NICs.
-    """
-
-    nic_share: float = 0.5
-    switch_gb_s: tuple[tuple[str, float], ...] = ()
+    nic_share: Annotated[float, Bounds(above=0, high=1), Key("part of every GPU's NIC that KV caches may take")] = 0.5
+    switch_gb_s: Annotated[
+        tuple[tuple[str, float], ...],
+        Bounds(above=0, high=1e9),
+        Mapped(ascending=True),
+        Key("uplink of the switch that all islands of a GPU type share, each way", name="uplinks_gb_s"),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Annotated
 
+from planner.domain.keys import Bounds, Key
 from planner.domain.layout import Phase
+
+_MOST_GPUS = 10_000_000
+_Figure = Annotated[float, Bounds(above=0, high=1e12)]
 
 
 class ObjectiveKind(StrEnum):
@@ -136,30 +141,26 @@ class Pick(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentIsland:
-    """`count` islands that run now: GPUs each, and their phase."""
+    """Islands that run now."""
 
-    gpu: str
-    size: int
+    gpu: Annotated[str, Key("type")]
+    size: Annotated[int, Bounds(low=1, high=_MOST_GPUS), Key("of each", unit="GPUs")]
     phase: Phase
-    count: int
+    count: Annotated[int, Bounds(low=1, high=_MOST_GPUS), Key("how many there are")] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveSettings:
-    """`budget_usd_per_hour` belongs to `budget`; `target_rps` to `target` and `watts`, and may bind `per_dollar`.
+    """What is asked for; `demand_rps` of 0 stands for the workload's own arrival rate."""
 
-    To `pareto` belong `goals`, the rule to `pick` one plan, its share `within`, the islands that run now (`current`),
-    and `demand_rps`: the rate at which headroom is measured (0: the workload's own arrival rate).
-    """
-
-    kind: ObjectiveKind = ObjectiveKind.RATE
-    budget_usd_per_hour: float = 0.0
-    target_rps: float = 0.0
-    goals: tuple[Goal, ...] = ()
-    pick: Pick = Pick.KNEE
-    within: float = 0.05
-    demand_rps: float = 0.0
-    current: tuple[CurrentIsland, ...] = ()
+    kind: Annotated[ObjectiveKind, Key("what a plan is to be best at")] = ObjectiveKind.RATE
+    budget_usd_per_hour: Annotated[_Figure, Key("of budget", sparse=True)] = 0.0
+    target_rps: Annotated[_Figure, Key("of target and watts; may bind per_dollar", sparse=True)] = 0.0
+    goals: Annotated[tuple[Goal, ...], Key("of pareto: two or more, rate among them")] = ()
+    pick: Annotated[Pick, Key("of pareto: the rule that picks the plan")] = Pick.KNEE
+    within: Annotated[float, Bounds(low=0, below=1), Key("share of the best first goal, of pick: within")] = 0.05
+    demand_rps: Annotated[_Figure, Key("where headroom is measured; else the workload's own rate", sparse=True)] = 0.0
+    current: Annotated[tuple[CurrentIsland, ...], Key("islands that run now, or the run of them; of changes")] = ()
 
     @property
     def rents(self) -> bool:

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
-from planner.domain.cluster import Pod, Taint
+from planner.domain.cluster import HIGHEST_CORE, HIGHEST_PRIORITY, LOWEST_PRIORITY, Pod, Taint
+from planner.domain.keys import INTERNAL, RANGES, Bounds, Items, Key
 from planner.domain.layout import Phase
 
 
@@ -47,16 +49,24 @@ class Alignment(StrEnum):
     CROSS = "cross"
 
 
+_Amount = Annotated[float, Bounds(low=0)]
+_Count = Annotated[int, Bounds(low=0)]
+_Some = Annotated[int, Bounds(low=1)]
+_Score = Annotated[float, Bounds(low=-1.001, high=1.001)]
+_Weight = Annotated[float, Bounds(low=0, high=1e6)]
+_MOST_LOST = 1e12
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementWeights:
     """What a placement's score is made of, each term within [-1, 1], higher is better (facts: `placement.score`)."""
 
-    topology: float = 1.0
-    proximity: float = 0.2
-    fragmentation: float = 0.2
-    packing: float = 0.1
-    power: float = 0.1
-    preemption: float = 0.5
+    topology: _Weight = 1.0
+    proximity: _Weight = 0.2
+    fragmentation: _Weight = 0.2
+    packing: _Weight = 0.1
+    power: _Weight = 0.1
+    preemption: _Weight = 0.5
 
 
 class EvictionRule(StrEnum):
@@ -75,31 +85,34 @@ class EvictionRule(StrEnum):
 class PlacementSettings:
     """How a plan is put on nodes.
 
-    `qos` of the islands of each phase; `cpus_per_gpu` whole cores and `memory_gb_per_gpu` that every GPU takes along
-    (0: none). `tolerations`: taints that the islands' pods tolerate. `preempt`: whether preemptible pods of a priority
-    below `priority` may be evicted; `priority_class` is the class of the islands' pods ("": none is named). Evicted are
-    `most_victims` pods with `most_lost_gpu_hours` of work since their last checkpoints at most (None: no limit).
-    `lost_gpu_hour_rps`: requests/s that a lost GPU-hour counts as much as, where the objective is `placed`. Where lost
-    work is limited or counts, pods of unknown checkpoints stay, unless `assumed_checkpoint_age_s` says what to take for
-    them. `power_cap_w`: most watts of the nodes with GPUs of the plan's types once islands are placed, GPUs at work at
-    their highest draw (0: no cap).
+    Where lost work is limited or counts, pods of unknown checkpoints stay, unless `assumed_checkpoint_age_s` says what
+    to take for them. The power cap is of the nodes with GPUs of the plan's types once islands are placed, GPUs at work
+    at their highest draw.
     """
 
-    prefill_qos: Qos = Qos.GUARANTEED
-    decode_qos: Qos = Qos.GUARANTEED
-    cpus_per_gpu: int = 8
-    memory_gb_per_gpu: float = 0.0
-    tolerations: tuple[Taint, ...] = ()
-    weights: PlacementWeights = field(default_factory=PlacementWeights)
-    preempt: bool = False
-    priority: int = 1000
-    priority_class: str = ""
-    victim_rule: EvictionRule = EvictionRule.PRIORITY
-    most_victims: int | None = None
-    most_lost_gpu_hours: float | None = None
-    lost_gpu_hour_rps: float = 0.0
-    assumed_checkpoint_age_s: float | None = None
-    power_cap_w: float = 0.0
+    prefill_qos: Annotated[Qos, Key("alignment of groups of GPUs; or one a phase", name="qos")] = Qos.GUARANTEED
+    decode_qos: Annotated[Qos, INTERNAL] = Qos.GUARANTEED
+    cpus_per_gpu: Annotated[int, Bounds(low=0, high=1_024), Key("whole cores that a GPU takes along")] = 8
+    memory_gb_per_gpu: Annotated[float, Bounds(low=0, high=1e6), Key("that a GPU takes along", unit="GB")] = 0.0
+    tolerations: Annotated[tuple[Taint, ...], Key("taints that the islands' pods tolerate")] = ()
+    weights: Annotated[PlacementWeights, Key("of the terms of the score")] = field(default_factory=PlacementWeights)
+    preempt: Annotated[bool, Key("whether preemptible pods of a lower priority may be evicted")] = False
+    priority: Annotated[int, Bounds(low=LOWEST_PRIORITY, high=HIGHEST_PRIORITY), Key("of the islands' pods")] = 1000
+    power_cap_w: Annotated[float, Bounds(low=0, high=1e12), Key("most watts (0: no cap)", sparse=True)] = 0.0
+    priority_class: Annotated[str, Key("of the islands' pods", sparse=True)] = ""
+    victim_rule: Annotated[EvictionRule, Key("who goes first", sparse=True)] = EvictionRule.PRIORITY
+    most_victims: Annotated[int | None, Bounds(low=0, high=10**9), Key("evictions at most", sparse=True)] = None
+    most_lost_gpu_hours: Annotated[
+        float | None,
+        Bounds(low=0, high=_MOST_LOST),
+        Key("of victims since checkpoints, at most", sparse=True),
+    ] = None
+    lost_gpu_hour_rps: Annotated[
+        float, Bounds(low=0, high=_MOST_LOST), Key("what a lost GPU-hour counts as, of objective placed", sparse=True)
+    ] = 0.0
+    assumed_checkpoint_age_s: Annotated[
+        float | None, Bounds(low=0, high=_MOST_LOST), Key("of pods whose checkpoints are not known", sparse=True)
+    ] = None
 
     def qos(self, phase: Phase) -> Qos:
         """The QoS of islands of a phase."""
@@ -145,21 +158,24 @@ class PlacementDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPart:
-    """What one replica of an island holds on one node.
+    """What one replica of an island holds on one node; `tp` GPUs make an attention group."""
 
-    `gpu_indices` lists its attention groups one after the other, `tp` GPUs each; `cores` are ids of pinned cores,
-    `nics` the cards nearest to its NUMA nodes.
-    """
-
-    island: str
-    replica: int
+    island: Annotated[str, Key("id of the island")]
+    replica: _Count
     node: str
-    asw: str
-    tp: int
-    gpu_indices: tuple[int, ...]
-    numa_nodes: tuple[int, ...]
-    cores: tuple[int, ...] = ()
-    nics: tuple[str, ...] = ()
+    gpu_indices: Annotated[
+        tuple[int, ...],
+        Bounds(low=0),
+        Items(least=1, distinct=True),
+        Key("attention groups one after the other, tp GPUs each"),
+    ]
+    numa_nodes: Annotated[tuple[int, ...], Bounds(low=0), Items(distinct=True), Key("of the GPUs")]
+    asw: Annotated[str, Key("access switch of the node")]
+    tp: _Some
+    cores: Annotated[
+        tuple[int, ...], RANGES, Bounds(low=0, high=HIGHEST_CORE), Key("ids of pinned cores, as ranges: 0-7,16")
+    ] = ()
+    nics: Annotated[tuple[str, ...], Key("nearest to its NUMA nodes")] = ()
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -169,23 +185,29 @@ class PlacedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IslandSite:
-    """How well a placed island lies. `entropy` over its switches (nats); `switches`: GPUs under each.
-
-    `aligned`: every group within the fewest sockets and NUMA nodes that an empty node of the kind could give it.
-    `worst`: the alignment of its worst group. `crossing_replicas`: replicas that lie under several switches.
-    `waits_for`: orders of the victims that have to be gone before it comes up, those for others among them (None: there
-    are no victims, or it is not told).
-    """
+    """How well a placed island lies."""
 
     island: str
-    gpus: int
-    nodes: int
-    switches: tuple[tuple[str, int], ...]
-    entropy: float
-    aligned: bool
-    worst: Alignment
-    crossing_replicas: int
-    waits_for: tuple[int, ...] | None = None
+    gpus: _Some
+    nodes: _Some
+    switches: Annotated[
+        tuple[tuple[str, int], ...], Bounds(low=1), Items(least=1), Key("rows of switch and GPUs under it")
+    ]
+    entropy: Annotated[_Amount, Key("over its switches (nats)")]
+    aligned: Annotated[
+        bool, Key("every group within the fewest sockets and NUMA nodes that an empty node could give it")
+    ]
+    worst: Annotated[Alignment, Key("alignment of its worst group")]
+    crossing_replicas: Annotated[_Count, Key("replicas that lie under several switches")]
+    waits_for: Annotated[
+        tuple[int, ...] | None,
+        Bounds(low=1),
+        Key(
+            "orders of the victims that have to be gone before it comes up, those that go for other islands among them "
+            "(null: there are no victims, or it is not told)",
+            sparse=True,
+        ),
+    ] = None
 
     @property
     def asws(self) -> int:
@@ -199,7 +221,7 @@ class Shortfall:
 
     island: str
     gpu: str
-    gpus: int
+    gpus: _Some
     resource: str
     reason: str
     remedies: tuple[str, ...] = ()
@@ -207,26 +229,23 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentShare:
-    """For requests of `gpus` GPUs: idle GPUs that cannot be part of any (`stranded`), and how many would fit."""
+    """What idle GPUs are worth to requests of one size."""
 
-    gpus: int
-    stranded: int
-    fit: int
+    gpus: Annotated[_Some, Key("of a request")]
+    stranded: Annotated[_Count, Key("idle GPUs that cannot be part of any such request")]
+    fit: Annotated[_Count, Key("such requests that would fit")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """A cluster at one moment, over the GPU types that the plan uses. `watts` of GPUs and CPUs, idle ones included.
+    """A cluster at one moment, over the GPU types that the plan uses."""
 
-    `headroom_gpus`: idle GPUs that a node could still give to guaranteed work (with their cores).
-    """
-
-    gpus: int
-    allocated: int
-    idle: int
-    headroom_gpus: int
-    watts: float
-    empty_nodes: int
+    gpus: _Count
+    allocated: _Count
+    idle: _Count
+    headroom_gpus: Annotated[_Count, Key("idle GPUs that a node could still give to guaranteed work, with their cores")]
+    watts: Annotated[_Amount, Key("of GPUs and CPUs, idle ones included")]
+    empty_nodes: _Count
     fragments: tuple[FragmentShare, ...]
 
     @property
@@ -237,51 +256,78 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScorePart:
-    """One term of a placement's score: its value within [-1, 1] and its weight."""
+    """One term of a placement's score."""
 
     name: str
-    value: float
-    weight: float
+    value: _Score
+    weight: _Amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """A pod that has to go before an island can come. `order`: its number, from 1, among all victims (0: not told).
+    """A pod that has to go before an island can come.
 
     Whole islands come free early: pods go island by island, node by node. An island may lie where others made room;
-    `waits_for` of its site says so. `lost_gpu_hours` since its last checkpoint (None: not known).
+    `waits_for` of its site says so.
     """
 
-    pod: str
+    pod: Annotated[str, Key("namespace/name")]
     node: str
-    island: str
+    island: Annotated[str, Key("whom it makes room for")]
     priority: int
-    gpus: int
-    lost_gpu_hours: float | None
-    order: int = 0
+    gpus: _Count
+    lost_gpu_hours: Annotated[float | None, Bounds(low=0), Key("work since its last checkpoint (null: not known)")]
+    order: Annotated[
+        _Count, Key("its number, from 1, in the order in which pods have to go (0: not told)", added=True)
+    ] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evictions:
+    """Sums over the victims; those of unknown checkpoints are counted, not added."""
+
+    victims: _Some
+    gpus: _Count
+    lost_gpu_hours: Annotated[_Amount, Key("of victims whose checkpoints are known")]
+    unknown_lost_work: Annotated[_Count, Key("victims whose checkpoints are not known")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Islands on nodes. `score` is the weighted sum of `terms` over the sum of the weights.
+    """Islands on nodes. `judged_rps` is what a search that places every layout compares."""
 
-    `unplaced_rps` is the plan's rate before placement, as the cost model takes islands to lie compactly; the rate after
-    is the plan's own (0 for both: not measured). `judged_rps` is the rate after, less what the lost work of victims
-    counts; it is what a search that places every layout compares (None: lost work does not count).
-    """
-
-    cluster: str
-    parts: tuple[PlacedPart, ...]
-    sites: tuple[IslandSite, ...]
-    shortfalls: tuple[Shortfall, ...]
-    before: ClusterState
-    after: ClusterState
-    score: float
+    parts: Annotated[tuple[PlacedPart, ...], INTERNAL]
+    cluster: Annotated[str, Key("its name")]
+    placed_rps: Annotated[_Amount, Key("requests/s of the islands where they lie (0: not measured)")] = 0.0
+    unplaced_rps: Annotated[
+        _Amount, Key("requests/s of the plan before, islands taken to lie compactly (0: not measured)")
+    ] = 0.0
+    judged_rps: Annotated[
+        float | None,
+        Key("placed_rps less what the lost work of victims counts (null: it does not count)", sparse=True),
+    ] = None
+    score: Annotated[_Score, Key("weighted sum of terms over the sum of weights")]
     terms: tuple[ScorePart, ...]
-    victims: tuple[Victim, ...] = ()
-    unplaced_rps: float = 0.0
-    placed_rps: float = 0.0
-    judged_rps: float | None = None
+    sites: Annotated[tuple[IslandSite, ...], Key("how well each placed island lies")]
+    shortfalls: Annotated[tuple[Shortfall, ...], Key("islands that were not placed")]
+    victims: Annotated[
+        tuple[Victim, ...],
+        Key("pods that have to go first; an island without any comes once those on its nodes are gone"),
+    ] = ()
+    before: Annotated[ClusterState, Key("the cluster's nodes of the plan's GPU types, before the plan")]
+    after: Annotated[ClusterState, Key("the same nodes with the plan on them")]
+
+    @property
+    def evictions(self) -> Evictions | None:
+        """What the victims come to; None without any."""
+        if not self.victims:
+            return None
+        return Evictions(
+            victims=len(self.victims),
+            gpus=sum(victim.gpus for victim in self.victims),
+            lost_gpu_hours=self.lost_gpu_hours,
+            unknown_lost_work=sum(victim.lost_gpu_hours is None for victim in self.victims),
+        )
 
     @property
     def lost_gpu_hours(self) -> float:

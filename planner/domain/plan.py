@@ -1,75 +1,77 @@
 """The plan: islands with their duties, the routing table, and how it was found."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from planner.domain.efficiency import Origin
+from planner.domain.keys import Bounds, Items, Key, Mapped, OneOf
 from planner.domain.layout import ParallelConfig, Phase, Reach
 from planner.domain.objective import Certificate
 from planner.domain.placement import Placement
-from planner.domain.scenario import Scenario
+from planner.domain.scenario import CostMode, Scenario
 from planner.domain.search_record import SearchRecord
 from planner.domain.sensitivity import Sensitivity
 from planner.domain.service import Service
+
+_Amount = Annotated[float, Bounds(low=0)]
+_Share = Annotated[float, Bounds(low=0, high=1)]
+_Count = Annotated[int, Bounds(low=0)]
+_Start = Annotated[int, Bounds(low=0), Key("tokens, inclusive")]
+_End = Annotated[int, Bounds(low=1), Key("tokens, exclusive")]
 
 SPARE_NOTE = "spare: the plan's rate needs no more of this class"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedIsland:
-    """One island of the plan. `batch_size` is the largest batch of the ranges it serves (0: idle).
-
-    `utilisation` is the busy share of its time at the plan's throughput; `rate_rps` the requests it then serves.
-    `phase` is None for an island that serves nothing; `note` says why. `reach`: where a placed island lies.
-    """
+    """One island of the plan. `phase` is None for an island that serves nothing; its `batch_size` is 0."""
 
     id: str
     gpu: str
-    size: int
+    size: Annotated[int, Bounds(low=1), Key("GPUs")]
     phase: Phase | None
     parallel: ParallelConfig | None
-    batch_size: int
-    longest_prompt: int
-    rate_rps: float
-    utilisation: float
-    price_usd_per_hour: float
-    note: str = ""
-    reach: Reach | None = None
+    batch_size: Annotated[
+        _Count,
+        Key("prompts per rank and step (prefill) or sequences per attention group (decode), the largest of its ranges"),
+    ]
+    longest_prompt: Annotated[_Count, Key("tokens")]
+    rate_rps: Annotated[_Amount, Key("requests/s served at the plan's throughput")]
+    utilisation: Annotated[_Amount, Key("busy share of its time at the plan's throughput")]
+    price_usd_per_hour: _Amount
+    note: Annotated[str, Key("why it serves nothing")] = ""
+    reach: Annotated[Reach | None, Key("where the replicas of a placed island lie; of the worst one", sparse=True)] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One cell of the routing table: `share` of the requests of a range go to an island in a phase.
-
-    `capacity_rps` is what the island would serve if it did nothing else, `assigned_rps` what the time that it is given
-    for the range would serve, `rate_rps` what it serves at the plan's throughput.
-    """
+    """One cell of the routing table: `share` of the requests of a range go to an island in a phase."""
 
     phase: Phase
-    range_start: int
-    range_end: int
-    probability: float
+    range_start: _Start
+    range_end: _End
+    probability: Annotated[_Share, Key("of a request to fall into the range")]
     island: str
-    share: float
-    rate_rps: float
-    assigned_rps: float
-    capacity_rps: float
-    batch_size: int
-    step_ms: float
+    share: Annotated[_Share, Key("of the range's requests that go to the island")]
+    rate_rps: Annotated[_Amount, Key("requests/s at the plan's throughput")]
+    assigned_rps: Annotated[_Amount, Key("requests/s that the time given to the range would serve")]
+    capacity_rps: Annotated[float, Bounds(above=0), Key("requests/s if the island did nothing else")]
+    batch_size: _Count
+    step_ms: Annotated[_Amount, Key("one prefill step, or one output token")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvFlow:
-    """What one prefill island hands to one decode island, of prompts of `range_start` <= tokens < `range_end`.
+    """What one prefill island hands to one decode island, of prompts of `range_start` <= tokens < `range_end`."""
 
-    `rate_rps` at the plan's throughput; `gb_s` is the KV cache that it carries.
-    """
-
-    prefill: str
-    decode: str
-    range_start: int
-    range_end: int
-    rate_rps: float
-    gb_s: float
+    prefill: Annotated[str, Key("id of the island")]
+    decode: Annotated[str, Key("id of the island")]
+    range_start: _Start
+    range_end: _End
+    rate_rps: Annotated[_Amount, Key("requests/s at the plan's throughput")]
+    gb_s: Annotated[_Amount, Key("KV cache that it carries (GB/s, 10^9 bytes)")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,48 +86,54 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What made the plan: versions, mode, seed, inputs; `calibration` and `estimates`: where its rates come from.
+    """What made the plan: versions, mode, seed, inputs; `calibration` and `estimates`: where its rates come from."""
 
-    `unverified`: the plan, or the one that was placed, was read from a file without digests.
-    """
-
-    planner_version: str
-    python_version: str
-    libraries: tuple[tuple[str, str], ...]
+    planner_version: Annotated[str, Key(name="planner")]
+    python_version: Annotated[str, Key(name="python")]
+    libraries: Annotated[tuple[tuple[str, str], ...], Mapped()]
     solver: str
-    seed: int
-    cost_mode: str
-    input_hashes: tuple[tuple[str, str], ...]
-    calibration: str = ""
-    estimates: tuple[Estimate, ...] = ()
-    unverified: bool = False
+    seed: _Count
+    cost_mode: Annotated[str, OneOf(tuple(mode.value for mode in CostMode))]
+    input_hashes: Annotated[tuple[tuple[str, str], ...], Key("rows of file name and SHA-256", name="inputs_sha256")]
+    calibration: Annotated[str, Key("name of the efficiency factors", added=True)] = ""
+    estimates: Annotated[
+        tuple[Estimate, ...], Key("how firm the rates of each GPU type and phase are", added=True)
+    ] = ()
+    unverified: Annotated[
+        bool, Key("the plan, or the one that was placed, was read from a file without digests", sparse=True)
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The planner's answer to one scenario.
-
-    `flows` are empty where the scenario has no network; `network_bottleneck` names the part of it that holds the rate
-    back (empty: none does). With a `placement` the rates are those of the islands where they lie.
-    """
+    """The planner's answer to one scenario. With a `placement` the rates are those of the islands where they lie."""
 
     scenario: Scenario
-    throughput_rps: float
-    prefill_rps: float
-    decode_rps: float
-    objective_rps: float
-    deviation_rps: float
-    optimal: bool
+    throughput_rps: Annotated[_Amount, Key("requests/s at which the whole mix is served in both phases")]
+    prefill_rps: Annotated[_Amount, Key("rate at which prefill alone could serve the mix")]
+    decode_rps: Annotated[_Amount, Key("rate at which decode alone could serve the mix")]
+    objective_rps: Annotated[_Amount, Key("what the formulation reports for itself")]
+    deviation_rps: _Amount
+    optimal: Annotated[bool, Key("false: the solver stopped at its time limit")]
     islands: tuple[PlannedIsland, ...]
-    routing: tuple[Route, ...]
+    routing: Annotated[tuple[Route, ...], Items(least=1)]
     search: SearchRecord
     provenance: Provenance
     certificate: Certificate | None = None
     service: Service | None = None
-    exact_rps: float | None = None
+    exact_rps: Annotated[
+        float | None,
+        Bounds(low=0),
+        Key("throughput recomputed at every exact prompt length with the same routing", added=True),
+    ] = None
     sensitivity: Sensitivity | None = None
-    flows: tuple[KvFlow, ...] = ()
-    network_bottleneck: str = ""
+    flows: Annotated[
+        tuple[KvFlow, ...],
+        Key("KV caches that a prefill island hands to a decode island, where the scenario has a network", added=True),
+    ] = ()
+    network_bottleneck: Annotated[
+        str, Key("part of the network that holds the rate back (empty: none)", added=True)
+    ] = ""
     placement: Placement | None = None
 
     @property

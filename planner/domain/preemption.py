@@ -5,11 +5,9 @@ from enum import StrEnum
 from operator import index
 from typing import SupportsIndex, TypeVar
 
+from planner.domain.cluster import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from planner.domain.placement import Alignment, Qos
 from planner.errors import InputError
-
-LOWEST_PRIORITY, HIGHEST_PRIORITY = -(2**31), 2**31 - 1
-"""Kubernetes keeps a pod's priority in 32 bits."""
 
 Word = TypeVar("Word", bound=StrEnum)
 

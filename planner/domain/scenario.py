@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Annotated
 
 from planner.domain.cluster import Cluster
 from planner.domain.efficiency import Calibration
+from planner.domain.keys import FILE, INTERNAL, Bounds, Key, OneOf
 from planner.domain.layout import Inventory, Layout, Reach
 from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
@@ -17,6 +19,7 @@ from planner.domain.slo import SloSettings
 from planner.domain.workload import LengthProfile, Workload
 
 FEWEST_FAILURES = 8  # fewer do not end a search
+STEEPEST = 20.0  # of a skew, either way
 
 
 class CostMode(StrEnum):
@@ -124,9 +127,9 @@ class Surrogate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeSettings:
-    """`width`: tokens per length range."""
+    """How a workload is cut into length ranges."""
 
-    width: int = 256
+    width: Annotated[int, Bounds(low=1, high=1_000_000), Key("of a range; or `cells` of them", unit="tokens")] = 256
 
 
 class CostSource(StrEnum):
@@ -140,74 +143,79 @@ class CostSource(StrEnum):
 class CostSettings:
     """How step times are judged. Reference mode heeds `mode` and `kv_cache_rate` alone.
 
-    `kv_cache_rate`: share of a prompt found in the prefix cache. `max_tokens_per_step`: a rank's prefill budget; longer
-    prompts are taken in chunks. `two_micro_batches`: computation hides communication. `balanced_experts`: no expert is
-    more popular than another. `redundant_experts`: further copies of experts in every layer. `mtp_tokens`: tokens that
-    multi-token prediction drafts a step, each accepted with `mtp_acceptance` if those before were.
-    `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `gpus_per_switch` and
-    `cross_switch_bandwidth`: GPUs under one access switch, and what is left of the NIC rate between switches.
-    `calibration` stands over the built-in factors; `profile` is what the tabulated source looks up. `reach`: where a
-    placed replica lies (None: as compactly as NVLink domains and switches allow).
+    `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `reach`: where a placed
+    replica lies (None: as compactly as NVLink domains and switches allow).
     """
 
-    mode: CostMode = CostMode.DEFAULT
-    kv_cache_rate: float = 0.0
-    max_tokens_per_step: int = 16384
-    two_micro_batches: bool = True
-    balanced_experts: bool = False
-    redundant_experts: int = 0
-    mtp_tokens: int = 0
-    mtp_acceptance: float = 0.8
-    max_pipeline_stages: int | None = None
-    gpus_per_switch: int = 256
-    cross_switch_bandwidth: float = 1 / 1.27
-    source: CostSource = CostSource.ANALYTIC
-    calibration: Calibration | None = None
-    profile: tuple[Measurement, ...] = ()
-    reach: Reach | None = None
+    mode: Annotated[CostMode, Key("the planner's own cost model, or the paper's")] = CostMode.DEFAULT
+    kv_cache_rate: Annotated[float, Bounds(low=0, below=1), Key("share of a prompt found in the prefix cache")] = 0.0
+    max_tokens_per_step: Annotated[
+        int, Bounds(low=1, high=10_000_000), Key("a rank's prefill budget; longer prompts go in chunks", unit="tokens")
+    ] = 16384
+    two_micro_batches: Annotated[bool, Key("computation hides communication, where that is faster")] = True
+    balanced_experts: Annotated[bool, Key("no expert is more popular than another")] = False
+    redundant_experts: Annotated[int, Bounds(low=0, high=4096), Key("further copies of experts in every layer")] = 0
+    mtp_tokens: Annotated[int, Bounds(low=0, high=8), Key("that MTP drafts a step", unit="tokens")] = 0
+    mtp_acceptance: Annotated[
+        float, Bounds(above=0, high=1), Key("chance of a drafted token, if those before it were accepted")
+    ] = 0.8
+    max_pipeline_stages: Annotated[int | None, Bounds(low=1, high=64), Key("else by the model's kind")] = None
+    gpus_per_switch: Annotated[int, Bounds(low=1, high=1_000_000), Key("under one access switch", unit="GPUs")] = 256
+    cross_switch_bandwidth: Annotated[
+        float, Bounds(above=0, high=1), Key("share of the NIC rate that is left between switches")
+    ] = 1 / 1.27
+    source: Annotated[CostSource, Key("where step times come from: formulas, or `profile`")] = CostSource.ANALYTIC
+    calibration: Annotated[Calibration | None, FILE, Key("factors over the built-in ones", sparse=True)] = None
+    profile: Annotated[tuple[Measurement, ...], FILE, Key("step times to look up: a CSV", sparse=True)] = ()
+    reach: Annotated[Reach | None, INTERNAL] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentSettings:
     """Inner problem and solver. `tau` and `deviation_weight` (M) belong to the deviation formulation alone."""
 
-    formulation: Formulation = Formulation.MAX_RATE
-    solver: str = "highs"
-    time_limit_s: float = 20.0
-    gap: float = 1e-4
-    tau: float = 0.5
-    deviation_weight: float = 100.0
+    formulation: Annotated[Formulation, Key("the rate of the whole mix, or the paper's less weighted deviation")] = (
+        Formulation.MAX_RATE
+    )
+    solver: Annotated[str, OneOf(("highs", "cbc")), Key("solver of the MILPs")] = "highs"
+    time_limit_s: Annotated[float, Bounds(above=0), Key("of one solve")] = 20.0
+    gap: Annotated[float, Bounds(low=0, below=1), Key("relative, to be proven")] = 1e-4
+    tau: Annotated[float, Bounds(low=0, high=1e6), Key("weight of the paper's deviation in rates")] = 0.5
+    deviation_weight: Annotated[float, Bounds(low=0, high=1e9), Key("weight of the deviation, M of the paper")] = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """Outer search; the defaults are the paper's. `slots` (K per type) belongs to the direct encoding alone.
+    """Outer search; the defaults are the paper's. Skews lie between `least_skew` (None: -`skew`) and `skew`. `earlier`:
+    layouts of runs before, which are judged first, too."""
 
-    Skews lie between `least_skew` (None: -`skew`) and `skew`; they belong to the divider encoding alone.
-    `sizes` (a set, or island sizes), `gap` (relative, to be proven) and `time_limit_s` belong to the exact method and
-    to a tight `bound`. `warm_start` and `earlier` (layouts of runs before) are judged first. A search ends when more
-    than the share `failure_limit` of its evaluations broke off. `timings`: whether a plan tells CPU-seconds.
-    """
-
-    method: SearchMethod = SearchMethod.DIVIDER
-    encoding: Encoding = Encoding.DIVIDER
-    surrogate: Surrogate = Surrogate.GP
-    iterations: int = 15
-    batch_size: int = 16
-    min_island_size: int = 2
-    skew: float = 5.0
-    least_skew: float | None = None
-    slots: int = 8
-    seed: int = 0
-    processes: int = 1
-    sizes: SizeSet | tuple[int, ...] = SizeSet.ALL
-    gap: float = 0.002
-    time_limit_s: float = 120.0
-    bound: Bound = Bound.FAST
-    warm_start: tuple[WarmStart, ...] = ()
-    earlier: tuple[Layout, ...] = ()
-    failure_limit: float = 0.5
-    timings: bool = True
+    method: Annotated[SearchMethod, Key("how layouts are come by")] = SearchMethod.DIVIDER
+    encoding: Annotated[Encoding, Key("what random, sobol, grid, genetic and auto vary")] = Encoding.DIVIDER
+    surrogate: Annotated[Surrogate, Key("model behind Bayesian optimisation")] = Surrogate.GP
+    iterations: Annotated[int, Bounds(low=1, high=100_000), Key("rounds")] = 15
+    batch_size: Annotated[int, Bounds(low=1, high=10_000), Key("layouts of a round")] = 16
+    min_island_size: Annotated[int, Bounds(low=1), Key("of every island", unit="GPUs")] = 2
+    skew: Annotated[
+        float,
+        Bounds(above=0, high=STEEPEST),
+        Key("largest, or a list of the least and the largest; of divider"),
+    ] = 5.0
+    least_skew: Annotated[float | None, INTERNAL] = None
+    slots: Annotated[int, Bounds(low=1, high=64), Key("of each GPU type (K), of the direct encoding")] = 8
+    seed: Annotated[int, Bounds(low=0, high=2**32 - 1), Key("of all that is random")] = 0
+    processes: Annotated[int, Bounds(low=1, high=1024), Key("that evaluate layouts")] = 1
+    sizes: Annotated[SizeSet | tuple[int, ...], Key("of islands, or a list; of the exact method and a tight bound")] = (
+        SizeSet.ALL
+    )
+    gap: Annotated[float, Bounds(low=0, below=1), Key("of the exact method and a tight bound, relative")] = 0.002
+    time_limit_s: Annotated[float, Bounds(above=0, high=1e6), Key("of the exact method and a tight bound")] = 120.0
+    bound: Annotated[Bound, Key("how a plan's bound is found")] = Bound.FAST
+    warm_start: Annotated[
+        tuple[WarmStart, ...], Key("layouts to begin with; also runs, and layouts as rows of GPU type, size, count")
+    ] = ()
+    earlier: Annotated[tuple[Layout, ...], INTERNAL] = ()
+    failure_limit: Annotated[float, Bounds(low=0, high=1), Key("share of evaluations that may break off")] = 0.5
+    timings: Annotated[bool, Key("whether a plan tells CPU-seconds")] = True
 
     @property
     def encoded(self) -> Encoding:

@@ -1,16 +1,21 @@
 """What a search did: its trials round by round, what they cost, and the seam through which they outlive the process."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from planner.domain.keys import Bounds, Items, Key, Mapped
 from planner.domain.layout import Layout
+
+_Count = Annotated[int, Bounds(low=0)]
+_Rate = Annotated[float, Bounds(low=0)]
+_Measured = Annotated[float | None, Bounds(low=0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A layout to be judged: its point in the encoding (empty where it has none), and who chose it."""
 
-    parameters: tuple[tuple[str, float], ...]
+    parameters: Annotated[tuple[tuple[str, float], ...], Mapped(ascending=True)]
     layout: Layout
     generator: str
 
@@ -20,28 +25,26 @@ class Proposed:
     """The layouts of one round, and what choosing them took (CPU-seconds). `note` says what went wrong in it."""
 
     iteration: int
-    proposals: tuple[Proposal, ...]
     generation_cpu_s: float
     note: str = ""
+    proposals: tuple[Proposal, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One evaluated layout. `iteration` is its round, from 0; `error` says why a layout serves nothing.
+    """One evaluated layout. `iteration` is its round, from 0; `error` says why a layout serves nothing."""
 
-    `failed`: its evaluation broke off, so that nothing is known of it. `goals`: name and value of each goal, where the
-    search has several.
-    """
-
-    index: int
-    iteration: int
-    parameters: tuple[tuple[str, float], ...]
-    layout: Layout
-    throughput_rps: float
+    index: _Count
+    iteration: _Count
+    parameters: Annotated[tuple[tuple[str, float], ...], Mapped(ascending=True)]
+    layout: Annotated[Layout, Key("rows of GPU type, island size, number of islands")]
+    throughput_rps: _Rate
     generator: str
     error: str = ""
-    failed: bool = False
-    goals: tuple[tuple[str, float], ...] = ()
+    failed: Annotated[bool, Key("its evaluation broke off: nothing is known of the layout", sparse=True)] = False
+    goals: Annotated[
+        tuple[tuple[str, float], ...], Mapped(), Key("value of each goal, where the search has several", sparse=True)
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,34 +57,40 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One round: CPU-seconds of choosing its layouts and of judging them (None: not to be told).
+    """One round. CPU-seconds of None are not to be told."""
 
-    `hypervolume` (of several goals) is that of all trials so far; `note` says what went wrong in the round.
-    """
-
-    iteration: int
-    evaluations: int
-    best_rps: float
-    generation_cpu_s: float | None = field(compare=False)
-    evaluation_cpu_s: float | None = field(compare=False)
-    hypervolume: float | None = None
-    note: str = ""
+    iteration: _Count
+    evaluations: _Count
+    best_rps: Annotated[_Rate, Key("requests/s, best so far")]
+    generation_cpu_s: Annotated[
+        _Measured, Key("CPU-seconds of choosing the layouts; measured, and under no digest", sparse=True)
+    ] = field(compare=False, default=None)
+    evaluation_cpu_s: Annotated[
+        _Measured, Key("CPU-seconds of judging them; measured, and under no digest", sparse=True)
+    ] = field(compare=False, default=None)
+    hypervolume: Annotated[_Measured, Key("of all trials so far, where the search has several goals", sparse=True)] = (
+        None
+    )
+    note: Annotated[str, Key("what went wrong in the round", sparse=True)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRecord:
     """The search's history. `best_trial` is a `Trial.index`.
 
-    The CPU-seconds of `rounds` are measured and differ from run to run; all else follows from scenario and seed.
-    `interrupted`: the user ended the search before its last round. `frontier` (of several goals): indices of the
-    trials that no other trial beats in every goal.
+    All but measured CPU-seconds follows from scenario and seed.
     """
 
-    trials: tuple[Trial, ...]
-    best_trial: int
-    rounds: tuple[Round, ...] = ()
-    interrupted: bool = False
-    frontier: tuple[int, ...] = ()
+    best_trial: _Count
+    interrupted: Annotated[bool, Key("the user ended the search before its last round", sparse=True)] = False
+    frontier: Annotated[
+        tuple[int, ...], Bounds(low=0), Key("indices of the trials that no other beats in every goal", sparse=True)
+    ] = ()
+    rounds: Annotated[
+        tuple[Round, ...],
+        Key("what each round did and took; the CPU-seconds differ from run to run", sparse=True),
+    ] = ()
+    trials: Annotated[tuple[Trial, ...], Items(least=1)]
 
     def best_by_iteration(self) -> tuple[float, ...]:
         """Best throughput so far after each round (requests/s)."""

@@ -1,8 +1,13 @@
 """What would change a plan's rate: more or fewer GPUs, a faster phase, and what is spare."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from planner.domain.keys import Bounds, Key
 from planner.domain.layout import Phase
+
+_Amount = Annotated[float, Bounds(low=0)]
+_WorthShare = Annotated[float, Bounds(low=0, high=1.001), Key("of the fleet's worth by the shadow prices")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,13 +20,13 @@ class GpuWorth:
     """
 
     gpu: str
-    gpus_per_node: int
-    gpus_lost: int
-    price_usd_per_gpu_hour: float
-    dual_rps: float
-    more_gpu_rps: float
-    more_node_rps: float
-    less_node_rps: float | None
+    gpus_per_node: Annotated[int, Bounds(low=1)]
+    gpus_lost: Annotated[int, Bounds(low=0)]
+    price_usd_per_gpu_hour: _Amount
+    dual_rps: Annotated[_Amount, Key("shadow price of one GPU")]
+    more_gpu_rps: _Amount
+    more_node_rps: _Amount
+    less_node_rps: Annotated[float | None, Bounds(high=0), Key("without gpus_lost GPUs (null: there are none)")]
 
     @property
     def rps_per_usd_hour(self) -> float | None:
@@ -39,8 +44,8 @@ class PhaseWorth:
     """
 
     phase: Phase
-    worth_share: float
-    faster_rps: float
+    worth_share: _WorthShare
+    faster_rps: Annotated[_Amount, Key("gain of the phase 10 % faster")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +56,10 @@ class RangeHeadroom:
     """
 
     phase: Phase
-    range_start: int
-    range_end: int
-    headroom: float
-    worth_share: float
+    range_start: Annotated[int, Bounds(low=0)]
+    range_end: Annotated[int, Bounds(low=1)]
+    headroom: Annotated[_Amount, Key("what the spare time of its islands could add, relative to its rate")]
+    worth_share: _WorthShare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +73,12 @@ class Sensitivity:
     nothing has a price).
     """
 
-    bound_rps: float
-    binding: Phase | None
-    headroom: float
-    next_rps: float
-    next_gpu: str
-    drop_first: str
+    bound_rps: _Amount
+    binding: Annotated[Phase | None, Key("the slower phase of the plan's islands (null: both alike)")]
+    headroom: Annotated[_Amount, Key("how much faster the other phase is, relative")]
+    next_rps: Annotated[_Amount, Key("where the other phase limits")]
+    next_gpu: Annotated[str, Key("type of the greatest worth with the binding phase 10 % faster")]
+    drop_first: Annotated[str, Key("type whose loss of a node costs least per USD saved")]
     gpus: tuple[GpuWorth, ...]
     phases: tuple[PhaseWorth, ...]
     ranges: tuple[RangeHeadroom, ...]

@@ -1,7 +1,9 @@
 """What a plan promises about waiting: bounds, predictions, and the goodput that keeps them."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from planner.domain.keys import Bounds
 from planner.domain.layout import IslandClass, Phase
 from planner.domain.slo import SloSettings
 from planner.domain.workload import LengthRange
@@ -29,8 +31,8 @@ class RangeService:
 class Service:
     """`goodput_rps` = `factor` times what the assignment could serve; `binding` is whose queue sets a factor < 1."""
 
-    goodput_rps: float
-    factor: float
+    goodput_rps: Annotated[float, Bounds(low=0)]
+    factor: Annotated[float, Bounds(low=0, high=1)]
     percentile: float | None
     binding: IslandClass | None
     binding_phase: Phase | None

@@ -1,30 +1,43 @@
 """Service levels: how long a request may wait for its first token, and for each further one."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from planner.domain.keys import Bounds, Key
+
+LONGEST_PROMPT = 100_000_000
+"""Tokens; beyond any model."""
+
+_Milliseconds = Annotated[float | None, Bounds(above=0, high=1e9)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeSlo:
     """Bounds for prompts of `start` <= tokens < `end`; None leaves the general bound."""
 
-    start: int
-    end: int
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
+    start: Annotated[int, Bounds(low=0, high=LONGEST_PROMPT), Key("shortest prompt", unit="tokens", name="from")] = 0
+    end: Annotated[
+        int,
+        Bounds(high=LONGEST_PROMPT),
+        Key("prompts are shorter than this, and some longer than `from`", "tokens", "to"),
+    ] = LONGEST_PROMPT
+    ttft_ms: Annotated[_Milliseconds, Key("bound on time to first token")] = None
+    tpot_ms: Annotated[_Milliseconds, Key("bound on time per output token")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SloSettings:
-    """Bounds on time to first token and time per output token (ms; None: no bound).
+    """Bounds on times; None: no bound. `ranges` stand over the general bounds for the prompts that they cover, a later
+    one over an earlier one."""
 
-    `percentile` in (0, 100) says of how many requests they must hold; None: of the mean. `ranges` stand over the
-    general bounds for the prompts that they cover; a later one over an earlier one.
-    """
-
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
-    percentile: float | None = None
-    ranges: tuple[RangeSlo, ...] = ()
+    ttft_ms: Annotated[_Milliseconds, Key("bound on time to first token")] = None
+    tpot_ms: Annotated[_Milliseconds, Key("bound on time per output token")] = None
+    percentile: Annotated[
+        float | None,
+        Bounds(above=0, below=100),
+        Key("of how many requests the bounds hold; else of the mean", unit="%"),
+    ] = None
+    ranges: Annotated[tuple[RangeSlo, ...], Key("bounds for prompts of some lengths")] = ()
 
     @property
     def bounds_anything(self) -> bool:

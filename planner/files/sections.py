@@ -84,6 +84,13 @@ class Section:
             raise self.fault(key, "Unicode text without halves of surrogate pairs", hint="Write the character out.")
         return str(value)
 
+    def printable(self, key: str, *, empty: bool = False) -> str:
+        """A name as it may stand in tables and errors."""
+        value = self.text(key)
+        if not (is_printable(value) or (empty and not value)):
+            raise self.fault(key, "a name of at most 253 printable characters without spaces at its ends")
+        return value
+
     def name(self, key: str, *, default: str | None = None) -> str:
         """A text that can stand in file names, labels and manifests."""
         value = self.text(key, default=default)
@@ -96,14 +103,17 @@ class Section:
         if key not in self._values and default is not None:
             return default
         value = self._values.get(key)
-        rule = "a whole number" + _bounds(low, high)
+
+        def refusal() -> InputError:
+            return self.fault(key, "a whole number" + bounds_text(low, high))
+
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise self.fault(key, rule)
+            raise refusal()
         whole = int(value)
         if abs(whole) > MOST_WHOLE and (low is None or high is None):
             raise self.fault(key, f"a whole number of at most {MOST_WHOLE:.0e} either way")
         if (low is not None and whole < low) or (high is not None and whole > high):
-            raise self.fault(key, rule)
+            raise refusal()
         return whole
 
     def number(
@@ -120,19 +130,22 @@ class Section:
         if key not in self._values and default is not None:
             return default
         value = self._values.get(key)
-        rule = "a number" + _bounds(low, high, above, below)
+
+        def refusal() -> InputError:
+            return self.fault(key, "a number" + bounds_text(low, high, above, below))
+
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise self.fault(key, rule)
+            raise refusal()
         try:
             number = float(value)
         except OverflowError:
-            raise self.fault(key, rule) from None
+            raise refusal() from None
         if not math.isfinite(number):
             raise self.fault(key, "finite")
         if (low is not None and number < low) or (high is not None and number > high):
-            raise self.fault(key, rule)
+            raise refusal()
         if (above is not None and number <= above) or (below is not None and number >= below):
-            raise self.fault(key, rule)
+            raise refusal()
         return number
 
     def flag(self, key: str, default: bool | None = None) -> bool:
@@ -236,6 +249,11 @@ def is_unicode(text: str) -> bool:
     return not _SURROGATES.search(text)
 
 
+def is_printable(text: str) -> bool:
+    """Whether the text can stand for a name in tables and errors."""
+    return 0 < len(text) <= 253 and text.isprintable() and text == text.strip()
+
+
 def top_level(document: object, file: str) -> Section:
     """A document as a section; InputError where it is no mapping."""
     if not isinstance(document, Mapping):
@@ -257,7 +275,8 @@ def nearest_hint(word: str, known: Collection[str], *, what: str) -> str:
     return f"{ask}The {what} are {', '.join(known)}."
 
 
-def _bounds(low: float | None, high: float | None, above: float | None = None, below: float | None = None) -> str:
+def bounds_text(low: float | None, high: float | None, above: float | None = None, below: float | None = None) -> str:
+    """` of at least 0 and less than 1`; empty where nothing is bounded."""
     limits = [
         f"{word} {limit}"
         for word, limit in (("at least", low), ("more than", above), ("at most", high), ("less than", below))

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from placed_plans import placed_by_hand
 from planner.domain import LengthProfile, Plan
 from planner.errors import InputError
 from planner.files import encode_plan, load_run, plan_document, plan_schema, write_run
+from planner.files.plan.plan_schemas import schema_text
 from planner.report import islands_frame
 from planner.runs.publication import publish
 
@@ -103,6 +105,11 @@ def eventful(plan: Plan) -> Plan:
         plan.search, trials=(trial, *others), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
     )
     return placed_by_hand(unverified(replace(plan, search=record)))
+
+
+def test_the_published_schema_is_the_one_that_plans_are_held_against() -> None:
+    published = resources.files("planner.files").joinpath("plan_schema.json").read_text(encoding="utf-8")
+    assert published == schema_text(), "write plan_schemas.schema_text() to planner/files/plan_schema.json"
 
 
 def test_the_schema_is_a_schema_and_its_keys_are_all_there(eventful: Plan) -> None:

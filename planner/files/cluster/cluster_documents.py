@@ -25,8 +25,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from planner.domain import CORE_GROUP_SIZE, Cluster, ClusterNode, NumaNode, Pod, PodClass, Taint
-from planner.files.id_ranges import ranges_text
+from planner.domain import CORE_GROUP_SIZE, Cluster, ClusterNode, NumaNode, Pod, Taint
+from planner.files.records import record_document
 
 Row = dict[str, Any]
 _Item = TypeVar("_Item")
@@ -34,7 +34,7 @@ _Item = TypeVar("_Item")
 
 def cluster_document(cluster: Cluster) -> Row:
     """The cluster as plain values, which `cluster_from_section` reads back as the same cluster."""
-    groups = _alike(cluster.nodes)
+    groups, budgets = _alike(cluster.nodes), cluster.disruption_budgets
     shapes: dict[str, Row] = {}
     rows: dict[str, Row] = {}
     for nodes in groups:
@@ -48,13 +48,9 @@ def cluster_document(cluster: Cluster) -> Row:
         **({"notes": list(cluster.notes)} if cluster.notes else {}),
         "shapes": shapes,
         "nodes": [rows[node.name] for node in cluster.nodes],
-        "pods": [_pod_row(pod) for pod in cluster.pods],
-        **({"disruption_budgets": _budget_rows(cluster)} if cluster.disruption_budgets else {}),
+        "pods": [_row(pod) for pod in cluster.pods],
+        **({"disruption_budgets": list(map(record_document, budgets))} if budgets else {}),
     }
-
-
-def _budget_rows(cluster: Cluster) -> list[Row]:
-    return [{"name": budget.name, "allowed": budget.allowed} for budget in cluster.disruption_budgets]
 
 
 def default_uuid(node: str, index: int) -> str:
@@ -95,20 +91,11 @@ def _shape_row(node: ClusterNode, labels: tuple[tuple[str, str], ...], taints: t
         row["gpu_indices"] = indices
     if indices:
         row["gpu_numa"] = [gpu.numa for gpu in node.gpus]
-    row["numa_nodes"] = [_numa_row(numa) for numa in node.numa_nodes]
+    row["numa_nodes"] = [_row(numa) for numa in node.numa_nodes]
     row |= {"cpus": _number(node.cpus), "memory_gb": _number(node.memory_gb)}
     if node.nics:
-        row["nics"] = [{"name": nic.name, "numa": nic.numa} for nic in node.nics]
+        row["nics"] = [record_document(nic) for nic in node.nics]
     return row | labels_and_taints(labels, taints)
-
-
-def _numa_row(numa: NumaNode) -> Row:
-    row: Row = {"id": numa.id, "socket": numa.socket}
-    if numa.cores:
-        row["cores"] = ranges_text(numa.cores)
-    if numa.memory_gb:
-        row["memory_gb"] = _number(numa.memory_gb)
-    return row
 
 
 def _node_row(node: ClusterNode, shape: str, labels: int, taints: int) -> Row:
@@ -129,49 +116,12 @@ def labels_and_taints(labels: tuple[tuple[str, str], ...], taints: tuple[Taint, 
 
 def taint_rows(taints: Iterable[Taint]) -> list[Row]:
     """Taints or tolerations, a mapping each."""
-    return [
-        {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
-        for taint in taints
-    ]
+    return [record_document(taint) for taint in taints]
 
 
-def _pod_row(pod: Pod) -> Row:
-    row: Row = {"name": pod.name, "node": pod.node}
-    if pod.namespace != "default":
-        row["namespace"] = pod.namespace
-    if pod.gpus:
-        row["gpus"] = list(pod.gpus)
-    if pod.gpu_request:
-        row["gpu_request"] = pod.gpu_request
-    if pod.cpus:
-        row["cpus"] = _number(pod.cpus)
-    if pod.memory_gb:
-        row["memory_gb"] = _number(pod.memory_gb)
-    if pod.cores:
-        row["cores"] = ranges_text(pod.cores)
-    return row | _standing(pod)
-
-
-def _standing(pod: Pod) -> Row:
-    """What decides whether the pod may be moved, and whereto."""
-    row: Row = {"priority": pod.priority} if pod.priority else {}
-    if pod.preemptible:
-        row["preemptible"] = True
-    if pod.kind is not PodClass.ONLINE:
-        row["kind"] = pod.kind.value
-    if pod.checkpoint_age_s is not None:
-        row["checkpoint_age_s"] = _number(pod.checkpoint_age_s)
-    if pod.node_selector:
-        row["node_selector"] = dict(pod.node_selector)
-    if pod.anti_affinity:
-        row["anti_affinity"] = pod.anti_affinity
-    if pod.locked:
-        row["locked"] = True
-    if pod.age_s is not None:
-        row["age_s"] = _number(pod.age_s)
-    if pod.disruption_budget:
-        row["disruption_budget"] = pod.disruption_budget
-    return row
+def _row(record: NumaNode | Pod) -> Row:
+    row = record_document(record)
+    return {key: _number(value) if isinstance(value, float) else value for key, value in row.items()}
 
 
 def _number(value: float) -> int | float:

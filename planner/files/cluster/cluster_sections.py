@@ -12,39 +12,19 @@ from planner.domain import (
     NodeGpu,
     NumaNode,
     Pod,
-    PodClass,
     Taint,
     require_sound,
 )
-from planner.domain.preemption import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from planner.domain.cluster import HIGHEST_CORE, HIGHEST_GPU, HIGHEST_NUMA, MOST_CPUS, MOST_GB
 from planner.files.cluster.cluster_documents import default_uuid
 from planner.files.id_ranges import read_ranges
-from planner.files.sections import Section, nearest_hint
+from planner.files.records import read_record
+from planner.files.sections import Section, is_printable, nearest_hint
 
-HIGHEST_GPU = 63
-HIGHEST_CORE = 65_535
-_HIGHEST_NUMA = 1_023
-_MOST_CPUS = 1e6
-_MOST_GB = 1e9
-_LONGEST_S = 1e12
-_MOST_EVICTIONS = 2**31
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _NODE_KEYS = ("name", "shape", "asw", "aggregation", "uuids", "labels", "taints")
 _SHAPE_KEYS = ("gpu", "gpu_indices", "gpu_numa", "gpus_per_numa", "numa_nodes", "cpus", "memory_gb", "nics")
-_POD_KEYS = ("name", "node", "namespace", "gpus", "gpu_request", "cpus", "memory_gb", "cores")
-_STANDING_KEYS = (
-    "priority",
-    "preemptible",
-    "kind",
-    "checkpoint_age_s",
-    "node_selector",
-    "anti_affinity",
-    "locked",
-    "age_s",
-    "disruption_budget",
-)
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -82,12 +62,7 @@ def cluster_from_section(section: Section) -> Cluster:
 
 def _budgets(section: Section) -> tuple[DisruptionBudget, ...]:
     rows = section.sections("disruption_budgets") if "disruption_budgets" in section else ()
-    return tuple(_budget(row) for row in rows)
-
-
-def _budget(row: Section) -> DisruptionBudget:
-    row.allow_only("name", "allowed")
-    return DisruptionBudget(name=_word(row, "name"), allowed=row.integer("allowed", low=0, high=_MOST_EVICTIONS))
+    return tuple(read_record(DisruptionBudget, row) for row in rows)
 
 
 class _Ids:
@@ -140,21 +115,20 @@ def _shape(section: Section, ids: _Ids) -> _Shape:
         gpu=section.name("gpu") if gpus or "gpu" in section else "",
         gpus=gpus,
         numa_nodes=numa_nodes,
-        cpus=section.number("cpus", low=0, high=_MOST_CPUS),
-        memory_gb=section.number("memory_gb", low=0, high=_MOST_GB),
-        nics=tuple(_nic(row) for row in section.sections("nics")) if "nics" in section else (),
+        cpus=section.number("cpus", low=0, high=MOST_CPUS),
+        memory_gb=section.number("memory_gb", low=0, high=MOST_GB),
+        nics=tuple(read_record(Nic, row) for row in section.sections("nics")) if "nics" in section else (),
         labels=read_node_labels(section, "labels"),
         taints=read_taints(section, "taints"),
     )
 
 
 def _numa_node(row: Section, place: int, ids: _Ids) -> NumaNode:
-    row.allow_only("id", "socket", "cores", "memory_gb")
-    return NumaNode(
-        id=row.integer("id", default=place, low=0, high=_HIGHEST_NUMA),
-        socket=row.integer("socket", low=0, high=_HIGHEST_NUMA),
-        cores=ids.read(row, "cores", HIGHEST_CORE),
-        memory_gb=row.number("memory_gb", default=0.0, low=0, high=_MOST_GB),
+    return read_record(
+        NumaNode,
+        row,
+        id=lambda row: row.integer("id", default=place, low=0, high=HIGHEST_NUMA),
+        cores=lambda row: ids.read(row, "cores", HIGHEST_CORE),
     )
 
 
@@ -166,21 +140,16 @@ def _gpus(section: Section, numa_nodes: tuple[NumaNode, ...], ids: _Ids) -> tupl
         each = section.integer("gpus_per_numa", low=0, high=HIGHEST_GPU)
         numas = tuple(numa.id for numa in numa_nodes for _ in range(each))
     else:
-        numas = whole_numbers(section, "gpu_numa", _HIGHEST_NUMA) if "gpu_numa" in section else ()
+        numas = whole_numbers(section, "gpu_numa", HIGHEST_NUMA) if "gpu_numa" in section else ()
     indices = ids.read(section, "gpu_indices", HIGHEST_GPU) if "gpu_indices" in section else tuple(range(len(numas)))
     if len(indices) != len(numas):
         raise section.fault("gpu_indices", f"{len(numas)} indices, one a GPU")
     return tuple(zip(indices, numas, strict=True))
 
 
-def _nic(row: Section) -> Nic:
-    row.allow_only("name", "numa")
-    return Nic(name=_word(row, "name"), numa=row.integer("numa", low=0, high=_HIGHEST_NUMA))
-
-
 def _node(row: Section, shapes: dict[str, _Shape]) -> ClusterNode:
     row.allow_only(*_NODE_KEYS)
-    name, word = _word(row, "name"), row.text("shape")
+    name, word = row.printable("name"), row.text("shape")
     shape = shapes.get(word)
     if shape is None:
         raise row.fault("shape", "one of shapes", hint=nearest_hint(word, shapes, what="shapes"))
@@ -191,8 +160,8 @@ def _node(row: Section, shapes: dict[str, _Shape]) -> ClusterNode:
         numa_nodes=shape.numa_nodes,
         cpus=shape.cpus,
         memory_gb=shape.memory_gb,
-        asw=_word(row, "asw", empty=True),
-        aggregation=_word(row, "aggregation", empty=True) if "aggregation" in row else "",
+        asw=row.printable("asw", empty=True),
+        aggregation=row.printable("aggregation", empty=True) if "aggregation" in row else "",
         nics=shape.nics,
         labels=_overlaid(shape.labels, row) if "labels" in row else shape.labels,
         taints=shape.taints + read_taints(row, "taints") if "taints" in row else shape.taints,
@@ -203,7 +172,7 @@ def _named_gpus(row: Section, node: str, shape: _Shape) -> tuple[NodeGpu, ...]:
     if "uuids" not in row:
         return tuple(NodeGpu(index=index, uuid=default_uuid(node, index), numa=numa) for index, numa in shape.gpus)
     uuids = row.texts("uuids")
-    if len(uuids) != len(shape.gpus) or not all(map(_is_word, uuids)):
+    if len(uuids) != len(shape.gpus) or not all(map(is_printable, uuids)):
         raise row.fault("uuids", f"a list of {len(shape.gpus)} texts, one a GPU of its shape")
     return tuple(
         NodeGpu(index=index, uuid=uuid, numa=numa) for (index, numa), uuid in zip(shape.gpus, uuids, strict=True)
@@ -236,49 +205,19 @@ def read_taints(section: Section, key: str) -> tuple[Taint, ...]:
 
 
 def _taint(row: Section) -> Taint:
-    row.allow_only("key", "value", "effect")
-    if not _LABEL_KEY.fullmatch(row.text("key")):
+    taint = read_record(Taint, row)
+    if not _LABEL_KEY.fullmatch(taint.key):
         raise row.fault("key", "a valid label key: [prefix/]name")
-    if not _LABEL_VALUE.fullmatch(row.text("value", default="")):
+    if not _LABEL_VALUE.fullmatch(taint.value):
         raise row.fault("value", "a label value: at most 63 letters, digits, '-', '_' or '.'")
-    effect = row.one_of("effect", EFFECTS, default=Taint(key="any").effect)
-    return Taint(key=row.text("key"), value=row.text("value", default=""), effect=effect)
+    return taint
 
 
 def _pod(row: Section, ids: _Ids) -> Pod:
-    row.allow_only(*_POD_KEYS, *_STANDING_KEYS)
-    return Pod(
-        name=_word(row, "name"),
-        node=_word(row, "node"),
-        namespace=_word(row, "namespace") if "namespace" in row else "default",
-        cpus=row.number("cpus", default=0.0, low=0, high=_MOST_CPUS),
-        memory_gb=row.number("memory_gb", default=0.0, low=0, high=_MOST_GB),
-        gpus=ids.read(row, "gpus", HIGHEST_GPU),
-        gpu_request=row.integer("gpu_request", default=0, low=0, high=HIGHEST_GPU + 1),
-        cores=ids.read(row, "cores", HIGHEST_CORE),
-        priority=row.integer("priority", default=0, low=LOWEST_PRIORITY, high=HIGHEST_PRIORITY),
-        preemptible=row.flag("preemptible", False),
-        kind=row.choice("kind", PodClass, default=PodClass.ONLINE),
-        checkpoint_age_s=_age_s(row, "checkpoint_age_s"),
-        node_selector=read_node_labels(row, "node_selector"),
-        anti_affinity=_word(row, "anti_affinity") if "anti_affinity" in row else "",
-        locked=row.flag("locked", False),
-        age_s=_age_s(row, "age_s"),
-        disruption_budget=_word(row, "disruption_budget") if "disruption_budget" in row else "",
+    return read_record(
+        Pod,
+        row,
+        gpus=lambda row: ids.read(row, "gpus", HIGHEST_GPU),
+        cores=lambda row: ids.read(row, "cores", HIGHEST_CORE),
+        node_selector=lambda row: read_node_labels(row, "node_selector"),
     )
-
-
-def _age_s(row: Section, key: str) -> float | None:
-    return row.number(key, low=0, high=_LONGEST_S) if key in row else None
-
-
-def _word(row: Section, key: str, *, empty: bool = False) -> str:
-    """A name as it may stand in tables and errors."""
-    value = row.text(key)
-    if not (_is_word(value) or (empty and not value)):
-        raise row.fault(key, "a name of at most 253 printable characters without spaces at its ends")
-    return value
-
-
-def _is_word(value: str) -> bool:
-    return 0 < len(value) <= 253 and value.isprintable() and value == value.strip()

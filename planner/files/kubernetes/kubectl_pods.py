@@ -6,7 +6,7 @@ Kubernetes does not say which GPUs a pod holds.
 """
 
 from planner.domain import Pod, PodClass
-from planner.domain.preemption import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from planner.domain.cluster import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from planner.files.kubernetes.kubernetes_objects import KubernetesObject, below, items_below, quantity, string_map
 from planner.files.kubernetes.node_resource_topologies import GPU_RESOURCES
 from planner.files.sections import Section

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from planner.domain import GpuSpec, Price, Source
 from planner.errors import InputError
@@ -9,6 +10,7 @@ from planner.files.disk.documents import read_yaml
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.disk.shipped import files_by_stem, shipped_folder
 from planner.files.labels import read_labels
+from planner.files.records import fields_of, read_record
 from planner.files.sections import Section, nearest_hint
 from planner.units import GB, MIB
 
@@ -87,13 +89,8 @@ def load_prices(extra: Path | None = None) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     for path in prices_files(extra):
         document = read_yaml(path)
-        prices |= {gpu: _price(document.section(gpu)) for gpu in document}
+        prices |= {gpu: read_record(Price, document.section(gpu)) for gpu in document}
     return prices
-
-
-def _price(entry: Section) -> Price:
-    entry.allow_only("usd_per_hour", "date", "source")
-    return Price(usd_per_hour=entry.number("usd_per_hour", low=0), date=entry.text("date"), source=entry.text("source"))
 
 
 class _Figures:
@@ -111,12 +108,10 @@ class _Figures:
         self.sources.append(Source(figure=key, unit=unit, source=entry.text("source")))
         return entry
 
-    def count(self, key: str, *, low: int = 1) -> int:
-        return self._entry(key, "count").integer("value", low=low)
-
-    def rate(self, key: str, unit: str, *, may_be_zero: bool = False) -> float:
-        entry = self._entry(key, unit)
-        return entry.number("value", low=0) if may_be_zero else entry.number("value", above=0)
+    def read(self, key: str) -> Any:
+        """The figure, in the unit and the bounds of its field."""
+        field = next(field for field in fields_of(GpuSpec) if field.key == key)
+        return field.kind.read(self._entry(key, field.note.unit), "value")
 
 
 def _read_spec(path: Path) -> GpuSpec:
@@ -133,24 +128,13 @@ def _read_spec(path: Path) -> GpuSpec:
 
 
 def _spec(document: Section, figures: _Figures) -> GpuSpec:
+    by_name: dict[str, Any] = {
+        key: _memory_mib(document, figures) if key == "memory_mib" else figures.read(key) for key in _FIGURES
+    }
     return GpuSpec(
         name=document.name("name"),
         vendor=document.text("vendor"),
-        sms=figures.count("sms"),
-        sms_for_communication=figures.count("sms_for_communication", low=0),
-        fp16_tflops=figures.rate("fp16_tflops", "TFLOP/s"),
-        fp8_tflops=figures.rate("fp8_tflops", "TFLOP/s", may_be_zero=True),
-        fp4_tflops=figures.rate("fp4_tflops", "TFLOP/s", may_be_zero=True),
-        memory_gb=figures.rate("memory_gb", "GB"),
-        memory_mib=_memory_mib(document, figures),
-        memory_gb_s=figures.rate("memory_gb_s", "GB/s"),
-        reference_memory_gb_s=figures.rate("reference_memory_gb_s", "GB/s"),
-        nvlink_gb_s=figures.rate("nvlink_gb_s", "GB/s"),
-        nic_gb_s=figures.rate("nic_gb_s", "GB/s"),
-        gpus_per_nvlink_domain=figures.count("gpus_per_nvlink_domain"),
-        gpus_per_host=figures.count("gpus_per_host"),
-        idle_w=figures.rate("idle_w", "W", may_be_zero=True),
-        max_w=figures.rate("max_w", "W"),
+        **by_name,
         family=document.one_of("family", _FAMILIES),
         compute_capability=_compute_capability(document, figures),
         node_selector=read_labels(document.section("node_selector")),
@@ -163,7 +147,8 @@ def _memory_mib(document: Section, figures: _Figures) -> float:
     if "memory_mib" not in document:
         figures.sources.append(Source(figure="memory_mib", unit="MiB", source=_NO_DRIVER_FIGURE))
         return 0.0
-    shown, named = figures.rate("memory_mib", "MiB"), document.section("memory_gb").number("value")
+    shown: float = figures.read("memory_mib")
+    named = document.section("memory_gb").number("value")
     low, high = (round(named * GB / MIB * share) for share in (1 - _MEMORY_TOLERANCE, 1 + _MEMORY_TOLERANCE))
     if not low <= shown <= high:
         raise document.section("memory_mib").fault(
@@ -177,6 +162,6 @@ def _memory_mib(document: Section, figures: _Figures) -> float:
 def _compute_capability(document: Section, figures: _Figures) -> float:
     """CUDA's, as major.minor; where the file does not tell, that of the family, 0.0 where it has several."""
     if "compute_capability" in document:
-        return figures.rate("compute_capability", "major.minor", may_be_zero=True)
+        return float(figures.read("compute_capability"))
     is_nvidia = document.text("vendor").upper() == "NVIDIA"
     return _CAPABILITIES.get(document.text("family"), 0.0) if is_nvidia else 0.0

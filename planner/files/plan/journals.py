@@ -31,8 +31,9 @@ from planner.files.disk.folders import (
 )
 from planner.files.disk.opening import MOST_OF_A_LIST, read_bytes, require_regular
 from planner.files.plan.journal_lines import Document, append, damaged, line_of, lock, rows_of, write_all
-from planner.files.plan.search_documents import judged_document, proposed_document, read_judged, read_proposed
+from planner.files.plan.search_documents import judged_document, read_judged
 from planner.files.plan.search_keys import scenario_hash
+from planner.files.records import load_record, record_document
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import scenario_from_document
 from planner.interrupts import held_back
@@ -150,7 +151,7 @@ class Journal:
 
     def keep_proposed(self, proposed: Proposed) -> None:
         """A round begins. InputError where the disk does not take it."""
-        self._keep("proposed", proposed_document(proposed))
+        self._keep("proposed", record_document(proposed))
         self._announce(proposed)
 
     def keep_judged(self, judged: Judged) -> None:
@@ -217,7 +218,7 @@ class Journal:
         """Take up a line of a process before: rounds in order, each with its trials."""
         try:
             if "proposed" in row:
-                proposed = read_proposed(row["proposed"])
+                proposed = load_record(Proposed, row["proposed"])
                 judged = len(self._judged) - self._judged.count(None)
                 fits = proposed.iteration == len(self._proposed) and judged == self._announced
                 self._announce(proposed)

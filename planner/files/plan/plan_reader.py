@@ -16,34 +16,33 @@ import jsonschema
 
 from planner.domain import (
     Certificate,
-    Estimate,
     InputHash,
+    KvFlow,
     LengthProfile,
-    Origin,
     ParallelConfig,
-    Phase,
     Plan,
     PlannedIsland,
     Provenance,
-    Reach,
     RequestTrace,
     Route,
     Scenario,
+    SearchRecord,
+    Sensitivity,
+    Service,
     contradictions,
 )
 from planner.errors import InputError
 from planner.files.plan.digests import KEY as DIGESTS
 from planner.files.plan.digests import REMEDY, require_unedited
-from planner.files.plan.flow_documents import read_flows
 from planner.files.plan.placement_documents import placement_misprints, read_placement
-from planner.files.plan.plan_document import Document, plan_content, plan_schema
+from planner.files.plan.plan_document import plan_content
+from planner.files.plan.plan_schemas import plan_schema
 from planner.files.plan.plan_versions import SCHEMA_VERSION, UNSEALED_VERSION
-from planner.files.plan.search_documents import read_search
-from planner.files.plan.sensitivity_documents import read_sensitivity
-from planner.files.plan.service_documents import read_service
+from planner.files.records import Document, load_record
 from planner.files.scenario.scenarios import scenario_from_document
 
 _DERIVED = 1e-9
+_IDLE = {"phase": None, "parallel": None, "batch_size": 0, "longest_prompt": 0, "rate_rps": 0.0, "utilisation": 0.0}
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -103,17 +102,17 @@ def _read_plan(document: Document, scenario: Scenario) -> Plan:
         optimal=document["assignment"]["optimal"],
         islands=(
             *(_read_island(row) for row in document["islands"]),
-            *(_read_idle_island(row) for row in document["idle_islands"]),
+            *(load_record(PlannedIsland, _IDLE | row) for row in document["idle_islands"]),
         ),
-        routing=tuple(_read_route(row) for row in document["routing"]),
-        search=read_search(document["search"]),
+        routing=tuple(load_record(Route, row) for row in document["routing"]),
+        search=load_record(SearchRecord, document["search"]),
         provenance=provenance,
         certificate=_read_certificate(document),
-        service=read_service(document),
+        service=load_record(Service, document["service"]) if document.get("service") else None,
         exact_rps=document.get("exact_rps"),
-        flows=read_flows(document),
+        flows=tuple(load_record(KvFlow, row) for row in document.get("flows", ())),
         network_bottleneck=document.get("network_bottleneck", ""),
-        sensitivity=read_sensitivity(document["sensitivity"]) if "sensitivity" in document else None,
+        sensitivity=load_record(Sensitivity, document["sensitivity"]) if "sensitivity" in document else None,
         placement=read_placement(document),
     )
 
@@ -178,51 +177,15 @@ def _no_trace(trace: RequestTrace) -> LengthProfile:
 
 
 def _read_island(row: Document) -> PlannedIsland:
-    return PlannedIsland(
-        id=row["id"],
-        gpu=row["gpu"],
-        size=row["size"],
-        phase=Phase(row["phase"]),
-        parallel=_read_degrees(row),
-        batch_size=row["batch_size"],
-        longest_prompt=row["longest_prompt"],
-        rate_rps=row["rate_rps"],
-        utilisation=row["utilisation"],
-        price_usd_per_hour=row["price_usd_per_hour"],
-        reach=Reach(**row["reach"]) if "reach" in row else None,
-    )
-
-
-def _read_degrees(row: Document) -> ParallelConfig:
-    """Plans of before pipeline stages have no `pp`: one stage."""
-    return ParallelConfig(tp=row["tp"], dp=row["dp"], pp=row.get("pp", 1), replicas=row["replicas"])
-
-
-def _read_idle_island(row: Document) -> PlannedIsland:
-    return PlannedIsland(
-        phase=None, parallel=None, batch_size=0, longest_prompt=0, rate_rps=0.0, utilisation=0.0, **row
-    )
-
-
-def _read_route(row: Document) -> Route:
-    return Route(**{**row, "phase": Phase(row["phase"])})
+    return load_record(PlannedIsland, row, parallel=load_record(ParallelConfig, row), note="")
 
 
 def _read_provenance(document: Document, scenario: Scenario) -> Provenance:
     row = document["provenance"]
-    return Provenance(
-        planner_version=row["planner"],
-        python_version=row["python"],
-        libraries=tuple(row["libraries"].items()),
-        solver=row["solver"],
+    return load_record(
+        Provenance,
+        row,
         seed=scenario.search.seed,
         cost_mode=scenario.cost.mode.value,
-        input_hashes=tuple((name, digest) for name, digest in row["inputs_sha256"]),
-        calibration=row.get("calibration", ""),
-        estimates=tuple(_read_estimate(one) for one in row.get("estimates", ())),
         unverified=document["schema_version"] == UNSEALED_VERSION or row.get("unverified", False),
     )
-
-
-def _read_estimate(row: Document) -> Estimate:
-    return Estimate(gpu=row["gpu"], phase=Phase(row["phase"]), origin=Origin(row["origin"]), source=row["source"])

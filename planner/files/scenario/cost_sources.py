@@ -13,8 +13,6 @@ from planner.files.sections import Section, referred_from
 from planner.files.tables.calibrations import calibration_document, calibration_from_document, load_calibration
 from planner.files.tables.measurements import load_measurements, measurements_text, parse_measurements
 
-KEYS = ("source", "calibration", "profile")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostSources:
@@ -47,8 +45,8 @@ def read_sources(section: Section, base: Path, mode: CostMode) -> CostSources:
 
 
 def sources_document(settings: CostSettings) -> dict[str, object]:
-    """The keys that `read_sources` reads back; those that say nothing are left out."""
-    document: dict[str, object] = {"source": settings.source.value}
+    """The keys of files that `read_sources` reads back; those that say nothing are left out."""
+    document: dict[str, object] = {}
     if settings.calibration is not None:
         document["calibration"] = calibration_document(settings.calibration)
     if settings.profile:

@@ -1,5 +1,6 @@
 """The `objective:` section of a scenario."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from planner.domain import (
@@ -19,12 +20,12 @@ from planner.files.disk.folders import PLAN_FILE
 from planner.files.disk.opening import is_folder
 from planner.files.disk.references import resolve
 from planner.files.plan.saved_plans import read_saved_plan
+from planner.files.records import read_record, record_document, record_keys
 from planner.files.sections import Section, nearest_hint, referred_from
 
 _OF_SEVERAL = ("goals", "pick", "within", "demand_rps", "current")
 _FIGURES = ("budget_usd_per_hour", "target_rps")
 _FEWEST_GOALS = 2
-_MOST_GPUS = 10_000_000
 
 
 def objective_section(document: Section) -> Section:
@@ -39,36 +40,24 @@ def read_objective(section: Section, base: Path) -> tuple[ObjectiveSettings, tup
 
     InputError where something is missing, or belongs to another objective.
     """
-    section.allow_only("kind", *_FIGURES, *_OF_SEVERAL)
+    section.allow_only(*record_keys(ObjectiveSettings))
     kind = section.choice("kind", ObjectiveKind, default=ObjectiveKind.RATE)
     for key in (*_FIGURES, *_OF_SEVERAL):
         if key in section and key not in (*kind.row.needs, *kind.row.may):
             raise section.fault(key, f"left out where objective.kind is {kind.value}", hint="Choose one objective.")
     if kind.row.several:
         return _several(section, base)
-    budget_usd_per_hour, target_rps = (
-        section.number(key, above=0, high=1e12) if key in kind.row.needs or key in section else 0.0 for key in _FIGURES
-    )
-    return ObjectiveSettings(kind=kind, budget_usd_per_hour=budget_usd_per_hour, target_rps=target_rps), ()
+    return read_record(ObjectiveSettings, section, needed=kind.row.needs), ()
 
 
 def _several(section: Section, base: Path) -> tuple[ObjectiveSettings, tuple[InputHash, ...]]:
-    default = ObjectiveSettings()
-    goals = _goals(section)
-    pick = section.choice("pick", Pick, default=default.pick)
-    _only_with(section, "within", there=pick is Pick.WITHIN, what="objective.pick is within")
+    settings = read_record(ObjectiveSettings, section, goals=_goals, current=lambda _: ())
+    goals = settings.goals
+    _only_with(section, "within", there=settings.pick is Pick.WITHIN, what="objective.pick is within")
     _only_with(section, "demand_rps", there=Goal.HEADROOM in goals, what="headroom is among objective.goals")
     _only_with(section, "current", there=Goal.CHANGES in goals, what="changes is among objective.goals")
     current, inputs = _current(section, base) if Goal.CHANGES in goals else ((), ())
-    settings = ObjectiveSettings(
-        kind=ObjectiveKind.PARETO,
-        goals=goals,
-        pick=pick,
-        within=section.number("within", default=default.within, low=0, below=1),
-        demand_rps=section.number("demand_rps", above=0, high=1e12) if "demand_rps" in section else 0.0,
-        current=current,
-    )
-    return settings, inputs
+    return replace(settings, current=current), inputs
 
 
 def _goals(section: Section) -> tuple[Goal, ...]:
@@ -98,7 +87,7 @@ def _only_with(section: Section, key: str, *, there: bool, what: str) -> None:
 def _current(section: Section, base: Path) -> tuple[tuple[CurrentIsland, ...], tuple[InputHash, ...]]:
     """The islands that run now: those of a run, or told in full."""
     if section.holds_list("current"):
-        return tuple(_island(row) for row in section.sections("current")), ()
+        return tuple(read_record(CurrentIsland, row) for row in section.sections("current")), ()
     if "current" not in section:
         raise section.fault(
             "current", "given where changes is among objective.goals", hint="Give the run folder of what runs now."
@@ -107,16 +96,6 @@ def _current(section: Section, base: Path) -> tuple[tuple[CurrentIsland, ...], t
     path = path / PLAN_FILE if is_folder(path) else path
     with referred_from(section, "current"):
         return _running(path), (input_hash(path),)
-
-
-def _island(row: Section) -> CurrentIsland:
-    row.allow_only("gpu", "size", "phase", "count")
-    return CurrentIsland(
-        gpu=row.text("gpu"),
-        size=row.integer("size", low=1, high=_MOST_GPUS),
-        phase=row.choice("phase", Phase),
-        count=row.integer("count", default=1, low=1, high=_MOST_GPUS),
-    )
 
 
 def _running(path: Path) -> tuple[CurrentIsland, ...]:
@@ -133,22 +112,13 @@ def _running(path: Path) -> tuple[CurrentIsland, ...]:
 
 def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
     """The section that `read_objective` reads back as the same settings."""
-    document: dict[str, object] = {"kind": settings.kind.value}
-    for key in _FIGURES:
-        if getattr(settings, key):
-            document[key] = getattr(settings, key)
-    if settings.kind.row.several:
-        document |= {"goals": [goal.value for goal in settings.goals], "pick": settings.pick.value}
-        if settings.pick is Pick.WITHIN:
-            document["within"] = settings.within
-        if settings.demand_rps:
-            document["demand_rps"] = settings.demand_rps
-        if Goal.CHANGES in settings.goals:
-            document["current"] = [
-                {"gpu": one.gpu, "size": one.size, "phase": one.phase.value, "count": one.count}
-                for one in settings.current
-            ]
-    return document
+    left_out = {
+        "goals": not settings.kind.row.several,
+        "pick": not settings.kind.row.several,
+        "within": settings.pick is not Pick.WITHIN,
+        "current": Goal.CHANGES not in settings.goals,
+    }
+    return {key: value for key, value in record_document(settings).items() if not left_out.get(key)}
 
 
 def require_method(file: str, objective: ObjectiveSettings, search: SearchSettings) -> None:

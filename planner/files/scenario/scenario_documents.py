@@ -5,12 +5,11 @@ from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.shipped import shipped_models, shipped_workloads
 from planner.files.models.model_documents import model_document
 from planner.files.models.models import read_model
+from planner.files.records import record_document
 from planner.files.scenario.cost_sections import cost_document
-from planner.files.scenario.network_sections import network_document
 from planner.files.scenario.objective_sections import objective_document
 from planner.files.scenario.placement_sections import placement_settings_document
 from planner.files.scenario.search_sections import search_document
-from planner.files.scenario.slo_sections import slo_document
 from planner.files.tables.workloads import read_workload, workload_document
 
 
@@ -27,13 +26,13 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "inventory": {item.gpu.name: item.count for item in items},
         "prices_usd_per_gpu_hour": {item.gpu.name: item.price_usd_per_gpu_hour for item in items},
         "node_selectors": {item.gpu.name: dict(item.gpu.node_selector) for item in items},
-        "ranges": {"width": scenario.ranges.width},
+        "ranges": record_document(scenario.ranges),
         "cost": cost_document(scenario.cost),
-        "slo": slo_document(scenario.slo),
+        "slo": record_document(scenario.slo),
         "objective": objective_document(scenario.objective),
-        "assignment": _assignment(scenario),
+        "assignment": record_document(scenario.assignment),
         "search": search_document(scenario.search),
-        **network_document(scenario.network),
+        **({} if scenario.network is None else {"network": record_document(scenario.network)}),
         **_placement(scenario),
     }
 
@@ -44,18 +43,6 @@ def _placement(scenario: Scenario) -> dict[str, object]:
     if not cluster and scenario.placement == PlacementSettings():
         return {}
     return {**cluster, "placement": placement_settings_document(scenario.placement)}
-
-
-def _assignment(scenario: Scenario) -> dict[str, object]:
-    settings = scenario.assignment
-    return {
-        "formulation": settings.formulation.value,
-        "solver": settings.solver,
-        "time_limit_s": settings.time_limit_s,
-        "gap": settings.gap,
-        "tau": settings.tau,
-        "deviation_weight": settings.deviation_weight,
-    }
 
 
 def _model(model: ModelSpec) -> str | dict[str, object]:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from planner.domain import (
     AssignmentSettings,
-    Formulation,
     InputHash,
     LengthProfile,
     ModelSpec,
@@ -24,6 +23,7 @@ from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.models.models import model_file, model_from_config, read_model
+from planner.files.records import read_record
 from planner.files.scenario.cost_sections import read_cost
 from planner.files.scenario.inventories import read_inventory
 from planner.files.scenario.network_sections import read_network, require_flows
@@ -42,7 +42,6 @@ from planner.files.tables.workloads import read_workload, workload_file, workloa
 Summarize = Callable[[RequestTrace], LengthProfile]
 _MOST_CELLS = 4096
 
-SOLVERS = ("highs", "cbc")
 _KEYS = (
     "name",
     "model",
@@ -109,7 +108,7 @@ def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple
     search, search_inputs = read_search(document.section("search", optional=True), base, inventory)
     objective, objective_inputs = read_objective(objective_section(document), base)
     require_method(document.file, objective, search)
-    assignment = _assignment(document.section("assignment", optional=True))
+    assignment = read_record(AssignmentSettings, document.section("assignment", optional=True))
     network = read_network(document, [item.gpu.name for item in inventory.items])
     require_flows(document.file, network, assignment)
     scenario = Scenario(
@@ -165,17 +164,4 @@ def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:
             )
         cells = section.integer("cells", low=1, high=_MOST_CELLS)
         return RangeSettings(width=-(-(max(workload.input_tokens) + 1) // cells))
-    return RangeSettings(width=section.integer("width", default=RangeSettings().width, low=1, high=1_000_000))
-
-
-def _assignment(section: Section) -> AssignmentSettings:
-    section.allow_only("formulation", "solver", "time_limit_s", "gap", "tau", "deviation_weight")
-    default = AssignmentSettings()
-    return AssignmentSettings(
-        formulation=section.choice("formulation", Formulation, default=default.formulation),
-        solver=section.one_of("solver", SOLVERS, default=default.solver),
-        time_limit_s=section.number("time_limit_s", default=default.time_limit_s, above=0),
-        gap=section.number("gap", default=default.gap, low=0, below=1),
-        tau=section.number("tau", default=default.tau, low=0, high=1e6),
-        deviation_weight=section.number("deviation_weight", default=default.deviation_weight, low=0, high=1e9),
-    )
+    return read_record(RangeSettings, section)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from planner.domain import (
-    Bound,
     Encoding,
     InputHash,
     Inventory,
@@ -14,77 +13,44 @@ from planner.domain import (
     SearchMethod,
     SearchSettings,
     SizeSet,
-    Surrogate,
     WarmStart,
 )
+from planner.domain.scenario import STEEPEST
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE
 from planner.files.disk.opening import is_folder
 from planner.files.plan.saved_plans import read_saved_plan
+from planner.files.records import read_record, record_document
 from planner.files.sections import Section, referred_from
 
-STEEPEST = 20.0
-_KEYS = (
-    "method",
-    "encoding",
-    "surrogate",
-    "iterations",
-    "batch_size",
-    "min_island_size",
-    "skew",
-    "slots",
-    "seed",
-    "processes",
-    "sizes",
-    "gap",
-    "time_limit_s",
-    "bound",
-    "warm_start",
-    "failure_limit",
-    "timings",
-)
 _WORDS = tuple(word.value for word in WarmStart)
 
 
 def read_search(section: Section, base: Path, inventory: Inventory) -> tuple[SearchSettings, tuple[InputHash, ...]]:
     """The outer search, and the files of earlier runs that it begins with; their paths are relative to `base`.
 
-    `method`: how layouts are come by. `encoding` (divider, direct) belongs to random, sobol, grid, genetic and auto.
     `skew`: 5.0 (from -5 to 5) or a list [least, largest]. `warm_start`: a list of exact, relaxation and earlier runs,
     each a run folder or its plan.json, of which the best `batch_size` layouts that this inventory can form are taken;
-    a list of [GPU, size, count] is a layout itself. `failure_limit`: a share of 0..1. `timings`: true or false.
+    a list of [GPU, size, count] is a layout itself.
     """
-    section.allow_only(*_KEYS)
-    default = SearchSettings()
-    method = section.choice("method", SearchMethod, default=default.method)
-    skew, least_skew = _skews(section, default)
-    settings = SearchSettings(
-        method=method,
-        encoding=_encoding(section, method),
-        surrogate=section.choice("surrogate", Surrogate, default=default.surrogate),
-        iterations=section.integer("iterations", default=default.iterations, low=1, high=100_000),
-        batch_size=section.integer("batch_size", default=default.batch_size, low=1, high=10_000),
-        min_island_size=section.integer("min_island_size", default=default.min_island_size, low=1),
-        skew=skew,
-        least_skew=least_skew,
-        slots=section.integer("slots", default=default.slots, low=1, high=64),
-        seed=section.integer("seed", default=default.seed, low=0, high=2**32 - 1),
-        processes=section.integer("processes", default=default.processes, low=1, high=1024),
-        sizes=_sizes(section),
-        gap=section.number("gap", default=default.gap, low=0, below=1),
-        time_limit_s=section.number("time_limit_s", default=default.time_limit_s, above=0, high=1e6),
-        bound=section.choice("bound", Bound, default=default.bound),
-        failure_limit=section.number("failure_limit", default=default.failure_limit, low=0, high=1),
-        timings=section.flag("timings", default=default.timings),
+    settings = read_record(
+        SearchSettings,
+        section,
+        encoding=_encoding,
+        skew=lambda section: _skews(section)[0],
+        least_skew=lambda section: _skews(section)[1],
+        sizes=_sizes,
+        warm_start=lambda _: (),
     )
     _require_islands(section, settings, inventory)
     return _with_warm_start(section, settings, base, inventory)
 
 
-def _encoding(section: Section, method: SearchMethod) -> Encoding:
+def _encoding(section: Section) -> Encoding:
     """The encoding; divider and direct are one, and the setting keeps its default beside them."""
     default = SearchSettings().encoding
+    method = section.choice("method", SearchMethod, default=SearchSettings().method)
     found = section.choice("encoding", Encoding, default=default)
     own = method.row.encoding
     if own is None:
@@ -98,10 +64,10 @@ def _encoding(section: Section, method: SearchMethod) -> Encoding:
     return default
 
 
-def _skews(section: Section, default: SearchSettings) -> tuple[float, float | None]:
+def _skews(section: Section) -> tuple[float, float | None]:
     """The largest skew, and the least where it is not its opposite."""
     if not section.holds_list("skew"):
-        return section.number("skew", default=default.skew, above=0, high=STEEPEST), None
+        return section.number("skew", default=SearchSettings().skew, above=0, high=STEEPEST), None
     rule = f"a number, or a list of the least and the largest skew, ascending, in -{STEEPEST:g}..{STEEPEST:g}"
     pair = section.entries("skew")
     if len(pair) != 2:
@@ -229,25 +195,13 @@ def _earlier(path: Path, settings: SearchSettings, inventory: Inventory) -> list
 
 def search_document(settings: SearchSettings) -> dict[str, object]:
     """The section that `read_search` reads back as the same settings; earlier runs' layouts stand in it in full."""
-    return {
-        "method": settings.method.value,
-        "encoding": settings.encoded.value,
-        "surrogate": settings.surrogate.value,
-        "iterations": settings.iterations,
-        "batch_size": settings.batch_size,
-        "min_island_size": settings.min_island_size,
-        "skew": settings.skew if settings.least_skew is None else [settings.least_skew, settings.skew],
-        "slots": settings.slots,
-        "seed": settings.seed,
-        "processes": settings.processes,
-        "sizes": settings.sizes.value if isinstance(settings.sizes, SizeSet) else list(settings.sizes),
-        "gap": settings.gap,
-        "time_limit_s": settings.time_limit_s,
-        "bound": settings.bound.value,
-        "warm_start": [*(word.value for word in settings.warm_start), *map(_rows, settings.earlier)],
-        "failure_limit": settings.failure_limit,
-        "timings": settings.timings,
-    }
+    return record_document(
+        settings,
+        encoding=settings.encoded.value,
+        skew=settings.skew if settings.least_skew is None else [settings.least_skew, settings.skew],
+        sizes=settings.sizes.value if isinstance(settings.sizes, SizeSet) else list(settings.sizes),
+        warm_start=[*(word.value for word in settings.warm_start), *map(_rows, settings.earlier)],
+    )
 
 
 def _rows(layout: Layout) -> list[list[Any]]:

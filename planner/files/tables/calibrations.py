@@ -4,14 +4,14 @@ from pathlib import Path
 
 import yaml
 
-from planner.domain import Calibration, CalibrationFit, Factor, Origin
+from planner.domain import Calibration, CalibrationFit, Factor
 from planner.domain.efficiency import BOUNDS
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
 from planner.files.disk.single_files import write_file
+from planner.files.records import read_record, record_document
 from planner.files.sections import Section
 
-FACTOR_KEYS = ("name", "family", "value", "unit", "origin", "source", "gpus", "measured")
 _HEAD = "# Efficiency factors fitted to measurements; a scenario names this file under cost.calibration.\n"
 
 
@@ -36,23 +36,18 @@ def calibration_from_document(document: Section) -> Calibration:
 
 
 def _factor(section: Section) -> Factor:
-    section.allow_only(*FACTOR_KEYS)
-    name = section.one_of("name", tuple(BOUNDS))
-    low, high = BOUNDS[name]
-    return Factor(
-        name=name,
-        family=section.name("family"),
-        value=section.number("value", low=low, high=high),
-        unit=section.text("unit"),
-        origin=section.choice("origin", Origin),
-        source=section.text("source"),
-        gpus=section.texts("gpus") if "gpus" in section else (),
-        measured=_measured(section) if "measured" in section else (),
-    )
+    return read_record(Factor, section, family=lambda section: section.name("family"), value=_value, measured=_measured)
+
+
+def _value(section: Section) -> float:
+    low, high = BOUNDS[section.text("name")]
+    return section.number("value", low=low, high=high)
 
 
 def _measured(section: Section) -> tuple[tuple[str, str], ...]:
     """Rows of GPU type and model; files of before have none."""
+    if "measured" not in section:
+        return ()
     rows = section.entries("measured")
     if not all(isinstance(row, list) and len(row) == 2 and all(map(_is_word, row)) for row in rows):
         raise section.fault("measured", "a list of rows [GPU, model]")
@@ -67,19 +62,7 @@ def calibration_document(calibration: Calibration) -> dict[str, object]:
     """The mapping that reads back as `calibration`."""
     return {
         "name": calibration.name,
-        "factors": {
-            f"{factor.name}.{factor.family}": {
-                "name": factor.name,
-                "family": factor.family,
-                "value": factor.value,
-                "unit": factor.unit,
-                "origin": factor.origin.value,
-                "source": factor.source,
-                "gpus": list(factor.gpus),
-                "measured": [list(row) for row in factor.measured],
-            }
-            for factor in calibration.factors
-        },
+        "factors": {f"{factor.name}.{factor.family}": record_document(factor) for factor in calibration.factors},
     }
 
 
