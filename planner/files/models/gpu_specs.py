@@ -87,11 +87,12 @@ def load_prices(extra: Path | None = None) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     for path in prices_files(extra):
         document = read_yaml(path)
-        prices |= {gpu: _price(document.section(gpu)) for gpu in document}
+        prices |= {gpu: price_from_section(document.section(gpu)) for gpu in document}
     return prices
 
 
-def _price(entry: Section) -> Price:
+def price_from_section(entry: Section) -> Price:
+    """The price of one GPU type."""
     entry.allow_only("usd_per_hour", "date", "source")
     return Price(usd_per_hour=entry.number("usd_per_hour", low=0), date=entry.text("date"), source=entry.text("source"))
 
@@ -120,10 +121,14 @@ class _Figures:
 
 
 def _read_spec(path: Path) -> GpuSpec:
-    document = read_yaml(path)
+    return gpu_spec_from_section(read_yaml(path), path.stem)
+
+
+def gpu_spec_from_section(document: Section, name: str) -> GpuSpec:
+    """The GPU type that a document describes, which has to be called `name`."""
     document.allow_only("name", "vendor", "family", "node_selector", "compute_capability", *_FIGURES)
-    if document.name("name") != path.stem:
-        raise document.fault("name", f"the file's name, {path.stem}", hint="Rename the file or the GPU.")
+    if document.name("name") != name:
+        raise document.fault("name", f"the file's name, {name}", hint="Rename the file or the GPU.")
     spec = _spec(document, _Figures(document))
     if spec.sms_for_communication >= spec.sms:
         raise document.section("sms_for_communication").fault("value", f"less than sms ({spec.sms})")
