@@ -1,66 +1,32 @@
-"""The seam of online policies, those that need no table, and how a mixture of them is written.
-
-A policy judges one node for every class of pods at once, the higher the better, and picks the GPUs on the node that is
-chosen. Classes that do not fit are masked by the caller.
-Sources: facts on fragmentation and power, sections 7 and 8.
-"""
+"""The policies by name, and how mixtures of them are written. A new one is a module beside this one, and a row here."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from types import MappingProxyType
 
 import numpy as np
 
-from planner.domain import TracePod
 from planner.errors import InputError
-from planner.placement.node_states import NodeState, Reals, best_fit, fitting_gpus
 from planner.studies.policies.online.adaptive_mix import ADAPTIVE, BY_LOAD, AlphaByLoad
+from planner.studies.policies.online.gradient_policies import FragmentationGradientDescent, PowerAware
+from planner.studies.policies.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
+from planner.studies.policies.online.seam import Policy, RandomPolicy, Scene
 
-NAMES = ("random", "dotprod", "gpuclustering", "gpupacking", "bestfit", "fgd", "pwr")
+POLICIES: Mapping[str, Callable[[Scene], Policy]] = MappingProxyType(
+    {
+        "random": lambda scene: RandomPolicy(len(scene.pods), np.random.default_rng(scene.seed)),
+        "dotprod": lambda scene: DotProd(scene.pods, scene.semantics),
+        "gpuclustering": lambda scene: GpuClustering(scene.pods, scene.semantics),
+        "gpupacking": lambda scene: GpuPacking(scene.pods, scene.semantics),
+        "bestfit": lambda scene: BestFit(scene.pods, scene.semantics),
+        "fgd": lambda scene: FragmentationGradientDescent(scene.workload, scene.pods, scene.semantics),
+        "pwr": lambda scene: PowerAware(scene.pods, scene.power, scene.semantics),
+    }
+)
+NAMES = tuple(POLICIES)
 THOUSANDTHS = 1000
-
-
-class Policy(Protocol):
-    """One scoring policy. `stretched`: its integer scores are stretched to 0..100 over the feasible nodes.
-
-    `level` is the stretched score where all feasible nodes have the same raw one.
-    """
-
-    @property
-    def stretched(self) -> bool:
-        """Whether raw scores are stretched before they are weighed (reference semantics)."""
-
-    @property
-    def level(self) -> int:
-        """Stretched score of nodes that are all alike."""
-
-    def scores(self, state: NodeState) -> Reals:
-        """Raw score of the node for every class of pods."""
-
-    def gpus(self, state: NodeState, pod: TracePod) -> tuple[int, ...]:
-        """The GPUs that a pod, which fits, gets on the node."""
-
-
-class RandomPolicy:
-    """Any feasible node, and for a part of a GPU any fitting one; `ScoreBoard` draws the node."""
-
-    stretched = False
-    level = 0
-
-    def __init__(self, classes: int, generator: np.random.Generator) -> None:
-        self.generator = generator
-        self._none = np.zeros(classes)
-
-    def scores(self, state: NodeState) -> Reals:  # noqa: ARG002 - the seam's signature
-        """0 for all: what distinguishes nodes is drawn with every arrival."""
-        return self._none
-
-    def gpus(self, state: NodeState, pod: TracePod) -> tuple[int, ...]:
-        """A drawn one for a part of a GPU; whole GPUs: the first idle ones."""
-        if pod.shares_gpu:
-            return (int(self.generator.choice(fitting_gpus(state.gpu_left, pod.gpu_milli))),)
-        return best_fit(state.gpu_left, pod)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

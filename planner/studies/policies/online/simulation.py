@@ -22,11 +22,10 @@ from planner.placement.fragmentation import TargetWorkload
 from planner.placement.node_states import NodeState, PodClasses, class_key
 from planner.placement.power_model import OPENB_POWER, NodePower
 from planner.studies.policies.online.adaptive_mix import AlphaByLoad
-from planner.studies.policies.online.gradient_policies import FragmentationGradientDescent, PowerAware
 from planner.studies.policies.online.metrics import metrics_of
-from planner.studies.policies.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
-from planner.studies.policies.online.policies import Policy, PolicyMix, RandomPolicy
+from planner.studies.policies.online.policies import POLICIES, PolicyMix
 from planner.studies.policies.online.score_board import NOWHERE, ScoreBoard
+from planner.studies.policies.online.seam import Scene
 from planner.studies.policies.records import (
     Decision,
     OnlineRun,
@@ -159,7 +158,8 @@ def prepare(
     watts = _watts(ordered, power, formula)
     states = [NodeState.empty(node) for node in ordered]
     target, classes = TargetWorkload.of(workload), PodClasses.of(pods)
-    policies = [_policy(name, classes, target, watts, semantics, seed) for name, _ in policy.terms]
+    scene = Scene(pods=classes, workload=target, power=watts, semantics=semantics, seed=seed)
+    policies = [POLICIES[name](scene) for name, _ in _known(policy).terms]
     return Simulation(
         board=ScoreBoard(states, classes, policies, policy, semantics),
         meter=Meter(states, target, watts),
@@ -197,31 +197,13 @@ def _run(
     return decisions
 
 
-def _policy(
-    name: str,
-    pods: PodClasses,
-    workload: TargetWorkload,
-    power: dict[str, NodePower],
-    semantics: Semantics,
-    seed: int,
-) -> Policy:
-    packing: dict[str, Callable[[PodClasses, Semantics], Policy]] = {
-        "dotprod": DotProd,
-        "bestfit": BestFit,
-        "gpuclustering": GpuClustering,
-        "gpupacking": GpuPacking,
-    }
-    if name in packing:
-        return packing[name](pods, semantics)
-    if name == "fgd":
-        return FragmentationGradientDescent(workload, pods, semantics)
-    if name == "pwr":
-        return PowerAware(pods, power, semantics)
-    if name == "random":
-        return RandomPolicy(len(pods), np.random.default_rng(seed))
-    raise InputError(
-        f"policy {name!r} is not known.", hint="Take one of planner.studies.policies.online.policies.NAMES."
-    )
+def _known(policy: PolicyMix) -> PolicyMix:
+    for name, _ in policy.terms:
+        if name not in POLICIES:
+            raise InputError(
+                f"policy {name!r} is not known.", hint="Take one of planner.studies.policies.online.policies.NAMES."
+            )
+    return policy
 
 
 def _watts(nodes: Sequence[TraceNode], table: PowerTable, formula: PowerFormula) -> dict[str, NodePower]:
