@@ -28,7 +28,7 @@ _EVICTION_KEYS = (
     "lost_gpu_hour_rps",
     "assumed_checkpoint_age_s",
 )
-_WEIGHTS = ("topology", "proximity", "fragmentation", "packing", "power", "preemption")
+_WEIGHTS = tuple(PlacementWeights.__dataclass_fields__)
 _MOST_CPUS_PER_GPU = 1_024
 _MOST_GB_PER_GPU = 1e6
 _MOST_W = 1e12
