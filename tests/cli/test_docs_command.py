@@ -1,7 +1,7 @@
 """`planner docs`: the reference is current, its links lead somewhere, and writing it follows the house's rules."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from command_line import TINY, Command
 
 from planner.cli.app import build
 from planner.errors import InputError
+from planner.export import ENGINES, TARGETS
 from planner.files import cluster_from_section, scenario_from_document, shipped_workloads
 from planner.files.models.gpu_specs import gpu_spec_from_section
 from planner.files.reference import DOCUMENTS, key_rows
@@ -20,6 +21,7 @@ from planner.files.reference.keys import _meanings
 from planner.files.sections import Section
 from planner.files.tables.measurements import OPTIONAL, REQUIRED, parse_measurements
 from planner.files.tables.workloads import workload_from_document
+from planner.studies.policies.online.policies import NAMES
 from planner.workload import summarize
 
 VOID = {"meta", "br", "hr", "img", "link"}
@@ -87,6 +89,19 @@ def test_every_command_stands_in_the_reference_with_its_options(path: str, folde
             assert f">={parameter.min}" in section or rf"{parameter.min}\<=x" in section
         if parameter.help:
             assert parameter.help.partition("<")[0][:60] in section
+
+
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [("--target", TARGETS), ("--engine", ENGINES), ("--policy", (*NAMES, "adaptive"))],
+)
+def test_the_help_names_all_that_may_be_chosen(option: str, names: Collection[str], folder: Path) -> None:
+    text = (folder / "commands.md").read_text(encoding="utf-8")
+    assert any(line.startswith(f"| `{option} ") and names_in(line, names) for line in text.splitlines())
+
+
+def names_in(line: str, names: Collection[str]) -> bool:
+    return all(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line) for name in names)
 
 
 def refused(read: Any, *arguments: Any, **named: Any) -> list[str]:
