@@ -1,5 +1,6 @@
 """`planner docs`: the reference is current, its links lead somewhere, and writing it follows the house's rules."""
 
+import json
 import re
 from collections.abc import Collection, Iterator
 from html.parser import HTMLParser
@@ -12,10 +13,13 @@ import yaml
 from command_line import TINY, Command
 
 from planner.cli.app import build
+from planner.cli.docs.html_pages import html_page
+from planner.cli.docs.markdown_pages import guide_text, markdown_pages
 from planner.errors import InputError
 from planner.export import ENGINES, TARGETS
-from planner.files import cluster_from_section, scenario_from_document, shipped_workloads
+from planner.files import cluster_from_section, scenario_from_document, shipped_models
 from planner.files.models.gpu_specs import gpu_spec_from_section
+from planner.files.models.models import model_from_config
 from planner.files.reference import DOCUMENTS, key_rows
 from planner.files.reference.keys import _meanings
 from planner.files.sections import Section
@@ -54,9 +58,6 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The reference, written once."""
-    from planner.cli.docs.html_pages import html_page
-    from planner.cli.docs.markdown_pages import markdown_pages
-
     folder = tmp_path_factory.mktemp("docs")
     pages = markdown_pages(typer.Context(typer.main.get_command(build()), info_name="planner"))
     for page in pages:
@@ -173,7 +174,13 @@ def test_every_key_of_a_workload_stands_in_the_reference() -> None:
         for key in refused(workload_from_document, Section({"kind": kind, "bogus": 1}, file="w"), Path())
     }
     assert known == set(keys_below("workload", ""))
-    assert shipped_workloads()
+
+
+def test_every_key_of_ours_in_a_model_stands_in_the_guide() -> None:
+    config = json.loads(shipped_models()["deepseek-v3"].read_text(encoding="utf-8")) | {"_planner": {"bogus": 1}}
+    text = guide_text("traces-and-costs")
+    for key in refused(model_from_config, Section(config, file="m")):
+        assert f"`{key}`" in text
 
 
 def test_every_column_of_measurements_stands_in_the_reference() -> None:

@@ -12,7 +12,8 @@ _HEAD = """\
 
 Every command of the program. `planner COMMAND --help` says the same.
 
-Exit status: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 143 terminated, 1 anything else.
+Exit status: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 143 terminated, 1 anything else. With
+`PLANNER_DEBUG=1` in the environment a defect of the planner is told with where it arose.
 """
 
 
