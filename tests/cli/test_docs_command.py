@@ -209,6 +209,8 @@ def test_kinds_bounds_and_defaults_are_the_readers(folder: Path) -> None:
         "| `name` | a name | required |",
         "| `slo.ttft_ms` | a number of more than 0 and at most 1,000,000,000 | – |",
         "| `memory_mib` | a number of more than 0 | – |",
+        "| `objective.target_rps` | a number of more than 0 and at most 1,000,000,000,000 | – |",
+        "| `pods[].namespace` | a text | `default` |",
     ):
         assert row in text
 

@@ -3,14 +3,32 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from planner.domain import LengthProfile, RequestTrace
+from planner.domain import (
+    AssignmentSettings,
+    CostSettings,
+    CurrentIsland,
+    LengthProfile,
+    NetworkSettings,
+    NumaNode,
+    ObjectiveSettings,
+    PlacementSettings,
+    PlacementWeights,
+    Pod,
+    RangeSettings,
+    RangeSlo,
+    RequestTrace,
+    SearchSettings,
+    SloSettings,
+    Taint,
+)
 from planner.errors import InputError
 from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.disk.shipped import shipped_folder
@@ -36,6 +54,25 @@ _RENAMED = {
         (re.compile(r"^(node_selector)\..*"), r"\1.LABEL"),
     ),
 }
+
+_RECORDS: Mapping[str, Mapping[str, type]] = {
+    "scenario": {
+        "ranges": RangeSettings,
+        "cost": CostSettings,
+        "slo": SloSettings,
+        "slo.ranges[]": RangeSlo,
+        "objective": ObjectiveSettings,
+        "objective.current[]": CurrentIsland,
+        "assignment": AssignmentSettings,
+        "search": SearchSettings,
+        "network": NetworkSettings,
+        "placement": PlacementSettings,
+        "placement.weights": PlacementWeights,
+        "placement.tolerations[]": Taint,
+    },
+    "cluster": {"shapes.SHAPE.numa_nodes[]": NumaNode, "shapes.SHAPE.taints[]": Taint, "pods[]": Pod},
+}
+"""Whose fields a section's keys become; where readers name no default, theirs counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +117,7 @@ def key_rows(document: str) -> tuple[KeyRow, ...]:
     meanings = _meanings()[document]
     if document == "measurement":
         return tuple(_column(name, meanings) for name in (*REQUIRED, *OPTIONAL))
-    return tuple(_row(path, reading, meanings) for path, reading in _readings(document).items())
+    return tuple(_row(document, path, reading, meanings) for path, reading in _readings(document).items())
 
 
 def _readings(document: str) -> dict[str, KeyReading]:
@@ -137,14 +174,29 @@ def _renamed(document: str, path: str) -> str:
     return path
 
 
-def _row(path: str, reading: KeyReading, meanings: Mapping[str, str]) -> KeyRow:
+def _row(document: str, path: str, reading: KeyReading, meanings: Mapping[str, str]) -> KeyRow:
     return KeyRow(
         path=path,
         kind=" or ".join(kind for kind in reading.kinds if kind != "a number" or len(reading.kinds) == 1) or "anything",
-        default=reading.default,
+        default=_default(document, path, reading),
         required=bool(reading.kinds) and not reading.optional,
         meaning=meanings.get(path, ""),
     )
+
+
+def _default(document: str, path: str, reading: KeyReading) -> object:
+    """The reader's, else that of the field that the key becomes; None where there is none that could be written."""
+    default = _record_default(document, path) if reading.default is None else reading.default
+    forbidden = default == 0 and any("more than 0" in kind for kind in reading.kinds)  # then 0 stands for nothing
+    return None if forbidden else default
+
+
+def _record_default(document: str, path: str) -> object:
+    section, _, key = path.rpartition(".")
+    record = _RECORDS.get(document, {}).get(section)
+    default = next((field.default for field in fields(record) if field.name == key), None) if record else None
+    plain = default.value if isinstance(default, StrEnum) else default
+    return plain if isinstance(plain, bool | int | float | str) else None
 
 
 def _column(name: str, meanings: Mapping[str, str]) -> KeyRow:
