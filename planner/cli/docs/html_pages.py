@@ -19,7 +19,7 @@ pre { background: #f5f5f5; padding: 0.8em; overflow-x: auto; } code { background
 
 def html_page(page: Page, pages: Sequence[Page]) -> str:
     """The whole document, with links to all `pages`; equal pages give equal bytes."""
-    links = "\n".join(f'<a href="{one.name}.html">{escape(one.title)}</a>' for one in pages)
+    links = "\n".join(f'<a href="{other.name}.html">{escape(other.title)}</a>' for other in pages)
     return f"""\
 <!doctype html>
 <html lang="en">

@@ -147,8 +147,8 @@ def _one_of(options: tuple[str, ...]) -> str:
 
 def _limits(low: float | None, high: float | None, above: float | None = None, below: float | None = None) -> str:
     limits = (("at least", low), ("more than", above), ("at most", high), ("less than", below))
-    told = [f"{word} {_plain(limit)}" for word, limit in limits if limit is not None]
-    return f" of {' and '.join(told)}" if told else ""
+    rules = [f"{word} {_plain(limit)}" for word, limit in limits if limit is not None]
+    return f" of {' and '.join(rules)}" if rules else ""
 
 
 def _plain(limit: float) -> str:

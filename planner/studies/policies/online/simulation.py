@@ -25,7 +25,7 @@ from planner.studies.policies.online.adaptive_mix import AlphaByLoad
 from planner.studies.policies.online.metrics import metrics_of
 from planner.studies.policies.online.policies import POLICIES, PolicyMix
 from planner.studies.policies.online.score_board import NOWHERE, ScoreBoard
-from planner.studies.policies.online.seam import Scene
+from planner.studies.policies.online.seam import Policy, Scene
 from planner.studies.policies.records import (
     Decision,
     OnlineRun,
@@ -159,7 +159,7 @@ def prepare(
     states = [NodeState.empty(node) for node in ordered]
     target, classes = TargetWorkload.of(workload), PodClasses.of(pods)
     scene = Scene(pods=classes, workload=target, power=watts, semantics=semantics, seed=seed)
-    policies = [POLICIES[name](scene) for name, _ in _known(policy).terms]
+    policies = [_policy(name, scene) for name, _ in policy.terms]
     return Simulation(
         board=ScoreBoard(states, classes, policies, policy, semantics),
         meter=Meter(states, target, watts),
@@ -197,13 +197,12 @@ def _run(
     return decisions
 
 
-def _known(policy: PolicyMix) -> PolicyMix:
-    for name, _ in policy.terms:
-        if name not in POLICIES:
-            raise InputError(
-                f"policy {name!r} is not known.", hint="Take one of planner.studies.policies.online.policies.NAMES."
-            )
-    return policy
+def _policy(name: str, scene: Scene) -> Policy:
+    if name not in POLICIES:
+        raise InputError(
+            f"policy {name!r} is not known.", hint="Take one of planner.studies.policies.online.policies.NAMES."
+        )
+    return POLICIES[name](scene)
 
 
 def _watts(nodes: Sequence[TraceNode], table: PowerTable, formula: PowerFormula) -> dict[str, NodePower]:
