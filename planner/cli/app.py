@@ -21,6 +21,7 @@ COMMANDS = {
     "import": "plan.import_plan",
     "diff": "plan.diff",
     "report": "plan.report",
+    "docs": "docs.command",
     "gpus": "facts.gpus",
     "models": "facts.models",
     "workloads": "facts.workloads",

@@ -71,6 +71,7 @@ OWNERS = {
     "referencing": ("planner/export/checking/crds.py",),
     "typer": ("planner/cli/",),
     "rich": ("planner/cli/",),
+    "markdown_it": ("planner/cli/docs/",),
     "numpy": tuple(
         f"planner/{part}/"
         for part in ("workload", "cost", "assignment", "search", "placement", "files", "report", "studies")

@@ -1,4 +1,4 @@
-"""The README is true: its commands run, its code runs, its scenario is read, its files exist, its figures hold."""
+"""README and guides are true: their commands and code run, their scenarios are read, their files and pages exist."""
 
 import json
 import re
@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+from documentation import BLOCKS, README, ROOT, TEXT, blocks
 
 from planner.cli import main
 
 Planner = Callable[[str], str]
 
-ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = [(match[1], match[2]) for match in FENCE.finditer(TEXT)]
 MEASUREMENTS = "gpu,model,phase,tp,dp,ep,length,batch,ms\nH200,deepseek-v3,decode,1,32,32,4096,64,60\n"
 GPU_NUMA = "default: [0, 0, 0, 0, 1, 1, 1, 1]\n"
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
@@ -30,10 +28,6 @@ PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,delet
     for k, (gpus, milli) in enumerate([(1, 1000), (1, 500), (0, 0), (1, 470), (2, 1000)] * 6)
 )
 TRACE = "arrival_s,input_tokens,output_tokens\n0,100,10\n1.5,2000,20\n2,300,0\n"
-
-
-def blocks(language: str) -> list[str]:
-    return [body for kind, body in BLOCKS if kind == language]
 
 
 def cluster_list() -> str:
@@ -62,6 +56,8 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "measurements.csv").write_text(MEASUREMENTS)
     (tmp_path / "cluster-list.json").write_text(cluster_list())
     (tmp_path / "gpu-numa.yaml").write_text(GPU_NUMA)
+    for scenario in blocks("yaml"):
+        (tmp_path / f"{yaml.safe_load(scenario)['name']}.yaml").write_text(scenario)
     return tmp_path
 
 
@@ -107,6 +103,8 @@ def test_commands_run_in_order(planner: Planner, checkout: Path) -> None:
     assert (checkout / "runs/preemption/hit_rates.csv").is_file()
     assert (checkout / "runs/quickstart-script/routing.json").is_file()
     assert (checkout / "runs/spot/curve.csv").is_file()
+    assert (checkout / "runs/budget/plan.json").is_file()
+    assert (checkout / "runs/docs/index.html").is_file()
 
 
 def test_python_blocks_run(checkout: Path) -> None:
@@ -114,12 +112,13 @@ def test_python_blocks_run(checkout: Path) -> None:
     assert (checkout / "runs/from-a-notebook/plan.json").is_file()
 
 
-def test_the_scenario_is_a_scenario(planner: Planner, checkout: Path) -> None:
-    (scenario,) = blocks("yaml")
+def test_the_scenarios_are_scenarios(planner: Planner, checkout: Path) -> None:
     (synth,) = (line for line in "".join(blocks("bash")).splitlines() if line.endswith("--out cluster.yaml"))
     planner(synth)
-    (checkout / "my-fleet.yaml").write_text(scenario)
-    assert "my-fleet" in planner("planner check my-fleet.yaml")
+    names = [yaml.safe_load(scenario)["name"] for scenario in blocks("yaml")]
+    assert "my-fleet" in names
+    for name in names:
+        assert name in planner(f"planner check {name}.yaml")
 
 
 def test_make_targets_do_what_the_set_up_says() -> None:
@@ -131,6 +130,26 @@ def test_make_targets_do_what_the_set_up_says() -> None:
         expected = "planner plan workloads/scenarios/azure-code-512usd.yaml" if target == "plan" else "pytest"
         assert expected in recipe
         assert "PIP_CONSTRAINT" in (ROOT / "Makefile").read_text()
+
+
+def test_the_readme_is_a_page_of_200_lines() -> None:
+    assert len(README.splitlines()) <= 200
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
+    assert len(links) > 5
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_files_that_texts_name_exist() -> None:
+    shipped = {
+        path
+        for path in re.findall(r"`((?:planner|notebooks|workloads|gpu_specs)/[\w./-]+)`", TEXT)
+        if "NAME" not in path
+    }
+    assert len(shipped) > 8
+    assert [path for path in shipped if not (ROOT / path).exists()] == []
 
 
 def test_every_file_of_the_tables_exists() -> None:

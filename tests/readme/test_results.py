@@ -1,4 +1,4 @@
-"""The README's figures, planned anew: its tables and its sample output; and what else is known of these plans."""
+"""Figures of the README and the guides, planned anew: tables, sample output, and what else is known of these plans."""
 
 import re
 from dataclasses import replace
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documentation import README, TEXT
 
 from planner.cost import PUBLISHED_FREE, UNFITTED, fit_calibration
 from planner.domain import Cluster, SearchMethod
@@ -26,7 +27,6 @@ from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
 from planner.studies.spot.study import SpotStudy, run_spot_study
 from planner.workload import summarize
 
-TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 # the last digit of a kernel's arithmetic differs between processors, and a search may then take another path
 NEAR = 0.03
 MIXED, UNIFORM = 0, 1
@@ -105,6 +105,16 @@ def test_the_accuracy_table_is_the_fits() -> None:
             assert point.left_out_error * 100 == pytest.approx(float(left_out), abs=0.06)
     assert f"**{fit.mean_error('after') * 100:.1f} %**" in body
     assert f"**{fit.mean_error('left_out') * 100:.1f} %**" in body
+    assert f"of\n  {fit.mean_error('after') * 100:.1f} %; of measurements left out" in README
+    assert f"it is {fit.mean_error('left_out') * 100:.1f} %." in README
+
+
+def test_the_readme_repeats_the_guides_figures() -> None:
+    assert f"serves {printed_rates('placed')[1]} requests/s of conversation" in README
+    assert f"serves {printed_rates('exact')[1]}, and" in README
+    lost = re.search(r"% \| -([\d.]+) ± [\d.]+ % \|", TEXT[TEXT.index("<!-- spot -->") :])
+    assert lost is not None
+    assert f"lose {lost[1]} % fewer GPU-hours" in README
 
 
 EXACT = {

@@ -89,8 +89,13 @@ def load_prices(extra: Path | None = None) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     for path in prices_files(extra):
         document = read_yaml(path)
-        prices |= {gpu: read_record(Price, document.section(gpu)) for gpu in document}
+        prices |= {gpu: price_from_section(document.section(gpu)) for gpu in document}
     return prices
+
+
+def price_from_section(entry: Section) -> Price:
+    """The price of one GPU type."""
+    return read_record(Price, entry)
 
 
 class _Figures:
@@ -115,10 +120,14 @@ class _Figures:
 
 
 def _read_spec(path: Path) -> GpuSpec:
-    document = read_yaml(path)
+    return gpu_spec_from_section(read_yaml(path), path.stem)
+
+
+def gpu_spec_from_section(document: Section, name: str) -> GpuSpec:
+    """The GPU type that a document describes, which has to be called `name`."""
     document.allow_only("name", "vendor", "family", "node_selector", "compute_capability", *_FIGURES)
-    if document.name("name") != path.stem:
-        raise document.fault("name", f"the file's name, {path.stem}", hint="Rename the file or the GPU.")
+    if document.name("name") != name:
+        raise document.fault("name", f"the file's name, {name}", hint="Rename the file or the GPU.")
     spec = _spec(document, _Figures(document))
     if spec.sms_for_communication >= spec.sms:
         raise document.section("sms_for_communication").fault("value", f"less than sms ({spec.sms})")

@@ -66,7 +66,7 @@ def load_scenario(path: Path, summarize: Summarize) -> Scenario:
 
     `inputs` holds the SHA-256 of the scenario and of every file it drew on.
     """
-    return _scenario(read_yaml(path), path.parent, summarize, (input_hash(path),))
+    return scenario_from_section(read_yaml(path), path.parent, summarize, (input_hash(path),))
 
 
 def scenario_from_document(
@@ -75,7 +75,7 @@ def scenario_from_document(
     """The scenario of a mapping, read as strictly as a file; `origin` names it, `base` anchors its paths."""
     section = top_level(document, origin)
     inputs = (InputHash(name="scenario", sha256=_document_sha256(document, origin)),)
-    return _scenario(section, base, summarize, inputs)
+    return scenario_from_section(section, base, summarize, inputs)
 
 
 def _document_sha256(document: Mapping[str, object], origin: str) -> str:
@@ -97,7 +97,10 @@ def _plain_number(value: object) -> object:
     raise TypeError(f"{value!r} is a {type(value).__name__}")
 
 
-def _scenario(document: Section, base: Path, summarize: Summarize, inputs: tuple[InputHash, ...]) -> Scenario:
+def scenario_from_section(
+    document: Section, base: Path, summarize: Summarize, inputs: tuple[InputHash, ...] = ()
+) -> Scenario:
+    """The scenario of a mapping with its place; `inputs` are the files that it stands in."""
     document.allow_only(*_KEYS)
     model, model_inputs = _model(document, base)
     workload, workload_inputs = _workload(document, base, summarize)

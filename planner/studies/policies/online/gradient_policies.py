@@ -8,6 +8,8 @@ A part of a GPU is tried on every GPU; the first of the best counts. Whole GPUs 
 Sources: facts on fragmentation and power, sections 6, 9 and 11.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from planner.domain import WHOLE_GPU, Semantics, TracePod
@@ -100,7 +102,7 @@ class PowerAware:
     stretched = True
     level = 100
 
-    def __init__(self, pods: PodClasses, power: dict[str, NodePower], semantics: Semantics) -> None:
+    def __init__(self, pods: PodClasses, power: Mapping[str, NodePower], semantics: Semantics) -> None:
         self.pods = pods
         self.power = power
         self.semantics = semantics

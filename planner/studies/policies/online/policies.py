@@ -1,31 +1,30 @@
-"""The seam of online policies, those that need no table, and how a mixture of them is written.
-
-A policy judges one node for every class of pods at once, the higher the better, and picks the GPUs on the node that is
-chosen. Classes that do not fit are masked by the caller.
-Sources: facts on fragmentation and power, sections 7 and 8.
-"""
+"""The policies by name, and how mixtures of them are written. A new one is a module beside this one, and a row here."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Protocol
 
 import numpy as np
 
-from planner.domain import TracePod
 from planner.errors import InputError
-from planner.placement.node_states import NodeState, Reals, best_fit, fitting_gpus
 from planner.studies.policies.online.adaptive_mix import ADAPTIVE, BY_LOAD, AlphaByLoad
+from planner.studies.policies.online.gradient_policies import FragmentationGradientDescent, PowerAware
+from planner.studies.policies.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
+from planner.studies.policies.online.seam import Policy, RandomPolicy, Scene
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRow:
-    """A policy: its name for people. `alone`: it is not mixed with others. `picks_gpus`: of equal weights in a mixture
-    it picks the GPUs. `saves_power`: watts are what it is judged by; `beside_power`: it may be mixed with such."""
+    """A policy: its name for people, and how it is made for a run.
+
+    `alone`: it is not mixed with others. `picks_gpus`: of equal weights in a mixture it picks the GPUs. `saves_power`:
+    watts are what it is judged by; `beside_power`: it may be mixed with such.
+    """
 
     title: str
+    make: Callable[[Scene], Policy]
     alone: bool = False
     picks_gpus: bool = False
     saves_power: bool = False
@@ -34,59 +33,30 @@ class PolicyRow:
 
 POLICIES: Mapping[str, PolicyRow] = MappingProxyType(
     {
-        "random": PolicyRow(title="Random", alone=True),
-        "dotprod": PolicyRow(title="DotProd"),
-        "gpuclustering": PolicyRow(title="GpuClustering"),
-        "gpupacking": PolicyRow(title="GpuPacking"),
-        "bestfit": PolicyRow(title="BestFit"),
-        "fgd": PolicyRow(title="FGD", picks_gpus=True, beside_power=True),
-        "pwr": PolicyRow(title="PWR", saves_power=True),
+        "random": PolicyRow(
+            title="Random",
+            make=lambda scene: RandomPolicy(len(scene.pods), np.random.default_rng(scene.seed)),
+            alone=True,
+        ),
+        "dotprod": PolicyRow(title="DotProd", make=lambda scene: DotProd(scene.pods, scene.semantics)),
+        "gpuclustering": PolicyRow(
+            title="GpuClustering", make=lambda scene: GpuClustering(scene.pods, scene.semantics)
+        ),
+        "gpupacking": PolicyRow(title="GpuPacking", make=lambda scene: GpuPacking(scene.pods, scene.semantics)),
+        "bestfit": PolicyRow(title="BestFit", make=lambda scene: BestFit(scene.pods, scene.semantics)),
+        "fgd": PolicyRow(
+            title="FGD",
+            make=lambda scene: FragmentationGradientDescent(scene.workload, scene.pods, scene.semantics),
+            picks_gpus=True,
+            beside_power=True,
+        ),
+        "pwr": PolicyRow(
+            title="PWR", make=lambda scene: PowerAware(scene.pods, scene.power, scene.semantics), saves_power=True
+        ),
     }
 )
 NAMES = tuple(POLICIES)
 THOUSANDTHS = 1000
-
-
-class Policy(Protocol):
-    """One scoring policy. `stretched`: its integer scores are stretched to 0..100 over the feasible nodes.
-
-    `level` is the stretched score where all feasible nodes have the same raw one.
-    """
-
-    @property
-    def stretched(self) -> bool:
-        """Whether raw scores are stretched before they are weighed (reference semantics)."""
-
-    @property
-    def level(self) -> int:
-        """Stretched score of nodes that are all alike."""
-
-    def scores(self, state: NodeState) -> Reals:
-        """Raw score of the node for every class of pods."""
-
-    def gpus(self, state: NodeState, pod: TracePod) -> tuple[int, ...]:
-        """The GPUs that a pod, which fits, gets on the node."""
-
-
-class RandomPolicy:
-    """Any feasible node, and for a part of a GPU any fitting one; `ScoreBoard` draws the node."""
-
-    stretched = False
-    level = 0
-
-    def __init__(self, classes: int, generator: np.random.Generator) -> None:
-        self.generator = generator
-        self._none = np.zeros(classes)
-
-    def scores(self, state: NodeState) -> Reals:  # noqa: ARG002 - the seam's signature
-        """0 for all: what distinguishes nodes is drawn with every arrival."""
-        return self._none
-
-    def gpus(self, state: NodeState, pod: TracePod) -> tuple[int, ...]:
-        """A drawn one for a part of a GPU; whole GPUs: the first idle ones."""
-        if pod.shares_gpu:
-            return (int(self.generator.choice(fitting_gpus(state.gpu_left, pod.gpu_milli))),)
-        return best_fit(state.gpu_left, pod)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +103,7 @@ def parse_policy(text: str) -> PolicyMix:
         raise _malformed(text, "must name each policy once", ", ".join(names))
     if len(terms) > 1 and any(weight is None for _, weight in terms):
         raise _malformed(text, "must give every policy of a mixture a weight", repr(text))
-    lonely = [name for name in names if POLICIES[name].alone]
+    lonely = [name for name in names if name in POLICIES and POLICIES[name].alone]
     if lonely and len(names) > 1:
         raise _malformed(text, f"must not mix {lonely[0]} with others", repr(text))
     if len(terms) == 1:

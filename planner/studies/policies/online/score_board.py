@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from planner.domain import Semantics, TracePod
 from planner.placement.node_states import NodeState, PodClasses, class_key
-from planner.studies.policies.online.policies import THOUSANDTHS, Policy, PolicyMix, RandomPolicy
+from planner.studies.policies.online.policies import THOUSANDTHS, PolicyMix
+from planner.studies.policies.online.seam import Policy, RandomPolicy
 
 NOWHERE = -1
 INFEASIBLE = -(2**17)

@@ -3,9 +3,8 @@
 Source: facts on fragmentation and power, section 3. Nothing leaves in the study that it reproduces.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -23,11 +22,10 @@ from planner.placement.fragmentation import TargetWorkload
 from planner.placement.node_states import NodeState, PodClasses, class_key
 from planner.placement.power_model import OPENB_POWER, NodePower
 from planner.studies.policies.online.adaptive_mix import AlphaByLoad
-from planner.studies.policies.online.gradient_policies import FragmentationGradientDescent, PowerAware
 from planner.studies.policies.online.metrics import metrics_of
-from planner.studies.policies.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
-from planner.studies.policies.online.policies import Policy, PolicyMix, RandomPolicy
+from planner.studies.policies.online.policies import POLICIES, PolicyMix
 from planner.studies.policies.online.score_board import NOWHERE, ScoreBoard
+from planner.studies.policies.online.seam import Policy, Scene
 from planner.studies.policies.records import (
     Decision,
     OnlineRun,
@@ -160,8 +158,8 @@ def prepare(
     watts = _watts(ordered, power, formula)
     states = [NodeState.empty(node) for node in ordered]
     target, classes = TargetWorkload.of(workload), PodClasses.of(pods)
-    setting = _Setting(pods=classes, workload=target, power=watts, semantics=semantics, seed=seed)
-    policies = [_policy(name, setting) for name, _ in policy.terms]
+    scene = Scene(pods=classes, workload=target, power=watts, semantics=semantics, seed=seed)
+    policies = [_policy(name, scene) for name, _ in policy.terms]
     return Simulation(
         board=ScoreBoard(states, classes, policies, policy, semantics),
         meter=Meter(states, target, watts),
@@ -199,36 +197,12 @@ def _run(
     return decisions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Setting:
-    """What policies may be made of: the classes of pods, the target workload, watts by node, and the seed."""
-
-    pods: PodClasses
-    workload: TargetWorkload
-    power: dict[str, NodePower]
-    semantics: Semantics
-    seed: int
-
-
-_MADE: Mapping[str, Callable[[_Setting], Policy]] = MappingProxyType(
-    {
-        "random": lambda here: RandomPolicy(len(here.pods), np.random.default_rng(here.seed)),
-        "dotprod": lambda here: DotProd(here.pods, here.semantics),
-        "gpuclustering": lambda here: GpuClustering(here.pods, here.semantics),
-        "gpupacking": lambda here: GpuPacking(here.pods, here.semantics),
-        "bestfit": lambda here: BestFit(here.pods, here.semantics),
-        "fgd": lambda here: FragmentationGradientDescent(here.workload, here.pods, here.semantics),
-        "pwr": lambda here: PowerAware(here.pods, here.power, here.semantics),
-    }
-)
-
-
-def _policy(name: str, setting: _Setting) -> Policy:
-    if name not in _MADE:
+def _policy(name: str, scene: Scene) -> Policy:
+    if name not in POLICIES:
         raise InputError(
             f"policy {name!r} is not known.", hint="Take one of planner.studies.policies.online.policies.NAMES."
         )
-    return _MADE[name](setting)
+    return POLICIES[name].make(scene)
 
 
 def _watts(nodes: Sequence[TraceNode], table: PowerTable, formula: PowerFormula) -> dict[str, NodePower]:

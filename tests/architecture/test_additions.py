@@ -1,0 +1,64 @@
+"""Each sort of thing can be added in at most three places: it is, in a copy of the project, and then used."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from additions import ADDITIONS, TINY, Addition
+from source_tree import ROOT
+
+import planner
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,96000,393216,8,G2\nn2,104000,393216,2,T4\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n" + "".join(
+    f"p{k},4000,8192,1,{milli},,{k},{k + 9}\n" for k, milli in enumerate([1000, 500, 500, 1000])
+)
+MOST_PLACES = 3
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with what programs read, and a run of it."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("planner", "gpu_specs", "workloads"):
+        shutil.copytree(ROOT / name, folder / name)
+    (folder / "nodes.csv").write_text(NODES)
+    (folder / "pods.csv").write_text(PODS)
+    planner.plan(**TINY).save(folder / "run")  # type: ignore[arg-type]
+    return folder
+
+
+@pytest.mark.parametrize("addition", ADDITIONS, ids=lambda addition: addition.name)
+def test_three_places_are_enough(addition: Addition, original: Path, tmp_path: Path) -> None:
+    assert len(addition.places) <= MOST_PLACES
+    copy = tmp_path / "project"
+    shutil.copytree(original, copy)
+    for path, edit in addition.edits.items():
+        edit(copy / path)
+    head = f"import planner\nassert planner.__file__.startswith({str(copy)!r}), planner.__file__\n"
+    used = subprocess.run(
+        [sys.executable, "-c", head + addition.use],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert used.returncode == 0, used.stderr
+
+
+@pytest.mark.parametrize("addition", ADDITIONS, ids=lambda addition: addition.name)
+def test_the_guide_names_these_places(addition: Addition) -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    row = re.search(rf"^\| {addition.name} \| (.*) \|$", guide, re.MULTILINE)
+    assert row is not None
+    named = re.findall(r"`((?:planner|gpu_specs|workloads)/[^`]+)`", row[1])
+    assert len(named) == len(addition.places)
+    for place in addition.places:
+        folder = place.rstrip("/").rpartition("/")[0]
+        assert place in named or any("NAME" in name and name.startswith(f"{folder}/") for name in named)

@@ -1,0 +1,17 @@
+"""The README and the guides as one text, in the order in which they are read, and their code blocks."""
+
+import re
+from pathlib import Path
+
+from planner.cli.docs.markdown_pages import GUIDES, guide_text
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TEXT = "\n".join([README, *map(guide_text, GUIDES)])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(match[1], match[2]) for match in FENCE.finditer(TEXT)]
+
+
+def blocks(language: str) -> list[str]:
+    """The code blocks of a language, in order."""
+    return [body for kind, body in BLOCKS if kind == language]
