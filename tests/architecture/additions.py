@@ -124,14 +124,35 @@ METHOD = Addition(
         "planner/search/proposers.py": put(
             (r"^from planner.search.space", "from planner.search.middling import MiddlingProposer\n\\g<0>"),
             (
-                r"^        case SearchMethod.SOBOL:",
-                "        case SearchMethod.MIDDLING:\n            return MiddlingProposer(space)\n\\g<0>",
+                r"^            SearchMethod.SOBOL: lambda",
+                "            SearchMethod.MIDDLING: lambda space, _settings, _goals: MiddlingProposer(space),\n\\g<0>",
             ),
         ),
-        "planner/domain/scenario.py": put((r'^    SOBOL = "sobol"', '    MIDDLING = "middling"\n\\g<0>')),
+        "planner/domain/scenario.py": put(
+            (r'^    SOBOL = "sobol"', '    MIDDLING = "middling"\n\\g<0>'),
+            (r"^        SearchMethod.SOBOL: MethodRow", "        SearchMethod.MIDDLING: MethodRow(),\n\\g<0>"),
+        ),
     },
     use=planned(search=TINY["search"] | {"method": "middling"})  # type: ignore[operator]
     + "assert plan.record.search.trials[0].generator == 'middling'\nplan.save('mine')\nplanner.load_plan('mine')\n",
+)
+OBJECTIVE = Addition(
+    name="objective",
+    edits={
+        "planner/domain/objective.py": put(
+            (r'^    WATTS = "watts"\n    PARETO', '    PER_WATT = "per_watt"\n\\g<0>'),
+            (
+                r"^        ObjectiveKind.WATTS: ObjectiveRow",
+                '        ObjectiveKind.PER_WATT: ObjectiveRow(unit="requests/s per W", best="The most per W",\n'
+                "            value=lambda rate, _price, watts: rate / watts, in_watts=True, per_charge=True),\n\\g<0>",
+            ),
+        ),
+        "planner/files/plan_schema.json": put(
+            (r'^            "per_dollar",$', '            "per_dollar",\n            "per_watt",')
+        ),
+    },
+    use=planned(objective={"kind": "per_watt"}, search={"method": "exact", "sizes": [8, 16], "gap": 0.1})
+    + "assert 'requests/s per W' in plan.summary()\nplan.save('mine')\nplanner.load_plan('mine')\n",
 )
 TARGET = Addition(
     name="manifest target",
@@ -284,4 +305,4 @@ STUDY = Addition(
     + typed("planner docs --out docs")
     + "from pathlib import Path\nassert '## planner simulate coins' in Path('docs/commands.md').read_text()\n",
 )
-ADDITIONS = (GPU, MODEL, METHOD, TARGET, ROUTER, POLICY, TERM, STUDY)
+ADDITIONS = (GPU, MODEL, METHOD, OBJECTIVE, TARGET, ROUTER, POLICY, TERM, STUDY)
