@@ -76,12 +76,12 @@ def test_what_cannot_be_is_refused_before_the_work(planner: Command, options: tu
 def test_searches_outlive_what_cuts_a_study_short(
     planner: Command, monkeypatch: pytest.MonkeyPatch, end: BaseException
 ) -> None:
-    from planner.studies.chapter5 import trials
+    from planner.studies.chapter5 import study, trials
 
     asked = ("study", "chapter5", "--trials", 1, "--small", "--figure", "5.8", "--quiet", "--out")
     made: list[int] = []
 
-    def run_trial(scenario: Scenario, _progress: object) -> TrialOutcome:
+    def run_trial(scenario: Scenario, progress: object) -> TrialOutcome:  # noqa: ARG001
         made.append(scenario.search.batch_size)
         if len(made) == 2 and not Path("whole").exists():
             raise end
@@ -95,7 +95,7 @@ def test_searches_outlive_what_cuts_a_study_short(
     def none_in_time(*_arguments: object) -> None:
         raise SolverError("made up")
 
-    monkeypatch.setattr(trials, "run_trial", run_trial)
+    monkeypatch.setattr(study, "run_trial", run_trial)
     monkeypatch.setattr(trials, "solve_layout", none_in_time)
     answer = planner(*asked, "s")
     assert answer.status == (130 if isinstance(end, KeyboardInterrupt) else 1)

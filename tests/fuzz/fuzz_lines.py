@@ -41,6 +41,7 @@ gpus H20 |
 gpus --json |
 models --json |
 workloads |
+docs --out made |
 workload summarize trace.csv --name mine --out made.yaml | trace.csv
 workload summarize trace.csv --columns TIMESTAMP,ContextTokens,GeneratedTokens --json | trace.csv
 cost explain --gpu H20 --model deepseek-v3 --phase decode --tp 1 --devices 32 --length 4096 --batch 8 --json |
