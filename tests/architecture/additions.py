@@ -242,7 +242,7 @@ TERM = Addition(
     name="placement score term",
     edits={
         "planner/domain/placement.py": put(
-            (r"^    power: float = 0.1$", "    power: float = 0.1\n    evenness: float = 0.1")
+            (r"^    power: _Weight = 0.1$", "    power: _Weight = 0.1\n    evenness: _Weight = 0.1")
         ),
         "planner/placement/islands/scoring.py": put(
             (

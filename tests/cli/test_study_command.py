@@ -81,7 +81,7 @@ def test_searches_outlive_what_cuts_a_study_short(
     asked = ("study", "chapter5", "--trials", 1, "--small", "--figure", "5.8", "--quiet", "--out")
     made: list[int] = []
 
-    def run_trial(scenario: Scenario, progress: object) -> TrialOutcome:  # noqa: ARG001
+    def run_trial(scenario: Scenario, progress: object) -> TrialOutcome:
         made.append(scenario.search.batch_size)
         if len(made) == 2 and not Path("whole").exists():
             raise end

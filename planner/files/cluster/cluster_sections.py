@@ -17,7 +17,7 @@ from planner.domain import (
 )
 from planner.domain.cluster import HIGHEST_CORE, HIGHEST_GPU, HIGHEST_NUMA, MOST_CPUS, MOST_GB
 from planner.files.cluster.cluster_documents import default_uuid
-from planner.files.id_ranges import read_ranges
+from planner.files.cluster.id_ranges import read_ranges
 from planner.files.records import read_record
 from planner.files.sections import Section, is_printable, nearest_hint
 

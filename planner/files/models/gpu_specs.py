@@ -6,10 +6,10 @@ from typing import Any
 
 from planner.domain import GpuSpec, Price, Source
 from planner.errors import InputError
+from planner.files.cluster.labels import read_labels
 from planner.files.disk.documents import read_yaml
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.disk.shipped import files_by_stem, shipped_folder
-from planner.files.labels import read_labels
 from planner.files.records import fields_of, read_record
 from planner.files.sections import Section, nearest_hint
 from planner.units import GB, MIB

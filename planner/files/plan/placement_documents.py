@@ -8,7 +8,7 @@ from planner.domain import (
     Placement,
 )
 from planner.domain.cluster import HIGHEST_CORE
-from planner.files.id_ranges import read_ranges
+from planner.files.cluster.id_ranges import read_ranges
 from planner.files.records import Document, load_record, record_document
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from planner.domain import Cluster, GpuSpec, InputHash, Inventory, InventoryItem, PlacementSettings
 from planner.domain.usable import usable_by_type
 from planner.errors import InputError
+from planner.files.cluster.labels import read_labels
 from planner.files.disk.documents import input_hash
-from planner.files.labels import read_labels
 from planner.files.models.gpu_specs import gpu_spec_file, gpu_spec_files, load_gpu_spec, prices_files
 from planner.files.sections import Section, nearest_hint
 

@@ -62,7 +62,7 @@ class DynamoEngine:
         return ("python3", "-m", self.module)
 
 
-def _named(island: ServingIsland) -> tuple[str, ...]:
+def _name_arguments(island: ServingIsland) -> tuple[str, ...]:
     return ("--model", island.weights, "--disaggregation-mode", island.phase.value)
 
 
@@ -83,7 +83,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
             ),
             operators=vllm_groups.GROUP_FLAGS,
             components=_COMPONENTS,
-            first=_named,
+            first=_name_arguments,
             spans_pods=True,
             routed=True,
         ),
