@@ -38,7 +38,7 @@ def admitted_shares(mixtures: Sequence[Mixture], mean_output_tokens: float, miss
     """
     shares = np.ones(len(mixtures))
     for phase in Phase:
-        mine = [k for k, one in enumerate(mixtures) if one.phase is phase]
+        mine = [k for k, mixture in enumerate(mixtures) if mixture.phase is phase]
         if mine:
             slack = np.array([mixtures[k].slack_ms for k in mine])
             queue = _queue(phase, [mixtures[k] for k in mine], max(1.0, mean_output_tokens))
@@ -48,12 +48,12 @@ def admitted_shares(mixtures: Sequence[Mixture], mean_output_tokens: float, miss
 
 def _queue(phase: Phase, mixtures: Sequence[Mixture], tokens: float) -> Queue:
     """The queues of all mixtures of a phase, one a row."""
-    busy = np.array([one.busy for one in mixtures])
-    parallel = [one.performance.parallel for one in mixtures]
+    busy = np.array([mixture.busy for mixture in mixtures])
+    parallel = [mixture.performance.parallel for mixture in mixtures]
     groups = np.array([[float(config.dp if config else 1)] for config in parallel])
     stages = np.array([[float(config.pp if config and phase is Phase.PREFILL else 1)] for config in parallel])
-    places = np.array([one.performance.batch_sizes for one in mixtures]) * groups
-    times = np.array([one.performance.step_ms for one in mixtures]) / stages
+    places = np.array([mixture.performance.batch_sizes for mixture in mixtures]) * groups
+    times = np.array([mixture.performance.step_ms for mixture in mixtures]) / stages
     decode, served = phase is Phase.DECODE, busy > _NEGLIGIBLE
     return Queue(
         places=np.where(served, places, 1.0),

@@ -78,13 +78,13 @@ def decode_work(model: ModelSpec, *, sequences: Array, tokens: Array, cached: Ar
         projections, pair = new * macs, a.heads / tp * (2 * a.kv_rank + a.rope_dim)
     else:
         projections, pair = new * weights(model, tp), a.heads / tp * 2 * a.head_dim
-    seen = mean_seen(model, cached)
+    attended = mean_seen(model, cached)
     return AttentionWork(
         projection_macs=projections,
         expansion_macs=0 * new,
-        score_macs=new * seen * pair,
+        score_macs=new * attended * pair,
         weight_bytes=weights(model, tp) * model.weight_bytes,
-        cache_bytes=sequences * seen * _cache_share(model, tp),
+        cache_bytes=sequences * attended * _cache_share(model, tp),
     )
 
 

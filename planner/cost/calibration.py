@@ -159,8 +159,8 @@ def require_possible(m: Measurement, gpu: GpuSpec, model: ModelSpec) -> None:
         raise _impossible(
             m, f"length must be at most the {model.max_context} tokens of context of {model.name}", m.length
         )
-    held = memory.experts_on_device(model, CostSettings(), m.tp * m.dp)
-    if float(memory.weights_gb(model, tp=m.tp, experts_on_device=held, pp=m.pp)) > gpu.device_gb:
+    experts = memory.experts_on_device(model, CostSettings(), m.tp * m.dp)
+    if float(memory.weights_gb(model, tp=m.tp, experts_on_device=experts, pp=m.pp)) > gpu.device_gb:
         raise _impossible(m, f"the weights of {model.name} must fit on {m.tp * m.dp * m.pp} {gpu.name}", "too few GPUs")
     shape = model if m.kv_bytes is None else replace(model, kv_bytes=m.kv_bytes)
     cache = float(memory.cache_gb(shape, length=m.length, batch=m.batch, tp=m.tp, pp=m.pp))
@@ -179,15 +179,17 @@ def _impossible(m: Measurement, rule: str, came: object) -> InputError:
 
 def doubts(fit: CalibrationFit) -> list[str]:
     """What a reader of the fit should be told: factors at their bounds, measurements that it does not explain."""
-    told = []
+    remarks = []
     for factor in fit.calibration.factors:
         low, high = BOUNDS[factor.name]
         if factor.value >= high * (1 - AT_BOUND) or factor.value <= max(low, _SMALLEST_SHARE) * (1 + AT_BOUND):
-            told.append(f"{factor.name} ({factor.family}) ended at its bound, {factor.value:.4g}: {factor.provenance}.")
+            remarks.append(
+                f"{factor.name} ({factor.family}) ended at its bound, {factor.value:.4g}: {factor.provenance}."
+            )
     for point in fit.fitted:
         if abs(point.after_error) > LARGE_ERROR:
-            told.append(f"row {point.measurement.row} is {point.after_error:+.0%} off after the fit: is it right?")
-    return told
+            remarks.append(f"row {point.measurement.row} is {point.after_error:+.0%} off after the fit: is it right?")
+    return remarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,8 +251,8 @@ class _Problem:
         if measurement.phase.value not in free.name:
             return False
         family = self.gpus[measurement.gpu].family
-        own = any((other.name, other.family) == (free.name, family) for other in self.free)
-        return free.family == family or (free.family == ANY_FAMILY and not own)
+        has_own = any((other.name, other.family) == (free.name, family) for other in self.free)
+        return free.family == family or (free.family == ANY_FAMILY and not has_own)
 
     def _plain(self, x: Array) -> Calibration:
         factors = tuple(

@@ -95,13 +95,13 @@ def _closest(
     row = int(np.argmin(ms))
     if not np.isfinite(ms[row]):
         return None
-    one, batch = configs[row], float(batches[row])
+    config, batch = configs[row], float(batches[row])
     step = float(ms[row] - sent_ms[row])
     answer = max(1.0, workload.mean_output_tokens)
-    in_flight = one.dp * batch * (one.pp if phase is Phase.PREFILL else 1)
+    in_flight = config.dp * batch * (config.pp if phase is Phase.PREFILL else 1)
     return Closest(
         gpu=gpu.name,
-        parallel=one,
+        parallel=config,
         batch=int(batch),
         ms=float(ms[row]),
         transfer_ms=float(sent_ms[row]),

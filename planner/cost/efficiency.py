@@ -50,8 +50,8 @@ FACTOR_NAMES = tuple(field.name for field in fields(Efficiency))
 
 def efficiency_of(gpu: GpuSpec, calibration: Calibration | None) -> Efficiency:
     """The factors that hold for `gpu`: the calibration's, and the built-in ones where it has none."""
-    whole = merged(calibration)
-    return Efficiency(**{name: whole.factor(name, gpu.family).value for name in FACTOR_NAMES})
+    factors = merged(calibration)
+    return Efficiency(**{name: factors.factor(name, gpu.family).value for name in FACTOR_NAMES})
 
 
 def merged(calibration: Calibration | None) -> Calibration:

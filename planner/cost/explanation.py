@@ -98,7 +98,7 @@ def explain(
 
 def _largest_batch(context: CostContext, phase: Phase, config: ParallelConfig, length: int) -> int:
     gpu, model, settings = context.gpu, context.model, context.settings
-    held = memory.experts_on_device(model, settings, config.stage_devices)
+    experts = memory.experts_on_device(model, settings, config.stage_devices)
     if phase is Phase.DECODE:
         most = memory.max_batch(
             gpu,
@@ -106,12 +106,12 @@ def _largest_batch(context: CostContext, phase: Phase, config: ParallelConfig, l
             seq_len=length,
             decode_len=0,
             tp=config.tp,
-            experts_on_device=held,
+            experts_on_device=experts,
             pp=config.pp,
             tokens_per_sequence=1 + settings.mtp_tokens,
         )
         return max(0, int(np.floor(most)))
-    fits = memory.max_prompts(context, longest=length, tp=config.tp, experts_on_device=held, pp=config.pp)
+    fits = memory.max_prompts(context, longest=length, tp=config.tp, experts_on_device=experts, pp=config.pp)
     budget = max(1, settings.max_tokens_per_step // max(1.0, length * (1 - settings.kv_cache_rate)))
     return int(np.clip(np.floor(fits), 0, budget))
 
@@ -131,8 +131,8 @@ def _explained(
     tokens = batch * (length if phase is Phase.PREFILL else 1)
     in_flight = config.pp if phase is Phase.PREFILL else 1
     per_gpu = tokens * config.dp * in_flight * MS_PER_S / config.devices
-    held = memory.experts_on_device(model, settings, config.stage_devices)
-    origin, said = origin_of(gpu, model, phase, settings.calibration)
+    experts = memory.experts_on_device(model, settings, config.stage_devices)
+    origin, source = origin_of(gpu, model, phase, settings.calibration)
     return StepExplanation(
         gpu=gpu.name,
         model=model.name,
@@ -148,14 +148,16 @@ def _explained(
         roofline_tokens_per_s_per_gpu=per_gpu / (roofline_ms(gpu, model, cost) * total / _pass_ms(cost)),
         bound=_bound(parts),
         weights_gb=float(
-            memory.weights_gb(model, tp=config.tp, experts_on_device=held, pp=config.pp, drafts=settings.mtp_tokens > 0)
+            memory.weights_gb(
+                model, tp=config.tp, experts_on_device=experts, pp=config.pp, drafts=settings.mtp_tokens > 0
+            )
         ),
         cache_gb=float(memory.cache_gb(model, length=length, batch=batch, tp=config.tp, pp=config.pp)),
         usable_gb=memory.usable_gb(gpu),
         peak_tflops=_peaks(gpu),
         memory_gb_s=gpu.memory_gb_s,
         origin=origin,
-        origin_source=said,
+        origin_source=source,
         factors=tuple(_factor(name, context) for name in FACTOR_NAMES),
     )
 

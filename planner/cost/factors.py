@@ -28,7 +28,7 @@ _KERNELS = "InferSim's kernel measurements on H20 (bench_data of alibaba/InferSi
 _OURS = "estimate"
 
 
-def _one(
+def _row(
     name: str,
     value: float,
     unit: str,
@@ -42,44 +42,44 @@ def _one(
 
 def _of_deepseek(name: str, value: float, source: str) -> Factor:
     """Measured on H800, with kernels for the shapes of DeepSeek-V3: for other models it is carried over."""
-    factor = _one(name, value, "1", Origin.PUBLISHED, source, gpus=("H800",))
+    factor = _row(name, value, "1", Origin.PUBLISHED, source, gpus=("H800",))
     return replace(factor, measured=(("H800", "deepseek-v3"),))
 
 
 def _on_h20(name: str, value: float, unit: str, source: str) -> Factor:
-    return _one(name, value, unit, Origin.PUBLISHED, f"{_KERNELS}: {source}", "h20", gpus=("H20",))
+    return _row(name, value, unit, Origin.PUBLISHED, f"{_KERNELS}: {source}", "h20", gpus=("H20",))
 
 
 _GENERAL = (
     _of_deepseek("gemm", 0.78, _DEEPGEMM),
-    _one("gemm_half", 48, "tokens", Origin.DEFAULT, "estimate: a tile of 64 rows is half full"),
+    _row("gemm_half", 48, "tokens", Origin.DEFAULT, "estimate: a tile of 64 rows is half full"),
     _of_deepseek("expert", 0.65, _DEEPGEMM),
-    _one("expert_half", 32, "tokens", Origin.DEFAULT, "estimate: grouped GEMMs work in tiles of 16 to 64 rows"),
-    _one("attention_prefill", 0.6, "1", Origin.PUBLISHED, _FLASH, gpus=("H100",)),
+    _row("expert_half", 32, "tokens", Origin.DEFAULT, "estimate: grouped GEMMs work in tiles of 16 to 64 rows"),
+    _row("attention_prefill", 0.6, "1", Origin.PUBLISHED, _FLASH, gpus=("H100",)),
     _of_deepseek("attention_decode", 0.66, "FlashMLA README: 660 TFLOP/s of 989 on H800"),
     _of_deepseek("memory", 0.9, "FlashMLA README: 3 000 GB/s of 3 350 on H800"),
     _of_deepseek("nvlink", 0.78, f"{_DEEPEP}: 155 of 200 GB/s"),
     _of_deepseek("nic_prefill", 0.9, f"{_DEEPEP}: 43-51 of 50 GB/s, normal kernels"),
     _of_deepseek("nic_decode", 0.79, f"{_DEEPEP}: 39-40 of 50 GB/s, low-latency kernels at EP 128"),
-    _one("all_to_all_us", 20, "us", Origin.DEFAULT, _OURS),
-    _one("all_reduce_us", 15, "us", Origin.DEFAULT, "Shallowsim"),
-    _one("transfer_us", 20, "us", Origin.DEFAULT, _OURS),
-    _one("layer_us", 30, "us", Origin.DEFAULT, "estimate: about ten small kernels, replayed from a graph"),
-    _one("step_prefill_ms", 10, "ms", Origin.DEFAULT, "estimate: scheduling of a batch"),
-    _one("step_decode_ms", 2, "ms", Origin.DEFAULT, "estimate: scheduling and sampling"),
-    _one("passes", 16, "1", Origin.DEFAULT, "estimate: norms, residuals, quantisation, activation, rotary embedding"),
-    _one("overlap", 0.9, "1", Origin.DEFAULT, _OURS),
-    _one("imbalance", 1.2, "1", Origin.DEFAULT, "prior of the fit"),
-    _one("kernels_prefill", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
-    _one("kernels_decode", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
+    _row("all_to_all_us", 20, "us", Origin.DEFAULT, _OURS),
+    _row("all_reduce_us", 15, "us", Origin.DEFAULT, "Shallowsim"),
+    _row("transfer_us", 20, "us", Origin.DEFAULT, _OURS),
+    _row("layer_us", 30, "us", Origin.DEFAULT, "estimate: about ten small kernels, replayed from a graph"),
+    _row("step_prefill_ms", 10, "ms", Origin.DEFAULT, "estimate: scheduling of a batch"),
+    _row("step_decode_ms", 2, "ms", Origin.DEFAULT, "estimate: scheduling and sampling"),
+    _row("passes", 16, "1", Origin.DEFAULT, "estimate: norms, residuals, quantisation, activation, rotary embedding"),
+    _row("overlap", 0.9, "1", Origin.DEFAULT, _OURS),
+    _row("imbalance", 1.2, "1", Origin.DEFAULT, "prior of the fit"),
+    _row("kernels_prefill", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
+    _row("kernels_decode", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
 )
 _H20 = (
     _on_h20("gemm", 0.94, "1", "GEMMs of 8 192 tokens and more"),
     _on_h20("gemm_half", 25, "tokens", "64-512 tokens"),
     _on_h20("expert", 0.89, "1", "grouped GEMMs, 4 096 tokens an expert"),
     _on_h20("expert_half", 60, "tokens", "grouped GEMMs, 64-1 024 tokens an expert"),
-    _one("attention_prefill", 0.85, "1", Origin.DEFAULT, "estimate: a device with few FLOP/s keeps them busy", "h20"),
-    _one("attention_decode", 0.85, "1", Origin.DEFAULT, "estimate: as above", "h20"),
+    _row("attention_prefill", 0.85, "1", Origin.DEFAULT, "estimate: a device with few FLOP/s keeps them busy", "h20"),
+    _row("attention_decode", 0.85, "1", Origin.DEFAULT, "estimate: as above", "h20"),
 )
 
 UNFITTED = Calibration(name="unfitted", factors=_GENERAL + _H20)

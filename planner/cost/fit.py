@@ -16,9 +16,9 @@ def require_fit(context: CostContext, steps: Steps) -> None:
     """Raises InfeasibleError naming the step that exceeds the memory of one GPU by most; columns may be arrays."""
     gpu, model, settings = context.gpu, context.model, context.settings
     devices = steps.tp * steps.dp
-    held, drafts = memory.experts_on_device(model, settings, devices), settings.mtp_tokens > 0
-    weights = memory.weights_gb(model, tp=steps.tp, experts_on_device=held, pp=steps.pp, drafts=drafts)
-    free = memory.free_gb(gpu, model, tp=steps.tp, experts_on_device=held, pp=steps.pp, drafts=drafts)
+    experts, drafts = memory.experts_on_device(model, settings, devices), settings.mtp_tokens > 0
+    weights = memory.weights_gb(model, tp=steps.tp, experts_on_device=experts, pp=steps.pp, drafts=drafts)
+    free = memory.free_gb(gpu, model, tp=steps.tp, experts_on_device=experts, pp=steps.pp, drafts=drafts)
     beside = _beside_weights_gb(model, settings, steps)
     columns = np.broadcast_arrays(steps.tp, devices, steps.pp, steps.length, steps.batch, weights, beside, free)
     tp, devices, pp, length, batch, weights, beside, free = (np.ravel(column) for column in columns)

@@ -36,8 +36,8 @@ class RateGrid:
 
 
 def _joined(pieces: list[Array | None]) -> Array | None:
-    known = [piece for piece in pieces if piece is not None]
-    return np.concatenate(known) if known else None
+    arrays = [piece for piece in pieces if piece is not None]
+    return np.concatenate(arrays) if arrays else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +73,8 @@ def mean_prompts(workload: Workload) -> Array:
 
 def mean_answers(workload: Workload) -> Array:
     """Mean answer to the prompts of every range, at least one token, shape (1, ranges)."""
-    known = (r.mean_output_tokens for r in workload.ranges)
-    return np.array([[max(1.0, workload.mean_output_tokens if a is None else a) for a in known]], dtype=float)
+    means = (r.mean_output_tokens for r in workload.ranges)
+    return np.array([[max(1.0, workload.mean_output_tokens if a is None else a) for a in means]], dtype=float)
 
 
 def longest_prompts(workload: Workload) -> Array:

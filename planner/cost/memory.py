@@ -43,13 +43,13 @@ def weights_gb(
 ) -> Array:
     """Weights of the fullest GPU (GB); with `drafts` the layers for multi-token prediction, too."""
     t, x, stages = as_array(tp), as_array(experts_on_device), as_array(pp)
-    held = np.minimum(ceil_divide(model.layers, stages) / model.layers, 1)
+    layer_share = np.minimum(ceil_divide(model.layers, stages) / model.layers, 1)
     split = model.layers * attention.weights(model, t) + model.dense_layers * model.dense_ffn_parameters / t
     experts = model.moe_layers * model.expert_parameters * x * model.expert_bytes
     router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
     tables = np.where(stages > 1, model.head_parameters, model.embedding_parameters) * EMBEDDING_BYTES / t
     draft = _draft_layer_bytes(model, t, x) * model.mtp_layers if drafts else 0.0
-    return np.asarray(((split * model.weight_bytes + experts + router) * held + tables + draft) / GB)
+    return np.asarray(((split * model.weight_bytes + experts + router) * layer_share + tables + draft) / GB)
 
 
 def _draft_layer_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:
@@ -87,9 +87,9 @@ def free_gb(
 
 def cache_gb(model: ModelSpec, *, length: Numbers, batch: Numbers, tp: Numbers, pp: Numbers = 1) -> Array:
     """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB)."""
-    held = ceil_divide(model.layers, pp) / model.layers
+    layer_share = ceil_divide(model.layers, pp) / model.layers
     return np.asarray(
-        attention.cache_bytes_per_sequence(model, as_array(length), as_array(tp)) * held * as_array(batch) / GB
+        attention.cache_bytes_per_sequence(model, as_array(length), as_array(tp)) * layer_share * as_array(batch) / GB
     )
 
 
@@ -111,8 +111,8 @@ def max_batch(
     t, length = as_array(tp), as_array(seq_len) + as_array(decode_len)
     drafts = tokens_per_sequence > 1
     free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
-    held = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
-    cache = attention.cache_bytes_per_sequence(model, length, t) * held / GB
+    layer_share = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
+    cache = attention.cache_bytes_per_sequence(model, length, t) * layer_share / GB
     return np.asarray(free / (cache + activation_gb(model, tokens_per_sequence, t)))
 
 
@@ -133,6 +133,6 @@ def max_prompts(
     t, s = as_array(tp), as_array(longest)
     drafts = settings.mtp_tokens > 0
     free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
-    held = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
-    cache = attention.cache_bytes_per_sequence(model, s, t) * held * as_array(pp) / GB
+    layer_share = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
+    cache = attention.cache_bytes_per_sequence(model, s, t) * layer_share * as_array(pp) / GB
     return np.asarray((free - activation_gb(model, settings.max_tokens_per_step, t)) / cache)

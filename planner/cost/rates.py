@@ -107,19 +107,19 @@ def _bounded_grid(
     return _grid(full * limits, prompts, ms, limits, service)
 
 
-def _better(one: RateGrid, other: RateGrid) -> RateGrid:
+def _better(first: RateGrid, other: RateGrid) -> RateGrid:
     """Cell by cell the higher rate; the first where they are equal."""
-    second = other.rates_rps > one.rates_rps
+    second = other.rates_rps > first.rates_rps
 
     def pick(a: Array | None, b: Array | None) -> Array | None:
         return None if a is None or b is None else np.where(second, b, a)
 
     return RateGrid(
-        rates_rps=np.where(second, other.rates_rps, one.rates_rps),
-        batch_sizes=np.where(second, other.batch_sizes, one.batch_sizes),
-        step_ms=np.where(second, other.step_ms, one.step_ms),
-        utilisation_limits=pick(one.utilisation_limits, other.utilisation_limits),
-        service_ms=pick(one.service_ms, other.service_ms),
+        rates_rps=np.where(second, other.rates_rps, first.rates_rps),
+        batch_sizes=np.where(second, other.batch_sizes, first.batch_sizes),
+        step_ms=np.where(second, other.step_ms, first.step_ms),
+        utilisation_limits=pick(first.utilisation_limits, other.utilisation_limits),
+        service_ms=pick(first.service_ms, other.service_ms),
     )
 
 
@@ -192,15 +192,15 @@ def _most(
         tokens_per_sequence=1 + context.settings.mtp_tokens,
     )
     steps = _steps(Phase.DECODE, degrees, cached.max(axis=-1), np.ones(most.shape))
-    known = np.minimum(backend.largest_batch(steps), LARGEST_BATCH)
-    whole = np.minimum(np.floor(np.maximum(most, 0)), np.floor(known))
-    return np.asarray(np.where(whole >= degrees.pp, whole, 0))  # a stage without a sequence would idle
+    limit = np.minimum(backend.largest_batch(steps), LARGEST_BATCH)
+    batch = np.minimum(np.floor(np.maximum(most, 0)), np.floor(limit))
+    return np.asarray(np.where(batch >= degrees.pp, batch, 0))  # a stage without a sequence would idle
 
 
-def _rounded(whole: Array, degrees: Degrees) -> Array:
+def _rounded(batch: Array, degrees: Degrees) -> Array:
     """A multiple of 8 where there are 8."""
-    rounded = whole - whole % BATCH_STEP
-    return np.asarray(np.where(rounded >= np.maximum(BATCH_STEP, degrees.pp), rounded, whole))
+    rounded = batch - batch % BATCH_STEP
+    return np.asarray(np.where(rounded >= np.maximum(BATCH_STEP, degrees.pp), rounded, batch))
 
 
 def _steps(phase: Phase, degrees: Degrees, length: Array, batch: Array, cached: float = 0.0) -> Steps:
@@ -209,11 +209,11 @@ def _steps(phase: Phase, degrees: Degrees, length: Array, batch: Array, cached: 
 
 def _grid(rates: Array, batch: Array, ms: Array, limits: Array | None = None, service: Array | None = None) -> RateGrid:
     """Rates with nothing where the source has no answer."""
-    known = np.isfinite(ms) if service is None else np.isfinite(ms) & np.isfinite(service)
+    finite = np.isfinite(ms) if service is None else np.isfinite(ms) & np.isfinite(service)
     return RateGrid(
-        rates_rps=np.where(known, rates, 0.0),
-        batch_sizes=np.where(known, batch, 0.0),
-        step_ms=np.where(known, ms, 0.0),
+        rates_rps=np.where(finite, rates, 0.0),
+        batch_sizes=np.where(finite, batch, 0.0),
+        step_ms=np.where(finite, ms, 0.0),
         utilisation_limits=limits,
-        service_ms=None if service is None else np.where(known, service, 0.0),
+        service_ms=None if service is None else np.where(finite, service, 0.0),
     )

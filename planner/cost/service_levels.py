@@ -141,8 +141,8 @@ def largest_batch_within(tpot_ms: Callable[[Array], Array], most: Array, least: 
         enough = holds(middle)
         low, high = np.where(enough, middle, low), np.where(enough, high, middle - 1)
         high = np.maximum(low, high)
-    known = np.isfinite(tpot_ms(np.maximum(low, 1)))
-    return np.asarray(np.where(known, low, 0))
+    answered = np.isfinite(tpot_ms(np.maximum(low, 1)))
+    return np.asarray(np.where(answered, low, 0))
 
 
 def transfer_ms(context: CostContext, length: Array, degrees: Degrees) -> Array:
@@ -150,5 +150,5 @@ def transfer_ms(context: CostContext, length: Array, degrees: Degrees) -> Array:
     gpu, model, settings = context.gpu, context.model, context.settings
     path = 1.0 if settings.reach is None else settings.reach.path
     bytes_per_ms = gpu.nic_gb_s * efficiency_of(gpu, settings.calibration).nic(Phase.PREFILL) * path * _BYTE_PER_MS
-    held = ceil_divide(model.layers, degrees.pp) / model.layers
-    return np.asarray(attention.cache_bytes_per_sequence(model, length, degrees.tp) * held / bytes_per_ms)
+    layer_share = ceil_divide(model.layers, degrees.pp) / model.layers
+    return np.asarray(attention.cache_bytes_per_sequence(model, length, degrees.tp) * layer_share / bytes_per_ms)

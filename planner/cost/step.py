@@ -85,23 +85,23 @@ def _one_way(context: CostContext, steps: Steps, *, overlap: bool) -> StepCost:
     return of_phase(dev, context.model, context.settings, steps, np.where(split, 2.0, 1.0))
 
 
-def _faster(one: StepCost, other: StepCost) -> StepCost:
+def _faster(first: StepCost, other: StepCost) -> StepCost:
     """Step by step the faster of two ways."""
-    better = other.total_ms < one.total_ms
+    better = other.total_ms < first.total_ms
 
     def pick(a: ArrayLike, b: ArrayLike) -> Array:
         return np.where(better, b, a)
 
     parts = tuple(
         Part(name=a.name, **{field: pick(getattr(a, field), getattr(b, field)) for field in PART_FIGURES})
-        for a, b in zip(one.parts, other.parts, strict=True)
+        for a, b in zip(first.parts, other.parts, strict=True)
     )
     return StepCost(
         parts=parts,
-        hidden_ms=pick(one.hidden_ms, other.hidden_ms),
-        scale=one.scale,
-        total_ms=pick(one.total_ms, other.total_ms),
-        overlapped=pick(one.overlapped, other.overlapped) > 0,
+        hidden_ms=pick(first.hidden_ms, other.hidden_ms),
+        scale=first.scale,
+        total_ms=pick(first.total_ms, other.total_ms),
+        overlapped=pick(first.overlapped, other.overlapped) > 0,
     )
 
 
@@ -111,7 +111,7 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     budget = settings.max_tokens_per_step
     chunks = ceil_divide(fresh, budget)
     new = fresh * steps.batch
-    taken = np.where(fresh <= budget, ceil_divide(np.round(new, 6), budget), chunks * steps.batch)
+    passes = np.where(fresh <= budget, ceil_divide(np.round(new, 6), budget), chunks * steps.batch)
     expanded = steps.batch * (chunks * hit * s + fresh * (chunks + 1) / 2)
     work = attention.prefill_work(
         model,
@@ -120,9 +120,9 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
         pairs=steps.batch * attention.causal_pairs(model, new=fresh, total=s),
         tp=steps.tp,
     )
-    parts = _common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=taken, micro=micro)
+    parts = _common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=passes, micro=micro)
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
-    fixed = Part(name="scheduling", latency_ms=taken * dev.efficiency.step_prefill_ms)
+    fixed = Part(name="scheduling", latency_ms=passes * dev.efficiency.step_prefill_ms)
     return _sum(dev, model, steps, (*parts, head, fixed), micro, gained=1.0)
 
 
@@ -163,18 +163,18 @@ def _common_parts(
         ffn.dense_part(dev, model, tokens=new, tp=steps.tp, micro_batches=loads),
     ]
     if model.experts:
-        own, devices = new / steps.tp, steps.devices
-        held = ceil_divide(model.experts.routed + settings.redundant_experts, devices)
+        tokens, devices = new / steps.tp, steps.devices
+        experts_on_device = ceil_divide(model.experts.routed + settings.redundant_experts, devices)
         imbalance = 1.0 if settings.balanced_experts else dev.efficiency.imbalance
-        parts.append(ffn.shared_part(dev, model, model.experts, tokens=own, micro_batches=loads))
+        parts.append(ffn.shared_part(dev, model, model.experts, tokens=tokens, micro_batches=loads))
         parts.append(
             ffn.routed_part(
                 dev,
                 model,
                 model.experts,
-                tokens=own,
+                tokens=tokens,
                 devices=devices,
-                held=held,
+                held=experts_on_device,
                 micro_batches=loads,
                 imbalance=imbalance,
             )
@@ -184,7 +184,7 @@ def _common_parts(
             model,
             model.experts,
             settings,
-            tokens=own * ffn.busiest(imbalance, devices),
+            tokens=tokens * ffn.busiest(imbalance, devices),
             devices=devices,
             micro_batches=loads,
         )
@@ -266,12 +266,12 @@ def _sum(
     for name in ("shared experts", "routed experts"):
         computing = computing + by_name.get(name, as_array(0.0))
     hidden = np.where(micro > 1, dev.efficiency.overlap * np.minimum(computing, communication), 0.0)
-    whole = sum(by_name.values()) - hidden
+    unscaled_ms = sum(by_name.values()) - hidden
     scale = as_array(ceil_divide(model.layers, steps.pp) * steps.pp / model.layers / gained)
     return StepCost(
         parts=parts,
         hidden_ms=hidden,
         scale=scale,
-        total_ms=as_array(whole * scale),
+        total_ms=as_array(unscaled_ms * scale),
         overlapped=micro > 1,
     )

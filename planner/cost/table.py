@@ -80,7 +80,11 @@ def tabulate_sizes(
             island=IslandClass(gpu=gpu.name, size=size),
             prefill=prefill[0],
             decode=decode[0],
-            further=tuple((phase, one) for phase, own in zip(Phase, (prefill, decode), strict=True) for one in own[1:]),
+            further=tuple(
+                (phase, performance)
+                for phase, performances in zip(Phase, (prefill, decode), strict=True)
+                for performance in performances[1:]
+            ),
         )
         for size, prefill, decode in zip(sizes, halves[Phase.PREFILL], halves[Phase.DECODE], strict=True)
     ]
@@ -110,14 +114,14 @@ def tabulate_placed(
     context = CostContext(gpu=gpu, model=model, settings=settings)
     bounds = ServiceBounds.of(slo, workload)
     grid = _RATES[phase](open_backend(context), context, workload, Degrees.of([parallel]), bounds)
-    origin, said = _origin(context, phase)
+    origin, source = _origin(context, phase)
     return PhasePerformance(
         parallel=parallel,
         rates_rps=tuple((grid.rates_rps[0] * parallel.replicas).tolist()),
         batch_sizes=tuple(grid.batch_sizes[0].astype(int).tolist()),
         step_ms=tuple(grid.step_ms[0].tolist()),
         origin=origin,
-        origin_source=said,
+        origin_source=source,
         utilisation_limits=_cells(grid.utilisation_limits, 0),
         service_ms=_cells(grid.service_ms, 0),
     )
@@ -184,9 +188,9 @@ class _Shapes:
         configs: list[ParallelConfig] = []
         rows: dict[int, range] = {}
         for devices in sorted({d for size in sizes for d in divisors(size)}):
-            found = replica_shapes(context, devices)
-            rows[devices] = range(len(configs), len(configs) + len(found))
-            configs += found
+            shapes = replica_shapes(context, devices)
+            rows[devices] = range(len(configs), len(configs) + len(shapes))
+            configs += shapes
         backend, of_phase = open_backend(context), _RATES[phase]
         if isinstance(backend, TabulatedBackend):
             backend.require_coverage(phase, mean_prompts(workload))
@@ -216,10 +220,10 @@ _RATES = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}
 
 def _rows(shapes: _Shapes, size: int, probabilities: Array, context: CostContext, most: int) -> list[PhasePerformance]:
     """The configuration of an island, and at most so many `further` ones."""
-    found = list(shapes.of_size(size))
-    if not found:
+    pairs = list(shapes.of_size(size))
+    if not pairs:
         return [_idle(len(probabilities), f"no parallel configuration of {size} GPUs suits {context.model.name}")]
-    rows, copies = (np.array(column) for column in zip(*found, strict=True))
+    rows, copies = (np.array(column) for column in zip(*pairs, strict=True))
     rates = shapes.grid.rates_rps[rows] * copies[:, None]
     served = (rates > 0).sum(axis=1)
     chosen = choose(rates, probabilities, among=np.flatnonzero(served == served.max()).tolist())
@@ -233,14 +237,14 @@ def _rows(shapes: _Shapes, size: int, probabilities: Array, context: CostContext
 
 def _performance(shapes: _Shapes, row: int, copies: int, rates: Array) -> PhasePerformance:
     """`copies` replicas of one shape, which have these rates together."""
-    config, (origin, said) = shapes.configs[row], shapes.origin
+    config, (origin, source) = shapes.configs[row], shapes.origin
     return PhasePerformance(
         parallel=ParallelConfig(tp=config.tp, dp=config.dp, pp=config.pp, replicas=copies),
         rates_rps=tuple(rates.tolist()),
         batch_sizes=tuple(shapes.grid.batch_sizes[row].astype(int).tolist()),
         step_ms=tuple(shapes.grid.step_ms[row].tolist()),
         origin=origin,
-        origin_source=said,
+        origin_source=source,
         utilisation_limits=_cells(shapes.grid.utilisation_limits, row),
         service_ms=_cells(shapes.grid.service_ms, row),
     )
@@ -279,8 +283,8 @@ def _shortage(context: CostContext, configs: list[ParallelConfig]) -> str:
     """Why nothing is served, with the least that one GPU would have to hold."""
     gpu, model, settings = context.gpu, context.model, context.settings
     degrees = Degrees.of(configs)
-    held = memory.experts_on_device(model, settings, degrees.devices)
-    least = float(memory.weights_gb(model, tp=degrees.tp, experts_on_device=held, pp=degrees.pp).min())
+    experts = memory.experts_on_device(model, settings, degrees.devices)
+    least = float(memory.weights_gb(model, tp=degrees.tp, experts_on_device=experts, pp=degrees.pp).min())
     usable = memory.usable_gb(gpu)
     buffers = float(memory.activation_gb(model, settings.max_tokens_per_step, degrees.tp).min())
     if least <= usable and settings.source is CostSource.TABULATED:

@@ -25,17 +25,17 @@ class TabulatedBackend:
     def __init__(self, gpu: str, model: str, profile: Sequence[Measurement]) -> None:
         rows = [m for m in profile if (m.gpu, m.model) == (gpu, model)]
         if not rows:
-            known = sorted({f"{m.model} on {m.gpu}" for m in profile})
+            profiled = sorted({f"{m.model} on {m.gpu}" for m in profile})
             raise InputError(
                 f"cost.profile: must have measurements of {model} on {gpu} under the scenario's conditions, came "
-                f"{', '.join(known) or 'none'}.",
+                f"{', '.join(profiled) or 'none'}.",
                 hint="Add rows for it, leave the GPU out of the inventory, or use cost.source analytic.",
             )
         points: dict[_Degrees, list[Measurement]] = defaultdict(list)
         for row in rows:
             points[row.phase, row.tp, row.dp, row.pp].append(row)
         self._about = f"{model} on {gpu}"
-        self._curves = {degrees: _Curve(found) for degrees, found in points.items()}
+        self._curves = {degrees: _Curve(measurements) for degrees, measurements in points.items()}
 
     def require_coverage(self, phase: Phase, lengths: Array) -> None:
         """Raises InputError where no measured configuration of `phase` answers for any of `lengths` at any batch."""
@@ -119,8 +119,8 @@ def _along_a_line(points: Array, ms: Array, axis: int) -> Callable[[Array, Array
 
     def time(length: Array, batch: Array) -> Array:
         moving, still = (length, batch) if axis == 0 else (batch, length)
-        found = np.interp(moving, points[:, axis], ms, left=np.nan, right=np.nan)
-        return np.where(np.abs(still - fixed) <= _SAME * fixed, found, np.nan)
+        times = np.interp(moving, points[:, axis], ms, left=np.nan, right=np.nan)
+        return np.where(np.abs(still - fixed) <= _SAME * fixed, times, np.nan)
 
     return time
 
@@ -129,8 +129,8 @@ def _along_a_slope(points: Array, ms: Array) -> Callable[[Array, Array], Array]:
     """Points on one straight line that follows neither axis."""
 
     def time(length: Array, batch: Array) -> Array:
-        found = np.interp(length, points[:, 0], ms, left=np.nan, right=np.nan)
+        times = np.interp(length, points[:, 0], ms, left=np.nan, right=np.nan)
         expected = np.interp(length, points[:, 0], points[:, 1])
-        return np.where(np.abs(batch - expected) <= _SAME * expected, found, np.nan)
+        return np.where(np.abs(batch - expected) <= _SAME * expected, times, np.nan)
 
     return time

@@ -67,8 +67,8 @@ class Queue:
         queue = mean_wait(servers, utilisation, service, service_variation=variation)
         if not self.in_steps:
             return queue
-        rest = self._under_way(utilisation) * (self.shares * self.interval_ms).sum(-1) / 2
-        return np.asarray(queue + np.where(servers > _ONE, rest, 0.0))
+        residual_ms = self._under_way(utilisation) * (self.shares * self.interval_ms).sum(-1) / 2
+        return np.asarray(queue + np.where(servers > _ONE, residual_ms, 0.0))
 
     def meets(self, utilisation: Array, slack_ms: Array, misses: float | None) -> Array:
         """Whether the mean wait, or that of all but a share `misses`, is at most `slack_ms`; shape (...)."""
@@ -76,12 +76,12 @@ class Queue:
             return np.asarray((slack_ms >= 0) & (self.mean_ms(utilisation) <= slack_ms))
         servers, service, variation = self._service()
         queue = wait_quantile(servers, utilisation, service, misses=misses, service_variation=variation)
-        left = slack_ms - queue
-        fits = (slack_ms >= 0) & (left >= 0)
+        margin_ms = slack_ms - queue
+        fits = (slack_ms >= 0) & (margin_ms >= 0)
         if not self.in_steps:
             return np.asarray(fits)
-        rest = np.where((servers > _ONE) | (variation > _EXPONENTIAL), left, slack_ms)
-        return np.asarray(fits & (self._late(utilisation, rest) <= misses))
+        allowed_ms = np.where((servers > _ONE) | (variation > _EXPONENTIAL), margin_ms, slack_ms)
+        return np.asarray(fits & (self._late(utilisation, allowed_ms) <= misses))
 
     def _late(self, utilisation: Array, wait_ms: Array) -> Array:
         """Chance that the step under way lasts longer than `wait_ms`."""

@@ -196,8 +196,8 @@ class ModelSpec:
         experts = (self.routed_experts + self.shared_experts) * self.expert_parameters * self.expert_bytes
         moe = experts + self.router_parameters * EMBEDDING_BYTES
         split = self.layers * self.attention_parameters + self.dense_layers * self.dense_ffn_parameters
-        whole = split * self.weight_bytes + self.moe_layers * moe + self.embedding_parameters * EMBEDDING_BYTES
-        return whole / 1e9
+        total_bytes = split * self.weight_bytes + self.moe_layers * moe + self.embedding_parameters * EMBEDDING_BYTES
+        return total_bytes / 1e9
 
     def buffer_bytes_per_token(self, tp: int) -> float:
         """Buffers that a step holds at once for each of its tokens on a GPU of `tp` (bytes)."""

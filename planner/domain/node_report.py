@@ -53,8 +53,8 @@ class GpuNumaMap:
 
     def of(self, node: str) -> tuple[int, ...] | None:
         """NUMA ids by GPU index of a node; None where neither it nor a default is given."""
-        given = dict(self.gpus)
-        return given.get(node, given.get(self.default))
+        numas = dict(self.gpus)
+        return numas.get(node, numas.get(self.default))
 
     def sockets_of(self, node: str) -> tuple[int, ...] | None:
         """Sockets by NUMA id of a node; None where they are not told."""

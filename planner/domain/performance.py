@@ -65,11 +65,11 @@ class ClassPerformance:
     def choices(self, phase: Phase) -> tuple[PhasePerformance, ...]:
         """What an island may do in `phase`, the half of the class first; nothing where it cannot serve."""
         further = (performance for of, performance in self.further if of is phase)
-        return tuple(one for one in (self.phase(phase), *further) if one.serves)
+        return tuple(performance for performance in (self.phase(phase), *further) if performance.serves)
 
     def in_role(self, role: Role, ranges: Sequence[LengthRange]) -> "ClassPerformance":
         """Islands of the class in a role: they serve its phase and its ranges alone."""
-        chosen = next(one for one in self.choices(role.phase) if one.parallel == role.parallel)
+        chosen = next(performance for performance in self.choices(role.phase) if performance.parallel == role.parallel)
         served = chosen.among([role.covers(span) for span in ranges])
         none = (False,) * len(ranges)
         prefills = role.phase is Phase.PREFILL
@@ -89,9 +89,9 @@ class PerformanceTable:
 
     def row(self, island: IslandClass) -> ClassPerformance:
         """The row of one class; of one in a role that has no row of its own, what the class does in that role."""
-        own = next((c for c in self.classes if c.island == island), None)
-        if own is None and island.role:
+        row = next((c for c in self.classes if c.island == island), None)
+        if row is None and island.role:
             return self.row(island.plain).in_role(island.role[0], self.ranges)
-        if own is None:
+        if row is None:
             raise KeyError(f"no row of {island}")
-        return own
+        return row

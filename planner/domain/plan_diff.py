@@ -42,9 +42,9 @@ class IslandChange:
     @property
     def id(self) -> str:
         """Its id, the new one where there is one."""
-        one = self.new or self.old
-        assert one is not None
-        return one.id
+        island = self.new or self.old
+        assert island is not None
+        return island.id
 
     @property
     def renamed(self) -> bool:
@@ -115,8 +115,8 @@ class PlanDiff:
     def moved_of_all(self, phase: Phase) -> float | None:
         """Share of all requests that change island in `phase`; None where the plans tell no probabilities."""
         moves = [(change.moved, change.probability) for change in self.routes if change.phase is phase]
-        told = [moved * share for moved, share in moves if share is not None]
-        return math.fsum(told) if len(told) == len(moves) else None
+        shares = [moved * share for moved, share in moves if share is not None]
+        return math.fsum(shares) if len(shares) == len(moves) else None
 
     @property
     def differs(self) -> bool:

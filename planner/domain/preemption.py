@@ -29,13 +29,13 @@ def whole(value: SupportsIndex, where: str) -> int:
 
 def pod_priority(value: SupportsIndex, where: str) -> int:
     """A pod's priority. InputError: no whole number, or beyond 32 bits."""
-    found = whole(value, f"{where}: priority")
-    if not LOWEST_PRIORITY <= found <= HIGHEST_PRIORITY:
+    priority = whole(value, f"{where}: priority")
+    if not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
         raise InputError(
-            f"{where}: priority: must be from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, came {found}.",
+            f"{where}: priority: must be from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, came {priority}.",
             hint="Kubernetes knows no others.",
         )
-    return found
+    return priority
 
 
 class VictimMethod(StrEnum):

@@ -26,8 +26,8 @@ def truncated_normal(
     """
     masses = [(s, _cell_mass((s - mean) / standard_deviation, 0.5 / standard_deviation)) for s in range(low, high + 1)]
     total = math.fsum(mass for _, mass in masses)
-    kept = [(s, mass / total) for s, mass in masses if mass > 0.0 and mass / total > 0.0]
-    if not kept:
+    cells = [(s, mass / total) for s, mass in masses if mass > 0.0 and mass / total > 0.0]
+    if not cells:
         raise InputError(
             f"Workload {name}: a normal distribution of mean {mean:g} and standard_deviation "
             f"{standard_deviation:g} must have mass between low {low} and high {high}; it has none.",
@@ -35,8 +35,8 @@ def truncated_normal(
         )
     return LengthProfile(
         name=name,
-        input_tokens=tuple(s for s, _ in kept),
-        probabilities=tuple(p for _, p in kept),
+        input_tokens=tuple(s for s, _ in cells),
+        probabilities=tuple(p for _, p in cells),
         output_tokens=(),
         mean_output_tokens=mean_output_tokens,
         max_output_tokens=max_output_tokens,

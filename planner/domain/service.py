@@ -41,7 +41,7 @@ class Service:
 
 def range_bounds(slo: SloSettings, span: LengthRange) -> tuple[float | None, float | None]:
     """(TTFT, TPOT) bounds of a range: the tightest of any prompt in it, where `slo.ranges` cut through it (ms)."""
-    edges = [span.start, *(edge for one in slo.ranges for edge in (one.start, one.end))]
+    edges = [span.start, *(edge for limits in slo.ranges for edge in (limits.start, limits.end))]
     pairs = [slo.bounds(edge) for edge in edges if span.start <= edge <= span.longest_input_tokens]
     pairs = pairs or [slo.bounds(span.longest_input_tokens)]
     ttft = [pair[0] for pair in pairs if pair[0] is not None]

@@ -73,13 +73,13 @@ def offered(shape: Shape, free_gpus: Counts, free_cores: Counts, kind: GroupKind
 def least_width(shape: Shape, kind: GroupKind) -> Width | None:
     """The narrowest place that an empty node of this shape has for a group; None: none."""
     bound = GroupKind(kind.tp, kind.cores_per_gpu, Qos.GUARANTEED)
-    taken = _narrowest(shape, offered(shape, shape.gpus, shape.cores, bound), kind.tp)
-    return None if taken is None else width_of(shape, taken)
+    group_counts = _narrowest(shape, offered(shape, shape.gpus, shape.cores, bound), kind.tp)
+    return None if group_counts is None else width_of(shape, group_counts)
 
 
-def width_of(shape: Shape, taken: Counts) -> Width:
+def width_of(shape: Shape, group_counts: Counts) -> Width:
     """(sockets, NUMA nodes) of what is taken."""
-    on = [k for k, count in enumerate(taken) if count]
+    on = [k for k, count in enumerate(group_counts) if count]
     return len({shape.sockets[k] for k in on}), len(on)
 
 
@@ -91,36 +91,36 @@ def alignment_of(width: Width) -> Alignment:
     return Alignment.SOCKET if sockets <= 1 else Alignment.CROSS
 
 
-def admits(shape: Shape, kind: GroupKind, taken: Counts) -> bool:
+def admits(shape: Shape, kind: GroupKind, group_counts: Counts) -> bool:
     """Whether a group that lies like this is what its QoS asks for."""
     if not kind.qos.binds:
         return True
     if kind.qos is Qos.SINGLE_NUMA:
-        return width_of(shape, taken)[1] <= 1
+        return width_of(shape, group_counts)[1] <= 1
     least = least_width(shape, kind)
-    return least is not None and width_of(shape, taken) <= least
+    return least is not None and width_of(shape, group_counts) <= least
 
 
 @cache
 def take(shape: Shape, counts: Counts, kind: GroupKind) -> Counts | None:
     """What one group takes of `counts`; None where no place suits its QoS."""
-    taken = _narrowest(shape, counts, kind.tp)
-    return taken if taken is not None and admits(shape, kind, taken) else None
+    group_counts = _narrowest(shape, counts, kind.tp)
+    return group_counts if group_counts is not None and admits(shape, kind, group_counts) else None
 
 
 @cache
 def capacity(shape: Shape, counts: Counts, kind: GroupKind) -> int:
     """How many groups `counts` hold, one after the other taken as `take` does."""
     groups = 0
-    while (taken := take(shape, counts, kind)) is not None:
-        counts = minus(counts, taken)
+    while (group_counts := take(shape, counts, kind)) is not None:
+        counts = minus(counts, group_counts)
         groups += 1
     return groups
 
 
-def minus(counts: Counts, taken: Counts) -> Counts:
+def minus(counts: Counts, group_counts: Counts) -> Counts:
     """What is left of `counts`."""
-    return tuple(a - b for a, b in zip(counts, taken, strict=True))
+    return tuple(a - b for a, b in zip(counts, group_counts, strict=True))
 
 
 @cache
@@ -140,8 +140,8 @@ def _narrowest(shape: Shape, counts: Counts, wanted: int) -> Counts | None:
 
 def _emptied(counts: Counts, chosen: Sequence[int], wanted: int) -> Counts:
     """Smaller shares first, so that what is left is left in one NUMA node."""
-    taken = [0] * len(counts)
+    group_counts = [0] * len(counts)
     for k in sorted(chosen, key=lambda k: (counts[k], k)):
-        taken[k] = min(counts[k], wanted)
-        wanted -= taken[k]
-    return tuple(taken)
+        group_counts[k] = min(counts[k], wanted)
+        wanted -= group_counts[k]
+    return tuple(group_counts)

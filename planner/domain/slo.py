@@ -48,8 +48,8 @@ class SloSettings:
     def bounds(self, tokens: float) -> tuple[float | None, float | None]:
         """(TTFT, TPOT) bounds for a prompt of so many tokens."""
         ttft, tpot = self.ttft_ms, self.tpot_ms
-        for one in self.ranges:
-            if one.start <= tokens < one.end:
-                ttft = one.ttft_ms if one.ttft_ms is not None else ttft
-                tpot = one.tpot_ms if one.tpot_ms is not None else tpot
+        for limits in self.ranges:
+            if limits.start <= tokens < limits.end:
+                ttft = limits.ttft_ms if limits.ttft_ms is not None else ttft
+                tpot = limits.tpot_ms if limits.tpot_ms is not None else tpot
         return ttft, tpot

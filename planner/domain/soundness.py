@@ -26,8 +26,8 @@ def require_sound(cluster: Cluster, origin: str) -> None:
     _require_budgets(cluster, origin)
 
 
-def _fault(origin: str, what: str, rule: str, came: str, hint: str) -> InputError:
-    return InputError(f"{origin}: {what} {rule}; came {came}.", hint=hint)
+def _fault(origin: str, place: str, rule: str, came: str, hint: str) -> InputError:
+    return InputError(f"{origin}: {place} {rule}; came {came}.", hint=hint)
 
 
 def _require_hardware(node: ClusterNode, origin: str) -> None:
@@ -46,24 +46,24 @@ def _require_hardware(node: ClusterNode, origin: str) -> None:
     _require_once((core for numa in node.numa_nodes for core in numa.cores), f"{where} cores", origin)
     _require_once((gpu.index for gpu in node.gpus), f"{where} gpus", origin)
     _require_once((gpu.uuid for gpu in node.gpus), f"{where} GPU uuids", origin)
-    known = {numa.id for numa in node.numa_nodes}
-    for what, numa in [(f"GPU {gpu.index}", gpu.numa) for gpu in node.gpus] + [
+    numa_ids = {numa.id for numa in node.numa_nodes}
+    for device, numa in [(f"GPU {gpu.index}", gpu.numa) for gpu in node.gpus] + [
         (f"NIC {nic.name}", nic.numa) for nic in node.nics
     ]:
-        if numa not in known:
+        if numa not in numa_ids:
             raise _fault(
                 origin,
-                f"{where} {what}: numa",
-                f"must be one of its NUMA nodes ({', '.join(map(str, sorted(known))) or 'it has none'})",
+                f"{where} {device}: numa",
+                f"must be one of its NUMA nodes ({', '.join(map(str, sorted(numa_ids))) or 'it has none'})",
                 str(numa),
                 "Correct the id, or add the NUMA node.",
             )
 
 
-def _require_once(values: Iterable[object], what: str, origin: str) -> None:
+def _require_once(values: Iterable[object], place: str, origin: str) -> None:
     twice = [value for value, count in Counter(values).items() if count > 1]
     if twice:
-        raise _fault(origin, what, "must each be listed once", f"{twice[0]} more than once", "Remove the others.")
+        raise _fault(origin, place, "must each be listed once", f"{twice[0]} more than once", "Remove the others.")
 
 
 def _require_pods(cluster: Cluster, origin: str) -> None:
@@ -82,8 +82,8 @@ def _require_pods(cluster: Cluster, origin: str) -> None:
         _require_held(pod, node, "gpus", pod.gpus, {gpu.index for gpu in node.gpus}, gpus, origin)
         if pod.cores:
             _require_held(pod, node, "cores", pod.cores, {c for n in node.numa_nodes for c in n.cores}, cores, origin)
-    for name, held in by_node.items():
-        _require_within(nodes[name], held, origin)
+    for name, pods in by_node.items():
+        _require_within(nodes[name], pods, origin)
 
 
 def _require_budgets(cluster: Cluster, origin: str) -> None:
@@ -97,9 +97,9 @@ def _require_budgets(cluster: Cluster, origin: str) -> None:
                 f"{budget.allowed}",
                 "Write 0 where nobody may go.",
             )
-    known = {budget.name for budget in cluster.disruption_budgets}
+    names = {budget.name for budget in cluster.disruption_budgets}
     for pod in cluster.pods:
-        if pod.disruption_budget and pod.disruption_budget not in known:
+        if pod.disruption_budget and pod.disruption_budget not in names:
             raise _fault(
                 origin,
                 f"pod {pod.key}: disruption_budget",
@@ -113,12 +113,12 @@ def _require_held(
     pod: Pod,
     node: ClusterNode,
     key: str,
-    held: tuple[int, ...],
+    ids: tuple[int, ...],
     there: set[int],
     owners: dict[tuple[str, int], Pod],
     origin: str,
 ) -> None:
-    for item in held:
+    for item in ids:
         if item not in there:
             raise _fault(
                 origin, f"pod {pod.key}: {key}", f"must exist on node {node.name}", str(item), "Correct the index."
@@ -132,29 +132,29 @@ def _require_held(
                 f"{item} of node {node.name}, which pod {other.key} holds, too",
                 "Correct one of the two pods.",
             )
-    if len(set(held)) < len(held):
-        raise _fault(origin, f"pod {pod.key}: {key}", "must each be listed once", str(list(held)), "Remove the others.")
+    if len(set(ids)) < len(ids):
+        raise _fault(origin, f"pod {pod.key}: {key}", "must each be listed once", str(list(ids)), "Remove the others.")
 
 
 def _require_within(node: ClusterNode, pods: list[Pod], origin: str) -> None:
     """GPUs and CPUs of a node cover what its pods ask for."""
-    asked = sum(pod.gpu_count for pod in pods)
-    if asked > len(node.gpus):
+    gpus = sum(pod.gpu_count for pod in pods)
+    if gpus > len(node.gpus):
         raise _fault(
             origin,
             f"node {node.name}: GPUs used",
             f"must be at most the {len(node.gpus)} that it has",
-            f"{asked}, by {', '.join(pod.key for pod in pods if pod.gpu_count)[:200]}",
+            f"{gpus}, by {', '.join(pod.key for pod in pods if pod.gpu_count)[:200]}",
             "Correct the pods' GPUs, or the node's.",
         )
-    for what, used, had in (
+    for resource, used, had in (
         ("cpus", sum(pod.cpu_count for pod in pods), node.cpus),
         ("memory_gb", sum(pod.memory_gb for pod in pods), node.memory_gb),
     ):
         if used > had * (1 + ROUNDING) + ROUNDING:
             raise _fault(
                 origin,
-                f"node {node.name}: {what} requested or pinned",
+                f"node {node.name}: {resource} requested or pinned",
                 f"must be at most the {had:g} that it has",
                 f"{used:g}",
                 "Correct the pods' requests, or the node's.",
@@ -179,14 +179,14 @@ def _wrong_islands(plan: Plan) -> Iterator[str]:
     types = {item.gpu.name for item in plan.scenario.inventory.items}
     serving = [island for island in plan.islands if island.phase]
     idle = [island for island in plan.islands if not island.phase]
-    seen: set[str] = set()
+    ids: set[str] = set()
     for key, islands in (("islands", serving), ("idle_islands", idle)):
         for index, island in enumerate(islands):
-            if island.id in seen:
+            if island.id in ids:
                 yield f"{key}.{index}.id: must be unique, came {island.id!r} again"
             if island.gpu not in types:
                 yield f"{key}.{index}.gpu: must be a type of scenario.inventory, came {island.gpu!r}"
-            seen.add(island.id)
+            ids.add(island.id)
     for index, island in enumerate(serving):
         if (degrees := island.parallel) and degrees.size != island.size:
             came = [degrees.tp, degrees.dp, degrees.pp, degrees.replicas]
@@ -267,7 +267,7 @@ def _wrong_waits(placement: Placement) -> Iterator[str]:
             if order not in victims or (site.island, victims[order].node) not in nodes:
                 yield f"{where}: must be orders of victims on nodes of {site.island}, came {order}"
                 break
-        missing = [k for k, one in victims.items() if one.island == site.island and k not in site.waits_for]
+        missing = [k for k, victim in victims.items() if victim.island == site.island and k not in site.waits_for]
         if missing:
             yield f"{where}: must have the victims that go for {site.island}, {missing[0]} is not among them"
 

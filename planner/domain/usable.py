@@ -69,9 +69,9 @@ def usable_gpus(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSetti
     if not may_lie_on(node, known=gpus_known(pods), tolerations=settings.tolerations):
         return 0
     shape = Shape.of(node)
-    left = left_on(node, shape, pods)
+    free = left_on(node, shape, pods)
     asks = (_ask(node, settings, phase, tp) for phase in Phase for tp in range(1, len(node.gpus) + 1))
-    return max(_held(left, shape, ask) for ask in asks)
+    return max(_most_gpus(free, shape, ask) for ask in asks)
 
 
 def _ask(node: ClusterNode, settings: PlacementSettings, phase: Phase, tp: int) -> Ask:
@@ -79,8 +79,8 @@ def _ask(node: ClusterNode, settings: PlacementSettings, phase: Phase, tp: int) 
     return Ask(node.gpu, (), kind, settings.memory_gb_per_gpu)
 
 
-def _held(left: Left, shape: Shape, ask: Ask) -> int:
-    return left.room(shape, ask) * ask.kind.tp
+def _most_gpus(free: Left, shape: Shape, ask: Ask) -> int:
+    return free.room(shape, ask) * ask.kind.tp
 
 
 def usable_by_type(cluster: Cluster, settings: PlacementSettings) -> tuple[dict[str, int], tuple[LeftOut, ...]]:
@@ -130,11 +130,11 @@ def _why(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) ->
         shown = ", ".join(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in taints)
         rows = ", ".join(_toleration(taint) for taint in taints)
         return f"taint {shown} is not tolerated", f"placement.tolerations: [{rows}] would open them"
-    asked = f"{settings.cpus_per_gpu} cores" + (
+    needs = f"{settings.cpus_per_gpu} cores" + (
         f" and {settings.memory_gb_per_gpu:g} GB" if settings.memory_gb_per_gpu else ""
     )
     return (
-        f"too little else is free there: each GPU takes {asked} along (placement.cpus_per_gpu, memory_gb_per_gpu, qos)",
+        f"too little else is free there: each GPU takes {needs} along (placement.cpus_per_gpu, memory_gb_per_gpu, qos)",
         "",
     )
 

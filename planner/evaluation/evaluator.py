@@ -71,8 +71,8 @@ class Evaluator:
 
     def evaluate(self, layout: Layout) -> Evaluation:
         """Rate of one layout; one that cannot serve the mix has rate 0 and says why."""
-        (found,) = self([layout])
-        return found
+        (evaluation,) = self([layout])
+        return evaluation
 
     def __call__(self, layouts: Sequence[Layout], /) -> Iterator[Evaluation]:
         """Rates of a batch, in order, each as soon as it is known; over several processes where there is a pool.
@@ -83,10 +83,10 @@ class Evaluator:
         fresh = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
         self.tabulate(island for layout in fresh for island, _ in layout.counts)
         shared_cpu_s = time.process_time() - start  # the table's price is the first layout's
-        found = self._judged(fresh)
+        evaluations = self._judged(fresh)
         for layout in layouts:
             if layout not in self._known:
-                judged = next(found)
+                judged = next(evaluations)
                 self._known[layout] = judged
                 yield replace(judged, cpu_s=judged.cpu_s + shared_cpu_s)
                 shared_cpu_s = 0.0
@@ -106,8 +106,8 @@ class Evaluator:
 
 def _answers(workers: Workers, judged: Callable[..., Evaluation], tasks: list[tuple[Any, ...]]) -> Iterator[Evaluation]:
     """Each as soon as it is known; a process that died has broken off its layout."""
-    for (_, layout, *_), found in zip(tasks, workers.run(judged, tasks), strict=True):
-        yield broken_off(layout, found) if isinstance(found, BaseException) else found
+    for (_, layout, *_), outcome in zip(tasks, workers.run(judged, tasks), strict=True):
+        yield broken_off(layout, outcome) if isinstance(outcome, BaseException) else outcome
 
 
 @contextmanager

@@ -61,10 +61,10 @@ def headroom(
     if demand_rps > served * (1 + ROUNDING):
         return served / demand_rps - 1
     rows = service_at(assignment, table, slo, mean_output_tokens, min(demand_rps, served))
-    return max(0.0, 1 - max(_taken(rows), default=0.0))
+    return max(0.0, 1 - max(_shares_of_bounds(rows), default=0.0))
 
 
-def _taken(rows: Iterable[RangeService]) -> Iterator[float]:
+def _shares_of_bounds(rows: Iterable[RangeService]) -> Iterator[float]:
     """Predicted time over its bound, where there is one."""
     for row in rows:
         if row.bound_ms is not None:

@@ -91,7 +91,7 @@ def at_goodput(assignment: Assignment, service: Service) -> Assignment:
 
 def bounds_ttft(slo: SloSettings) -> bool:
     """Whether any prompt's TTFT is bounded: only then can queues cost throughput."""
-    return slo.ttft_ms is not None or any(one.ttft_ms is not None for one in slo.ranges)
+    return slo.ttft_ms is not None or any(limits.ttft_ms is not None for limits in slo.ranges)
 
 
 def capacity_rps(assignment: Assignment, table: PerformanceTable) -> float:
@@ -110,7 +110,8 @@ def _totals(assignment: Assignment, table: PerformanceTable, phase: Phase) -> li
     """Requests/s per range that all islands of a phase serve together."""
     mine = [(duty, table.row(duty.island).phase(phase)) for duty in assignment.duties if duty.phase is phase]
     return [
-        sum(duty.count * duty.time_shares[j] * one.rates_rps[j] for duty, one in mine) for j in range(len(table.ranges))
+        sum(duty.count * duty.time_shares[j] * performance.rates_rps[j] for duty, performance in mine)
+        for j in range(len(table.ranges))
     ]
 
 
@@ -119,29 +120,29 @@ def _loaded(assignment: Assignment, table: PerformanceTable, tokens: float) -> I
     rate = capacity_rps(assignment, table)
     totals = {phase: _totals(assignment, table, phase) for phase in Phase}
     for duty in assignment.duties:
-        one, whole = table.row(duty.island).phase(duty.phase), totals[duty.phase]
-        served = [share * alone for share, alone in zip(duty.time_shares, one.rates_rps, strict=True)]
-        kept = [j for j, here in enumerate(served) if here > LEAST_SHARE * whole[j]]
-        if kept and one.parallel:
-            due = {j: rate * table.ranges[j].probability * served[j] / whole[j] for j in kept}
-            yield _island(duty, one, one.parallel, due, tokens)
+        performance, total = table.row(duty.island).phase(duty.phase), totals[duty.phase]
+        served = [share * alone for share, alone in zip(duty.time_shares, performance.rates_rps, strict=True)]
+        indices = [j for j, here in enumerate(served) if here > LEAST_SHARE * total[j]]
+        if indices and performance.parallel:
+            due = {j: rate * table.ranges[j].probability * served[j] / total[j] for j in indices}
+            yield _island(duty, performance, performance.parallel, due, tokens)
 
 
 def _island(
-    duty: Duty, one: PhasePerformance, parallel: ParallelConfig, due_rps: dict[int, float], tokens: float
+    duty: Duty, performance: PhasePerformance, parallel: ParallelConfig, due_rps: dict[int, float], tokens: float
 ) -> _Loaded:
     """`due_rps`: what each of the islands is to serve of each range."""
-    busy = {j: rate * one.utilisation_limit(j) / one.rates_rps[j] for j, rate in due_rps.items()}
-    whole = sum(busy.values())
+    busy = {j: rate * performance.utilisation_limit(j) / performance.rates_rps[j] for j, rate in due_rps.items()}
+    utilisation = sum(busy.values())
     stages = parallel.pp if duty.phase is Phase.PREFILL else 1
     queue = mixture(
         duty.phase,
-        [float(parallel.dp * one.batch_sizes[j]) for j in busy],
-        [one.step_ms[j] / stages for j in busy],
-        [part / whole for part in busy.values()],
+        [float(parallel.dp * performance.batch_sizes[j]) for j in busy],
+        [performance.step_ms[j] / stages for j in busy],
+        [part / utilisation for part in busy.values()],
         tokens,
     )
-    return _Loaded(duty=duty, performance=one, ranges=tuple(busy), queue=queue, utilisation=whole)
+    return _Loaded(duty=duty, performance=performance, ranges=tuple(busy), queue=queue, utilisation=utilisation)
 
 
 def _first_steps(table: PerformanceTable, islands: list[_Loaded], slo: SloSettings) -> list[float]:
@@ -149,12 +150,12 @@ def _first_steps(table: PerformanceTable, islands: list[_Loaded], slo: SloSettin
     steps = []
     for j, span in enumerate(table.ranges):
         bound = range_bounds(slo, span)[1]
-        taken = [
+        times = [
             island.performance.step_ms[j]
             for island in islands
             if island.duty.phase is Phase.DECODE and j in island.ranges
         ]
-        steps.append(bound if bound is not None else max(taken, default=FIRST_STEP_MS))
+        steps.append(bound if bound is not None else max(times, default=FIRST_STEP_MS))
     return steps
 
 
@@ -240,14 +241,14 @@ def _service(
     wait: tuple[float | None, float | None],
 ) -> RangeService:
     """TTFT (without the wait for a place in a decode batch) or TPOT of one range on one island class."""
-    span, one = table.ranges[j], island.performance
+    span, performance = table.ranges[j], island.performance
     ttft_bound, tpot_bound = range_bounds(slo, span)
-    judged = one.service_ms[j] if one.service_ms else one.step_ms[j]
+    judged = performance.service_ms[j] if performance.service_ms else performance.step_ms[j]
     prefills = island.duty.phase is Phase.PREFILL
     mean = None if wait[0] is None else judged + wait[0] + first_ms
     late = None if wait[1] is None else judged + wait[1] + first_ms
     if not prefills:
-        mean, late = one.step_ms[j], None if slo.percentile is None else judged
+        mean, late = performance.step_ms[j], None if slo.percentile is None else judged
     return RangeService(
         phase=island.duty.phase,
         start=span.start,

@@ -48,8 +48,8 @@ def judge(table: PerformanceTable, layout: Layout, question: Question) -> Evalua
 
 def broken_off(layout: Layout, error: BaseException) -> Evaluation:
     """The evaluation of a layout that ended in a defect, or took its process with it."""
-    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return replace(_nothing(layout, told), failed=True)
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return replace(_nothing(layout, reason), failed=True)
 
 
 def _nothing(layout: Layout, error: str) -> Evaluation:

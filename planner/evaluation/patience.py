@@ -63,18 +63,18 @@ def with_patience(table: PerformanceTable, layout: Layout, question: Question) -
 
     Raises as `assign` does where it is that which finds none.
     """
-    found = list(_as_it_is(table, layout, question))
-    in_roles = _in_roles(table, layout, _best(found).rate_rps if found else 0.0, question)
+    candidates = list(_as_it_is(table, layout, question))
+    in_roles = _in_roles(table, layout, _best(candidates).rate_rps if candidates else 0.0, question)
     if in_roles is not None:
-        found += [in_roles, *_balanced(table, in_roles, question)]
-    if not found:
+        candidates += [in_roles, *_balanced(table, in_roles, question)]
+    if not candidates:
         scenario = question.scenario
         assign(table, layout, scenario.assignment, scenario.network, question.kv)  # it says why
         return None
-    found += _balanced(table, _best(found), question)
-    if _best(found).service.factor < WORTH_PARTING:
-        found += _cut(table, _best(found), question)
-    best = _best(found)
+    candidates += _balanced(table, _best(candidates), question)
+    if _best(candidates).service.factor < WORTH_PARTING:
+        candidates += _cut(table, _best(candidates), question)
+    best = _best(candidates)
     return at_goodput(best.assignment, best.service)
 
 
@@ -98,7 +98,7 @@ def _judged(question: Question, assignment: Assignment, table: PerformanceTable,
 
 def _best(judged: list[Judged]) -> Judged:
     """The first of the fastest."""
-    return max(judged, key=lambda one: one.rate_rps)
+    return max(judged, key=lambda candidate: candidate.rate_rps)
 
 
 def _as_it_is(table: PerformanceTable, layout: Layout, question: Question) -> Iterator[Judged]:
@@ -170,8 +170,10 @@ def _without_hasty(table: PerformanceTable, service: Service) -> PerformanceTabl
     row = next(row for row in table.classes if row.island == service.binding)
     limits = [row.prefill.utilisation_limit(j) for j, rate in enumerate(row.prefill.rates_rps) if rate > 0]
     middle = (min(limits) + max(limits)) / 2
-    kept = row.prefill.among([row.prefill.utilisation_limit(j) > middle for j in range(len(table.ranges))])
-    return replace(table, classes=tuple(replace(one, prefill=kept) if one is row else one for one in table.classes))
+    prefill = row.prefill.among([row.prefill.utilisation_limit(j) > middle for j in range(len(table.ranges))])
+    return replace(
+        table, classes=tuple(replace(other, prefill=prefill) if other is row else other for other in table.classes)
+    )
 
 
 def kept_apart(table: PerformanceTable, slo: SloSettings) -> Iterator[PerformanceTable]:
@@ -181,9 +183,9 @@ def kept_apart(table: PerformanceTable, slo: SloSettings) -> Iterator[Performanc
     `MOST_PARTINGS` ways are tried, those whose capacity comes nearest to what the two groups need.
     """
     bounds = [range_bounds(slo, span)[0] for span in table.ranges]
-    known = sorted({bound for bound in bounds if bound is not None})
+    limits = sorted({bound for bound in bounds if bound is not None})
     classes = [row for row in table.classes if row.prefill.serves]
-    for limit in known[:MOST_LIMITS]:
+    for limit in limits[:MOST_LIMITS]:
         hasty = [bound is not None and bound <= limit for bound in bounds]
         if all(hasty) or len(classes) < len((True, False)) or len(classes) > MOST_CLASSES:
             continue
@@ -198,7 +200,7 @@ def kept_apart(table: PerformanceTable, slo: SloSettings) -> Iterator[Performanc
 
 def _parted(row: ClassPerformance, hasty: list[bool], quick: bool) -> ClassPerformance:
     """A class that prefills either the hasty ranges or the others."""
-    rates = tuple(rate if one is quick else 0.0 for rate, one in zip(row.prefill.rates_rps, hasty, strict=True))
+    rates = tuple(rate if urgent is quick else 0.0 for rate, urgent in zip(row.prefill.rates_rps, hasty, strict=True))
     return replace(row, prefill=replace(row.prefill, rates_rps=rates))
 
 
@@ -213,8 +215,8 @@ def _imbalance(
             if (k in chosen) is of:
                 work = sum(
                     span.probability / rate
-                    for span, rate, one in zip(table.ranges, row.prefill.rates_rps, hasty, strict=True)
-                    if one is of and rate > 0
+                    for span, rate, urgent in zip(table.ranges, row.prefill.rates_rps, hasty, strict=True)
+                    if urgent is of and rate > 0
                 )
                 served += 1 / work if work > 0 else 0.0
         slowest = max(slowest, 1 / served if served > 0 else float("inf"))

@@ -54,20 +54,20 @@ def judge_placed(table: PerformanceTable, layout: Layout, question: Question, fl
     The assignment is that of before, from which the placement follows.
     """
     start = time.process_time()
-    found = judge(table, layout, question.of_rate)
-    if found.assignment is None:
-        return found
+    evaluation = judge(table, layout, question.of_rate)
+    if evaluation.assignment is None:
+        return evaluation
     try:
-        placed = placed_layout(table, layout, found.assignment, question, fleet)
+        placed = placed_layout(table, layout, evaluation.assignment, question, fleet)
         rps, judged_rps = placed.assignment.throughput_rps, placed.placement.judged_rps
-        found = replace(found, throughput_rps=rps if judged_rps is None else judged_rps)
-        if not found.throughput_rps > 0:
-            found = replace(found, throughput_rps=0.0, assignment=None, error=_not_worth(placed.placement))
+        evaluation = replace(evaluation, throughput_rps=rps if judged_rps is None else judged_rps)
+        if not evaluation.throughput_rps > 0:
+            evaluation = replace(evaluation, throughput_rps=0.0, assignment=None, error=_not_worth(placed.placement))
     except InfeasibleError as error:
-        found = replace(found, throughput_rps=0.0, assignment=None, error=error.message)
+        evaluation = replace(evaluation, throughput_rps=0.0, assignment=None, error=error.message)
     except Exception as error:  # noqa: BLE001  (one layout must not end the search; the reason is recorded)
-        found = broken_off(layout, error)
-    return replace(found, cpu_s=time.process_time() - start)
+        evaluation = broken_off(layout, error)
+    return replace(evaluation, cpu_s=time.process_time() - start)
 
 
 def _not_worth(placement: Placement) -> str:
@@ -96,7 +96,7 @@ def placed_layout(
     idle.subtract(island.duty.island.plain for island in islands)
     placed = Layout.of([*classes, *idle.elements()])
     priced = replace(table, classes=(*_rows(islands, classes, placement, question), *_idle_rows(table, idle)))
-    found = _assigned(priced, placed, islands, classes, placement, question)
+    new_assignment = _assigned(priced, placed, islands, classes, placement, question)
     names: dict[tuple[IslandClass, Phase], list[str]] = defaultdict(list)
     for island, kind in zip(islands, classes, strict=True):
         names[kind, island.duty.phase].append(island.name)
@@ -104,12 +104,12 @@ def placed_layout(
         placement=replace(
             placement,
             unplaced_rps=assignment.throughput_rps,
-            placed_rps=found.throughput_rps,
-            judged_rps=_judged_rps(placement, found.throughput_rps, scenario.placement, fleet),
+            placed_rps=new_assignment.throughput_rps,
+            judged_rps=_judged_rps(placement, new_assignment.throughput_rps, scenario.placement, fleet),
         ),
         layout=placed,
         table=priced,
-        assignment=found,
+        assignment=new_assignment,
         names={key: tuple(listed) for key, listed in names.items()},
     )
 
@@ -146,8 +146,8 @@ def _demands(islands: Sequence[_Island], assignment: Assignment, settings: Place
         parallel = island.performance.parallel
         assert parallel is not None, "an island at work has degrees"
         kind = (island.duty.island, island.duty.phase)
-        asked = _demand(island.name, kind[0].gpu, kind[1], parallel, settings, feeds[kind])
-        demands.append(replace(asked, rate_rps=_served_rps(island)))
+        demand = _demand(island.name, kind[0].gpu, kind[1], parallel, settings, feeds[kind])
+        demands.append(replace(demand, rate_rps=_served_rps(island)))
     return demands
 
 
@@ -191,20 +191,20 @@ def _feeds(
     islands: Sequence[_Island], assignment: Assignment
 ) -> dict[tuple[IslandClass, Phase], tuple[tuple[str, float], ...]]:
     """Partners of the islands of each duty with the rate of what they exchange: by flow, or by what each serves."""
-    named: dict[tuple[IslandClass, Phase], list[str]] = defaultdict(list)
+    names: dict[tuple[IslandClass, Phase], list[str]] = defaultdict(list)
     rates: dict[tuple[IslandClass, Phase], float] = {}
     for island in islands:
         kind = (island.duty.island, island.duty.phase)
-        named[kind].append(island.name)
+        names[kind].append(island.name)
         rates[kind] = _served_rps(island)
     pairs: dict[tuple[IslandClass, IslandClass], float] = defaultdict(float)
     for flow in assignment.flows:
         sender, receiver = (flow.prefill, Phase.PREFILL), (flow.decode, Phase.DECODE)
-        if sender in named and receiver in named:
-            pairs[flow.prefill, flow.decode] += flow.rate_rps / len(named[sender]) / len(named[receiver])
+        if sender in names and receiver in names:
+            pairs[flow.prefill, flow.decode] += flow.rate_rps / len(names[sender]) / len(names[receiver])
     if not assignment.flows:
-        decoded = sum(rates[kind] * len(named[kind]) for kind in named if kind[1] is Phase.DECODE)
-        for sender, receiver in ((a, b) for a in named for b in named):
+        decoded = sum(rates[kind] * len(names[kind]) for kind in names if kind[1] is Phase.DECODE)
+        for sender, receiver in ((a, b) for a in names for b in names):
             if sender[1] is Phase.PREFILL and receiver[1] is Phase.DECODE:
                 pairs[sender[0], receiver[0]] = rates[sender] * rates[receiver] / decoded
     return {
@@ -212,9 +212,9 @@ def _feeds(
             (name, rate)
             for (sender, receiver), rate in pairs.items()
             if rate > 0 and kind[0] == (sender if kind[1] is Phase.PREFILL else receiver)
-            for name in named[_partner(kind, sender, receiver)]
+            for name in names[_partner(kind, sender, receiver)]
         )
-        for kind in named
+        for kind in names
     }
 
 
@@ -237,15 +237,15 @@ def _rows(
     """A row a class: of the phase that it was placed for, at the degrees that it was placed with."""
     why = {short.island: f"not placed: {short.reason}" for short in placement.shortfalls}
     ranges = len(question.workload.ranges)
-    known: set[IslandClass] = set()
+    yielded: set[IslandClass] = set()
     for island, kind in zip(islands, classes, strict=True):
-        if kind not in known:
-            known.add(kind)
+        if kind not in yielded:
+            yielded.add(kind)
             nothing = _nothing(ranges, "" if kind.reach else why[island.name])
-            own = _priced(island, kind.reach[0], question) if kind.reach else nothing
+            performance = _priced(island, kind.reach[0], question) if kind.reach else nothing
             prefills = island.duty.phase is Phase.PREFILL
             yield ClassPerformance(
-                island=kind, prefill=own if prefills else nothing, decode=nothing if prefills else own
+                island=kind, prefill=performance if prefills else nothing, decode=nothing if prefills else performance
             )
 
 
@@ -290,25 +290,27 @@ def _assigned(
 ) -> Assignment:
     """The better of an assignment made anew and, where queues count, of the shares of time that there were before."""
     scenario = question.scenario
-    found = judge(table, layout, question.of_rate)
-    best = found.assignment
+    evaluation = judge(table, layout, question.of_rate)
+    best = evaluation.assignment
     if bounds_ttft(scenario.slo) and scenario.network is None:
-        kept = _as_before(table, islands, classes)
-        if kept.throughput_rps > (0.0 if best is None else best.throughput_rps):
-            service = goodput_of(kept, table, scenario.slo, question.workload.mean_output_tokens)
+        earlier = _as_before(table, islands, classes)
+        if earlier.throughput_rps > (0.0 if best is None else best.throughput_rps):
+            service = goodput_of(earlier, table, scenario.slo, question.workload.mean_output_tokens)
             if best is None or service.goodput_rps > best.throughput_rps:
-                best = at_goodput(kept, service)
+                best = at_goodput(earlier, service)
     if best is None or not best.throughput_rps > 0:
-        raise _too_little(placement, found.error)
+        raise _too_little(placement, evaluation.error)
     return best
 
 
 def _too_little(placement: Placement, error: str) -> InfeasibleError:
     """What is short, and the remedy of the first that is told."""
-    told = placement.shortfalls[:MOST_TOLD]
-    short = "; ".join(f"{one.island}: {one.reason}" for one in told)
-    more = len(placement.shortfalls) - len(told)
-    remedy = next((f"for {one.island}, {one.remedies[0]}" for one in told if one.remedies), "")
+    shortfalls = placement.shortfalls[:MOST_TOLD]
+    short = "; ".join(f"{shortfall.island}: {shortfall.reason}" for shortfall in shortfalls)
+    more = len(placement.shortfalls) - len(shortfalls)
+    remedy = next(
+        (f"for {shortfall.island}, {shortfall.remedies[0]}" for shortfall in shortfalls if shortfall.remedies), ""
+    )
     return InfeasibleError(
         f"placement: the islands that find room on cluster {placement.cluster} do not serve the workload: "
         f"{short or error}{f'; and {more} more islands' if more else ''}.",

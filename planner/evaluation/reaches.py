@@ -24,16 +24,16 @@ DIGITS = 4
 
 
 def reaches_of(
-    placement: Placement, demands: Iterable[PlacementDemand], fleet: Fleet, gpus: Iterable[GpuSpec], left: float
+    placement: Placement, demands: Iterable[PlacementDemand], fleet: Fleet, gpus: Iterable[GpuSpec], bandwidth: float
 ) -> dict[str, Reach]:
-    """Where each placed island lies, as the cost model needs it; `left` is c."""
+    """Where each placed island lies, as the cost model needs it; `bandwidth` is c."""
     specs = {gpu.name: gpu for gpu in gpus}
     parts: dict[str, list[PlacedPart]] = defaultdict(list)
     for part in placement.parts:
         parts[part.island].append(part)
     shares = {site.island: {asw: gpus / site.gpus for asw, gpus in site.switches} for site in placement.sites}
     return {
-        demand.island: _reach(demand, parts[demand.island], shares, fleet, specs[demand.gpu], left)
+        demand.island: _reach(demand, parts[demand.island], shares, fleet, specs[demand.gpu], bandwidth)
         for demand in demands
         if demand.island in shares
     }
@@ -45,7 +45,7 @@ def _reach(
     shares: Mapping[str, Mapping[str, float]],
     fleet: Fleet,
     gpu: GpuSpec,
-    left: float,
+    bandwidth: float,
 ) -> Reach:
     domains: dict[int, Counter[str]] = defaultdict(Counter)
     switches: dict[int, Counter[str]] = defaultdict(Counter)
@@ -56,7 +56,7 @@ def _reach(
     return Reach(
         foreign=round(max(_elsewhere(counts) for counts in domains.values()), DIGITS),
         crossing=round(max(_elsewhere(counts) for counts in switches.values()), DIGITS),
-        path=round(_path(demand, shares, left), DIGITS),
+        path=round(_path(demand, shares, bandwidth), DIGITS),
     )
 
 
@@ -72,10 +72,10 @@ def _domain(gpu: GpuSpec, node: ClusterNode) -> str:
     return node.name
 
 
-def _path(demand: PlacementDemand, shares: Mapping[str, Mapping[str, float]], left: float) -> float:
-    own, away, whole = shares[demand.island], 0.0, 0.0
+def _path(demand: PlacementDemand, shares: Mapping[str, Mapping[str, float]], bandwidth: float) -> float:
+    switches, away, total = shares[demand.island], 0.0, 0.0
     for partner, rate in demand.feeds:
         if partner in shares:
-            whole += rate
-            away += rate * (1 - sum(share * shares[partner].get(asw, 0.0) for asw, share in own.items()))
-    return 1 / (1 + away / whole * (1 / left - 1)) if whole else 1.0
+            total += rate
+            away += rate * (1 - sum(share * shares[partner].get(asw, 0.0) for asw, share in switches.items()))
+    return 1 / (1 + away / total * (1 / bandwidth - 1)) if total else 1.0

@@ -104,23 +104,23 @@ def read_record(
     return record(**values)
 
 
-def load_record(record: type[Record], row: Mapping[str, Any], **given: object) -> Record:
-    """The record of a mapping that keeps to its schema; fields named in `given` are taken from there."""
+def load_record(record: type[Record], row: Mapping[str, Any], **overrides: object) -> Record:
+    """The record of a mapping that keeps to its schema; fields named in `overrides` are taken from there."""
     values = {
-        field.name: given[field.name] if field.name in given else field.load(row)
+        field.name: overrides[field.name] if field.name in overrides else field.load(row)
         for field in fields_of(record)
-        if field.key or field.name in given
+        if field.key or field.name in overrides
     }
     return record(**values)
 
 
-def record_document(record: Any, **given: object) -> Document:
-    """The record as plain values in the order of its fields; keys of fields named in `given` hold what is given."""
+def record_document(record: Any, **overrides: object) -> Document:
+    """The record as plain values in the order of its fields; keys of fields named in `overrides` hold what is given."""
     document: Document = {}
     for field in fields_of(type(record)):
         value = getattr(record, field.name)
-        if field.name in given:
-            document[field.key] = given[field.name]
+        if field.name in overrides:
+            document[field.key] = overrides[field.name]
         elif field.key and not (field.note.sparse and value == field.default):
             document[field.key] = field.plain(value)
     return document
@@ -191,15 +191,15 @@ def _number(hint: type, bounds: Bounds) -> Kind:
         "exclusiveMinimum": bounds.above,
         "exclusiveMaximum": bounds.below,
     }
-    given = {name: limit for name, limit in limits.items() if limit is not None}
+    range_schema = {name: limit for name, limit in limits.items() if limit is not None}
     if hint is int:
         low, high = (None if limit is None else int(limit) for limit in (bounds.low, bounds.high))
         read: Callable[[Section, str], Any] = lambda section, key: section.integer(key, low=low, high=high)  # noqa: E731
-        return Kind(words="whole number", schema={"type": "integer", **given}, read=read)
+        return Kind(words="whole number", schema={"type": "integer", **range_schema}, read=read)
     ends = dataclasses.asdict(bounds)
     return Kind(
         words="number",
-        schema={"type": "number", **given},
+        schema={"type": "number", **range_schema},
         read=lambda section, key: section.number(key, **ends),
     )
 

@@ -68,9 +68,9 @@ class Section:
 
     def fault(self, key: str, rule: str, *, hint: str = "") -> InputError:
         """The error for `key`: where, which key, what must hold, what came."""
-        given = key in self._values
-        came = f"came {_shown(self._values[key])}" if given else "it is missing"
-        remedy = hint or ("Correct the value." if given else "Add the key.")
+        present = key in self._values
+        came = f"came {_shown(self._values[key])}" if present else "it is missing"
+        remedy = hint or ("Correct the value." if present else "Add the key.")
         return InputError(f"{self.file}: {self.key_path(key)} must be {rule}; {came}.", hint=remedy)
 
     def text(self, key: str, *, default: str | None = None) -> str:
@@ -109,12 +109,12 @@ class Section:
 
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise refusal()
-        whole = int(value)
-        if abs(whole) > MOST_WHOLE and (low is None or high is None):
+        number = int(value)
+        if abs(number) > MOST_WHOLE and (low is None or high is None):
             raise self.fault(key, f"a whole number of at most {MOST_WHOLE:.0e} either way")
-        if (low is not None and whole < low) or (high is not None and whole > high):
+        if (low is not None and number < low) or (high is not None and number > high):
             raise refusal()
-        return whole
+        return number
 
     def number(
         self,
@@ -265,14 +265,14 @@ def top_level(document: object, file: str) -> Section:
     return Section(document, file=file)
 
 
-def nearest_hint(word: str, known: Collection[str], *, what: str) -> str:
+def nearest_hint(word: str, candidates: Collection[str], *, what: str) -> str:
     """`Did you mean ...? The ... are ...`, for a word that is not among the known ones."""
-    near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(word, candidates, n=3, cutoff=0.5)
     if not near:
-        folded = {name.casefold(): name for name in known}
+        folded = {name.casefold(): name for name in candidates}
         near = [folded[n] for n in difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.5)]
     ask = f"Did you mean {' or '.join(near)}? " if near else ""
-    return f"{ask}The {what} are {', '.join(known)}."
+    return f"{ask}The {what} are {', '.join(candidates)}."
 
 
 def bounds_text(low: float | None, high: float | None, above: float | None = None, below: float | None = None) -> str:

@@ -162,16 +162,16 @@ def certify(
         return _unknown(objective_value(scenario, layout, throughput_rps), UNBOUNDED)
     try:
         if answer is None:
-            found = _of_search(scenario, evaluator, layout, throughput_rps)
+            certificate = _of_search(scenario, evaluator, layout, throughput_rps)
         else:
-            found = _of_answer(scenario, evaluator, layout, throughput_rps, answer)
+            certificate = _of_answer(scenario, evaluator, layout, throughput_rps, answer)
     except SolverError as error:
         return _unknown(objective_value(scenario, layout, throughput_rps), error.message)
-    unseen = [what for what, there in _unseen(scenario) if there]
+    unseen = [aspect for aspect, there in _unseen(scenario) if there]
     if unseen:
         blind = f"the bound does not see the {' and '.join(unseen)}, so the plan may be closer to the best than this"
-        found = replace(found, note="; ".join(filter(None, (found.note, blind))))
-    return found
+        certificate = replace(certificate, note="; ".join(filter(None, (certificate.note, blind))))
+    return certificate
 
 
 def certified_again(scenario: Scenario, saved: Certificate, layout: Layout, throughput_rps: float) -> Certificate:
@@ -202,14 +202,14 @@ def _unseen(scenario: Scenario) -> tuple[tuple[str, bool], ...]:
 
 
 def _queues(scenario: Scenario) -> bool:
-    return scenario.slo.ttft_ms is not None or any(one.ttft_ms is not None for one in scenario.slo.ranges)
+    return scenario.slo.ttft_ms is not None or any(limits.ttft_ms is not None for limits in scenario.slo.ranges)
 
 
 def _of_search(scenario: Scenario, evaluator: Evaluator, layout: Layout, throughput_rps: float) -> Certificate:
     """Of the GPUs at hand; of those that the layout has, where several goals choose their number."""
     several, settings = scenario.objective.kind.row.several, layout_settings(scenario)
     rented = several and scenario.objective.rents
-    offer = _own(scenario, evaluator, layout) if rented else offer_of(scenario, evaluator)
+    offer = _used_offer(scenario, evaluator, layout) if rented else offer_of(scenario, evaluator)
     search = scenario.search
     seeded = search.method.row.may_solve or WarmStart.EXACT in search.warm_start  # solved for already
     bound = relax(offer, RATE, settings).value
@@ -243,10 +243,10 @@ def _of_answer(
     elif objective.kind.row.plain:
         bound_rps = relax(offer_of(scenario, evaluator), RATE, layout_settings(scenario)).value
     elif objective.kind.row.budgeted and scenario.search.sizes is SizeSet.ALL:
-        own = relax(_own(scenario, evaluator, layout), RATE, layout_settings(scenario)).value
-        bound_rps = min(own, answer.bound)
+        relaxed_rps = relax(_used_offer(scenario, evaluator, layout), RATE, layout_settings(scenario)).value
+        bound_rps = min(relaxed_rps, answer.bound)
     else:
-        bound_rps = relax(_own(scenario, evaluator, layout), RATE, layout_settings(scenario)).value
+        bound_rps = relax(_used_offer(scenario, evaluator, layout), RATE, layout_settings(scenario)).value
     bound_rps = max(bound_rps, throughput_rps)
     better = min(answer.bound, value) if objective.minimises else max(answer.bound, value)
     return Certificate(
@@ -268,7 +268,7 @@ def objective_value(scenario: Scenario, layout: Layout, throughput_rps: float) -
     return scenario.objective.kind.row.value(throughput_rps, price, watts)
 
 
-def _own(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Offer:
+def _used_offer(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Offer:
     """The offer of the GPUs that the layout uses, no more."""
     used: dict[str, int] = {}
     for island, count in layout.counts:
@@ -306,4 +306,4 @@ def is_exact(scenario: Scenario) -> bool:
     if objective.rents:
         return True
     counts = objective.kind.row.placed  # else the best layout is placed as it is
-    return not any(there and (counts or what != PLACEMENT) for what, there in _unseen(scenario))
+    return not any(there and (counts or aspect != PLACEMENT) for aspect, there in _unseen(scenario))

@@ -47,24 +47,24 @@ def _solved_to_target(
 ) -> tuple[LayoutAnswer, SearchResult]:
     """A target is met with the waiting that the programme does not see; the bound stays that of the target as set."""
     wanted = scenario.objective.target_rps
-    asked, bound, reached, start = scenario, None, 0.0, time.process_time()
+    posed, bound, reached, start = scenario, None, 0.0, time.process_time()
     for _ in range(MOST_RAISES):
         try:
-            answer = solve_layout(asked, evaluator)
+            answer = solve_layout(posed, evaluator)
         except InfeasibleError:
-            if asked is scenario:
+            if posed is scenario:
                 raise
             break
         bound = answer.bound if bound is None else bound
-        answer = replace(answer, layout=best_with_queues(asked, evaluator, answer.layout, wanted))
+        answer = replace(answer, layout=best_with_queues(posed, evaluator, answer.layout, wanted))
         result = given(
             answer.layout, evaluator, progress, solving_cpu_s=_since(start) if scenario.search.timings else None
         )
         reached = result.best.throughput_rps if result.best else 0.0
         if reached >= wanted * (1 - MET) or not reached:
             return replace(answer, bound=bound), result
-        raised = asked.objective.target_rps * wanted / reached * (1 + MET)
-        asked = replace(asked, objective=replace(asked.objective, target_rps=raised))
+        raised = posed.objective.target_rps * wanted / reached * (1 + MET)
+        posed = replace(posed, objective=replace(posed.objective, target_rps=raised))
     raise InfeasibleError(
         f"scenario {scenario.name}: objective.target_rps: {wanted:g} requests/s is not reached with the queues and the "
         f"network that the layout's programme does not see; the closest layout reaches {reached:.1f}.",
@@ -83,8 +83,8 @@ def _solved_instead(
         return None, result
     solving_cpu_s = _since(start) if scenario.search.timings else None
     answer = replace(answer, layout=best_with_queues(scenario, evaluator, answer.layout))
-    found = given(answer.layout, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=aim, note=INSTEAD)
-    return None if aim.several else answer, found
+    outcome = given(answer.layout, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=aim, note=INSTEAD)
+    return None if aim.several else answer, outcome
 
 
 def _since(start: float) -> float:

@@ -51,7 +51,7 @@ def _require_sound_slo(scenario: Scenario) -> None:
             "levels; came a bound.",
             hint="Set cost.mode to default, or leave slo out.",
         )
-    for start in sorted({0, *(edge for one in slo.ranges for edge in (one.start, one.end))}):
+    for start in sorted({0, *(edge for limits in slo.ranges for edge in (limits.start, limits.end))}):
         ttft, tpot = slo.bounds(start)
         if ttft is not None and tpot is not None and ttft <= tpot:
             raise InputError(
@@ -183,9 +183,9 @@ def unreachable_bounds(question: Question, missing: Collection[tuple[Phase, int]
         return []
     verdicts = []
     for phase in Phase:
-        found = _missed(question, phase, sorted(j for of, j in missing if of is phase))
-        if found:
-            worst = max(found, key=lambda one: one.best_ms / one.bound_ms)
+        misses = _missed(question, phase, sorted(j for of, j in missing if of is phase))
+        if misses:
+            worst = max(misses, key=lambda miss: miss.best_ms / miss.bound_ms)
             verdicts.append(_tpot(scenario, worst) if phase is Phase.DECODE else _ttft(scenario, worst))
     return verdicts
 
@@ -214,15 +214,15 @@ def _missed(question: Question, phase: Phase, ranges: list[int]) -> list[_Missed
             row = rows[j]
             if row is not None and (j not in best or row.ms < best[j][0].ms):
                 best[j] = row, item.count
-    found = []
+    misses = []
     for j, (row, count) in best.items():
         span = question.workload.ranges[j]
         ttft, tpot = range_bounds(scenario.slo, span)
         bound = tpot if phase is Phase.DECODE else ttft
         reached = row.ms if phase is Phase.DECODE else _whole_ttft(scenario, row, tpot)
         if bound is not None and reached > bound:
-            found.append(_Missed(span=span, bound_ms=bound, best_ms=reached, best=row, count=count))
-    return found
+            misses.append(_Missed(span=span, bound_ms=bound, best_ms=reached, best=row, count=count))
+    return misses
 
 
 def _whole_ttft(scenario: Scenario, row: Closest, tpot: float | None) -> float:

@@ -58,15 +58,15 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
         settings = layout_settings(judged)
         settings = replace(settings, gap=max(GAP, settings.gap), time_limit_s=settings.time_limit_s * SHARE_OF_TIME)
         budgets = _budgets(evaluator, offer, settings, points)
-        found: dict[float, FrontierPoint | None] = {}
+        by_budget: dict[float, FrontierPoint | None] = {}
         with suppress(KeyboardInterrupt), deferred():
             for budget in budgets:
                 point = _point(evaluator, offer, settings, budget)
                 check()  # one that was found while an interrupt came may not be the best
-                found[budget] = point
-                progress(len(found), points, point)
-    solved = [point for point in found.values() if point is not None]
-    if not solved and len(found) < len(budgets):
+                by_budget[budget] = point
+                progress(len(by_budget), points, point)
+    solved = [point for point in by_budget.values() if point is not None]
+    if not solved and len(by_budget) < len(budgets):
         raise KeyboardInterrupt
     if not solved:
         raise SolverError(
@@ -75,8 +75,8 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
         )
     return Frontier(
         points=undominated(solved),
-        unsolved=tuple(budget for budget, point in found.items() if point is None),
-        unasked=tuple(budget for budget in budgets if budget not in found),
+        unsolved=tuple(budget for budget, point in by_budget.items() if point is None),
+        unasked=tuple(budget for budget in budgets if budget not in by_budget),
     )
 
 
@@ -145,7 +145,7 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
     return min(prices)
 
 
-def _asked(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> LayoutAnswer | None:
+def _answer(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> LayoutAnswer | None:
     try:
         return best_layout(offer, objective, settings)
     except (InfeasibleError, SolverError):
@@ -154,14 +154,14 @@ def _asked(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSetti
 
 def _point(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, budget: float) -> FrontierPoint | None:
     enough = budget * (1 + ROUNDING)  # a budget must not fall short of a price by the last digit
-    asked = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=enough)
-    answer = _asked(offer, asked, settings)
+    objective = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=enough)
+    answer = _answer(offer, objective, settings)
     if answer is None:
         return None
     judged = [evaluator.evaluate(answer.layout.plain)]
     if bounds_ttft(evaluator.question.scenario.slo):
-        judged += layouts_with_queues(offer, evaluator, asked, settings)
-    best = max(judged, key=lambda one: one.throughput_rps)
+        judged += layouts_with_queues(offer, evaluator, objective, settings)
+    best = max(judged, key=lambda evaluation: evaluation.throughput_rps)
     rate, layout = best.throughput_rps, best.layout
     if not rate > 0:
         return None
@@ -189,22 +189,22 @@ def _price(layout: Layout, offer: Offer) -> float:
     return sum(price * rented[gpu] for gpu, price in zip(offer.gpus, offer.prices, strict=True))
 
 
-def undominated(found: list[FrontierPoint]) -> tuple[FrontierPoint, ...]:
+def undominated(points: list[FrontierPoint]) -> tuple[FrontierPoint, ...]:
     """Points by rising price that each serve more than every cheaper one.
 
     What no layout of a budget exceeds, none of a smaller budget does: bounds come down to those of larger budgets.
     """
-    kept: list[FrontierPoint] = []
-    for point in sorted(_tightened(found), key=lambda p: (p.price_usd_per_hour, -p.rate_rps)):
-        if point.price_usd_per_hour > 0 and (not kept or point.rate_rps > kept[-1].rate_rps):
-            kept.append(point)
-    assert all(a.price_usd_per_hour < b.price_usd_per_hour for a, b in pairwise(kept))
-    return tuple(kept)
+    front: list[FrontierPoint] = []
+    for point in sorted(_tightened(points), key=lambda p: (p.price_usd_per_hour, -p.rate_rps)):
+        if point.price_usd_per_hour > 0 and (not front or point.rate_rps > front[-1].rate_rps):
+            front.append(point)
+    assert all(a.price_usd_per_hour < b.price_usd_per_hour for a, b in pairwise(front))
+    return tuple(front)
 
 
-def _tightened(found: list[FrontierPoint]) -> list[FrontierPoint]:
+def _tightened(points: list[FrontierPoint]) -> list[FrontierPoint]:
     least, rows = math.inf, []
-    for point in sorted(found, key=lambda p: -p.budget_usd_per_hour):
+    for point in sorted(points, key=lambda p: -p.budget_usd_per_hour):
         least = max(point.rate_rps, min(least, point.bound_rps))
         rows.append(replace(point, bound_rps=least))
     return rows

@@ -47,7 +47,7 @@ def best_with_queues(scenario: Scenario, evaluator: Evaluator, solved: Layout, w
     for sizes in sets:
         offer = offer_of(scenario, evaluator, sizes)
         judged += layouts_with_queues(offer, evaluator, single(scenario.objective), layout_settings(scenario))
-    return max(judged, key=lambda one: _merit(scenario, one, wanted_rps)).layout
+    return max(judged, key=lambda evaluation: _merit(scenario, evaluation, wanted_rps)).layout
 
 
 def _merit(scenario: Scenario, judged: Evaluation, wanted_rps: float) -> tuple[bool, float]:
@@ -71,7 +71,7 @@ def layouts_with_queues(
     judged = _solved(offer, evaluator, objective, settings)
     if objective.kind.row.plain:
         for layout in simple_layouts(offer):
-            best = max((one.throughput_rps for one in judged), default=0.0)
+            best = max((evaluation.throughput_rps for evaluation in judged), default=0.0)
             if _promised_rps(offer, layout, question.scenario.assignment) > best:
                 judged.append(evaluator.evaluate(layout))
     return judged

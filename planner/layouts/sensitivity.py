@@ -52,16 +52,16 @@ def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
         return None
     with suppress(SolverError):
         wide, settings = _widened(scenario, evaluator), layout_settings(scenario)
-        own = _counted(wide, plan.fleet)
-        relaxed = relax(own, RATE, settings)
-        phases = tuple(_phase_worth(phase, own, relaxed, settings) for phase in Phase)
+        offer = _counted(wide, plan.fleet)
+        relaxed = relax(offer, RATE, settings)
+        phases = tuple(_phase_worth(phase, offer, relaxed, settings) for phase in Phase)
         slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
         headroom = fast / slow - 1
         binding = None
         if headroom >= BALANCED:
             binding = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
         relieved = relax(
-            _faster(own, binding or max(phases, key=lambda found: found.worth_share).phase), RATE, settings
+            _faster(offer, binding or max(phases, key=lambda worth: worth.worth_share).phase), RATE, settings
         )
         gpus = tuple(_gpu_worth(plan, gpu, wide, relaxed, settings) for gpu in wide.gpus)
         return Sensitivity(
@@ -69,7 +69,7 @@ def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
             binding=binding,
             headroom=headroom,
             next_rps=fast,
-            next_gpu=max(own.gpus, key=lambda gpu: relieved.toll[gpu] * plan.fleet[gpu]),
+            next_gpu=max(offer.gpus, key=lambda gpu: relieved.toll[gpu] * plan.fleet[gpu]),
             drop_first=_drop_first(gpus),
             gpus=gpus,
             phases=phases,
@@ -118,9 +118,9 @@ def _gpu_worth(plan: Plan, gpu: str, wide: Offer, relaxed: Relaxation, settings:
     )
 
 
-def _phase_worth(phase: Phase, own: Offer, relaxed: Relaxation, settings: AssignmentSettings) -> PhaseWorth:
-    share = sum(p * relaxed.worth[phase, j] for j, p in enumerate(own.probabilities))
-    gain = relax(_faster(own, phase), RATE, settings).rate - relaxed.rate
+def _phase_worth(phase: Phase, offer: Offer, relaxed: Relaxation, settings: AssignmentSettings) -> PhaseWorth:
+    share = sum(p * relaxed.worth[phase, j] for j, p in enumerate(offer.probabilities))
+    gain = relax(_faster(offer, phase), RATE, settings).rate - relaxed.rate
     return PhaseWorth(phase=phase, worth_share=share, faster_rps=max(0.0, gain))
 
 
@@ -131,7 +131,7 @@ def _faster(offer: Offer, phase: Phase) -> Offer:
 
 def _sped_up(row: ClassPerformance, phase: Phase) -> ClassPerformance:
     half = _faster_half(row.phase(phase))
-    further = tuple((of, _faster_half(one) if of is phase else one) for of, one in row.further)
+    further = tuple((of, _faster_half(performance) if of is phase else performance) for of, performance in row.further)
     if phase is Phase.PREFILL:
         return replace(row, prefill=half, further=further)
     return replace(row, decode=half, further=further)
@@ -143,12 +143,12 @@ def _faster_half(half: PhasePerformance) -> PhasePerformance:
 
 def _drop_first(gpus: tuple[GpuWorth, ...]) -> str:
     """Least lost per USD saved; a type without a price saves nothing and goes last."""
-    present = [found for found in gpus if found.less_node_rps is not None]
-    priced = [found for found in present if found.price_usd_per_gpu_hour > 0]
+    present = [worth for worth in gpus if worth.less_node_rps is not None]
+    priced = [worth for worth in present if worth.price_usd_per_gpu_hour > 0]
 
-    def loss(found: GpuWorth) -> float:
-        saved = found.gpus_lost * (found.price_usd_per_gpu_hour if priced else 1.0)
-        return -(found.less_node_rps or 0.0) / saved
+    def loss(worth: GpuWorth) -> float:
+        saved = worth.gpus_lost * (worth.price_usd_per_gpu_hour if priced else 1.0)
+        return -(worth.less_node_rps or 0.0) / saved
 
     return min(priced or present, key=loss).gpu
 

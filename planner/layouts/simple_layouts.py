@@ -40,10 +40,14 @@ def simple_layouts(offer: Offer) -> list[Layout]:
     by_type = [
         list(_uniform(kinds, gpus, offer.probabilities)) for kinds, gpus in zip(offer.roles, offer.counts, strict=True)
     ]
-    alone = [(max(sizes, key=lambda one: _promise([one])),) for sizes in by_type if sizes]
+    alone = [(max(sizes, key=lambda uniform: _promise([uniform])),) for sizes in by_type if sizes]
     mixed = sorted(product(*(_few(sizes) for sizes in by_type if sizes)), key=_promise, reverse=True)
     chosen = sorted([*mixed[:MOST_MIXED], *alone], key=_promise, reverse=True)
-    layouts = (Layout.of(one.island for one in each for _ in range(one.count)) for each in chosen if _promise(each) > 0)
+    layouts = (
+        Layout.of(uniform.island for uniform in each for _ in range(uniform.count))
+        for each in chosen
+        if _promise(each) > 0
+    )
     return list(dict.fromkeys(layouts))
 
 
@@ -71,20 +75,20 @@ def _mix_rps(kind: IslandKind, probabilities: Sequence[float]) -> float:
 
 def _few(sizes: Sequence[_Uniform]) -> list[_Uniform]:
     """The sizes that prefill or decode fastest."""
-    prefill = sorted(sizes, key=lambda one: -one.prefill_rps)[:MOST_SIZES]
-    decode = sorted(sizes, key=lambda one: -one.decode_rps)[:MOST_SIZES]
-    return list({one.island: one for one in (*prefill, *decode)}.values())
+    prefill = sorted(sizes, key=lambda uniform: -uniform.prefill_rps)[:MOST_SIZES]
+    decode = sorted(sizes, key=lambda uniform: -uniform.decode_rps)[:MOST_SIZES]
+    return list({uniform.island: uniform for uniform in (*prefill, *decode)}.values())
 
 
 def _promise(each: Sequence[_Uniform]) -> float:
     """max over f of min(sum f P, sum (1 - f) D), fractions of islands allowed."""
-    first = sorted(each, key=lambda one: one.prefill_rps / max(one.decode_rps, TINY), reverse=True)
-    prefill, decode = 0.0, sum(one.decode_rps for one in first)
-    for one in first:
-        if prefill + one.prefill_rps >= decode - one.decode_rps:
-            both = one.prefill_rps + one.decode_rps
+    first = sorted(each, key=lambda uniform: uniform.prefill_rps / max(uniform.decode_rps, TINY), reverse=True)
+    prefill, decode = 0.0, sum(uniform.decode_rps for uniform in first)
+    for uniform in first:
+        if prefill + uniform.prefill_rps >= decode - uniform.decode_rps:
+            both = uniform.prefill_rps + uniform.decode_rps
             share = (decode - prefill) / both if both > 0 else 0.0
-            return prefill + share * one.prefill_rps
-        prefill += one.prefill_rps
-        decode -= one.decode_rps
+            return prefill + share * uniform.prefill_rps
+        prefill += uniform.prefill_rps
+        decode -= uniform.decode_rps
     return min(prefill, decode)

@@ -25,13 +25,13 @@ def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
     words = scenario.search.warm_start
     if scenario.search.method.row.may_solve:
         words = (WarmStart.RELAXATION,) if is_exact(scenario) else OF_AUTO
-    found: dict[Layout, str] = {}
+    origins: dict[Layout, str] = {}
     for word in words:
         for layout in _solved(scenario, evaluator) if word is WarmStart.EXACT else _relaxed(scenario, evaluator):
-            found.setdefault(layout, word.value)
+            origins.setdefault(layout, word.value)
     for layout in scenario.search.earlier:
-        found.setdefault(layout, EARLIER)
-    return tuple(Seed(layout=layout, origin=origin) for layout, origin in found.items())
+        origins.setdefault(layout, EARLIER)
+    return tuple(Seed(layout=layout, origin=origin) for layout, origin in origins.items())
 
 
 def _solved(scenario: Scenario, evaluator: Evaluator) -> Iterator[Layout]:

@@ -12,11 +12,6 @@ EMPTY = frozenset({
 })  # fmt: skip
 MOST_SHARE = 0.01
 STILL = {  # folders that are not through yet; these counts may only fall
-    "cost": 56,
-    "domain": 33,
-    "evaluation": 53,
-    "files": 128,
-    "layouts": 38,
     "placement": 299,
     "search": 41,
     "studies": 287,
@@ -62,7 +57,13 @@ def test_functions_say_what_they_give() -> None:
         for function in functions_of(source.tree)
         if says_nothing(function.name) and source.part not in STILL
     }
-    assert unclear == {"planner/report/kit/quantities.py whole"}  # a whole number in words
+    assert unclear == {
+        "planner/domain/preemption.py whole",  # a whole number
+        "planner/domain/router_grid.py told",  # what the grid costs, in words
+        "planner/files/disk/csv_rows.py whole",
+        "planner/files/models/model_sections.py whole",
+        "planner/report/kit/quantities.py whole",  # a whole number in words
+    }
 
 
 def test_the_check_sees_what_it_looks_for() -> None:

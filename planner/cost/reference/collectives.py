@@ -42,12 +42,12 @@ def decode_ms(
     experts: Experts,
     tokens: Numbers,
     devices: Numbers,
-    held: Numbers,
+    experts_on_device: Numbers,
     *,
     fp8_combine: bool,
 ) -> tuple[Array, Array]:
     """(dispatch, combine) for `tokens` on each GPU. FP8 combine needs a device with FP4."""
-    d, g, n = as_array(devices), as_array(held), dev.gpu.gpus_per_nvlink_domain
+    d, g, n = as_array(devices), as_array(experts_on_device), dev.gpu.gpus_per_nvlink_domain
     near = experts.routed / g == SMALL_NODE if n == SMALL_NODE else d <= n
     bandwidth = np.where(near, as_array(dev.nvlink), as_array(dev.nic))
     dispatch = as_array(tokens) * model.hidden_size * experts.active / MIB / bandwidth

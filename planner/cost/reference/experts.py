@@ -25,8 +25,8 @@ _CURVES = {
 def efficiency(gpu: GpuSpec, tokens_per_expert: Numbers) -> Array:
     """The table's share at the next power of two strictly above int(m); the H200 counts as an H20 [1]."""
     curve = _CURVES["h20" if "H20" in gpu.name else "general"]
-    whole = np.maximum(np.floor(as_array(tokens_per_expert)), 0.0)
-    above = np.where(whole < 1, 0, np.floor(np.log2(np.maximum(whole, 1.0))) + 1)
+    tokens = np.maximum(np.floor(as_array(tokens_per_expert)), 0.0)
+    above = np.where(tokens < 1, 0, np.floor(np.log2(np.maximum(tokens, 1.0))) + 1)
     return np.asarray(curve[np.minimum(above, len(curve) - 1).astype(int)])
 
 
@@ -44,16 +44,20 @@ def _load_ms(dev: Device, model: ModelSpec) -> float:
     return model.expert_parameters * model.expert_bytes / MIB / dev.memory
 
 
-def prefill_ms(dev: Device, model: ModelSpec, experts: Experts, tokens: Numbers, held: Numbers) -> tuple[Array, Array]:
+def prefill_ms(
+    dev: Device, model: ModelSpec, experts: Experts, tokens: Numbers, experts_on_device: Numbers
+) -> tuple[Array, Array]:
     """(shared, routed) at the full derated rate."""
-    n, g, load = as_array(tokens), as_array(held), _load_ms(dev, model)
+    n, g, load = as_array(tokens), as_array(experts_on_device), _load_ms(dev, model)
     shared = _flops(model, n * experts.shared) / dev.low + load * experts.shared
     return shared, _flops(model, n * experts.active) / dev.low + load * g
 
 
-def decode_ms(dev: Device, model: ModelSpec, experts: Experts, tokens: Numbers, held: Numbers) -> tuple[Array, Array]:
+def decode_ms(
+    dev: Device, model: ModelSpec, experts: Experts, tokens: Numbers, experts_on_device: Numbers
+) -> tuple[Array, Array]:
     """(shared, routed); two micro-batches each load the weights, half of them on FP4 devices."""
-    n, g = as_array(tokens) / MICRO_BATCHES, as_array(held)
+    n, g = as_array(tokens) / MICRO_BATCHES, as_array(experts_on_device)
     load = _load_ms(dev, model) / (2 if dev.fp4 else 1)
     rate = dev.low * efficiency(dev.gpu, n * experts.active / g)
     shared = _flops(model, n * experts.shared) / rate + load * experts.shared

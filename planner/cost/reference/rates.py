@@ -62,8 +62,8 @@ def _batch(gpu: GpuSpec, model: ModelSpec, workload: Workload, degrees: Degrees)
         tp=degrees.tp,
         experts_on_device=ceil_divide(moe.routed, degrees.devices) + moe.shared,
     )
-    whole = np.minimum(np.floor(np.maximum(most, 0)), LARGEST_BATCH)
-    return np.where(most >= 1, np.maximum(whole - whole % BATCH_STEP, BATCH_STEP), as_array(0))
+    batch = np.minimum(np.floor(np.maximum(most, 0)), LARGEST_BATCH)
+    return np.where(most >= 1, np.maximum(batch - batch % BATCH_STEP, BATCH_STEP), as_array(0))
 
 
 def _answer_tokens(workload: Workload) -> tuple[Array, float]:

@@ -71,9 +71,9 @@ def decode_step(
     mla, moe = shape_of(model)
     dev, b, t, d = device(gpu, Phase.DECODE), as_array(batch_size), as_array(tp), as_array(devices)
     g = as_array(experts_per_device) if experts_per_device is not None else ceil_divide(moe.routed, d)
-    whole = attention.decode_ms(dev, model, mla, seq_len, b)
+    undivided = attention.decode_ms(dev, model, mla, seq_len, b)
     read = attention.kv_read_ms(dev, model, seq_len, b)
-    sparse, first = attention.split_ms(dev, model, whole, b, t) + read, whole + read
+    sparse, first = attention.split_ms(dev, model, undivided, b, t) + read, undivided + read
     dense = experts.dense_ms(dev, model, b)
     shared, routed = experts.decode_ms(dev, model, moe, b, g)
     dispatch, combine = collectives.decode_ms(dev, model, moe, b, d, g, fp8_combine=fp8_combine)

@@ -68,11 +68,11 @@ def _alike(nodes: Iterable[ClusterNode]) -> list[list[ClusterNode]]:
     return list(groups.values())
 
 
-def _shape_name(node: ClusterNode, taken: dict[str, Row]) -> str:
+def _shape_name(node: ClusterNode, shapes: dict[str, Row]) -> str:
     stem = re.sub(r"[^a-z0-9.-]+", "-", node.gpu.lower()).strip("-.")[:40] if node.gpus else "cpu"
     stem = f"{stem or 'gpu'}-{len(node.gpus)}" if node.gpus else stem
-    names = (stem, *(f"{stem}-{further}" for further in range(2, len(taken) + 2)))
-    return next(name for name in names if name not in taken)
+    names = (stem, *(f"{stem}-{further}" for further in range(2, len(shapes) + 2)))
+    return next(name for name in names if name not in shapes)
 
 
 def _beginning(rows: Sequence[tuple[_Item, ...]]) -> tuple[_Item, ...]:

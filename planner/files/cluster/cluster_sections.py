@@ -188,13 +188,13 @@ def read_node_labels(section: Section, key: str) -> Labels:
     """Labels as a node may bear them (values may be empty), in the order of the mapping; none where it is missing."""
     if key not in section:
         return ()
-    given = section.section(key)
-    for label in given:
+    labels = section.section(key)
+    for label in labels:
         if not _LABEL_KEY.fullmatch(label):
-            raise given.fault(label, "under a valid label key: [prefix/]name", hint="Correct the key.")
-        if not _LABEL_VALUE.fullmatch(given.text(label)):
-            raise given.fault(label, "a label value: at most 63 letters, digits, '-', '_' or '.'")
-    return tuple((label, given.text(label)) for label in given)
+            raise labels.fault(label, "under a valid label key: [prefix/]name", hint="Correct the key.")
+        if not _LABEL_VALUE.fullmatch(labels.text(label)):
+            raise labels.fault(label, "a label value: at most 63 letters, digits, '-', '_' or '.'")
+    return tuple((label, labels.text(label)) for label in labels)
 
 
 def read_taints(section: Section, key: str) -> tuple[Taint, ...]:

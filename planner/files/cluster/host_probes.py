@@ -70,12 +70,12 @@ def parse_lscpu(text: str, *, file: str) -> tuple[NumaNode, ...]:
     """NUMA nodes with the ids of their logical CPUs, which are the ids that a pod is pinned to."""
     cores: dict[int, list[int]] = {}
     sockets: dict[int, int] = {}
-    seen: set[int] = set()
+    cpus: set[int] = set()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         cpu, socket, numa = _lscpu_row(line, f"{file}: line {number}")
-        if cpu in seen:
+        if cpu in cpus:
             raise InputError(
                 f"{file}: line {number}: CPU must be given once; {cpu} is given twice.", hint="Remove one of the two."
             )
@@ -85,7 +85,7 @@ def parse_lscpu(text: str, *, file: str) -> tuple[NumaNode, ...]:
                 f"came {socket} and {sockets[numa]}.",
                 hint=f"Take the output of {_LSCPU} anew.",
             )
-        seen.add(cpu)
+        cpus.add(cpu)
         cores.setdefault(numa, []).append(cpu)
     if not cores:
         raise InputError(f"{file}: must list at least one CPU; it lists none.", hint=f"Write it with {_LSCPU}.")
@@ -108,7 +108,7 @@ def _lscpu_row(line: str, where: str) -> tuple[int, int, int]:
 
 def parse_gpu_list(text: str, *, file: str) -> tuple[ReportedGpu, ...]:
     """GPUs by index: uuid and product of each."""
-    found: dict[int, ReportedGpu] = {}
+    gpus: dict[int, ReportedGpu] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -119,10 +119,10 @@ def parse_gpu_list(text: str, *, file: str) -> tuple[ReportedGpu, ...]:
                 hint=f"Write it with {_GPUS}.",
             )
         index = int(cells[0])
-        if index in found:
+        if index in gpus:
             raise InputError(
                 f"{file}: line {number}: index must be given once; {index} is given twice.",
                 hint="Remove one of the two.",
             )
-        found[index] = ReportedGpu(index=index, uuid=cells[1], product=cells[2])
-    return tuple(found[index] for index in sorted(found))
+        gpus[index] = ReportedGpu(index=index, uuid=cells[1], product=cells[2])
+    return tuple(gpus[index] for index in sorted(gpus))

@@ -9,11 +9,11 @@ _PART = re.compile(r"(0|[1-9][0-9]{0,8})(?:-(0|[1-9][0-9]{0,8}))?")
 def ranges_text(ids: Iterable[int]) -> str:
     """The ids in the order in which they come, neighbours that follow each other as one range."""
     runs: list[list[int]] = []
-    for one in ids:
-        if runs and one == runs[-1][1] + 1:
-            runs[-1][1] = one
+    for number in ids:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
         else:
-            runs.append([one, one])
+            runs.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
@@ -22,10 +22,10 @@ def read_ranges(text: str, highest: int) -> tuple[int, ...]:
     `highest`."""
     ids: list[int] = []
     for part in text.replace(" ", "").split(",") if text.strip() else ():
-        found = _PART.fullmatch(part)
-        if found is None:
+        match = _PART.fullmatch(part)
+        if match is None:
             raise ValueError(f"{part!r} is no id and no range of ids")
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last <= highest:
             raise ValueError(f"{part} must ascend and end at {highest} at most")
         ids.extend(range(first, last + 1))

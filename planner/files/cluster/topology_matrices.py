@@ -42,7 +42,9 @@ def read_matrix(text: str, *, file: str, numa_ids: tuple[int, ...]) -> TopologyM
     rows = _rows(lines[header:], devices, file, header)
     _require_symmetry(rows, devices, file)
     numas = {
-        name: _numa(name, rest, file, numa_ids) for name, (_, rest) in rows.items() if _GPU.fullmatch(name) is not None
+        name: _numa(name, affinities, file, numa_ids)
+        for name, (_, affinities) in rows.items()
+        if _GPU.fullmatch(name) is not None
     }
     nics, notes = _nics(rows, devices, numas, _names(lines))
     return TopologyMatrix(
@@ -50,8 +52,8 @@ def read_matrix(text: str, *, file: str, numa_ids: tuple[int, ...]) -> TopologyM
     )
 
 
-def _fault(file: str, what: str, rule: str, came: str) -> InputError:
-    return InputError(f"{file}: {what} must {rule}; came {came}.", hint=_HINT)
+def _fault(file: str, place: str, rule: str, came: str) -> InputError:
+    return InputError(f"{file}: {place} must {rule}; came {came}.", hint=_HINT)
 
 
 def _header(lines: list[str], file: str) -> tuple[list[str], int]:
@@ -79,7 +81,7 @@ def _rows(lines: list[str], devices: list[str], file: str, start: int) -> dict[s
         words = line.split()
         if not words or words[0] == "Legend:":
             break
-        name, cells, rest = words[0], words[1 : 1 + len(devices)], words[1 + len(devices) :]
+        name, cells, affinities = words[0], words[1 : 1 + len(devices)], words[1 + len(devices) :]
         if len(rows) == len(devices) or name != devices[len(rows)]:
             expected = devices[len(rows)] if len(rows) < len(devices) else "the end of the matrix"
             raise _fault(file, f"line {number}", f"be the row of {expected}", repr(name))
@@ -91,7 +93,7 @@ def _rows(lines: list[str], devices: list[str], file: str, start: int) -> dict[s
                 f"have {len(devices)} cells of X, NV#, PIX, PXB, PHB, NODE or SYS",
                 repr(wrong[0]) if wrong else f"{len(cells)} cells",
             )
-        rows[name] = (cells, rest)
+        rows[name] = (cells, affinities)
     missing = devices[len(rows) :]
     if missing:
         raise _fault(file, "the matrix", f"have a row for each of {', '.join(devices)}", f"none for {missing[0]}")
@@ -99,20 +101,23 @@ def _rows(lines: list[str], devices: list[str], file: str, start: int) -> dict[s
 
 
 def _require_symmetry(rows: dict[str, tuple[list[str], list[str]]], devices: list[str], file: str) -> None:
-    for i, one in enumerate(devices):
+    for i, device in enumerate(devices):
         for j, other in enumerate(devices[: i + 1]):
-            here, there = rows[one][0][j], rows[other][0][i]
+            here, there = rows[device][0][j], rows[other][0][i]
             if here != there or (here == "X") != (i == j):
                 raise _fault(
-                    file, f"row {one}, column {other}", "be as its mirror, X on the diagonal alone", f"{here}, {there}"
+                    file,
+                    f"row {device}, column {other}",
+                    "be as its mirror, X on the diagonal alone",
+                    f"{here}, {there}",
                 )
 
 
-def _numa(name: str, rest: list[str], file: str, numa_ids: tuple[int, ...]) -> int | None:
+def _numa(name: str, affinities: list[str], file: str, numa_ids: tuple[int, ...]) -> int | None:
     """NUMA affinity of a GPU's row (`CPU Affinity`, `NUMA Affinity`, …); None where it names several nodes."""
-    if len(rest) < 2:
-        raise _fault(file, f"row {name}", "have CPU Affinity and NUMA Affinity", " ".join(rest) or "neither")
-    word = rest[1]
+    if len(affinities) < 2:
+        raise _fault(file, f"row {name}", "have CPU Affinity and NUMA Affinity", " ".join(affinities) or "neither")
+    word = affinities[1]
     if word == "N/A" and len(numa_ids) == 1:
         return numa_ids[0]
     if not _NUMA.fullmatch(word):
@@ -126,8 +131,8 @@ def _numa(name: str, rest: list[str], file: str, numa_ids: tuple[int, ...]) -> i
 
 def _names(lines: list[str]) -> dict[str, str]:
     """What the legend calls the cards: NIC0 is mlx5_0."""
-    found = [_LEGEND.fullmatch(line) for line in lines]
-    return {match[1]: match[2] for match in found if match}
+    matches = [_LEGEND.fullmatch(line) for line in lines]
+    return {match[1]: match[2] for match in matches if match}
 
 
 def _nics(
@@ -144,7 +149,7 @@ def _nics(
             continue
         cells = dict(zip(devices, rows[device][0], strict=True))
         near = [{numas[gpu] for gpu in numas if cells[gpu] == word and numas[gpu] is not None} for word in _NEARNESS]
-        nearest = next((found for found in near if found), set())
+        nearest = next((numa_ids for numa_ids in near if numa_ids), set())
         numa = next(iter(nearest)) if len(nearest) == 1 else None
         if numa is None:
             notes.append(

@@ -30,10 +30,10 @@ class CsvRow:
 
     def name(self, column: str) -> str:
         """A text that is not empty and can be printed."""
-        found = self.text(column)
-        if not found or not found.isprintable():
+        text = self.text(column)
+        if not text or not text.isprintable():
             raise self.fault(column, "must be a name", "Give every row a name.")
-        return found
+        return text
 
     def number(self, column: str) -> float:
         """A number; NaN where the cell is none."""

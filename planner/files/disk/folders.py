@@ -62,7 +62,7 @@ def claim_folder(folder: Path, names: Iterable[str], *, force: bool = False) -> 
         nearest = next(path for path in place.parents if path.exists())
         with _scratch(nearest / place.name):
             _refuse_unless_folder(
-                folder, place, lambda held: _refuse(folder, held, _other_kinds(held, kinds), force=force)
+                folder, place, lambda target: _refuse(folder, target, _other_kinds(target, kinds), force=force)
             )
 
 
@@ -87,8 +87,8 @@ def write_folder(folder: Path, files: Mapping[str, bytes], *, force: bool = Fals
 
     `kinds`: names of files that an earlier result of this sort may hold and this one need not, such as figures.
     """
-    known = [*files, *kinds]
-    _write(folder, files, lambda place: _refuse(folder, place, _other_kinds(place, known), force=force))
+    names = [*files, *kinds]
+    _write(folder, files, lambda place: _refuse(folder, place, _other_kinds(place, names), force=force))
 
 
 def _write(folder: Path, files: Mapping[str, bytes], refuse: Callable[[Path], None], *, durable: bool = False) -> None:
@@ -209,20 +209,20 @@ def _refuse_strangers(folder: Path, strange: list[str]) -> None:
 
 def _refuse(folder: Path, place: Path, strange: list[str], *, force: bool) -> None:
     _refuse_strangers(folder, strange)
-    held = sorted(path.name for path in place.iterdir())
-    if held and not force:
+    entries = sorted(path.name for path in place.iterdir())
+    if entries and not force:
         raise InputError(
-            f"{folder}: already holds a result ({', '.join(held[:3])}).",
+            f"{folder}: already holds a result ({', '.join(entries[:3])}).",
             hint="Choose another output folder, or give --force to replace it.",
         )
 
 
 def strangers_to_a_run(place: Path) -> list[str]:
     """Entries that no run has; where there is no plan, all but a search's own."""
-    held = sorted(path.name for path in place.iterdir())
-    if held == [SEARCH_FOLDER]:
+    entries = sorted(path.name for path in place.iterdir())
+    if entries == [SEARCH_FOLDER]:
         return _strangers_to_a_search(place / SEARCH_FOLDER)
-    return [name for name in held if PLAN_FILE not in held or name not in RUN_ENTRIES | SOME_RUN_ENTRIES]
+    return [name for name in entries if PLAN_FILE not in entries or name not in RUN_ENTRIES | SOME_RUN_ENTRIES]
 
 
 def _strangers_to_a_search(search: Path) -> list[str]:
@@ -248,20 +248,20 @@ def _other_kinds(place: Path, names: Iterable[str]) -> list[str]:
 @contextmanager
 def _scratch(place: Path) -> Iterator[Path]:
     """A folder beside `place` (same file system, so that renaming is atomic), gone afterwards."""
-    made = to_be_made(place.parent)
+    topmost = to_be_made(place.parent)
     scratch = place.with_name(f".{place.name}.partial-{secrets.token_hex(4)}")
     try:
         with entered(place):
             scratch.mkdir()
-            held = _lock(scratch)
+            lock = _lock(scratch)
         try:
             yield scratch
         finally:
-            os.close(held)
+            os.close(lock)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        if made is not None:
-            remove_empty(place.parent, made)
+        if topmost is not None:
+            remove_empty(place.parent, topmost)
 
 
 def to_be_made(folder: Path) -> Path | None:
@@ -292,12 +292,12 @@ def remove_empty(folder: Path, top: Path) -> None:
 
 def _enter(parent: Path) -> int:
     """Make and lock `parent`, again where another writer takes it back meanwhile; the descriptor keeps the lock."""
-    for left in reversed(range(ATTEMPTS)):
+    for retries in reversed(range(ATTEMPTS)):
         try:
             parent.mkdir(parents=True, exist_ok=True)
             entered = _lock(parent)
         except (FileNotFoundError, FileExistsError):  # removed between two steps, or really not to be had
-            if not left:
+            if not retries:
                 raise
             continue
         if _is(entered, parent):
@@ -317,11 +317,11 @@ def _is(descriptor: int, folder: Path) -> bool:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Alone among the writers into `folder`."""
-    held = _lock(folder)
+    lock = _lock(folder)
     try:
         yield
     finally:
-        os.close(held)
+        os.close(lock)
 
 
 def _lock(folder: Path) -> int:

@@ -37,32 +37,32 @@ def load_schemas(folder: Path) -> dict[str, str]:
     return _texts(folder, SCHEMA_SUFFIXES, "schemas")
 
 
-def _texts(folder: Path, suffixes: tuple[str, ...], what: str) -> dict[str, str]:
+def _texts(folder: Path, suffixes: tuple[str, ...], kind: str) -> dict[str, str]:
     if not is_folder(folder):
-        raise InputError(f"{folder}: must be a folder of {what}.", hint="Check the path.")
-    paths = sorted(_paths(folder, suffixes, what))
+        raise InputError(f"{folder}: must be a folder of {kind}.", hint="Check the path.")
+    paths = sorted(_paths(folder, suffixes, kind))
     if not paths:
-        raise InputError(f"{folder}: must hold {what} ({', '.join(suffixes)}), holds none.", hint="Check the path.")
+        raise InputError(f"{folder}: must hold {kind} ({', '.join(suffixes)}), holds none.", hint="Check the path.")
     size = 0
     for path in paths:
         size += _size(path, folder)
         if size > _MOST_BYTES:
             raise InputError(
-                f"{path}: {what} must have at most {_MOST_BYTES >> 20} MiB together, with this file they have "
+                f"{path}: {kind} must have at most {_MOST_BYTES >> 20} MiB together, with this file they have "
                 f"{size >> 20}.",
                 hint="Give the folder that `planner export` wrote.",
             )
     return {path.relative_to(folder).as_posix(): read_text(path, most=_MOST_BYTES) for path in paths}
 
 
-def _paths(folder: Path, suffixes: tuple[str, ...], what: str) -> Iterator[Path]:
-    found = 0
+def _paths(folder: Path, suffixes: tuple[str, ...], kind: str) -> Iterator[Path]:
+    count = 0
     for path in folder.rglob("*"):
         if path.suffix in suffixes and path.is_file():
-            found += 1
-            if found > _MOST_FILES:
+            count += 1
+            if count > _MOST_FILES:
                 raise InputError(
-                    f"{folder}: must hold at most {_MOST_FILES} {what}, holds more.",
+                    f"{folder}: must hold at most {_MOST_FILES} {kind}, holds more.",
                     hint="Give the folder that `planner export` wrote.",
                 )
             yield path

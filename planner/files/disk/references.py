@@ -13,9 +13,9 @@ def is_path(name_or_path: str, *suffixes: str) -> bool:
 def resolve(path: str, base: Path | None) -> Path:
     """The path, relative to `base` (None: the current folder)."""
     try:
-        given = Path(path).expanduser()
+        target = Path(path).expanduser()
     except RuntimeError:  # ~name of nobody
         raise InputError(
             f"{path}: must begin with the name of a user who has a home.", hint="Write the path out."
         ) from None
-    return given if base is None else base / given
+    return target if base is None else base / target

@@ -40,16 +40,16 @@ class StrictLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """The mapping; ConstructorError where a key is given twice, or is no plain text."""
-        seen: set[object] = set()
+        keys: set[object] = set()
         for key_node, value_node in node.value if isinstance(node, yaml.MappingNode) else ():
             if key_node.tag == _MERGE:
                 continue
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 raise problem_at("a key must be plain text", key_node)
-            if key in seen:
+            if key in keys:
                 raise problem_at(f"the key '{key}' is given twice", key_node)
-            seen.add(key)
+            keys.add(key)
             self._keys[id(value_node)] = key
         return super().construct_mapping(node, deep=deep)
 

@@ -31,15 +31,15 @@ def with_budgets(
 ) -> tuple[list[Pod], tuple[DisruptionBudget, ...], list[tuple[str, str]]]:
     """Pods with the budget that each counts in, the budgets, and notes; a pod of several budgets is locked."""
     budgets = [_read(item) for item in objects]
-    found, notes = [], []
+    budgeted, notes = [], []
     for pod, item in pods:
         labels = dict(string_map(below(item.body, "metadata", "labels"))) if budgets else {}
         mine = [budget for budget in budgets if budget.covers(pod, labels)]
         if len(mine) > 1:
             notes.append((f"pod {pod.key}", SEVERAL))
         budget = mine[0].record.name if len(mine) == 1 else ""
-        found.append(replace(pod, disruption_budget=budget, locked=pod.locked or len(mine) > 1))
-    return found, tuple(budget.record for budget in budgets), notes
+        budgeted.append(replace(pod, disruption_budget=budget, locked=pod.locked or len(mine) > 1))
+    return budgeted, tuple(budget.record for budget in budgets), notes
 
 
 def _read(item: KubernetesObject) -> _Budget:

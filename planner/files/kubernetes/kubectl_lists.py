@@ -43,24 +43,24 @@ class KubectlLists:
 
 
 def read_kubectl(
-    paths: tuple[Path, ...], taken: datetime | None = None, *, preempt_unclassed: bool = False
+    paths: tuple[Path, ...], taken_at: datetime | None = None, *, preempt_unclassed: bool = False
 ) -> KubectlLists:
     """Nodes and pods of all files together; InputError where an object is in two of them.
 
-    `taken`: when the lists were taken, from which pods' ages follow (None: at the latest time that is told in them).
+    `taken_at`: when the lists were taken, from which pods' ages follow (None: at the latest time that is told in them).
     `preempt_unclassed`: pods without a priority class may be evicted, too.
     """
     objects = [item for path in paths for item in read_objects(path, ("Node", "Pod", KIND))]
     _refuse_twins(objects)
-    moment = taken or latest_time(objects)
+    moment = taken_at or latest_time(objects)
     pods = [item for item in objects if item.kind == "Pod"]
     running = [item for item in pods if not holds_nothing(item)]
     over = [item for item in pods if holds_nothing(item)]
     reads = [read_pod(item, preempt_unclassed=preempt_unclassed) for item in running]
     waiting = sum(1 for item in pods if below(item.body, "spec").is_empty("nodeName"))
     aged = [(replace(pod, age_s=age_s(item, moment)), item) for (pod, _), item in zip(reads, running, strict=True)]
-    budgeted, budgets, told = with_budgets(aged, [item for item in objects if item.kind == KIND])
-    notes = [*((f"pod {pod.key}", note) for pod, found in reads for note in found), *told]
+    budgeted, budgets, budget_notes = with_budgets(aged, [item for item in objects if item.kind == KIND])
+    notes = [*((f"pod {pod.key}", note) for pod, pod_notes in reads for note in pod_notes), *budget_notes]
     if waiting:
         notes.append((f"{waiting} pods", "left out, as they wait for a node"))
     return KubectlLists(
@@ -78,9 +78,9 @@ def _claims(item: KubernetesObject) -> bool:
 
 
 def _refuse_twins(objects: list[KubernetesObject]) -> None:
-    seen: dict[tuple[str, str, str], KubernetesObject] = {}
+    by_key: dict[tuple[str, str, str], KubernetesObject] = {}
     for item in objects:
-        other = seen.setdefault((item.kind, item.namespace, item.name), item)
+        other = by_key.setdefault((item.kind, item.namespace, item.name), item)
         if other is not item:
             raise InputError(
                 f"{item.body.file}: must be given once; {other.body.file} has it, too.",
@@ -114,7 +114,7 @@ def _node(item: KubernetesObject) -> NodeReport:
 
 def _taints(item: KubernetesObject, *, unhealthy: bool) -> tuple[Taint, ...]:
     spec = below(item.body, "spec")
-    found = [
+    taints = [
         Taint(
             key=entry.text("key"),
             value="" if entry.is_empty("value") else entry.text("value"),
@@ -122,10 +122,10 @@ def _taints(item: KubernetesObject, *, unhealthy: bool) -> tuple[Taint, ...]:
         )
         for entry in items_below(spec, "taints")
     ]
-    keys = {taint.key for taint in found}
+    keys = {taint.key for taint in taints}
     cordoned = not spec.is_empty("unschedulable") and spec.flag("unschedulable")
     if cordoned and CORDON_TAINT not in keys:
-        found.append(Taint(key=CORDON_TAINT))
+        taints.append(Taint(key=CORDON_TAINT))
     if unhealthy:
-        found.append(Taint(key=UNHEALTHY_TAINT))
-    return tuple(found)
+        taints.append(Taint(key=UNHEALTHY_TAINT))
+    return tuple(taints)

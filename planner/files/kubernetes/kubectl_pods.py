@@ -39,16 +39,16 @@ def read_pod(item: KubernetesObject, *, preempt_unclassed: bool = False) -> tupl
     spec = item.body.section("spec")
     labels = below(item.body, "metadata", "labels")
     annotations = below(item.body, "metadata", "annotations")
-    asked = requests(spec)
-    gpus = sum(asked.get(resource, 0.0) for resource in GPU_RESOURCES)
+    amounts = requests(spec)
+    gpus = sum(amounts.get(resource, 0.0) for resource in GPU_RESOURCES)
     group, notes = _anti_affinity(spec, dict(string_map(labels)), item)
     return (
         Pod(
             name=item.name,
             namespace=item.namespace or "default",
             node=spec.text("nodeName"),
-            cpus=asked.get("cpu", 0.0),
-            memory_gb=asked.get("memory", 0.0) / GB,
+            cpus=amounts.get("cpu", 0.0),
+            memory_gb=amounts.get("memory", 0.0) / GB,
             gpu_request=round(gpus),
             priority=_priority(spec),
             preemptible=_preemptible(spec, annotations, unclassed=preempt_unclassed),
@@ -67,12 +67,12 @@ def requests(spec: Section) -> Amounts:
     sidecars: Amounts = {}
     most_at_start: Amounts = {}
     for container in items_below(spec, "initContainers"):
-        asked = _container(container)
+        amounts = _container(container)
         if not container.is_empty("restartPolicy") and container.text("restartPolicy") == "Always":
-            sidecars = _sum(sidecars, asked)
+            sidecars = _sum(sidecars, amounts)
             most_at_start = _larger(most_at_start, sidecars)
         else:
-            most_at_start = _larger(most_at_start, _sum(sidecars, asked))
+            most_at_start = _larger(most_at_start, _sum(sidecars, amounts))
     running = sidecars
     for container in spec.sections("containers"):
         running = _sum(running, _container(container))
@@ -90,12 +90,12 @@ def _amounts(section: Section) -> Amounts:
     return {name: quantity(section, name) for name in section if name in ("cpu", "memory", *GPU_RESOURCES)}
 
 
-def _sum(one: Amounts, other: Amounts) -> Amounts:
-    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in one.keys() | other.keys()}
+def _sum(amounts: Amounts, other: Amounts) -> Amounts:
+    return {name: amounts.get(name, 0.0) + other.get(name, 0.0) for name in amounts.keys() | other.keys()}
 
 
-def _larger(one: Amounts, other: Amounts) -> Amounts:
-    return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in one.keys() | other.keys()}
+def _larger(amounts: Amounts, other: Amounts) -> Amounts:
+    return {name: max(amounts.get(name, 0.0), other.get(name, 0.0)) for name in amounts.keys() | other.keys()}
 
 
 def _priority(spec: Section) -> int:
@@ -143,8 +143,8 @@ def _anti_affinity(spec: Section, labels: dict[str, str], item: KubernetesObject
         if term.text("topologyKey") == HOST_LABEL and len(selector) and selects(selector, labels):
             groups.append(f"{item.namespace or 'default'}: {_selector_text(selector)}")
     lost = len(terms) - len(groups[:1])
-    told = f"{lost} anti-affinity terms were left out: they keep other pods away, or from more than the host"
-    return (groups[0] if groups else ""), ((told,) if lost else ())
+    note = f"{lost} anti-affinity terms were left out: they keep other pods away, or from more than the host"
+    return (groups[0] if groups else ""), ((note,) if lost else ())
 
 
 def _expressions(selector: Section) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -17,10 +17,10 @@ RULE = "a time with its zone, such as 2026-05-04T12:30:00Z"
 
 def parse_time(text: str) -> datetime:
     """A time as RFC 3339 has it. ValueError where it is none, or has no zone."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
         raise ValueError(RULE)
-    return found
+    return moment
 
 
 def time_of(section: Section, key: str) -> datetime | None:
@@ -41,20 +41,20 @@ def latest_time(objects: Iterable[KubernetesObject]) -> datetime | None:
 def _times(item: KubernetesObject) -> Iterator[datetime]:
     status = below(item.body, "status")
     sections = [(below(item.body, "metadata"), "creationTimestamp"), (status, "startTime")]
-    sections += [(one, key) for one in items_below(status, "conditions") for key in CONDITION_TIMES]
+    sections += [(condition, key) for condition in items_below(status, "conditions") for key in CONDITION_TIMES]
     yield from (time for section, key in sections if (time := time_of(section, key)) is not None)
 
 
-def age_s(item: KubernetesObject, taken: datetime | None) -> float | None:
+def age_s(item: KubernetesObject, taken_at: datetime | None) -> float | None:
     """Seconds that a pod has been running at the time when the list was taken; None where its start is not told."""
     started = time_of(below(item.body, "status"), "startTime")
-    if started is None or taken is None:
+    if started is None or taken_at is None:
         return None
-    age = (taken - started).total_seconds()
+    age = (taken_at - started).total_seconds()
     if age < 0:
         raise InputError(
             f"{item.body.file}: status.startTime must not lie after the time when the list was taken, "
-            f"{taken.isoformat()}; came {started.isoformat()}.",
+            f"{taken_at.isoformat()}; came {started.isoformat()}.",
             hint="Correct --taken-at.",
         )
     return age

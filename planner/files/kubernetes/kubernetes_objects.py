@@ -40,14 +40,14 @@ def read_objects(path: Path, kinds: tuple[str, ...]) -> tuple[KubernetesObject, 
         documents = [parse_json(text, file=str(path))]
     else:
         documents = [parse_large_yaml(part, file=str(path)) for part in _yaml_parts(text)]
-    found = [item for document in documents for item in _unpacked(document, kinds)]
-    if not found:
+    objects = [item for document in documents for item in _unpacked(document, kinds)]
+    if not objects:
         raise InputError(
             f"{path}: must hold at least one object of kind {' or '.join(kinds)}; it holds none.",
             hint="Write it with `kubectl get ... -o yaml`.",
         )
-    _refuse_twins(found, path)
-    return tuple(found)
+    _refuse_twins(objects, path)
+    return tuple(objects)
 
 
 def _yaml_parts(text: str) -> list[str]:
@@ -76,15 +76,15 @@ def _unpacked(document: Section, kinds: tuple[str, ...], kind: str = "") -> list
 
 
 def _refuse_twins(objects: list[KubernetesObject], path: Path) -> None:
-    seen: set[tuple[str, str, str]] = set()
+    keys: set[tuple[str, str, str]] = set()
     for item in objects:
         key = (item.kind, item.namespace, item.name)
-        if key in seen:
+        if key in keys:
             raise InputError(
                 f"{path}: {item.kind} {item.name}: metadata.name must be given once; it is given twice.",
                 hint="Remove one of the two.",
             )
-        seen.add(key)
+        keys.add(key)
 
 
 def below(section: Section, *keys: str) -> Section:

@@ -36,25 +36,27 @@ def _report(item: KubernetesObject) -> NodeReport:
     numbers = [_number(zone) for zone in zones]
     if len(set(numbers)) < len(numbers):
         raise InputError(f"{body.file}: zones: names must differ.", hint="Remove the zone that is given twice.")
-    held = [_resources(zone) for zone in zones]
-    gpus, memory = _total(held, "gpu"), _total(held, "memory")
+    amounts = [_resources(zone) for zone in zones]
+    gpus, memory = _total(amounts, "gpu"), _total(amounts, "memory")
     return NodeReport(
         node=item.name,
         origin=body.file,
         gpu_count=None if gpus is None else int(gpus),
-        gpus_per_numa=tuple((n, int(h.get("gpu", 0))) for n, h in sorted(zip(numbers, held, strict=True), key=_first)),
+        gpus_per_numa=tuple(
+            (n, int(h.get("gpu", 0))) for n, h in sorted(zip(numbers, amounts, strict=True), key=_first)
+        ),
         numa_nodes=tuple(
             NumaNode(id=n, socket=_socket(zone, n), memory_gb=h.get("memory", 0.0) / GB)
-            for n, zone, h in sorted(zip(numbers, zones, held, strict=True), key=_first)
+            for n, zone, h in sorted(zip(numbers, zones, amounts, strict=True), key=_first)
         ),
         sockets_known=all("parent" in zone for zone in zones),
-        cpus=_total(held, "cpu"),
+        cpus=_total(amounts, "cpu"),
         memory_gb=None if memory is None else memory / GB,
     )
 
 
-def _total(held: list[dict[str, float]], name: str) -> float | None:
-    return sum(h.get(name, 0.0) for h in held) if any(name in h for h in held) else None
+def _total(amounts: list[dict[str, float]], name: str) -> float | None:
+    return sum(h.get(name, 0.0) for h in amounts) if any(name in h for h in amounts) else None
 
 
 def _first(row: tuple[object, ...]) -> int:
@@ -91,16 +93,16 @@ def _socket(zone: Section, numa: int) -> int:
 
 def _resources(zone: Section) -> dict[str, float]:
     """Allocatable cores and bytes, and all GPUs, of a zone; what it does not list is not there."""
-    held: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for resource in items_below(zone, "resources"):
         name = resource.text("name")
         if name in GPU_RESOURCES:
-            held["gpu"] = held.get("gpu", 0.0) + count(resource, "capacity")
+            amounts["gpu"] = amounts.get("gpu", 0.0) + count(resource, "capacity")
         elif name in ("cpu", "memory"):
-            held[name] = held.get(name, 0.0) + quantity(resource, "allocatable")
+            amounts[name] = amounts.get(name, 0.0) + quantity(resource, "allocatable")
         if name in (*GPU_RESOURCES, "cpu", "memory"):
             _refuse_excess(resource)
-    return held
+    return amounts
 
 
 def _refuse_excess(resource: Section) -> None:

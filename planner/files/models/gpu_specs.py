@@ -79,9 +79,9 @@ def gpu_spec_file(name: str, extra: Path | None = None) -> Path:
 
 def prices_files(extra: Path | None = None) -> tuple[Path, ...]:
     """The price lists, the later over the earlier."""
-    own = extra / PRICES_FILE if extra is not None else None
+    extra_file = extra / PRICES_FILE if extra is not None else None
     shipped = shipped_folder("gpu_specs") / PRICES_FILE
-    return (shipped, own) if own is not None and is_there(own) else (shipped,)
+    return (shipped, extra_file) if extra_file is not None and is_there(extra_file) else (shipped,)
 
 
 def load_prices(extra: Path | None = None) -> dict[str, Price]:
@@ -157,12 +157,12 @@ def _memory_mib(document: Section, figures: _Figures) -> float:
         figures.sources.append(Source(figure="memory_mib", unit="MiB", source=_NO_DRIVER_FIGURE))
         return 0.0
     shown: float = figures.read("memory_mib")
-    named = document.section("memory_gb").number("value")
-    low, high = (round(named * GB / MIB * share) for share in (1 - _MEMORY_TOLERANCE, 1 + _MEMORY_TOLERANCE))
+    nominal_gb = document.section("memory_gb").number("value")
+    low, high = (round(nominal_gb * GB / MIB * share) for share in (1 - _MEMORY_TOLERANCE, 1 + _MEMORY_TOLERANCE))
     if not low <= shown <= high:
         raise document.section("memory_mib").fault(
             "value",
-            f"within {_MEMORY_TOLERANCE * 100:.0f} % of memory_gb ({named:g} GB), {low} to {high}",
+            f"within {_MEMORY_TOLERANCE * 100:.0f} % of memory_gb ({nominal_gb:g} GB), {low} to {high}",
             hint="Give the total that nvidia-smi or rocm-smi shows, in MiB.",
         )
     return shown

@@ -156,10 +156,10 @@ def _qwen_experts(config: ModelSection) -> Experts:
     size = config.integer("moe_intermediate_size", low=1)
     shared = 0
     if config.texts("architectures") == ("Qwen2MoeForCausalLM",):
-        whole = config.integer("shared_expert_intermediate_size", low=0)
-        if whole % size:
+        shared_size = config.integer("shared_expert_intermediate_size", low=0)
+        if shared_size % size:
             raise config.fault("shared_expert_intermediate_size", f"a multiple of moe_intermediate_size, {size}")
-        shared = whole // size  # one wide expert does the work of so many of ordinary width
+        shared = shared_size // size  # one wide expert does the work of so many of ordinary width
     active = config.integer("num_experts_per_tok", low=1, high=routed)
     return Experts(routed=routed, active=active, shared=shared, ffn_size=size)
 

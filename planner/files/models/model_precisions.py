@@ -22,19 +22,19 @@ _UNCOUNTED = re.compile(r"(.*[.*])?(lm_head|embed_tokens|gate|router|shared_expe
 _LAYER = re.compile(r"(?:.*\.)?layers\.(\d+)\b")
 
 
-def read_precision(config: ModelSection, own: ModelSection) -> tuple[float, float]:
-    """Bytes per element of attention with dense FFNs, and of experts; `own` (`_planner`) goes first."""
-    if "weight_bytes" in own:
-        weights = own.number("weight_bytes", above=0, high=8)
+def read_precision(config: ModelSection, section: ModelSection) -> tuple[float, float]:
+    """Bytes per element of attention with dense FFNs, and of experts; `section` (`_planner`) goes first."""
+    if "weight_bytes" in section:
+        weights = section.number("weight_bytes", above=0, high=8)
         default = _MXFP4 if quantization_method(config) == "mxfp4" else weights
-        return weights, own.number("expert_bytes", default=default, above=0, high=8)
+        return weights, section.number("expert_bytes", default=default, above=0, high=8)
     weights, experts = _stated(config)
-    return weights, own.number("expert_bytes", default=experts, above=0, high=8)
+    return weights, section.number("expert_bytes", default=experts, above=0, high=8)
 
 
-def read_kv_bytes(own: ModelSection, weight_bytes: float) -> float:
+def read_kv_bytes(section: ModelSection, weight_bytes: float) -> float:
     """Bytes per cached element: as the weights', but FP8 at the least, unless `_planner.kv_bytes` says so."""
-    return own.number("kv_bytes", default=max(weight_bytes, _FP8), above=0, high=8)
+    return section.number("kv_bytes", default=max(weight_bytes, _FP8), above=0, high=8)
 
 
 def quantization_method(config: ModelSection) -> str:
@@ -68,8 +68,8 @@ def _stated(config: ModelSection) -> tuple[float, float]:
 
 def _mxfp4(config: ModelSection, quantization: ModelSection) -> tuple[float, float]:
     """gpt-oss keeps attention in BF16 and says so; without that word the split is open."""
-    kept = quantization.texts("modules_to_not_convert")
-    if "GptOssForCausalLM" not in config.texts("architectures") or not any("self_attn" in name for name in kept):
+    modules = quantization.texts("modules_to_not_convert")
+    if "GptOssForCausalLM" not in config.texts("architectures") or not any("self_attn" in name for name in modules):
         raise quantization.fault("modules_to_not_convert", "of gpt-oss, and name self_attn", hint=_NAMED)
     return _HALF, _MXFP4
 

@@ -59,12 +59,12 @@ def model_from_config(config: Section, *, name: str = "") -> ModelSpec:
 
 def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
     shape = read_shape(config)
-    own = ModelSection.of(config.section("_planner", optional=True))
-    own.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes", "own_code")
-    weight_bytes, expert_bytes = read_precision(config, own)
+    section = ModelSection.of(config.section("_planner", optional=True))
+    section.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes", "own_code")
+    weight_bytes, expert_bytes = read_precision(config, section)
     return ModelSpec(
-        name=_name(own, name),
-        uri=_uri(config, own),
+        name=_name(section, name),
+        uri=_uri(config, section),
         hidden_size=config.integer("hidden_size", low=1),
         layers=config.integer("num_hidden_layers", low=1),
         moe_layer_indices=shape.moe_layer_indices,
@@ -75,30 +75,30 @@ def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
         max_context=config.integer("max_position_embeddings", low=1),
         weight_bytes=weight_bytes,
         expert_bytes=expert_bytes,
-        kv_bytes=read_kv_bytes(own, weight_bytes),
+        kv_bytes=read_kv_bytes(section, weight_bytes),
         mtp_layers=config.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", False),
         architecture=config.texts("architectures")[0],
         quantization=quantization_method(config),
         weight_block=read_weight_block(config),
-        own_code=own.flag("own_code", "auto_map" in config and not config.is_empty("auto_map")),
-        source=own.text("source", default=""),
+        own_code=section.flag("own_code", "auto_map" in config and not config.is_empty("auto_map")),
+        source=section.text("source", default=""),
     )
 
 
-def _name(own: ModelSection, fallback: str) -> str:
-    if "name" not in own and not NAME_PATTERN.fullmatch(fallback):
-        raise own.fault("name", "given, as the file's name cannot serve", hint='Add "_planner": {"name": "..."}.')
-    return own.name("name", default=fallback)
+def _name(section: ModelSection, fallback: str) -> str:
+    if "name" not in section and not NAME_PATTERN.fullmatch(fallback):
+        raise section.fault("name", "given, as the file's name cannot serve", hint='Add "_planner": {"name": "..."}.')
+    return section.name("name", default=fallback)
 
 
-def _uri(config: ModelSection, own: ModelSection) -> str:
-    if "uri" in own:
-        return own.uri("uri")
+def _uri(config: ModelSection, section: ModelSection) -> str:
+    if "uri" in section:
+        return section.uri("uri")
     origin = config.text("_name_or_path", default="")
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", origin, flags=re.ASCII):
         return f"hf://{origin}"
-    raise own.fault(
+    raise section.fault(
         "uri",
         "given: where an engine loads the weights from",
         hint='Add "_planner": {"uri": "hf://ORG/NAME"}.',

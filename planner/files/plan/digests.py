@@ -31,7 +31,7 @@ def sealed(document: Document) -> Document:
     """The document with its digests, in place of any that it has."""
     content = {key: value for key, value in document.items() if key != KEY}
     parts = dict(_parts(_plain(content)))
-    return {**content, KEY: {WHOLE: _whole(_plain(content), parts), **parts}}
+    return {**content, KEY: {WHOLE: _digest_of_all(_plain(content), parts), **parts}}
 
 
 def require_unedited(document: Document, origin: str) -> None:
@@ -42,19 +42,19 @@ def require_unedited(document: Document, origin: str) -> None:
     for path in dict.fromkeys((*parts, *(name for name in written if name != WHOLE))):
         if parts.get(path) != written.get(path):
             raise _edited(origin, content, path, parts.get(path), written.get(path))
-    if written[WHOLE] != _whole(content, parts):
-        raise _edited(origin, document, f"{KEY}.{WHOLE}", _whole(content, parts), written[WHOLE])
+    if written[WHOLE] != _digest_of_all(content, parts):
+        raise _edited(origin, document, f"{KEY}.{WHOLE}", _digest_of_all(content, parts), written[WHOLE])
 
 
 def _edited(origin: str, content: Document, path: str, came: str | None, written: str | None) -> InputError:
     if came is None:
-        said = "must be there as it was written, is missing"
+        fault = "must be there as it was written, is missing"
     elif written is None:
-        said = "must be one that was written, was added"
+        fault = "must be one that was written, was added"
     else:
         path, shown = _narrowed(content, path, came.split(), written.split())
-        said = f"must be as it was written, got {shown}"
-    return InputError(f"{origin}: {path}: {said}: the file was edited (its digest differs).", hint=REMEDY)
+        fault = f"must be as it was written, got {shown}"
+    return InputError(f"{origin}: {path}: {fault}: the file was edited (its digest differs).", hint=REMEDY)
 
 
 def _narrowed(content: Document, path: str, came: list[str], written: list[str]) -> tuple[str, str]:
@@ -64,7 +64,7 @@ def _narrowed(content: Document, path: str, came: list[str], written: list[str])
         return path, _shown(value)
     if len(came) != len(written):
         return path, f"{len(came)} rows where {len(written)} were written"
-    row = next(row for row, (one, other) in enumerate(zip_longest(came, written)) if one != other)
+    row = next(row for row, (digest, other) in enumerate(zip_longest(came, written)) if digest != other)
     return f"{path}.{row}", _shown(value[row])
 
 
@@ -93,7 +93,7 @@ def _words(value: object) -> str:
     return " ".join(_digest(part)[:_WORD] for part in parts)
 
 
-def _whole(content: Document, parts: dict[str, str]) -> str:
+def _digest_of_all(content: Document, parts: dict[str, str]) -> str:
     return _digest([content, parts])
 
 

@@ -75,9 +75,9 @@ def _row(path: Path, number: int, line: bytes) -> Document:
     return dict(row)
 
 
-def damaged(path: Path, number: int, what: str) -> InputError:
+def damaged(path: Path, number: int, fault: str) -> InputError:
     """The error of a line that cannot be trusted."""
     return InputError(
-        f"{path}: line {number}: {what}.",
+        f"{path}: line {number}: {fault}.",
         hint="Restore the file, or begin anew: `planner plan SCENARIO --out DIR --force`.",
     )

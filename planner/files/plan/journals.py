@@ -54,11 +54,11 @@ class Undertaking:
 class Journal:
     """A `SearchJournal` in the folder of a run, which no other planner can open meanwhile."""
 
-    def __init__(self, folder: Path, undertaking: Undertaking, descriptor: int, made: Path) -> None:
+    def __init__(self, folder: Path, undertaking: Undertaking, descriptor: int, topmost: Path) -> None:
         self.undertaking = undertaking
         self._folder = folder
         self._search = place_of(folder) / SEARCH_FOLDER
-        self._made = made
+        self._made = topmost
         self._descriptor = descriptor
         self._whole = True
         self._proposed: list[Proposed] = []
@@ -74,14 +74,14 @@ class Journal:
         """
         with errors_told(folder):
             place = place_of(folder)
-            made = to_be_made(place)
+            topmost = to_be_made(place)
             with entered(place), held_back():
                 refuse_what_is_there(folder, place, force=force)
                 search = place / SEARCH_FOLDER
                 search.mkdir(parents=True, exist_ok=True)
                 _set_aside(search)
                 descriptor = _created(search / JOURNAL_FILE, line_of("header", _header(undertaking)))
-            return cls(folder, undertaking, descriptor, made or search)
+            return cls(folder, undertaking, descriptor, topmost or search)
 
     @classmethod
     def reopen(cls, folder: Path, versions: tuple[tuple[str, str], ...]) -> Self:
@@ -116,7 +116,7 @@ class Journal:
         """The trials of each round that was judged to its end."""
         trials = iter(self._judged)
         rounds = [[next(trials, None) for _ in proposed.proposals] for proposed in self._proposed]
-        return tuple(tuple(one.trial for one in judged if one) for judged in rounds if all(judged))
+        return tuple(tuple(judgement.trial for judgement in judged if judgement) for judged in rounds if all(judged))
 
     @property
     def evaluations(self) -> int:
@@ -260,7 +260,7 @@ def _header(undertaking: Undertaking) -> Document:
         "versions": dict(undertaking.versions),
         "engine": undertaking.engine,
         "scenario_sha256": scenario_hash(scenario),
-        "inputs_sha256": [[one.name, one.sha256] for one in scenario.inputs],
+        "inputs_sha256": [[file.name, file.sha256] for file in scenario.inputs],
         "scenario": scenario_document(scenario),
     }
 
@@ -304,13 +304,13 @@ def _require_versions(folder: Path, begun: dict[str, str], here: dict[str, str])
 
 def _require_facts(folder: Path, begun: tuple[InputHash, ...], scenario: Scenario) -> None:
     """GPU, model and workload files that the scenario names must still be those of the search."""
-    known = {(one.name, one.sha256) for one in begun}
-    names = {one.name for one in begun}
-    for one in scenario.inputs[1:]:  # the first is the document's own
-        if one.name in names and (one.name, one.sha256) not in known:
-            came = ", ".join(other.sha256 for other in begun if other.name == one.name)
+    hashes = {(file.name, file.sha256) for file in begun}
+    names = {file.name for file in begun}
+    for file in scenario.inputs[1:]:  # the first is the document's own
+        if file.name in names and (file.name, file.sha256) not in hashes:
+            came = ", ".join(other.sha256 for other in begun if other.name == file.name)
             raise InputError(
-                f"{folder}: {one.name} is not the file that its search was begun with: SHA-256 {one.sha256}, "
+                f"{folder}: {file.name} is not the file that its search was begun with: SHA-256 {file.sha256}, "
                 f"then {came}.",
                 hint="Restore the file, or begin anew: `planner plan SCENARIO --out DIR --force`.",
             )

@@ -59,18 +59,18 @@ def plan_content(plan: Plan) -> Document:
 
 def _certificate(plan: Plan) -> Document:
     """How far the plan is from the best possible; nothing is known of plans of before certificates."""
-    found = plan.certificate
-    if found is None:
+    certificate = plan.certificate
+    if certificate is None:
         return {}
     return {
-        "bound_rps": found.bound_rps,
-        "gap": found.gap,
+        "bound_rps": certificate.bound_rps,
+        "gap": certificate.gap,
         "objective": {
             "kind": plan.scenario.objective.kind.value,
-            "value": found.objective_value,
-            "bound": found.objective_bound,
-            "gap": found.objective_gap,
-            "note": found.note,
+            "value": certificate.objective_value,
+            "bound": certificate.objective_bound,
+            "gap": certificate.objective_gap,
+            "note": certificate.note,
         },
         "fleet": plan.fleet,
     }

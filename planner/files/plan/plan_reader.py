@@ -73,8 +73,8 @@ def _differences(path: str, came: Any, due: Any) -> Iterator[str]:
             if key in came:
                 yield from _differences(f"{path}.{key}", came[key], below)
     elif isinstance(came, list) and isinstance(due, list | tuple) and len(came) == len(due):
-        for row, (one, other) in enumerate(zip(came, due, strict=True)):
-            yield from _differences(f"{path}.{row}", one, other)
+        for row, (value, other) in enumerate(zip(came, due, strict=True)):
+            yield from _differences(f"{path}.{row}", value, other)
     elif not _alike(came, due):
         yield f"{path}: must follow from the plan, {_figure(due)}, got {_figure(came)}"
 

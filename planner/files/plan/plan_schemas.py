@@ -55,26 +55,26 @@ def schema_text() -> str:
 
 def _properties() -> Document:
     return {
-        "schema_version": _said(
+        "schema_version": _noted(
             {"enum": [UNSEALED_VERSION, SCHEMA_VERSION]}, "2; plans of before digests have 1, and count as unverified"
         ),
         "name": {"type": "string"},
         **field_schemas(Plan, "throughput_rps", "prefill_rps", "decode_rps"),
-        "tokens_per_s": _said(_AMOUNT, "input and output tokens"),
+        "tokens_per_s": _noted(_AMOUNT, "input and output tokens"),
         "output_tokens_per_s": _AMOUNT,
-        "price_usd_per_hour": _said(_AMOUNT, "rent of the whole inventory"),
-        "price_usd_per_million_tokens": _said(_AMOUNT, "of input and output"),
+        "price_usd_per_hour": _noted(_AMOUNT, "rent of the whole inventory"),
+        "price_usd_per_million_tokens": _noted(_AMOUNT, "of input and output"),
         **_certificate(),
         **field_schemas(Plan, "exact_rps"),
-        "service": _said(_or_null(record_schema(Service)), "what the plan promises under its service levels", None),
-        "sensitivity": _said(
+        "service": _noted(_or_null(record_schema(Service)), "what the plan promises under its service levels", None),
+        "sensitivity": _noted(
             record_schema(Sensitivity),
             "what would change the rate, as changes of the best possible rate (requests/s)",
             {},
         ),
         "assignment": object_schema(field_schemas(Plan, "objective_rps", "deviation_rps", "optimal")),
         "islands": {"type": "array", "minItems": 1, "items": _serving_island()},
-        "idle_islands": _said(
+        "idle_islands": _noted(
             {"type": "array", "items": object_schema(_some(field_schemas(PlannedIsland), IDLE_KEYS))},
             "cut from the inventory, serving nothing",
         ),
@@ -83,7 +83,7 @@ def _properties() -> Document:
         "search": record_schema(
             SearchRecord, best_by_iteration_rps={"type": "array", "items": {"type": "number", "minimum": 0}}
         ),
-        "scenario": _said(
+        "scenario": _noted(
             {"type": "object"}, "the scenario with every default spelt out; read back as a scenario file is"
         ),
         "provenance": record_schema(Provenance),
@@ -94,46 +94,46 @@ def _properties() -> Document:
 def _certificate() -> Document:
     objective = {
         "kind": {"enum": [kind.value for kind in ObjectiveKind]},
-        "value": _said({"type": "number"}, "requests/s, USD/hour, requests/s per USD/hour, or W"),
+        "value": _noted({"type": "number"}, "requests/s, USD/hour, requests/s per USD/hour, or W"),
         "bound": _BOUND,
         "gap": _BOUND,
         "note": {"type": "string"},
     }
     fleet = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}
     return {
-        "bound_rps": _said(
+        "bound_rps": _noted(
             _BOUND,
             "no layout of the plan's own GPUs serves the mix faster, under this model (null: unknown)",
             None,
         ),
-        "gap": _said(
+        "gap": _noted(
             _BOUND, "1 - throughput_rps / bound_rps, of the rate of the plan's own GPUs; see objective.gap", None
         ),
-        "objective": _said(
+        "objective": _noted(
             object_schema(objective), "what the plan is to be best at, and how far it is from the best", {}
         ),
-        "fleet": _said(fleet, "GPUs that are paid for, by type", {}),
+        "fleet": _noted(fleet, "GPUs that are paid for, by type", {}),
     }
 
 
 def _serving_island() -> Document:
     """Its degrees stand among its other keys, and it has a phase."""
     properties = _some(field_schemas(PlannedIsland) | field_schemas(ParallelConfig), SERVING_KEYS)
-    properties["id"] = _said({"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"}, "unique; a DNS label")
+    properties["id"] = _noted({"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"}, "unique; a DNS label")
     properties["phase"] = {"enum": [phase.value for phase in Phase]}
     properties["reach"] |= {"type": "object"}
     return object_schema(properties)
 
 
 def _placement() -> Document:
-    evictions = _said(_or_null(record_schema(Evictions)), "sums over the victims (null: there are none)", None)
+    evictions = _noted(_or_null(record_schema(Evictions)), "sums over the victims (null: there are none)", None)
     return {
-        "placement": _said(
+        "placement": _noted(
             {"type": "array", "items": record_schema(PlacedPart)},
             "what one replica of an island holds on one node",
             [],
         ),
-        "placement_report": _said(
+        "placement_report": _noted(
             record_schema(Placement, evictions=evictions),
             "islands on the nodes of a cluster; plans that are on no nodes have none",
             {},
@@ -143,7 +143,7 @@ def _placement() -> Document:
 
 def _digests() -> Document:
     words = {"type": "string", "pattern": "^([0-9a-f]+( [0-9a-f]+)*)?$"}
-    return _said(
+    return _noted(
         {"type": "object", "required": ["plan"], "additionalProperties": words},
         "SHA-256 over all but measured CPU-seconds (plan), and its beginning for each part, row by row",
         {},
@@ -158,6 +158,6 @@ def _or_null(schema: Document) -> Document:
     return schema | {"type": [schema["type"], "null"]}
 
 
-def _said(schema: Document, description: str, *default: object) -> Document:
+def _noted(schema: Document, description: str, *default: object) -> Document:
     """The schema with what it means, and what a missing key stands for."""
     return schema | ({"default": default[0]} if default else {}) | {"description": description}

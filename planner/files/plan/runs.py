@@ -44,7 +44,7 @@ def search_files(folder: Path) -> dict[str, bytes]:
 def engine_of(folder: Path) -> str:
     """The engine that the manifests of a run folder are for; the usual one where they do not tell."""
     for path in sorted((folder / MANIFESTS).glob("*.yaml")) if is_folder(folder) else []:
-        found = ENGINE_LABEL.search(read_text(path))
-        if found:
-            return found.group(1)
+        match = ENGINE_LABEL.search(read_text(path))
+        if match:
+            return match.group(1)
     return USUAL_ENGINE

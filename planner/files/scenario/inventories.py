@@ -62,15 +62,15 @@ def _idle(document: Section, cluster: Cluster | None, settings: PlacementSetting
             "inventory", "a mapping of GPU types to counts where no cluster is given", hint="Add the key cluster."
         )
     usable, left_out = usable_by_type(cluster, settings)
-    known = gpu_spec_files()
-    counts = {gpu: count for gpu, count in usable.items() if gpu in known}
+    spec_files = gpu_spec_files()
+    counts = {gpu: count for gpu, count in usable.items() if gpu in spec_files}
     if not counts:
         strange = [f"there is no spec of {gpu!r}" for gpu in usable]
         why = "; ".join([*strange, *(part.text for part in left_out)]) or "no GPU is idle"
         raise InputError(
             f"{document.file}: inventory: cluster {cluster.name} must have an idle GPU of a known type that islands "
             f"may use; it has none: {why}.",
-            hint=nearest_hint(next(iter(usable)), known, what="GPU types")
+            hint=nearest_hint(next(iter(usable)), spec_files, what="GPU types")
             if usable
             else "Free some, let islands use them, or give the inventory in numbers.",
         )
@@ -83,12 +83,12 @@ def _counts(section: Section) -> dict[str, int]:
             f"{section.file}: {section.path} must hold at least one GPU type; it is empty.",
             hint="Write a line such as `H200: 64` for each type.",
         )
-    known = gpu_spec_files()
+    spec_files = gpu_spec_files()
     for gpu in section:
-        if gpu not in known:
+        if gpu not in spec_files:
             raise InputError(
                 f"{section.file}: {section.key_path(gpu)} is not a known GPU type.",
-                hint=nearest_hint(gpu, known, what="GPU types"),
+                hint=nearest_hint(gpu, spec_files, what="GPU types"),
             )
         if section.holds_number(gpu) and section.number(gpu) == 0:
             raise section.fault(gpu, "a whole number of at least 1", hint=f"Leave {gpu} out.")
@@ -96,27 +96,27 @@ def _counts(section: Section) -> dict[str, int]:
 
 
 def _prices(document: Section, specs: Mapping[str, GpuSpec]) -> dict[str, float]:
-    given = document.section("prices_usd_per_gpu_hour", optional=True)
-    _refuse_strangers(given, specs)
-    return {gpu: _price(given, spec) for gpu, spec in specs.items()}
+    prices = document.section("prices_usd_per_gpu_hour", optional=True)
+    _refuse_strangers(prices, specs)
+    return {gpu: _price(prices, spec) for gpu, spec in specs.items()}
 
 
-def _price(given: Section, spec: GpuSpec) -> float:
-    if spec.name in given:
-        return given.number(spec.name, low=0, high=1e6)
+def _price(prices: Section, spec: GpuSpec) -> float:
+    if spec.name in prices:
+        return prices.number(spec.name, low=0, high=1e6)
     if spec.price is None:
         raise InputError(
-            f"{given.file}: {given.key_path(spec.name)} must be given: there is no price for {spec.name}.",
-            hint=f"Add `{spec.name}: USD` under prices_usd_per_gpu_hour in {given.file}, "
+            f"{prices.file}: {prices.key_path(spec.name)} must be given: there is no price for {spec.name}.",
+            hint=f"Add `{spec.name}: USD` under prices_usd_per_gpu_hour in {prices.file}, "
             "or a dated price to gpu_specs/prices.yaml.",
         )
     return spec.price.usd_per_hour
 
 
 def _selectors(document: Section, counts: Mapping[str, int]) -> dict[str, tuple[tuple[str, str], ...]]:
-    given = document.section("node_selectors", optional=True)
-    _refuse_strangers(given, counts)
-    return {gpu: read_labels(given.section(gpu)) for gpu in given}
+    selectors = document.section("node_selectors", optional=True)
+    _refuse_strangers(selectors, counts)
+    return {gpu: read_labels(selectors.section(gpu)) for gpu in selectors}
 
 
 def _refuse_strangers(section: Section, inventory: Mapping[str, object]) -> None:
@@ -129,8 +129,8 @@ def _refuse_strangers(section: Section, inventory: Mapping[str, object]) -> None
 
 
 def _inputs(document: Section, counts: Mapping[str, int]) -> tuple[InputHash, ...]:
-    given = document.section("prices_usd_per_gpu_hour", optional=True)
+    prices = document.section("prices_usd_per_gpu_hour", optional=True)
     files: list[Path] = [gpu_spec_file(gpu) for gpu in counts]
-    if any(gpu not in given for gpu in counts):
+    if any(gpu not in prices for gpu in counts):
         files += prices_files()
     return tuple(input_hash(path) for path in files)

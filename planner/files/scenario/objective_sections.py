@@ -62,13 +62,13 @@ def _several(section: Section, base: Path) -> tuple[ObjectiveSettings, tuple[Inp
 
 def _goals(section: Section) -> tuple[Goal, ...]:
     """At least two, each once; the rate is one of them: without it, serving next to nothing would be best."""
-    known = tuple(goal.value for goal in Goal)
+    names = tuple(goal.value for goal in Goal)
     words = section.texts("goals")
     for word in words:
-        if word not in known:
+        if word not in names:
             raise InputError(
-                f"{section.file}: {section.key_path('goals')} must be of {', '.join(known)}; came {word!r}.",
-                hint=nearest_hint(word, known, what="goals"),
+                f"{section.file}: {section.key_path('goals')} must be of {', '.join(names)}; came {word!r}.",
+                hint=nearest_hint(word, names, what="goals"),
             )
     if len(words) < _FEWEST_GOALS or len(set(words)) < len(words):
         raise section.fault("goals", "at least two different goals", hint="For a single goal choose another kind.")

@@ -51,11 +51,11 @@ def _encoding(section: Section) -> Encoding:
     """The encoding; divider and direct are one, and the setting keeps its default beside them."""
     default = SearchSettings().encoding
     method = section.choice("method", SearchMethod, default=SearchSettings().method)
-    found = section.choice("encoding", Encoding, default=default)
-    own = method.row.encoding
-    if own is None:
-        return found
-    if "encoding" in section and found is not own:
+    encoding = section.choice("encoding", Encoding, default=default)
+    fixed = method.row.encoding
+    if fixed is None:
+        return encoding
+    if "encoding" in section and encoding is not fixed:
         raise section.fault(
             "encoding",
             f"{method.value} where search.method is {method.value}",
@@ -167,10 +167,10 @@ def _layout_of(place: Section, key: str) -> Layout:
 
 
 def _fits(layout: Layout, settings: SearchSettings, inventory: Inventory) -> bool:
-    left = {item.gpu.name: item.count for item in inventory.items}
+    free_gpus = {item.gpu.name: item.count for item in inventory.items}
     for island, count in layout.counts:
-        left[island.gpu] = left.get(island.gpu, 0) - island.size * count
-    return min(left.values()) >= 0 and all(i.size >= settings.min_island_size for i, _ in layout.counts)
+        free_gpus[island.gpu] = free_gpus.get(island.gpu, 0) - island.size * count
+    return min(free_gpus.values()) >= 0 and all(i.size >= settings.min_island_size for i, _ in layout.counts)
 
 
 def _earlier(path: Path, settings: SearchSettings, inventory: Inventory) -> list[Layout]:

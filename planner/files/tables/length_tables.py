@@ -68,14 +68,14 @@ def _numbers(document: Section, number: int, row: list[str], header: tuple[str, 
 
 
 def _cell(document: Section, where: str, cell: str, column: str) -> float:
-    whole = column in ("input_tokens", "requests")
+    integral = column in ("input_tokens", "requests")
     high = 1.0 if column == "probability" else float(MOST_TOKENS)
     try:
         value = float(cell)
     except ValueError:
         value = math.nan
-    if not 0.0 <= value <= high or (whole and value != math.floor(value)):
-        kind = "a whole number" if whole else "a number"
+    if not 0.0 <= value <= high or (integral and value != math.floor(value)):
+        kind = "a whole number" if integral else "a number"
         raise _lengths_error(document, f"have {kind} from 0 to {high:g} in {where}", repr(cell))
     return value
 

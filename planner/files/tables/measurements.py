@@ -49,17 +49,17 @@ def parse_measurements(text: str, origin: str) -> tuple[Measurement, ...]:
     _check_header(origin, header)
     if len(rows) == 1:
         raise InputError(f"{origin}: must hold at least one measurement; only a header came.", hint="Add rows.")
-    found, faults = [], []
+    measurements, faults = [], []
     for number, row in enumerate(rows[1:], start=1):
         try:
-            found.append(_measurement(number, header, row))
+            measurements.append(_measurement(number, header, row))
         except InputError as fault:
             faults.append(fault)
     if faults:
         more = f" And {len(faults) - _MOST_FAULTS} more rows." if len(faults) > _MOST_FAULTS else ""
-        said = " ".join(fault.message for fault in faults[:_MOST_FAULTS])
-        raise InputError(f"{origin}: {said}{more}", hint=faults[0].hint)
-    return tuple(found)
+        messages = " ".join(fault.message for fault in faults[:_MOST_FAULTS])
+        raise InputError(f"{origin}: {messages}{more}", hint=faults[0].hint)
+    return tuple(measurements)
 
 
 def measurements_text(measurements: Sequence[Measurement]) -> str:
@@ -68,13 +68,13 @@ def measurements_text(measurements: Sequence[Measurement]) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(REQUIRED + OPTIONAL)
     for m in measurements:
-        known = {**{name: getattr(m, name) for name in REQUIRED}, "pp": m.pp, "source": m.source, "fit": int(m.fitted)}
+        cells = {**{name: getattr(m, name) for name in REQUIRED}, "pp": m.pp, "source": m.source, "fit": int(m.fitted)}
         for name in ("kv_cache_rate", "kv_bytes"):
-            known[name] = "" if getattr(m, name) is None else repr(getattr(m, name))
+            cells[name] = "" if getattr(m, name) is None else repr(getattr(m, name))
         for name in ("two_micro_batches", "balanced"):
-            known[name] = "" if getattr(m, name) is None else int(getattr(m, name))
-        known["phase"], known["ms"], known["batch"] = m.phase.value, repr(m.ms), repr(m.batch)
-        writer.writerow([known[name] for name in REQUIRED + OPTIONAL])
+            cells[name] = "" if getattr(m, name) is None else int(getattr(m, name))
+        cells["phase"], cells["ms"], cells["batch"] = m.phase.value, repr(m.ms), repr(m.batch)
+        writer.writerow([cells[name] for name in REQUIRED + OPTIONAL])
     return stream.getvalue()
 
 
@@ -130,10 +130,10 @@ class _Row:
         return value
 
     def flag(self, column: str) -> bool | None:
-        known: Mapping[str, bool | None] = {"": None, "0": False, "1": True, "false": False, "true": True}
-        if self.text(column).lower() not in known:
+        flags: Mapping[str, bool | None] = {"": None, "0": False, "1": True, "false": False, "true": True}
+        if self.text(column).lower() not in flags:
             raise self.fault(column, "0 or 1, or empty")
-        return known[self.text(column).lower()]
+        return flags[self.text(column).lower()]
 
 
 def _measurement(number: int, header: list[str], cells: list[str]) -> Measurement:
@@ -168,15 +168,15 @@ def _measurement(number: int, header: list[str], cells: list[str]) -> Measuremen
 
 
 def measured_records(
-    measurements: tuple[Measurement, ...], origin: str, known: Mapping[str, ModelSpec] | None = None
+    measurements: tuple[Measurement, ...], origin: str, further: Mapping[str, ModelSpec] | None = None
 ) -> tuple[dict[str, GpuSpec], dict[str, ModelSpec]]:
-    """GPU types and models that measurements name, by name. `known` models stand beside the shipped ones.
+    """GPU types and models that measurements name, by name. `further` models stand beside the shipped ones.
 
     InputError where a name is unknown, or `ep` does not suit the model.
     """
     specs, shipped = load_gpu_specs(), shipped_models()
     gpus: dict[str, GpuSpec] = {}
-    models: dict[str, ModelSpec] = dict(known or {})
+    models: dict[str, ModelSpec] = dict(further or {})
     for m in measurements:
         if m.gpu not in specs:
             raise InputError(

@@ -90,10 +90,10 @@ def read_clock(times: Times, stated: TimeUnit | None) -> tuple[TimeUnit, str]:
     Raises InputError where the unit cannot be told, or the trace would be implausible with it.
     """
     by_size = _epoch_unit(times)
-    named = named_unit(times.column)
-    unit = stated or by_size or named or TimeUnit.SECONDS
-    if stated is None and (by_size or unit) is not (named or unit):
-        raise _unknown(times, f"its name tells {named}, the size of its numbers an epoch in {by_size}")
+    by_name = named_unit(times.column)
+    unit = stated or by_size or by_name or TimeUnit.SECONDS
+    if stated is None and (by_size or unit) is not (by_name or unit):
+        raise _unknown(times, f"its name tells {by_name}, the size of its numbers an epoch in {by_size}")
     if stated is None and by_size is None and times.least >= _EARLIEST_EPOCH_S:
         ends = f"{times.least:.15g} (row {times.least_row}) to {times.greatest:.15g} (row {times.greatest_row})"
         raise _unknown(times, f"{ends} are epochs in none of {', '.join(TimeUnit)}")
@@ -101,7 +101,7 @@ def read_clock(times: Times, stated: TimeUnit | None) -> tuple[TimeUnit, str]:
     require_span(times, span_s)
     if stated is None:
         _require_plausible(times, unit, span_s)
-    return unit, _told(times, unit, stated=stated, by_size=by_size, named=named)
+    return unit, _origin_of_unit(times, unit, stated=stated, by_size=by_size, named=by_name)
 
 
 def _epoch_unit(times: Times) -> TimeUnit | None:
@@ -135,7 +135,7 @@ def _unknown(times: Times, why: str) -> InputError:
     )
 
 
-def _told(
+def _origin_of_unit(
     times: Times, unit: TimeUnit, *, stated: TimeUnit | None, by_size: TimeUnit | None, named: TimeUnit | None
 ) -> str:
     name = unit.name.lower()

@@ -74,14 +74,14 @@ def _column_places(path: Path, names: Sequence[str], columns: Mapping[str, str])
     return {key: _column_place(path, names, key, columns.get(key)) for key in _KNOWN_COLUMNS}
 
 
-def _column_place(path: Path, names: Sequence[str], key: str, given: str | None) -> int:
-    places = [i for i, name in enumerate(names) if (name == given if given is not None else _is_usual(name, key))]
+def _column_place(path: Path, names: Sequence[str], key: str, column: str | None) -> int:
+    places = [i for i, name in enumerate(names) if (name == column if column is not None else _is_usual(name, key))]
     if len(places) == 1:
         return places[0]
-    what = f"a column {given!r}" if given is not None else f"one column of {key}"
+    wanted = f"a column {column!r}" if column is not None else f"one column of {key}"
     came = "several do: " + listed(names[i] for i in places) if places else "none does"
     raise InputError(
-        f"{path}: must have {what}; {came}. The columns found are {listed(names)}.",
+        f"{path}: must have {wanted}; {came}. The columns found are {listed(names)}.",
         hint=f"Give a comma-separated file with {key} ({_CAME[key]}), or the column's name: "
         "`planner workload summarize --columns`.",
     )

@@ -126,12 +126,12 @@ def _mean_output(document: Section, table: LengthTable) -> float:
     if not table.output_tokens:
         return document.number("mean_output_tokens", above=0, high=MOST_TOKENS)
     of_rows = math.fsum(p * o for p, o in zip(table.probabilities, table.output_tokens, strict=True))
-    given = document.number("mean_output_tokens", default=of_rows, above=0, high=MOST_TOKENS)
-    if not math.isclose(given, of_rows, rel_tol=1e-3):
+    mean = document.number("mean_output_tokens", default=of_rows, above=0, high=MOST_TOKENS)
+    if not math.isclose(mean, of_rows, rel_tol=1e-3):
         raise document.fault("mean_output_tokens", f"the mean of the lengths' output_tokens, {of_rows:.6g}")
-    if given <= 0:
+    if mean <= 0:
         raise document.fault("lengths", "with answers: some output_tokens above 0")
-    return given
+    return mean
 
 
 def _requests(document: Section, table: LengthTable) -> int | None:
@@ -144,7 +144,7 @@ def _requests(document: Section, table: LengthTable) -> int | None:
 
 def workload_document(profile: LengthProfile, *, source: str = "") -> dict[str, object]:
     """The workload document that reads back as `profile`."""
-    known: Mapping[str, object] = {
+    facts: Mapping[str, object] = {
         "licence": profile.licence,
         "citation": profile.citation,
         "source": source,
@@ -156,5 +156,5 @@ def workload_document(profile: LengthProfile, *, source: str = "") -> dict[str, 
         "clock": profile.clock,
     }
     document: dict[str, object] = {"name": profile.name, "kind": "lengths"}
-    document |= {key: value for key, value in known.items() if value not in (None, "")}
+    document |= {key: value for key, value in facts.items() if value not in (None, "")}
     return document | {"lengths": length_rows(profile)}
