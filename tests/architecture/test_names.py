@@ -19,7 +19,7 @@ STILL = {  # folders that are not through yet; these counts may only fall
     "layouts": 38,
     "placement": 299,
     "search": 41,
-    "studies": 287,
+    "studies": 3,
 }
 
 
