@@ -45,11 +45,11 @@ def run_tasks(
             yield run
 
 
-def require_each_once(what: str, listed: Sequence[object]) -> None:
+def require_each_once(name: str, listed: Sequence[object]) -> None:
     """InputError where nothing is there to compare, or the same twice."""
     if not listed or len(set(listed)) < len(listed):
         came = ", ".join(map(str, listed)) or "none"
-        raise InputError(f"{what}: must be at least one, each once; came {came}.", hint="Drop what came twice.")
+        raise InputError(f"{name}: must be at least one, each once; came {came}.", hint="Drop what came twice.")
 
 
 def _one_by_one(

@@ -14,7 +14,7 @@ MOST_SHARE = 0.01
 STILL = {  # folders that are not through yet; these counts may only fall
     "placement": 299,
     "search": 41,
-    "studies": 287,
+    "studies": 3,
 }
 
 

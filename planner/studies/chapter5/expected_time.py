@@ -44,7 +44,7 @@ def expected(
     listen: Callable[[Pace], None] = lambda _: None,
 ) -> tuple[float, tuple[Pace, ...]]:
     """(CPU-seconds of the whole study, the rounds measured for it). `listen` hears of each as it is measured."""
-    cases = {search: case for one in experiments for case, search in searches(one)}
+    cases = {search: case for experiment in experiments for case, search in searches(experiment)}
     paces: dict[Kind, Pace] = {}
     for (_, search), case in cases.items():
         kind = (search.encoded, search.surrogate)
@@ -78,11 +78,11 @@ def _largest(searched: Iterable[Search], kind: Kind) -> int:
 def _measured(case: Case, batch_size: int, scenario_of: Callable[[Setup], Scenario]) -> Pace:
     """The last round of a short search; the first is without a model, and so is the second where rounds are single."""
     search = replace(case.search, batch_size=batch_size, iterations=2 if batch_size > 1 else 3, timings=True)
-    found = run_trial(replace(scenario_of(case.setup), search=search))
+    outcome = run_trial(replace(scenario_of(case.setup), search=search))
     return Pace(
         encoding=search.encoded,
         surrogate=search.surrogate,
         batch_size=batch_size,
-        choosing_s=found.generation_cpu_s[-1],
-        judging_s=sum(found.evaluation_cpu_s) / (search.iterations * batch_size),
+        choosing_s=outcome.generation_cpu_s[-1],
+        judging_s=sum(outcome.evaluation_cpu_s) / (search.iterations * batch_size),
     )

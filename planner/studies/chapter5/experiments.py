@@ -179,10 +179,10 @@ SMALL: Mapping[str, _SmallForm] = {
 def experiments(request: Request) -> tuple[Experiment, ...]:
     """What the figures asked for need, in the chapter's order. Raises InputError as `Request.chosen` does."""
     wanted = set(request.chosen())
-    return tuple(_asked(one, request) for one in paper() if wanted & set(one.figures))
+    return tuple(_requested(experiment, request) for experiment in paper() if wanted & set(experiment.figures))
 
 
-def _asked(experiment: Experiment, request: Request) -> Experiment:
+def _requested(experiment: Experiment, request: Request) -> Experiment:
     form = SMALL[experiment.name] if request.small else None
     values = form.values if form else tuple(case.value for case in experiment.cases)
     swept = {case.search.batch_size for case in experiment.cases}

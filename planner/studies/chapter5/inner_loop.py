@@ -37,21 +37,21 @@ def run_islands(case: IslandCase, scenario: Scenario) -> IslandOutcome:
     """
     table = Evaluator(question_of(scenario)).table(case.layout)
     settings = replace(scenario.assignment, formulation=Formulation.DEVIATION)
-    found = assign(table, case.layout, settings)
+    assignment = assign(table, case.layout, settings)
     mixed = assign(table, case.layout, replace(settings, formulation=Formulation.MAX_RATE))
-    known = [(s, q) for s, q in zip(scenario.workload.input_tokens, scenario.workload.probabilities, strict=True) if q]
-    lengths, probabilities = tuple(s for s, _ in known), tuple(q for _, q in known)
+    pairs = [(s, q) for s, q in zip(scenario.workload.input_tokens, scenario.workload.probabilities, strict=True) if q]
+    lengths, probabilities = tuple(s for s, _ in pairs), tuple(q for _, q in pairs)
     at = _places(table, lengths)
     return IslandOutcome(
         case=case,
         ranges=tuple((span.start, span.end, span.probability) for span in table.ranges),
-        shares=tuple(_shares(table, duty) for duty in found.duties),
-        deviation_rps=found.deviation_rps,
-        optimal=found.optimal,
+        shares=tuple(_shares(table, duty) for duty in assignment.duties),
+        deviation_rps=assignment.deviation_rps,
+        optimal=assignment.optimal,
         mix_rps=mixed.throughput_rps,
         lengths=lengths,
         probabilities=probabilities,
-        curves=tuple(_curve(scenario, table, found, phase, lengths, probabilities, at) for phase in Phase),
+        curves=tuple(_curve(scenario, table, assignment, phase, lengths, probabilities, at) for phase in Phase),
     )
 
 
@@ -76,13 +76,13 @@ def _shares(table: PerformanceTable, duty: Duty) -> IslandShares:
 def _curve(
     scenario: Scenario,
     table: PerformanceTable,
-    found: Assignment,
+    assignment: Assignment,
     phase: Phase,
     lengths: tuple[int, ...],
     probabilities: tuple[float, ...],
     at: tuple[int, ...],
 ) -> LengthCurve:
-    duties = [duty for duty in found.duties if duty.phase is phase]
+    duties = [duty for duty in assignment.duties if duty.phase is phase]
     exact = [_exact(scenario, table, duty, lengths, at) for duty in duties]
     binned = [_shares(table, duty).rates_rps for duty in duties]
     members, p = Counter(at), [span.probability for span in table.ranges]

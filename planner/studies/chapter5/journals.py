@@ -57,7 +57,7 @@ class TrialJournal:
                 raise damaged(path, number, "is not a search") from None
 
     def _hash(self, scenario: Scenario) -> str:
-        facts = [one.sha256 for one in scenario.inputs]
+        facts = [file.sha256 for file in scenario.inputs]
         text = json.dumps([scenario_document(scenario), facts, self._versions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -86,7 +86,7 @@ def trial_journal(folder: Path, versions: Versions) -> Iterator[TrialJournal]:
     """
     with errors_told(folder):
         place = place_of(folder)
-        made = to_be_made(place)
+        top = to_be_made(place)
         path = place / SEARCHES_FILE
         with entered(place), held_back():
             place.mkdir(parents=True, exist_ok=True)
@@ -103,6 +103,6 @@ def trial_journal(folder: Path, versions: Versions) -> Iterator[TrialJournal]:
         finally:
             if not journal.searches and path.exists():
                 path.unlink()
-                remove_empty(place, made or place)
+                remove_empty(place, top or place)
     finally:
         os.close(descriptor)

@@ -169,7 +169,7 @@ class ExperimentOutcome:
     @property
     def highest_rps(self) -> float:
         """The highest rate of all trials, rounds and cases (requests/s)."""
-        return max(trial.final_rps for one in self.cases for trial in one.trials)
+        return max(trial.final_rps for outcome in self.cases for trial in outcome.trials)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,11 +222,11 @@ class IslandOutcome:
 
     def of_phase(self, phase: Phase) -> tuple[IslandShares, ...]:
         """The islands in a phase."""
-        return tuple(one for one in self.shares if one.phase is phase)
+        return tuple(shares for shares in self.shares if shares.phase is phase)
 
     def range_rates_rps(self, phase: Phase) -> tuple[float, ...]:
         """Rate per range of all islands in a phase (requests/s)."""
-        rates = [one.rates_rps for one in self.of_phase(phase)]
+        rates = [shares.rates_rps for shares in self.of_phase(phase)]
         return tuple(sum(column) for column in zip(*rates, strict=True)) if rates else (0.0,) * len(self.ranges)
 
     def phase_rps(self, phase: Phase) -> float:
@@ -264,8 +264,8 @@ class Study:
 
     def experiment(self, figure: str) -> ExperimentOutcome:
         """The first experiment that `figure` shows."""
-        return next(one for one in self.experiments if figure in one.experiment.figures)
+        return next(outcome for outcome in self.experiments if figure in outcome.experiment.figures)
 
     def all_of(self, figure: str) -> tuple[ExperimentOutcome, ...]:
         """Every experiment that `figure` shows."""
-        return tuple(one for one in self.experiments if figure in one.experiment.figures)
+        return tuple(outcome for outcome in self.experiments if figure in outcome.experiment.figures)

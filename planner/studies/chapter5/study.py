@@ -51,9 +51,9 @@ def run(
     Equal request, equal study, CPU-seconds apart. Searches that `journal` keeps are not made again. Raises InputError
     for what cannot be asked for, SolverError where a search fails, KeyboardInterrupt where the user ends it.
     """
-    asked = experiments(request)
+    chosen = experiments(request)
     islands = tuple(run_islands(case, scenario_of(case.setup)) for case in island_cases(request))
-    outcomes = _Bench(asked, scenario_of, processes, listen, journal or NothingKept()).outcomes()
+    outcomes = _Bench(chosen, scenario_of, processes, listen, journal or NothingKept()).outcomes()
     return Study(
         name=NAME,
         mode=request.mode,
@@ -71,28 +71,32 @@ class _Bench:
 
     def __init__(
         self,
-        asked: Sequence[Experiment],
+        chosen: Sequence[Experiment],
         scenario_of: ScenarioOf,
         processes: int,
         listen: Listen,
         journal: StudyJournal,
     ) -> None:
-        self.asked, self.scenario_of, self.processes, self.listen = asked, scenario_of, processes, listen
+        self.asked, self.scenario_of, self.processes, self.listen = chosen, scenario_of, processes, listen
         self.journal = journal
         self.trials: dict[Search, TrialOutcome] = {}
         self.optima: dict[tuple[Setup, int], Optimum | None] = {}
         self.done = 0
-        layouts = {search: search[1].iterations * search[1].batch_size for one in asked for _, search in searches(one)}
+        layouts = {
+            search: search[1].iterations * search[1].batch_size
+            for experiment in chosen
+            for _, search in searches(experiment)
+        }
         self.total = sum(layouts.values())
 
     def outcomes(self) -> tuple[ExperimentOutcome, ...]:
-        return tuple(self._outcome(one) for one in self.asked)
+        return tuple(self._outcome(experiment) for experiment in self.asked)
 
     def _outcome(self, experiment: Experiment) -> ExperimentOutcome:
-        made = self._made([search for _, search in searches(experiment)])
+        outcomes = self._trials_of([search for _, search in searches(experiment)])
         cases: list[CaseOutcome] = []
         for case in experiment.cases:
-            trials = tuple(next(made) for _ in range(experiment.trials))
+            trials = tuple(next(outcomes) for _ in range(experiment.trials))
             key = exact_key(case)
             if key not in self.optima:
                 self.optima[key] = optimum_of(self._scenario((case.setup, case.search)))
@@ -100,22 +104,22 @@ class _Bench:
             self.listen(Step(done=self.done, total=self.total, experiment=experiment.name, case=cases[-1]))
         return ExperimentOutcome(experiment=experiment, cases=tuple(cases))
 
-    def _made(self, asked: Sequence[Search]) -> Iterator[TrialOutcome]:
+    def _trials_of(self, search_list: Sequence[Search]) -> Iterator[TrialOutcome]:
         """The outcome of each search, in order; those not made before are made, several at once."""
-        for search in asked:
-            if search not in self.trials and (kept := self.journal.kept(self._scenario(search))):
-                self._enter(search, kept)
-        missing = [search for search in dict.fromkeys(asked) if search not in self.trials]
+        for search in search_list:
+            if search not in self.trials and (earlier := self.journal.kept(self._scenario(search))):
+                self._enter(search, earlier)
+        missing = [search for search in dict.fromkeys(search_list) if search not in self.trials]
         tasks = [(self._scenario(search),) for search in missing]
 
         def hear(runs: RunsDone[TrialOutcome]) -> None:
             if runs.last is None:
                 self._hear(missing[int(runs.done)], runs.done % 1)
 
-        made = run_tasks("study", run_trial, tasks, processes=self.processes, listen=hear)
-        for search in asked:
+        outcomes = run_tasks("study", run_trial, tasks, processes=self.processes, listen=hear)
+        for search in search_list:
             if search not in self.trials:
-                outcome = next(made)
+                outcome = next(outcomes)
                 self.journal.keep(self._scenario(search), outcome)
                 self._enter(search, outcome)
             yield self.trials[search]

@@ -33,9 +33,9 @@ def run_trial(scenario: Scenario, progress: Callable[[float], None] | None = Non
     rounds, best = result.record.rounds, result.best
     return TrialOutcome(
         seed=scenario.search.seed,
-        best_rps=tuple(one.best_rps for one in rounds),
-        generation_cpu_s=tuple(one.generation_cpu_s or 0.0 for one in rounds),
-        evaluation_cpu_s=tuple(one.evaluation_cpu_s or 0.0 for one in rounds),
+        best_rps=tuple(record.best_rps for record in rounds),
+        generation_cpu_s=tuple(record.generation_cpu_s or 0.0 for record in rounds),
+        evaluation_cpu_s=tuple(record.evaluation_cpu_s or 0.0 for record in rounds),
         deviation_rps=best.assignment.deviation_rps if best and best.assignment else None,
         layout=best.layout.label if best else "",
     )
@@ -45,11 +45,13 @@ def optimum_of(scenario: Scenario) -> Optimum | None:
     """The best layout of the scenario's fleet and least island size; None where none was found in time, or none
     serves."""
     search = replace(scenario.search, method=SearchMethod.EXACT, gap=EXACT_GAP, time_limit_s=EXACT_TIME_S)
-    asked = replace(scenario, search=search)
-    evaluator = Evaluator(question_of(asked))
+    exact_scenario = replace(scenario, search=search)
+    evaluator = Evaluator(question_of(exact_scenario))
     try:
-        answer = solve_layout(asked, evaluator)
+        answer = solve_layout(exact_scenario, evaluator)
     except (SolverError, InfeasibleError):
         return None
-    found = evaluator.evaluate(answer.layout).throughput_rps
-    return Optimum(rate_rps=found, bound_rps=max(answer.bound, found), proven=answer.proven, layout=answer.layout.label)
+    rate_rps = evaluator.evaluate(answer.layout).throughput_rps
+    return Optimum(
+        rate_rps=rate_rps, bound_rps=max(answer.bound, rate_rps), proven=answer.proven, layout=answer.layout.label
+    )

@@ -86,8 +86,8 @@ def _spec(row: CsvRow, models: Sequence[str] | None) -> str:
     spec = row.text("gpu_spec")
     for model in spec.split("|") if spec else ():
         if not model or (models is not None and model not in models):
-            known = f"must name GPU models of the nodes ({', '.join(sorted(set(models or ())))}), joined by |"
-            raise row.fault("gpu_spec", known if models is not None else "must be models joined by |", "Mend the row.")
+            rule = f"must name GPU models of the nodes ({', '.join(sorted(set(models or ())))}), joined by |"
+            raise row.fault("gpu_spec", rule if models is not None else "must be models joined by |", "Mend the row.")
     return spec
 
 

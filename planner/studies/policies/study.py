@@ -86,18 +86,18 @@ def run_seed(study: PolicyStudy, mix: PolicyMix, seed: int, progress: Callable[[
 def too_large(nodes: Sequence[TraceNode], pods: Sequence[TracePod]) -> tuple[TracePod, ...]:
     """Pods that fit on none of the nodes, even an empty one: each time they come they fail."""
     kinds = {(node.cpu_milli, node.memory_mib, node.gpus, node.gpu_model) for node in nodes}
-    known: dict[tuple[int, int, int, str], bool] = {}
+    answers: dict[tuple[int, int, int, str], bool] = {}
 
     def fits(pod: TracePod) -> bool:
-        asked = (pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_spec)
-        if asked not in known:
-            known[asked] = any(
+        request = (pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_spec)
+        if request not in answers:
+            answers[request] = any(
                 pod.cpu_milli <= cpu
                 and pod.memory_mib <= memory
                 and (not pod.gpus or (pod.gpus <= gpus and allows(pod.gpu_spec, model)))
                 for cpu, memory, gpus, model in kinds
             )
-        return known[asked]
+        return answers[request]
 
     return tuple(pod for pod in pods if not fits(pod))
 

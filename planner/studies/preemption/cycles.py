@@ -49,7 +49,14 @@ def run_cycle(key: CycleKey, settings: ScaleUpSettings) -> list[HitCount]:
     """Every method and mode on one cluster: a count for each of them and each workload."""
     machines = key.machines()
     return [
-        _counted(key, method, mode, name, [found for asked, found in answers if asked == name], decisions[name])
+        _counted(
+            key,
+            method,
+            mode,
+            name,
+            [victims for workload_name, victims in answers if workload_name == name],
+            decisions[name],
+        )
         for mode in settings.modes
         for method in settings.methods
         for answers, decisions in (_answers(machines, key, settings, method, mode),)
@@ -63,11 +70,11 @@ def _answers(
     """What each scale-up got, and how many searches for victims that took."""
     draws = key.draws(CHOICE)
     if mode is ScaleUpMode.SEQUENTIAL:
-        found = list(_one_by_one(machines.copy(), key, settings, method, draws))
-        return found, dict(settings.counts)
+        answers = list(_one_by_one(machines.copy(), key, settings, method, draws))
+        return answers, dict(settings.counts)
     if method is VictimMethod.STANDARD:
-        found = [(name, _find(machines, workload(name), settings, method, draws)) for name in _listed(settings)]
-        return found, dict(settings.counts)
+        answers = [(name, _find(machines, workload(name), settings, method, draws)) for name in _listed(settings)]
+        return answers, dict(settings.counts)
     # nothing is drawn and nothing changes: each search would give the same answer
     once = {name: _find(machines, workload(name), settings, method, draws) for name, count in settings.counts if count}
     return [(name, once[name]) for name in _listed(settings)], {name: int(name in once) for name, _ in settings.counts}
@@ -81,24 +88,24 @@ def _one_by_one(
     machines: Machines, key: CycleKey, settings: ScaleUpSettings, method: VictimMethod, draws: np.random.Generator
 ) -> Iterator[Answer]:
     """Scale-ups in random order, the same for all methods; victims leave for good, who came stays."""
-    asked = _listed(settings)
-    for number, at in enumerate(key.draws(ORDER).permutation(len(asked))):
-        row = workload(asked[at])
-        found = _find(machines, row, settings, method, draws)
-        if found is not None:
-            enter(machines, row, found, number)
-        yield row.name, found
+    names = _listed(settings)
+    for number, at in enumerate(key.draws(ORDER).permutation(len(names))):
+        row = workload(names[at])
+        victims = _find(machines, row, settings, method, draws)
+        if victims is not None:
+            enter(machines, row, victims, number)
+        yield row.name, victims
 
 
-def enter(machines: Machines, row: ScaleUpWorkload, found: VictimSet, number: int) -> None:
+def enter(machines: Machines, row: ScaleUpWorkload, victims: VictimSet, number: int) -> None:
     """Evict the victims and put the pod in their place."""
-    node = node_of(machines, found)
-    for pod in found.pods:
+    node = node_of(machines, victims)
+    for pod in victims.pods:
         machines.remove(machines.number[pod])
     machines.add(
         node,
         f"new-{number}",
-        found.gpus,
+        victims.gpus,
         priority=row.priority,
         preemptible=row.preemptible,
         age_s=max(0.0, OLDEST_S / 2 - number),
@@ -112,10 +119,10 @@ def _find(
     method: VictimMethod,
     draws: np.random.Generator,
 ) -> VictimSet | None:
-    asked = preemptor(row, row.name, settings.qos)
+    newcomer = preemptor(row, row.name, settings.qos)
     if method is VictimMethod.STANDARD:
-        return standard(machines, asked, settings.node_policy, settings.tie, draws)
-    return best_victims(machines, asked, settings.victims, method)
+        return standard(machines, newcomer, settings.node_policy, settings.tie, draws)
+    return best_victims(machines, newcomer, settings.victims, method)
 
 
 def _counted(
@@ -126,7 +133,7 @@ def _counted(
     answers: Sequence[VictimSet | None],
     decisions: int,
 ) -> HitCount:
-    placed = [found for found in answers if found is not None]
+    placed = [victims for victims in answers if victims is not None]
     return HitCount(
         nodes=key.nodes,
         initial=key.initial,
@@ -135,9 +142,9 @@ def _counted(
         workload=name,
         mode=mode,
         preemptions=len(answers),
-        hits=sum(found.alignment is not Alignment.CROSS for found in placed),
+        hits=sum(victims.alignment is not Alignment.CROSS for victims in placed),
         failures=len(answers) - len(placed),
         decisions=decisions,
-        victims=sum(len(found.pods) for found in placed),
-        priority_sum=sum(found.priority_sum for found in placed),
+        victims=sum(len(victims.pods) for victims in placed),
+        priority_sum=sum(victims.priority_sum for victims in placed),
     )

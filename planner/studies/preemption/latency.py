@@ -29,12 +29,12 @@ def sourcing_latencies(
     Standard preemption looks at all nodes here (Best), as the other methods do.
     """
     clusters = [key.machines() for key in keys]
-    found = []
+    latencies = []
     for name in workloads:
         for method in settings.methods:
             search = _search(settings, method, name, keys[0].draws(CHOICE))
             times = _times_us(search, clusters, repetitions)
-            found.append(
+            latencies.append(
                 SourcingLatency(
                     nodes=keys[0].nodes,
                     workload=name,
@@ -45,16 +45,16 @@ def sourcing_latencies(
                     initial=keys[0].initial,
                 )
             )
-    return found
+    return latencies
 
 
 def _search(
     settings: ScaleUpSettings, method: VictimMethod, name: str, draws: np.random.Generator
 ) -> Callable[[Machines], object]:
-    asked = preemptor(workload(name), name, settings.qos)
+    newcomer = preemptor(workload(name), name, settings.qos)
     if method is VictimMethod.STANDARD:
-        return lambda machines: standard(machines, asked, NodePolicy.BEST, settings.tie, draws)
-    return lambda machines: best_victims(machines, asked, settings.victims, method)
+        return lambda machines: standard(machines, newcomer, NodePolicy.BEST, settings.tie, draws)
+    return lambda machines: best_victims(machines, newcomer, settings.victims, method)
 
 
 def _times_us(search: Callable[[Machines], object], clusters: Sequence[Machines], repetitions: int) -> list[float]:

@@ -86,23 +86,23 @@ def preemptor(row: ScaleUpWorkload, name: str, qos: Qos) -> Preemptor:
 
 
 def standard(
-    machines: Machines, asked: Preemptor, policy: NodePolicy, tie: VictimTie, draws: Draws
+    machines: Machines, newcomer: Preemptor, policy: NodePolicy, tie: VictimTie, draws: Draws
 ) -> VictimSet | None:
     """Gödel's standard preemption; the order in which nodes are looked at is drawn."""
     return standard_preemption(
         machines,
-        asked,
+        newcomer,
         policy="random" if policy is NodePolicy.RANDOM else "best",
         tie="key" if tie is VictimTie.KEY else "start",
         rng=draws,
     )
 
 
-def node_of(machines: Machines, found: VictimSet) -> int:
+def node_of(machines: Machines, victims: VictimSet) -> int:
     """The number of the node that an answer is about."""
-    if found.pods:
-        return machines.pod(machines.number[found.pods[0]]).node
-    return machines.names.index(found.node)
+    if victims.pods:
+        return machines.pod(machines.number[victims.pods[0]]).node
+    return machines.names.index(victims.node)
 
 
 @dataclass(slots=True)
@@ -142,12 +142,12 @@ class Filling:
             row = waiting.popleft()
             if self.place(row):
                 continue
-            asked = preemptor(row, "newcomer", Qos.NONE)
-            found = standard(self.machines, asked, NodePolicy.RANDOM, VictimTie.KEY, self.draws)
-            if found is None:
+            newcomer = preemptor(row, "newcomer", Qos.NONE)
+            victims = standard(self.machines, newcomer, NodePolicy.RANDOM, VictimTie.KEY, self.draws)
+            if victims is None:
                 continue
-            node = node_of(self.machines, found)
-            waiting.extend(self._leave(pod) for pod in found.pods)
+            node = node_of(self.machines, victims)
+            waiting.extend(self._leave(pod) for pod in victims.pods)
             self._enter(row, node)
 
     def _node(self, gpus: int) -> int | None:

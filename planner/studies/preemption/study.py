@@ -83,15 +83,15 @@ def hit_counts(study: PreemptionStudy, *, listen: Listen = lambda _: None) -> It
                 yield from sums
 
 
-def _sum(one: HitCount, other: HitCount) -> HitCount:
+def _sum(first: HitCount, other: HitCount) -> HitCount:
     return replace(
-        one,
-        preemptions=one.preemptions + other.preemptions,
-        hits=one.hits + other.hits,
-        failures=one.failures + other.failures,
-        decisions=one.decisions + other.decisions,
-        victims=one.victims + other.victims,
-        priority_sum=one.priority_sum + other.priority_sum,
+        first,
+        preemptions=first.preemptions + other.preemptions,
+        hits=first.hits + other.hits,
+        failures=first.failures + other.failures,
+        decisions=first.decisions + other.decisions,
+        victims=first.victims + other.victims,
+        priority_sum=first.priority_sum + other.priority_sum,
     )
 
 
@@ -118,8 +118,8 @@ def latencies(study: PreemptionStudy, *, listen: Listen = lambda _: None) -> Ite
 def counted_methods(study: PreemptionStudy, nodes: int) -> tuple[VictimMethod, ...]:
     """The methods whose hits are counted on so many nodes; masks stands in where none would be left."""
     few = nodes <= SUBSETS_NODES
-    kept = tuple(method for method in study.settings.methods if few or method not in SUBSETS)
-    return kept or (VictimMethod.MASKS,)
+    methods = tuple(method for method in study.settings.methods if few or method not in SUBSETS)
+    return methods or (VictimMethod.MASKS,)
 
 
 def timed_methods(study: PreemptionStudy, nodes: int) -> tuple[VictimMethod, ...]:
@@ -131,8 +131,8 @@ def left_out(study: PreemptionStudy) -> tuple[str, ...]:
     """What the study does not do at some sizes, and why: sentences."""
     notes = []
     for nodes in study.sizes:
-        kept = counted_methods(study, nodes)
-        dropped = [method.value for method in study.settings.methods if method not in kept]
+        methods = counted_methods(study, nodes)
+        dropped = [method.value for method in study.settings.methods if method not in methods]
         if dropped:
             notes.append(
                 f"{nodes:,} nodes: hits of {' and '.join(dropped)} are not counted above {SUBSETS_NODES} nodes; "

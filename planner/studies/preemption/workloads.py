@@ -37,5 +37,5 @@ def workload(name: str) -> ScaleUpWorkload:
 def instances(nodes: int) -> dict[str, int]:
     """Pods of each workload that together hold every GPU of so many nodes."""
     counts = {row.name: nodes * row.instances // NODES for row in TABLE_3[:-1]}
-    held = sum(counts[row.name] * row.gpus for row in TABLE_3[:-1])
-    return counts | {TABLE_3[-1].name: (GPUS * nodes - held) // TABLE_3[-1].gpus}
+    used_gpus = sum(counts[row.name] * row.gpus for row in TABLE_3[:-1])
+    return counts | {TABLE_3[-1].name: (GPUS * nodes - used_gpus) // TABLE_3[-1].gpus}

@@ -92,12 +92,12 @@ def curve_of(runs: Sequence[SpotSeedRun], measured_h: float) -> tuple[CurvePoint
     `measured_h`: hours that the figures are of.
     """
     by_point: dict[tuple[str, float], list[SpotSeedRun]] = {}
-    for one in runs:
-        if one.spot_load is not None:
-            by_point.setdefault((one.policy, one.spot_load), []).append(one)
+    for seed_run in runs:
+        if seed_run.spot_load is not None:
+            by_point.setdefault((seed_run.policy, seed_run.spot_load), []).append(seed_run)
     policies = list(dict.fromkeys(policy for policy, _ in by_point))
     ordered = sorted(by_point.items(), key=lambda item: (policies.index(item[0][0]), item[0][1]))
-    return tuple(_point(policy, load, found, measured_h) for (policy, load), found in ordered)
+    return tuple(_point(policy, load, seed_runs, measured_h) for (policy, load), seed_runs in ordered)
 
 
 def _point(policy: str, load: float, runs: Sequence[SpotSeedRun], measured_h: float) -> CurvePoint:
@@ -110,11 +110,11 @@ def _point(policy: str, load: float, runs: Sequence[SpotSeedRun], measured_h: fl
     )
 
 
-def _scaled(found: Interval | None, factor: float) -> Interval | None:
-    if found is None:
+def _scaled(interval: Interval | None, factor: float) -> Interval | None:
+    if interval is None:
         return None
-    half = None if found.half is None else factor * found.half
-    return Interval(mean=factor * found.mean, half=half, count=found.count)
+    half = None if interval.half is None else factor * interval.half
+    return Interval(mean=factor * interval.mean, half=half, count=interval.count)
 
 
 def capacity_of(points: Sequence[CurvePoint], policy: str, limits: SpotLimits) -> SpotCapacity:
@@ -144,5 +144,5 @@ def _crossing(below: CurvePoint, above: CurvePoint, name: str, limits: SpotLimit
     return below.asked_gpus + share * (above.asked_gpus - below.asked_gpus)
 
 
-def _above(found: Interval | None, most: float) -> bool:
-    return found is None or found.mean > most
+def _above(interval: Interval | None, most: float) -> bool:
+    return interval is None or interval.mean > most

@@ -59,19 +59,19 @@ def _job(row: CsvRow) -> SpotJob:
 
 
 def _seconds(row: CsvRow, column: str, *, zero: bool = False) -> float:
-    found = row.number(column)
-    if not (found >= 0 if zero else found > 0) or found > LONGEST_S:
+    seconds = row.number(column)
+    if not (seconds >= 0 if zero else seconds > 0) or seconds > LONGEST_S:
         raise row.fault(column, f"must be seconds, {'0 or more' if zero else 'above 0'} and at most {LONGEST_S:g}")
-    return found
+    return seconds
 
 
 def _windows(row: CsvRow) -> tuple[StandbyWindow, ...]:
     """Windows as they are written; whether they lie in the job, apart from each other, is looked at with the job."""
-    found = []
+    windows = []
     for part in row.text("standby").split(";") if row.text("standby") else ():
         begin, dash, end = part.partition("-")
         window = StandbyWindow(start_s=number_of(begin), end_s=number_of(end))
         if not dash or math.isnan(window.start_s) or math.isnan(window.end_s):
             raise row.fault("standby", "must be windows in seconds, as 3600-7200;10800-14400")
-        found.append(window)
-    return tuple(found)
+        windows.append(window)
+    return tuple(windows)

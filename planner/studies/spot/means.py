@@ -72,8 +72,8 @@ def interval_of(values: Sequence[float]) -> Interval | None:
 
 def values_of(runs: Sequence[SpotSeedRun], name: str) -> dict[int, float]:
     """A figure by seed, where it is known."""
-    found = {one.seed: getattr(one.run.figures, name) for one in runs}
-    return {seed: float(value) for seed, value in found.items() if value is not None}
+    by_seed = {seed_run.seed: getattr(seed_run.run.figures, name) for seed_run in runs}
+    return {seed: float(value) for seed, value in by_seed.items() if value is not None}
 
 
 def mean_of(runs: Sequence[SpotSeedRun], name: str) -> Interval | None:

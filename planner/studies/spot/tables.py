@@ -17,8 +17,13 @@ _POINT = ("policy", "spot_load", "asked_gpus", "seeds")
 def spot_csv(runs: Iterable[SpotSeedRun]) -> bytes:
     """A row a run; a figure that there is none of is empty, and so is the load where jobs were given."""
     rows = (
-        [one.policy, one.seed, one.spot_load, *(getattr(one.run.figures, name) for name in FIGURE_NAMES)]
-        for one in runs
+        [
+            seed_run.policy,
+            seed_run.seed,
+            seed_run.spot_load,
+            *(getattr(seed_run.run.figures, name) for name in FIGURE_NAMES),
+        ]
+        for seed_run in runs
     )
     return csv_table((*_RUN, *FIGURE_NAMES), rows)
 
@@ -26,9 +31,9 @@ def spot_csv(runs: Iterable[SpotSeedRun]) -> bytes:
 def series_csv(runs: Iterable[SpotSeedRun]) -> bytes:
     """A row a stretch of time of a run, GPUs as means over it."""
     rows = (
-        [one.policy, one.seed, one.spot_load, *(getattr(sample, name) for name in _SAMPLE)]
-        for one in runs
-        for sample in one.run.series
+        [seed_run.policy, seed_run.seed, seed_run.spot_load, *(getattr(sample, name) for name in _SAMPLE)]
+        for seed_run in runs
+        for sample in seed_run.run.series
     )
     return csv_table((*_RUN, *_SAMPLE), rows)
 
@@ -41,8 +46,10 @@ def curve_csv(points: Iterable[CurvePoint]) -> bytes:
 
 
 def _point(point: CurvePoint) -> Sequence[object]:
-    found: list[Interval | None] = [point.useful_gpus]
-    found.extend(point.figures[name] for name in CURVE_FIGURES)
-    count = max(one.count if one else 0 for one in found)
-    pairs = [value for one in found for value in ((one.mean, one.half) if one else (None, None))]
+    intervals: list[Interval | None] = [point.useful_gpus]
+    intervals.extend(point.figures[name] for name in CURVE_FIGURES)
+    count = max(interval.count if interval else 0 for interval in intervals)
+    pairs = [
+        value for interval in intervals for value in ((interval.mean, interval.half) if interval else (None, None))
+    ]
     return [point.policy, point.spot_load, point.asked_gpus, count, *pairs]

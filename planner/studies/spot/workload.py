@@ -69,11 +69,11 @@ def draw_jobs(
 
 
 def _classes(nodes: Sequence[SpotNode], workload: SpotWorkload) -> list[NodeClass]:
-    known: dict[tuple[str, int], list[SpotNode]] = {}
+    by_kind: dict[tuple[str, int], list[SpotNode]] = {}
     for node in nodes:
-        known.setdefault((node.gpu_model, node.gpus), []).append(node)
-    found = []
-    for (model, gpus), members in sorted(known.items()):
+        by_kind.setdefault((node.gpu_model, node.gpus), []).append(node)
+    classes = []
+    for (model, gpus), members in sorted(by_kind.items()):
         fitting = [(size, weight) for size, weight in workload.sizes if size <= gpus]
         total = sum(weight for _, weight in fitting)
         if not total > 0:
@@ -81,7 +81,7 @@ def _classes(nodes: Sequence[SpotNode], workload: SpotWorkload) -> list[NodeClas
                 f"sizes: must hold one of at most {gpus} GPUs, as some nodes have no more; came {workload.sizes}.",
                 hint="Add a size of 1 GPU.",
             )
-        found.append(
+        classes.append(
             NodeClass(
                 model=model,
                 gpus=gpus,
@@ -90,7 +90,7 @@ def _classes(nodes: Sequence[SpotNode], workload: SpotWorkload) -> list[NodeClas
                 sizes=tuple((size, weight / total) for size, weight in fitting),
             )
         )
-    return found
+    return classes
 
 
 def _mean_pods(workload: SpotWorkload) -> float:
@@ -99,19 +99,19 @@ def _mean_pods(workload: SpotWorkload) -> float:
 
 def _require_few(workload: SpotWorkload, classes: Sequence[NodeClass], end_s: float, load: float) -> None:
     """What is to be expected of jobs and windows, before any is drawn."""
-    pods = sum(one.total / one.mean for one in classes)
+    pods = sum(node_class.total / node_class.mean for node_class in classes)
     gangs_s = pods / _mean_pods(workload) * end_s / S_PER_H
     layers = ceil(round(load / LAYER, 9)) * LAYER
     come_and_go = workload.diurnal_load * (1 + workload.amplitude) / workload.hp_hours + layers / workload.spot_hours
     permanent = workload.permanent_load * pods
     windows = workload.standby_share * permanent * (end_s / S_PER_DAY + 1)
-    for what, expected, most in (
+    for name, expected, most in (
         ("jobs", permanent + come_and_go * gangs_s, MOST_JOBS),
         ("standby windows", windows, MOST_WINDOWS),
     ):
         if expected > most:
             raise InputError(
-                f"workload: must be at most {most:,} {what}; these nodes, loads, hours and days would make about "
+                f"workload: must be at most {most:,} {name}; these nodes, loads, hours and days would make about "
                 f"{expected:,.0f}.",
                 hint="Give longer jobs, fewer days or fewer nodes.",
             )
@@ -130,24 +130,28 @@ class _Draw:
     ) -> None:
         self.workload, self.classes, self.end_s = workload, classes, end_s
         self.generator, self.prefix = generator, prefix
-        self.gpus = sum(one.total for one in classes)
+        self.gpus = sum(node_class.total for node_class in classes)
         self.pods = _mean_pods(workload)
         self.count = 0
 
     def guaranteed(self) -> list[SpotJob]:
         """Permanent jobs, and those of the day that keep below the peak."""
-        permanent = [job for one in self.classes for job in self._permanent(one)]
-        taken = sum(job.total_gpus for job in permanent)
+        permanent = [job for node_class in self.classes for job in self._permanent(node_class)]
+        used_gpus = sum(job.total_gpus for job in permanent)
         limit = self.workload.hp_peak * self.gpus
         rate_load, hours = self.workload.diurnal_load, self.workload.hp_hours
-        times = [(t, one) for one in self.classes for t in self._arrivals(one, rate_load, hours, diurnal=True)]
+        times = [
+            (t, node_class)
+            for node_class in self.classes
+            for t in self._arrivals(node_class, rate_load, hours, diurnal=True)
+        ]
         jobs, ends = list(permanent), list[tuple[float, int]]()
-        for time_s, one in sorted(times, key=lambda pair: pair[0]):
-            job = self._job(one, JobClass.HP, time_s, self._duration(hours))
+        for time_s, node_class in sorted(times, key=lambda pair: pair[0]):
+            job = self._job(node_class, JobClass.HP, time_s, self._duration(hours))
             while ends and ends[0][0] <= time_s:
-                taken -= heapq.heappop(ends)[1]
-            if taken + job.total_gpus <= limit:
-                taken += job.total_gpus
+                used_gpus -= heapq.heappop(ends)[1]
+            if used_gpus + job.total_gpus <= limit:
+                used_gpus += job.total_gpus
                 heapq.heappush(ends, (time_s + job.duration_s, job.total_gpus))
                 jobs.append(job)
         return jobs
@@ -156,30 +160,30 @@ class _Draw:
         """Spot jobs of one layer at a steady rate; every one of them is kept with this probability."""
         low, high = (np.log(hours) for hours in self.workload.checkpoint_hours)
         jobs = []
-        for one in self.classes:
-            for time_s in self._arrivals(one, LAYER, self.workload.spot_hours, diurnal=False):
+        for node_class in self.classes:
+            for time_s in self._arrivals(node_class, LAYER, self.workload.spot_hours, diurnal=False):
                 lasts_s = self._duration(self.workload.spot_hours)
                 checkpoint_s = float(np.exp(self.generator.uniform(low, high))) * S_PER_H
-                job = self._job(one, JobClass.SPOT, time_s, lasts_s, checkpoint_s=checkpoint_s)
+                job = self._job(node_class, JobClass.SPOT, time_s, lasts_s, checkpoint_s=checkpoint_s)
                 if self.generator.random() < share:
                     jobs.append(job)
         return jobs
 
-    def _permanent(self, one: NodeClass) -> Iterable[SpotJob]:
+    def _permanent(self, node_class: NodeClass) -> Iterable[SpotJob]:
         """Jobs from the beginning to the end, largest first, so that they fill nodes as if they had always been there.
 
         A share of them lends its GPUs out every night."""
-        left = round(self.workload.permanent_load * one.total)
+        gpus_left = round(self.workload.permanent_load * node_class.total)
         sizes = []
-        while left:
-            size = min(self._one_of(one.sizes), left)
+        while gpus_left:
+            size = min(self._one_of(node_class.sizes), gpus_left)
             sizes.append(size)
-            left -= size
+            gpus_left -= size
         sizes.sort(reverse=True)
         lends = self._lenders(sizes)
         for number, size in enumerate(sizes):
             windows = self._nights() if number in lends else ()
-            yield self._made(one, JobClass.HP, 0.0, self.end_s + 3 * S_PER_DAY, 1, size, standby=windows)
+            yield self._next_job(node_class, JobClass.HP, 0.0, self.end_s + 3 * S_PER_DAY, 1, size, standby=windows)
 
     def _lenders(self, sizes: Sequence[int]) -> set[int]:
         """Which of the permanent jobs lend: drawn until they have their share of the GPUs."""
@@ -199,9 +203,9 @@ class _Draw:
             windows.append(StandbyWindow(start_s=start_s, end_s=start_s + lasts * S_PER_H))
         return tuple(windows)
 
-    def _arrivals(self, one: NodeClass, load: float, hours: float, *, diurnal: bool) -> list[float]:
+    def _arrivals(self, node_class: NodeClass, load: float, hours: float, *, diurnal: bool) -> list[float]:
         """Times of a Poisson process, thinned where its rate is not at its highest."""
-        rate = load * one.total / (self.pods * one.mean * hours * S_PER_H)
+        rate = load * node_class.total / (self.pods * node_class.mean * hours * S_PER_H)
         top = rate * (1 + self.workload.amplitude) if diurnal else rate
         times = np.sort(self.generator.uniform(0, self.end_s, self.generator.poisson(top * self.end_s)))
         if not diurnal:
@@ -227,16 +231,16 @@ class _Draw:
         return listed[-1][0]
 
     def _job(
-        self, one: NodeClass, kind: JobClass, time_s: float, lasts_s: float, checkpoint_s: float | None = None
+        self, node_class: NodeClass, kind: JobClass, time_s: float, lasts_s: float, checkpoint_s: float | None = None
     ) -> SpotJob:
-        size, pods = self._one_of(one.sizes), self._one_of(self.workload.gangs)
-        if pods > one.gpus // size * (one.total // one.gpus):
+        size, pods = self._one_of(node_class.sizes), self._one_of(self.workload.gangs)
+        if pods > node_class.gpus // size * (node_class.total // node_class.gpus):
             pods = 1
-        return self._made(one, kind, time_s, lasts_s, pods, size, checkpoint_s=checkpoint_s)
+        return self._next_job(node_class, kind, time_s, lasts_s, pods, size, checkpoint_s=checkpoint_s)
 
-    def _made(
+    def _next_job(
         self,
-        one: NodeClass,
+        node_class: NodeClass,
         kind: JobClass,
         time_s: float,
         lasts_s: float,
@@ -252,10 +256,10 @@ class _Draw:
             submit_s=time_s,
             pods=pods,
             gpus=size,
-            cpus=int(min(self._one_of(self.workload.cpus_per_gpu), one.cpus_per_gpu) * size),
+            cpus=int(min(self._one_of(self.workload.cpus_per_gpu), node_class.cpus_per_gpu) * size),
             duration_s=lasts_s,
             checkpoint_s=checkpoint_s,
-            gpu_model=one.model,
+            gpu_model=node_class.model,
             standby=standby,
         )
 

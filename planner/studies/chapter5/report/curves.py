@@ -25,9 +25,9 @@ def draw(study: Study, figure_name: str, title: str) -> Figure:
     figure = style.blank(EDGE_IN + ROW_IN * down)
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     head(figure, study, title, f"{counted(outcome.experiment.trials, 'trial')} each")
-    for axes, one in zip(panels.flat, cases, strict=False):
-        _panel(axes, one, outcome.highest_rps)
-        axes.set_title(f"{outcome.experiment.parameter} {one.case.label}")
+    for axes, case_outcome in zip(panels.flat, cases, strict=False):
+        _panel(axes, case_outcome, outcome.highest_rps)
+        axes.set_title(f"{outcome.experiment.parameter} {case_outcome.case.label}")
     for axes in panels.flat[len(cases) :]:
         axes.remove()
     for place, axes in enumerate(panels.flat[: len(cases)]):
@@ -41,11 +41,11 @@ def draw(study: Study, figure_name: str, title: str) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, one: CaseOutcome, highest: float) -> None:
-    rounds = range(1, 1 + len(one.by_iteration))
-    mean = [spread.mean for spread in one.by_iteration]
-    around = [spread.deviation or 0.0 for spread in one.by_iteration]
-    low, high = [spread.low for spread in one.by_iteration], [spread.high for spread in one.by_iteration]
+def _panel(axes: Axes, outcome: CaseOutcome, highest: float) -> None:
+    rounds = range(1, 1 + len(outcome.by_iteration))
+    mean = [spread.mean for spread in outcome.by_iteration]
+    around = [spread.deviation or 0.0 for spread in outcome.by_iteration]
+    low, high = [spread.low for spread in outcome.by_iteration], [spread.high for spread in outcome.by_iteration]
     colour = style.TYPE_PALETTE[0]
     edge: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "linewidth": 0.9, "linestyle": ":"}
     axes.fill_between(rounds, low, high, label="lowest to highest", **edge)
@@ -53,7 +53,7 @@ def _panel(axes: Axes, one: CaseOutcome, highest: float) -> None:
     axes.fill_between(rounds, below, above, color=colour, alpha=0.25, linewidth=0, label="mean ± standard deviation")
     axes.plot(rounds, mean, color=colour, linewidth=1.8, marker="o", markersize=3, label="mean of the trials")
     axes.axhline(highest, color=style.TYPE_PALETTE[1], linewidth=1.2, label="maximum of all trials and panels")
-    if one.optimum:
-        axes.axhline(one.optimum.rate_rps, color=style.INK, linestyle="--", linewidth=1.2, label="exact optimum")
+    if outcome.optimum:
+        axes.axhline(outcome.optimum.rate_rps, color=style.INK, linestyle="--", linewidth=1.2, label="exact optimum")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.margins(y=0.08)

@@ -31,56 +31,56 @@ def study_frame(study: Study, figure: str) -> Frame:
 
 def _rounds(study: Study, figure: str) -> Iterator[dict[str, object]]:
     for outcome in study.all_of(figure):
-        for one in outcome.cases:
-            for trial in one.trials:
+        for case_outcome in outcome.cases:
+            for trial in case_outcome.trials:
                 columns = zip(trial.best_rps, trial.generation_cpu_s, trial.evaluation_cpu_s, strict=True)
                 for iteration, (best, generation, evaluation) in enumerate(columns):
                     yield {
                         "experiment": outcome.experiment.name,
-                        "value": one.case.value,
+                        "value": case_outcome.case.value,
                         "seed": trial.seed,
                         "iteration": iteration,
                         "best_rps": best,
                         "generation_cpu_s": generation,
                         "evaluation_cpu_s": evaluation,
-                        "optimum_rps": one.optimum.rate_rps if one.optimum else None,
+                        "optimum_rps": case_outcome.optimum.rate_rps if case_outcome.optimum else None,
                     }
 
 
 def _levels(study: Study) -> Iterator[dict[str, object]]:
-    for one in study.experiment(TABLE).cases:
-        published = one.case.published
+    for outcome in study.experiment(TABLE).cases:
+        published = outcome.case.published
         yield {
-            "fleet": one.case.label.split(", ")[0],
-            **{f"gpus_{gpu}": dict(one.case.setup.gpus).get(gpu, 0) for gpu in _types(study)},
-            "workload": one.case.setup.workload,
-            "trials": len(one.trials),
-            "mean_rps": one.final.mean,
-            "standard_deviation_rps": one.final.deviation,
-            "lowest_rps": one.final.low,
-            "highest_rps": one.final.high,
-            "deviation_of_best_rps": one.best.deviation_rps,
-            "optimum_rps": one.optimum.rate_rps if one.optimum else None,
-            "optimum_bound_rps": one.optimum.bound_rps if one.optimum else None,
+            "fleet": outcome.case.label.split(", ")[0],
+            **{f"gpus_{gpu}": dict(outcome.case.setup.gpus).get(gpu, 0) for gpu in _types(study)},
+            "workload": outcome.case.setup.workload,
+            "trials": len(outcome.trials),
+            "mean_rps": outcome.final.mean,
+            "standard_deviation_rps": outcome.final.deviation,
+            "lowest_rps": outcome.final.low,
+            "highest_rps": outcome.final.high,
+            "deviation_of_best_rps": outcome.best.deviation_rps,
+            "optimum_rps": outcome.optimum.rate_rps if outcome.optimum else None,
+            "optimum_bound_rps": outcome.optimum.bound_rps if outcome.optimum else None,
             "paper_mean_rps": published.rate_rps if published else None,
             "paper_spread_rps": published.rate_spread_rps if published else None,
             "paper_deviation_rps": published.deviation_rps if published else None,
             "paper_deviation_spread_rps": published.deviation_spread_rps if published else None,
-            "best_layout": one.best.layout,
+            "best_layout": outcome.best.layout,
         }
 
 
 def _types(study: Study) -> list[str]:
     cases: tuple[CaseOutcome, ...] = study.experiment(TABLE).cases
-    return list(dict.fromkeys(gpu for one in cases for gpu, _ in one.case.setup.gpus))
+    return list(dict.fromkeys(gpu for outcome in cases for gpu, _ in outcome.case.setup.gpus))
 
 
 def _shares(study: Study) -> Iterator[dict[str, object]]:
-    for one in study.islands:
-        for shares in one.shares:
-            for (start, end, p), share, rate in zip(one.ranges, shares.time_shares, shares.rates_rps, strict=True):
+    for outcome in study.islands:
+        for shares in outcome.shares:
+            for (start, end, p), share, rate in zip(outcome.ranges, shares.time_shares, shares.rates_rps, strict=True):
                 yield {
-                    "case": one.case.label,
+                    "case": outcome.case.label,
                     "phase": shares.phase.value,
                     "gpu": shares.island.gpu,
                     "size": shares.island.size,
@@ -94,15 +94,15 @@ def _shares(study: Study) -> Iterator[dict[str, object]]:
 
 
 def _lengths(study: Study) -> Iterator[dict[str, object]]:
-    for one in study.islands:
-        for curve in one.curves:
-            columns = zip(one.lengths, one.probabilities, curve.evaluated_rps, curve.model_rps, strict=True)
+    for outcome in study.islands:
+        for curve in outcome.curves:
+            columns = zip(outcome.lengths, outcome.probabilities, curve.evaluated_rps, curve.model_rps, strict=True)
             for length, q, evaluated, model in columns:
                 yield {
-                    "case": one.case.label,
+                    "case": outcome.case.label,
                     "phase": curve.phase.value,
                     "input_tokens": length,
-                    "trace_rps": q * one.rate_rps,
+                    "trace_rps": q * outcome.rate_rps,
                     "evaluated_rps": evaluated,
                     "model_rps": model,
                 }

@@ -20,28 +20,31 @@ Column = Callable[[IslandShares], Sequence[float]]
 def draw_shares(study: Study, _figure_name: str, title: str) -> Figure:
     """Islands' time on each range, in percent of one island, stacked over the classes."""
     return _ranges(
-        study, title, lambda one: [100 * one.count * share for share in one.time_shares], "time (% of one island)"
+        study,
+        title,
+        lambda shares: [100 * shares.count * share for share in shares.time_shares],
+        "time (% of one island)",
     )
 
 
 def draw_rates(study: Study, _figure_name: str, title: str) -> Figure:
     """Requests/s on each range, stacked over the classes; the line is the mix at the phase's rate."""
-    return _ranges(study, title, lambda one: one.rates_rps, "rate (requests/s)", mix=True)
+    return _ranges(study, title, lambda shares: shares.rates_rps, "rate (requests/s)", mix=True)
 
 
 def _ranges(study: Study, title: str, column: Column, label: str, *, mix: bool = False) -> Figure:
     figure = style.blank(EDGE_IN + ROW_IN * len(study.islands))
     panels = figure.subplots(len(study.islands), 2, sharex=True, squeeze=False)
     head(figure, study, title, searched=False)
-    for row, one in zip(panels, study.islands, strict=True):
-        colours = _colours(one)
+    for row, outcome in zip(panels, study.islands, strict=True):
+        colours = _colours(outcome)
         for axes, phase in zip(row, Phase, strict=True):
-            _stack(axes, one, phase, column, colours)
+            _stack(axes, outcome, phase, column, colours)
             if mix:
-                middles = [(start + end) / 2 for start, end, _ in one.ranges]
-                target = [p * one.phase_rps(phase) for _, _, p in one.ranges]
+                middles = [(start + end) / 2 for start, end, _ in outcome.ranges]
+                target = [p * outcome.phase_rps(phase) for _, _, p in outcome.ranges]
                 axes.plot(middles, target, color=style.INK, linewidth=1.1, label=MIX)
-            axes.set_title(f"{one.case.label} {phase.value}: {one.case.title}")
+            axes.set_title(f"{outcome.case.label} {phase.value}: {outcome.case.title}")
         row[0].set_ylabel(label)
         _legend(row[1], row)
     for axes in panels[-1]:
@@ -49,22 +52,24 @@ def _ranges(study: Study, title: str, column: Column, label: str, *, mix: bool =
     return figure
 
 
-def _colours(one: IslandOutcome) -> dict[tuple[str, int], str]:
+def _colours(outcome: IslandOutcome) -> dict[tuple[str, int], str]:
     """A colour per class: its type's, the lighter the smaller the islands."""
-    types = [gpu for gpu, _ in one.case.setup.gpus]
-    classes = sorted({(s.island.gpu, -s.island.size) for s in one.shares})
-    found = {}
+    types = [gpu for gpu, _ in outcome.case.setup.gpus]
+    classes = sorted({(s.island.gpu, -s.island.size) for s in outcome.shares})
+    colours = {}
     for gpu, size in classes:
         kin = [other for other in classes if other[0] == gpu]
         base = style.TYPE_PALETTE[types.index(gpu)]
-        found[gpu, -size] = style.mixed(base, "#FFFFFF", 0.7 * kin.index((gpu, size)) / max(1, len(kin)))
-    return found
+        colours[gpu, -size] = style.mixed(base, "#FFFFFF", 0.7 * kin.index((gpu, size)) / max(1, len(kin)))
+    return colours
 
 
-def _stack(axes: Axes, one: IslandOutcome, phase: Phase, column: Column, colours: dict[tuple[str, int], str]) -> None:
-    starts, widths = [start for start, _, _ in one.ranges], [end - start for start, end, _ in one.ranges]
+def _stack(
+    axes: Axes, outcome: IslandOutcome, phase: Phase, column: Column, colours: dict[tuple[str, int], str]
+) -> None:
+    starts, widths = [start for start, _, _ in outcome.ranges], [end - start for start, end, _ in outcome.ranges]
     base = [0.0] * len(starts)
-    for shares in sorted(one.of_phase(phase), key=lambda s: (s.island.gpu, -s.island.size)):
+    for shares in sorted(outcome.of_phase(phase), key=lambda s: (s.island.gpu, -s.island.size)):
         row, key = column(shares), (shares.island.gpu, shares.island.size)
         axes.bar(
             starts,
@@ -83,20 +88,20 @@ def _stack(axes: Axes, one: IslandOutcome, phase: Phase, column: Column, colours
 
 def _legend(beside: Axes, row: Sequence[Axes]) -> None:
     """One legend a row, of every class in either phase."""
-    known: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for axes in row:
         handles, labels = axes.get_legend_handles_labels()
-        known |= dict(zip(labels, handles, strict=True))
-    labels = sorted(known, key=lambda label: (label == MIX, label.rsplit("/", 1)[0], -_size(label)))
+        entries |= dict(zip(labels, handles, strict=True))
+    labels = sorted(entries, key=lambda label: (label == MIX, label.rsplit("/", 1)[0], -_size(label)))
     beside.legend(
-        [known[label] for label in labels],
+        [entries[label] for label in labels],
         labels,
         title="type/GPUs",
         loc="upper left",
         bbox_to_anchor=(1.01, 1.0),
         borderaxespad=0,
         fontsize=6.8,
-        ncols=1 if len(known) < 9 else 2,
+        ncols=1 if len(entries) < 9 else 2,
         labelspacing=0.25,
         alignment="left",
     )
@@ -111,9 +116,9 @@ def draw_lengths(study: Study, _figure_name: str, title: str) -> Figure:
     figure = style.blank(EDGE_IN + 3.0 * -(-len(study.islands) // 2))
     panels = figure.subplots(-(-len(study.islands) // 2), 2, sharex=True, squeeze=False)
     head(figure, study, title, searched=False)
-    for axes, one in zip(panels.flat, study.islands, strict=False):
-        _lengths(axes, one)
-        axes.set_title(f"{one.case.label} {one.case.title}")
+    for axes, outcome in zip(panels.flat, study.islands, strict=False):
+        _lengths(axes, outcome)
+        axes.set_title(f"{outcome.case.label} {outcome.case.title}")
     for row in panels:
         row[0].set_ylabel("rate per length\n(requests/s per token)")
     for axes in panels[-1]:
@@ -122,26 +127,26 @@ def draw_lengths(study: Study, _figure_name: str, title: str) -> Figure:
     return figure
 
 
-def _lengths(axes: Axes, one: IslandOutcome) -> None:
-    trace = [q * one.rate_rps for q in one.probabilities]
-    axes.fill_between(one.lengths, trace, color=style.IDLE, linewidth=0, alpha=0.6, label="trace, scaled")
-    for curve, colour in zip(one.curves, (style.TYPE_PALETTE[3], style.TYPE_PALETTE[0]), strict=True):
+def _lengths(axes: Axes, outcome: IslandOutcome) -> None:
+    trace = [q * outcome.rate_rps for q in outcome.probabilities]
+    axes.fill_between(outcome.lengths, trace, color=style.IDLE, linewidth=0, alpha=0.6, label="trace, scaled")
+    for curve, colour in zip(outcome.curves, (style.TYPE_PALETTE[3], style.TYPE_PALETTE[0]), strict=True):
         axes.plot(
-            one.lengths, curve.model_rps, color=colour, linewidth=0.9, linestyle=":", label=f"{curve.phase} model"
+            outcome.lengths, curve.model_rps, color=colour, linewidth=0.9, linestyle=":", label=f"{curve.phase} model"
         )
-        axes.plot(one.lengths, curve.evaluated_rps, color=colour, linewidth=1.0, label=f"{curve.phase} evaluated")
-    axes.set_ylim(0, 1.08 * _top(one))
+        axes.plot(outcome.lengths, curve.evaluated_rps, color=colour, linewidth=1.0, label=f"{curve.phase} evaluated")
+    axes.set_ylim(0, 1.08 * _top(outcome))
     axes.margins(x=0.01)
 
 
-def _top(one: IslandOutcome) -> float:
+def _top(outcome: IslandOutcome) -> float:
     """Height that shows all but the few shortest lengths, where a prompt of some tokens costs next to nothing."""
-    first = one.ranges[0][1]
-    seen = [
+    first = outcome.ranges[0][1]
+    heights = [
         rate
-        for curve in one.curves
-        for length, *rates in zip(one.lengths, curve.evaluated_rps, curve.model_rps, strict=True)
+        for curve in outcome.curves
+        for length, *rates in zip(outcome.lengths, curve.evaluated_rps, curve.model_rps, strict=True)
         for rate in rates
         if length >= first // 4
     ]
-    return max([*seen, *(q * one.rate_rps for q in one.probabilities)])
+    return max([*heights, *(q * outcome.rate_rps for q in outcome.probabilities)])

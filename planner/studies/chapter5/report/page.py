@@ -53,8 +53,8 @@ def _doubt(study: Study) -> list[str]:
 
 def _findings(study: Study) -> str:
     rows = [
-        [_name(one.figure), escaped(one.claim), f"**{VERDICTS[one.holds]}**", escaped(one.numbers)]
-        for one in study.findings
+        [_name(finding.figure), escaped(finding.claim), f"**{VERDICTS[finding.holds]}**", escaped(finding.numbers)]
+        for finding in study.findings
     ]
     return table(["Of", "The paper says", "Here", "Numbers"], rows, "llll")
 
@@ -77,22 +77,22 @@ def _table_5_1(study: Study) -> list[str]:
     ]
     rows = [
         [
-            escaped(one.case.label.split(", ")[0]),
-            ", ".join(f"{count} {escaped(gpu)}" for gpu, count in one.case.setup.gpus),
-            escaped(one.case.setup.workload),
-            _around(one.final),
-            f"{rate(one.final.low)}–{rate(one.final.high)}",
-            NONE if one.best.deviation_rps is None else significant(one.best.deviation_rps),
-            _optimum(one.optimum),
-            *_published(one),
+            escaped(outcome.case.label.split(", ")[0]),
+            ", ".join(f"{count} {escaped(gpu)}" for gpu, count in outcome.case.setup.gpus),
+            escaped(outcome.case.setup.workload),
+            _around(outcome.final),
+            f"{rate(outcome.final.low)}–{rate(outcome.final.high)}",
+            NONE if outcome.best.deviation_rps is None else significant(outcome.best.deviation_rps),
+            _optimum(outcome.optimum),
+            *_published(outcome),
         ]
-        for one in study.experiment(TABLE).cases
+        for outcome in study.experiment(TABLE).cases
     ]
     return ["## Table 5.1: fleets of one price (requests/s)", table(header, rows, "lllrrrrrr")]
 
 
-def _published(one: CaseOutcome) -> list[str]:
-    level = one.case.published
+def _published(outcome: CaseOutcome) -> list[str]:
+    level = outcome.case.published
     if level is None:
         return [NONE, NONE]
     return [
@@ -107,29 +107,29 @@ def _around(spread: Spread) -> str:
     return f"{rate(spread.mean)} ± {significant(spread.deviation, 2)}"
 
 
-def _optimum(found: Optimum | None) -> str:
-    if found is None:
+def _optimum(optimum: Optimum | None) -> str:
+    if optimum is None:
         return "not found in time"
-    return rate(found.rate_rps) if found.proven else f"{rate(found.rate_rps)}, at most {rate(found.bound_rps)}"
+    return rate(optimum.rate_rps) if optimum.proven else f"{rate(optimum.rate_rps)}, at most {rate(optimum.bound_rps)}"
 
 
 def _islands(study: Study) -> list[str]:
     header = ["Case", "Islands", "Prefill", "Decode", "Deviation", "Whole mix at best"]
     rows = [
         [
-            one.case.label,
-            escaped(one.case.layout.label),
-            *(rate(one.phase_rps(phase)) for phase in Phase),
-            significant(one.deviation_rps) if one.deviation_rps > 1e-6 else "0",
-            rate(one.mix_rps),
+            outcome.case.label,
+            escaped(outcome.case.layout.label),
+            *(rate(outcome.phase_rps(phase)) for phase in Phase),
+            significant(outcome.deviation_rps) if outcome.deviation_rps > 1e-6 else "0",
+            rate(outcome.mix_rps),
         ]
-        for one in study.islands
+        for outcome in study.islands
     ]
-    told = (
+    note = (
         "Islands of table 5.2, assigned by the paper's formulation: throughput less weighted deviation. The last "
         "column is what the planner's own formulation serves of the whole mix on the same islands."
     )
-    return ["## Given islands (requests/s)", told, table(header, rows, "llrrrr")]
+    return ["## Given islands (requests/s)", note, table(header, rows, "llrrrr")]
 
 
 def _experiment(study: Study, outcome: ExperimentOutcome) -> Iterator[str]:
@@ -140,20 +140,20 @@ def _experiment(study: Study, outcome: ExperimentOutcome) -> Iterator[str]:
     yield f"## {_plural(shown)}: {experiment.name} (requests/s)"
     yield _settings(outcome)
     header = [escaped(experiment.parameter), "Ours", "Min–max", "Exact optimum", "CPU-seconds a trial"]
-    yield table(header, [_row(one) for one in outcome.cases], "rrrrr")
+    yield table(header, [_row(case_outcome) for case_outcome in outcome.cases], "rrrrr")
 
 
 def _plural(figures: list[str]) -> str:
     return f"Figure {figures[0]}" if len(figures) == 1 else f"Figures {' and '.join(figures)}"
 
 
-def _row(one: CaseOutcome) -> list[str]:
+def _row(outcome: CaseOutcome) -> list[str]:
     return [
-        one.case.label,
-        _around(one.final),
-        f"{rate(one.final.low)}–{rate(one.final.high)}",
-        _optimum(one.optimum),
-        significant(one.cpu_s.mean),
+        outcome.case.label,
+        _around(outcome.final),
+        f"{rate(outcome.final.low)}–{rate(outcome.final.high)}",
+        _optimum(outcome.optimum),
+        significant(outcome.cpu_s.mean),
     ]
 
 
@@ -168,18 +168,20 @@ def _settings(outcome: ExperimentOutcome) -> str:
         "slots": str(search.slots),
     }
     fixed.pop("slots" if search.encoded is Encoding.DIVIDER else "skew range")
-    said = ", ".join(f"{name} {value}" for name, value in fixed.items() if not experiment.parameter.startswith(name))
+    settings = ", ".join(
+        f"{name} {value}" for name, value in fixed.items() if not experiment.parameter.startswith(name)
+    )
     fleet = ", ".join(f"{count} {escaped(gpu)}" for gpu, count in gpus)
     ours = " The paper does not print the values swept; these are ours." if experiment.values_are_ours else ""
     return (
         f"{fleet}; {escaped(experiment.cases[0].setup.workload)}; {counted(experiment.trials, 'trial')}, "
-        f"{counted(search.iterations, 'iteration')}, {said}.{ours}"
+        f"{counted(search.iterations, 'iteration')}, {settings}.{ours}"
     )
 
 
 def _figures(study: Study) -> list[str]:
-    named = [figure for figure in study.figures if figure != TABLE]
-    if not named:
+    figures = [figure for figure in study.figures if figure != TABLE]
+    if not figures:
         return []
-    links = [f"[{_name(one)}](figure_{one.replace('.', '_')}.png)" for one in named]
+    links = [f"[{_name(figure)}](figure_{figure.replace('.', '_')}.png)" for figure in figures]
     return ["## Figures", bullets(links)]

@@ -77,11 +77,11 @@ def study_figure(study: Study, name: str) -> "Figure":
 def _drawing(name: str) -> "Callable[[Study, str, str], Figure]":
     from planner.studies.chapter5.report import curves, islands, times  # noqa: PLC0415  # matplotlib, as above
 
-    own = {
+    drawings = {
         "5.2": islands.draw_shares,
         "5.3": islands.draw_rates,
         "5.4": islands.draw_lengths,
         "5.6": times.draw,
         "5.11": times.draw,
     }
-    return own.get(name, curves.draw)
+    return drawings.get(name, curves.draw)

@@ -20,35 +20,38 @@ def draw(study: Study, figure_name: str, title: str) -> Figure:
     figure = style.blank(HEIGHT_IN)
     axes = figure.subplots()
     head(figure, study, title)
-    values = sorted({one.case.value for outcome in outcomes for one in outcome.cases})
+    values = sorted({case_outcome.case.value for outcome in outcomes for case_outcome in outcome.cases})
     width = GROUP_WIDTH / len(outcomes)
     for place, outcome in enumerate(outcomes):
-        known = {one.case.value: one for one in outcome.cases}
-        at = [k + (place - (len(outcomes) - 1) / 2) * width for k, value in enumerate(values) if value in known]
+        by_value = {case_outcome.case.value: case_outcome for case_outcome in outcome.cases}
+        at = [k + (place - (len(outcomes) - 1) / 2) * width for k, value in enumerate(values) if value in by_value]
         name = outcome.experiment.name.rsplit(", ", 1)[-1] + ": " if len(outcomes) > 1 else ""
         colour = style.TYPE_PALETTE[place]
-        _bars(axes, at, [known[value] for value in values if value in known], 0.9 * width, colour, name)
+        _bars(axes, at, [by_value[value] for value in values if value in by_value], 0.9 * width, colour, name)
     axes.set_xticks(range(len(values)), [f"{value:g}" for value in values])
     axes.set_xlabel("batch size (layouts per iteration)")
     axes.set_ylabel("time of a trial (CPU-seconds)")
-    axes.set_ylim(0, 1.14 * max(one.cpu_s.high for outcome in outcomes for one in outcome.cases))
+    axes.set_ylim(0, 1.14 * max(case_outcome.cpu_s.high for outcome in outcomes for case_outcome in outcome.cases))
     style.legend_beside(axes)
     return figure
 
 
 def _bars(axes: Axes, at: Sequence[float], cases: Sequence[CaseOutcome], width: float, colour: str, name: str) -> None:
-    judging = [sum(sum(trial.evaluation_cpu_s) for trial in one.trials) / len(one.trials) for one in cases]
-    choosing = [one.cpu_s.mean - mine for one, mine in zip(cases, judging, strict=True)]
+    judging = [sum(sum(trial.evaluation_cpu_s) for trial in outcome.trials) / len(outcome.trials) for outcome in cases]
+    choosing = [outcome.cpu_s.mean - mine for outcome, mine in zip(cases, judging, strict=True)]
     pale = style.mixed(colour, "#FFFFFF", 0.55)
     axes.bar(at, judging, width=width, color=pale, label=f"{name}judging layouts")
     axes.bar(at, choosing, width=width, bottom=judging, color=colour, label=f"{name}choosing layouts")
-    means = [one.cpu_s.mean for one in cases]
-    reach = [[one.cpu_s.mean - one.cpu_s.low for one in cases], [one.cpu_s.high - one.cpu_s.mean for one in cases]]
+    means = [outcome.cpu_s.mean for outcome in cases]
+    reach = [
+        [outcome.cpu_s.mean - outcome.cpu_s.low for outcome in cases],
+        [outcome.cpu_s.high - outcome.cpu_s.mean for outcome in cases],
+    ]
     axes.errorbar(at, means, yerr=reach, fmt="none", ecolor=style.INK, capsize=3, linewidth=1)
-    for x, one in zip(at, cases, strict=True):
+    for x, outcome in zip(at, cases, strict=True):
         axes.annotate(
-            significant(one.cpu_s.mean),
-            (x, one.cpu_s.high),
+            significant(outcome.cpu_s.mean),
+            (x, outcome.cpu_s.high),
             xytext=(0, 4),
             textcoords="offset points",
             ha="center",

@@ -11,5 +11,5 @@ def head(figure: Figure, study: Study, title: str, note: str = "", *, searched: 
     """Title, how often it was `searched`, if at all, and a word of warning in reference mode."""
     mode = "reference mode: not physical" if study.mode is CostMode.REFERENCE else ""
     small = "small form" if study.small and searched else ""
-    said = "; ".join(filter(None, (note, small, mode)))
-    style.heading(figure, f"{title} [{said}]" if said else title)
+    remarks = "; ".join(filter(None, (note, small, mode)))
+    style.heading(figure, f"{title} [{remarks}]" if remarks else title)

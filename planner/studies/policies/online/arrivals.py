@@ -28,17 +28,17 @@ def draw_arrivals(
     generator = np.random.default_rng(seed)
     by_name = sorted(pods, key=lambda pod: pod.name)
     target = inflation * sum(node.gpu_milli for node in nodes)
-    asked = sum(pod.total_gpu_milli for pod in pods)
+    demand = sum(pod.total_gpu_milli for pod in pods)
     shuffled = [by_name[k] for k in generator.permutation(len(by_name))]
-    if asked >= target:
-        kept = _thinned(shuffled, asked, target, generator)
-        if not kept:
+    if demand >= target:
+        remaining = _thinned(shuffled, demand, target, generator)
+        if not remaining:
             raise InputError(
                 f"arrivals: inflation must leave some pods (--inflate); {inflation:g} leaves none of {len(pods)}.",
                 hint="Raise it, or offer more nodes.",
             )
-        return kept
-    return (*shuffled, *_more(by_name, asked, target, generator))
+        return remaining
+    return (*shuffled, *_more(by_name, demand, target, generator))
 
 
 def draw_tie_order(nodes: Sequence[TraceNode], seed: int) -> tuple[str, ...]:
@@ -51,8 +51,8 @@ def draw_tie_order(nodes: Sequence[TraceNode], seed: int) -> tuple[str, ...]:
 def arrivals_in_order(pods: Sequence[TracePod], names: Sequence[str]) -> tuple[TracePod, ...]:
     """Pods by a given order of names; one that comes again is a copy, `<name>-tuned-<k>`. InputError: unknown names."""
     by_name = {pod.name: pod for pod in pods}
-    seen: set[str] = set()
-    found: list[TracePod] = []
+    used_names: set[str] = set()
+    arrivals: list[TracePod] = []
     for row, name in enumerate(names, start=1):
         pod = by_name.get(name)
         if pod is None:
@@ -60,10 +60,10 @@ def arrivals_in_order(pods: Sequence[TracePod], names: Sequence[str]) -> tuple[T
                 f"arrivals: row {row} must name a pod of the trace; came {name!r}.",
                 hint="Give arrivals of this trace of pods.",
             )
-        copies = len(found) - len(seen)
-        found.append(replace(pod, name=f"{name}-tuned-{copies}") if name in seen else pod)
-        seen.add(name)
-    return tuple(found)
+        copies = len(arrivals) - len(used_names)
+        arrivals.append(replace(pod, name=f"{name}-tuned-{copies}") if name in used_names else pod)
+        used_names.add(name)
+    return tuple(arrivals)
 
 
 def _require_fillable(pods: Sequence[TracePod], inflation: float) -> None:
@@ -73,22 +73,22 @@ def _require_fillable(pods: Sequence[TracePod], inflation: float) -> None:
         raise InputError("pods: at least one must ask for a GPU; none does.", hint="Give a trace with GPU pods.")
 
 
-def _more(pods: Sequence[TracePod], asked: int, target: float, generator: np.random.Generator) -> list[TracePod]:
+def _more(pods: Sequence[TracePod], demand: int, target: float, generator: np.random.Generator) -> list[TracePod]:
     drawn: list[TracePod] = []
     while True:
         for k in generator.integers(len(pods), size=_DRAWS).tolist():
             pod = pods[k]
-            if asked + pod.gpu_milli > target:
+            if demand + pod.gpu_milli > target:
                 return drawn
-            asked += pod.total_gpu_milli
+            demand += pod.total_gpu_milli
             drawn.append(replace(pod, name=f"{pod.name}-tuned-{len(drawn)}"))
 
 
-def _thinned(pods: list[TracePod], asked: int, target: float, generator: np.random.Generator) -> tuple[TracePod, ...]:
+def _thinned(pods: list[TracePod], demand: int, target: float, generator: np.random.Generator) -> tuple[TracePod, ...]:
     gone: set[int] = set()
     for k in generator.permutation(len(pods)).tolist():
-        if asked <= target:
+        if demand <= target:
             break
-        asked -= pods[k].total_gpu_milli
+        demand -= pods[k].total_gpu_milli
         gone.add(k)
     return tuple(pod for k, pod in enumerate(pods) if k not in gone)

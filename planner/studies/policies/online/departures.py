@@ -140,10 +140,10 @@ class _Loop:
             if next_s > time_s or next_s == inf:
                 return
             self.now_s = next_s
-            left = self._depart()
+            departed = self._depart()
             gone = self._give_up()
             # who gives up leaves the cluster as it is, but may have stood in front of somebody that fits
-            if left or (gone and not self.settings.backfill):
+            if departed or (gone and not self.settings.backfill):
                 self._retry()
             self._note()
 
@@ -269,9 +269,12 @@ class _Loop:
 def _means(moments: Sequence[ClusterMoment]) -> tuple[float, float, float]:
     """Used milli-GPU, fragmentation and watts, weighed by how long they held; of one moment as they are."""
     rows = np.array(
-        [(one.used_gpu_milli, one.fragmentation_milli, one.cpu_power_w + one.gpu_power_w) for one in moments]
+        [
+            (moment.used_gpu_milli, moment.fragmentation_milli, moment.cpu_power_w + moment.gpu_power_w)
+            for moment in moments
+        ]
     )
-    spans = np.diff([one.time_s for one in moments])
+    spans = np.diff([moment.time_s for moment in moments])
     means = spans @ rows[:-1] / spans.sum() if spans.sum() else rows[-1]
     return float(means[0]), float(means[1]), float(means[2])
 

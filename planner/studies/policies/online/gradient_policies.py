@@ -59,7 +59,7 @@ class FragmentationGradientDescent:
         if not first:
             return 0.0
         changes = self._of(pod).by_level(state, sorted(first))
-        at = [first[left] for left, change in zip(sorted(first), changes, strict=True) if change == 0]
+        at = [first[level] for level, change in zip(sorted(first), changes, strict=True) if change == 0]
         return max((self._noise.of_gpus(state, pod, (gpu,)) for gpu in at), default=0.0)
 
     def _scores(self, weighted: Reals) -> Reals:
@@ -82,7 +82,7 @@ class FragmentationGradientDescent:
                 changes[k] = self._noise.of_gpus(state, pod, (first[levels[k]],)) * self.gradient.workload.weight
         scores = self._scores(changes)
         best = scores.max()
-        return (min(first[left] for left, score in zip(levels, scores, strict=True) if score == best),)
+        return (min(first[level] for level, score in zip(levels, scores, strict=True) if score == best),)
 
     def _of(self, pod: TracePod) -> FragmentGradient:
         number = self.pods.number[class_key(pod)]
@@ -111,7 +111,7 @@ class PowerAware:
         """For every class of pods."""
         power, pods = self.power[state.node.name], self.pods
         cpu = power.cpu_watts(np.array([state.cpu_left]))[0] - power.cpu_watts(state.cpu_left - pods.cpu)
-        fullest_busy = max((left for left in state.gpu_left if left < WHOLE_GPU), default=-1)
+        fullest_busy = max((free_milli for free_milli in state.gpu_left if free_milli < WHOLE_GPU), default=-1)
         woken = np.where(pods.shares, pods.gpu_milli > fullest_busy, pods.gpus)
         saved: Reals = cpu - (power.gpu.full_w - power.gpu.idle_w) * woken
         return np.trunc(saved) if self.semantics is Semantics.REFERENCE else saved

@@ -61,17 +61,17 @@ def _lines_of(percent: np.ndarray, at: int) -> slice | None:
 
 def _on_grid(shares: Reals, values: Reals) -> Reals:
     """Rows of `values` at every half percent, from the lines at `shares` of arrived capacity (ascending)."""
-    known, first = np.unique(shares, return_index=True)
-    kept = values[first]
-    grid = np.round(np.arange(round(max(1.0, known[-1] + 0.01) / GRID_STEP) + 1) * GRID_STEP, 6)
-    below = known.searchsorted(grid, side="right") - 1
-    hit = (below >= 0) & (known[np.maximum(below, 0)] == grid)
+    distinct_shares, first = np.unique(shares, return_index=True)
+    rows = values[first]
+    grid = np.round(np.arange(round(max(1.0, distinct_shares[-1] + 0.01) / GRID_STEP) + 1) * GRID_STEP, 6)
+    below = distinct_shares.searchsorted(grid, side="right") - 1
+    hit = (below >= 0) & (distinct_shares[np.maximum(below, 0)] == grid)
     gap_rank = np.array([np.sum(below[: k + 1] == below[k]) - _hits(hit, below, k) for k in range(len(grid))])
     gap_size = np.array([np.sum((below == below[k]) & ~hit) for k in range(len(grid))])
-    low, high = np.maximum(below, 0), np.clip(below + 1, 0, len(known) - 1)
+    low, high = np.maximum(below, 0), np.clip(below + 1, 0, len(distinct_shares) - 1)
     step = np.where(hit, 0.0, gap_rank / (gap_size + 1))
-    found = kept[low] + (kept[high] - kept[low]) * step[:, None]
-    return np.where((below < 0)[:, None], kept[0], found)
+    interpolated = rows[low] + (rows[high] - rows[low]) * step[:, None]
+    return np.where((below < 0)[:, None], rows[0], interpolated)
 
 
 def _hits(hit: np.ndarray, below: np.ndarray, k: int) -> int:

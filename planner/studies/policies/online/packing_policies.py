@@ -87,23 +87,23 @@ class GpuPacking(_Packing):
 
     def scores(self, state: NodeState) -> Reals:
         """For every class of pods."""
-        pods, left = self.pods, sorted(state.gpu_left)
-        if not left or left[0] == WHOLE_GPU:
-            scores = np.full(len(pods), float(max(33 - len(left), len(left))))
+        pods, free = self.pods, sorted(state.gpu_left)
+        if not free or free[0] == WHOLE_GPU:
+            scores = np.full(len(pods), float(max(33 - len(free), len(free))))
         else:
-            scores = self._on_working_node(np.array(left, dtype=np.int64))
+            scores = self._on_working_node(np.array(free, dtype=np.int64))
         scores[pods.gpus == 0] = 0
         return scores
 
-    def _on_working_node(self, left: Integers) -> Reals:
+    def _on_working_node(self, free: Integers) -> Reals:
         pods = self.pods
-        first = left.searchsorted(pods.gpu_milli)
-        last = np.minimum(first + pods.gpus, len(left))
-        idle = np.maximum(last - left.searchsorted(WHOLE_GPU), 0)
-        tenths = left * 100 // WHOLE_GPU if self.semantics is Semantics.REFERENCE else left * 100 / WHOLE_GPU
+        first = free.searchsorted(pods.gpu_milli)
+        last = np.minimum(first + pods.gpus, len(free))
+        idle = np.maximum(last - free.searchsorted(WHOLE_GPU), 0)
+        tenths = free * 100 // WHOLE_GPU if self.semantics is Semantics.REFERENCE else free * 100 / WHOLE_GPU
         sums = np.concatenate([[0], np.cumsum(tenths)])
-        kept = (sums[last] - sums[first]) / 10
+        free_tenths = (sums[last] - sums[first]) / 10
         if self.semantics is Semantics.REFERENCE:
-            kept = np.floor(kept)
-        scores: Reals = np.where(idle > 0, np.maximum(50.0 - idle, 33), np.maximum(100.0 - kept, 50))
+            free_tenths = np.floor(free_tenths)
+        scores: Reals = np.where(idle > 0, np.maximum(50.0 - idle, 33), np.maximum(100.0 - free_tenths, 50))
         return scores

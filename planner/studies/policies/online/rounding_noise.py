@@ -30,39 +30,39 @@ class RoundingNoise:
 
     def of_cpus(self, state: NodeState, cpu: Integers) -> Reals:
         """For each of these amounts of milli-CPU that a pod without GPUs would take."""
-        left = np.concatenate([[state.cpu_left], state.cpu_left - cpu])
-        sums = self._sums(state.node.gpu_model, state.gpu_left, left)
+        cpu_left = np.concatenate([[state.cpu_left], state.cpu_left - cpu])
+        sums = self._sums(state.node.gpu_model, state.gpu_left, cpu_left)
         change: Reals = sums[0] - sums[1:]
         return change
 
     def of_gpus(self, state: NodeState, pod: TracePod, gpus: Sequence[int]) -> float:
         """For a pod that gets these GPUs."""
-        left = list(state.gpu_left)
+        gpu_left = list(state.gpu_left)
         for gpu in gpus:
-            left[gpu] -= pod.gpu_milli
+            gpu_left[gpu] -= pod.gpu_milli
         model = state.node.gpu_model
         before = self._sums(model, state.gpu_left, np.array([state.cpu_left]))
-        return float(before[0] - self._sums(model, left, np.array([state.cpu_left - pod.cpu_milli]))[0])
+        return float(before[0] - self._sums(model, gpu_left, np.array([state.cpu_left - pod.cpu_milli]))[0])
 
     def _sums(self, gpu_model: str, gpu_left: Sequence[int], cpu_left: Integers) -> Reals:
         """F for each of these amounts of free milli-CPU."""
         idle = sum(gpu_left)
-        left = np.array(gpu_left, dtype=np.int64)
-        fitting = left >= self._gpu_milli[:, None]
-        count, sums = fitting.sum(axis=1), (fitting * left).sum(axis=1)
-        whole = self._popularity * idle
+        free = np.array(gpu_left, dtype=np.int64)
+        fitting = free >= self._gpu_milli[:, None]
+        count, sums = fitting.sum(axis=1), (fitting * free).sum(axis=1)
+        weighted_idle = self._popularity * idle
         barred = self._not_allowed(gpu_model)
         asks = (self._gpus > 0) & ~barred
         room = asks & (count >= self._gpus)
         no_room = asks & (count < self._gpus)
         enough = self._cpu[:, None] <= cpu_left
         causes = (
-            _added(whole * no_room, ~enough),
-            _added(whole * no_room + self._popularity * (idle - sums) * room, enough),
-            _added(whole * room, ~enough),
-            _added(whole * (self._gpus == 0), enough),
-            _added(whole * (self._gpus == 0), ~enough),
-            _added(whole * barred, np.ones_like(enough)),
+            _added(weighted_idle * no_room, ~enough),
+            _added(weighted_idle * no_room + self._popularity * (idle - sums) * room, enough),
+            _added(weighted_idle * room, ~enough),
+            _added(weighted_idle * (self._gpus == 0), enough),
+            _added(weighted_idle * (self._gpus == 0), ~enough),
+            _added(weighted_idle * barred, np.ones_like(enough)),
         )
         total = np.zeros(len(cpu_left))
         for cause in causes:

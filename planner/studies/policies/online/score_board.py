@@ -45,9 +45,9 @@ class ScoreBoard:
     def _judge_all(self) -> None:
         alike: dict[object, list[int]] = {}
         for number, state in enumerate(self.states):
-            held = (*state.gpu_left, *sorted(state.hosted.items()))
+            occupancy = (*state.gpu_left, *sorted(state.hosted.items()))
             kind = (state.node.gpu_model, state.node.cpu_model, state.node.cpu_milli)
-            key = (*kind, state.cpu_left, state.memory_left, state.pods, held)
+            key = (*kind, state.cpu_left, state.memory_left, state.pods, occupancy)
             alike.setdefault(key, []).append(number)
         for numbers in alike.values():
             self.judge(numbers[0])

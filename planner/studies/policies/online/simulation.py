@@ -232,9 +232,9 @@ def _in_tie_order(nodes: Sequence[TraceNode], tie_order: Sequence[str] | None) -
 def _require_work(nodes: Sequence[TraceNode], arrivals: Sequence[TracePod], workload: Sequence[TypicalPod]) -> None:
     if not any(node.gpus for node in nodes):
         raise InputError("nodes: at least one must have GPUs; none has.", hint="Give the nodes with GPUs.")
-    for what, listed in (("arrivals", arrivals), ("target workload", workload)):
+    for name, listed in (("arrivals", arrivals), ("target workload", workload)):
         if not listed:
-            raise InputError(f"{what}: must hold at least one pod; none came.", hint="Give a trace with pods.")
+            raise InputError(f"{name}: must hold at least one pod; none came.", hint="Give a trace with pods.")
     for pod in {class_key(pod): pod for pod in arrivals}.values():
         if pod.gpus > 1 and pod.gpu_milli != WHOLE_GPU:
             raise InputError(

@@ -76,11 +76,11 @@ def combines_power(label: str) -> bool:
 def policy_curves(runs: PolicyRuns, baseline: str) -> dict[str, PolicyCurve]:
     """A curve a policy, in the order of `runs`. InputError: none, a policy without runs, a baseline not among them."""
     if baseline not in runs:
-        known = ", ".join(runs) or "none"
+        names = ", ".join(runs) or "none"
         raise InputError(
-            f"baseline: must be one of the policies that ran ({known}); came {baseline!r}.", hint="Let it run, too."
+            f"baseline: must be one of the policies that ran ({names}); came {baseline!r}.", hint="Let it run, too."
         )
-    return {label: _curve(label, found) for label, found in runs.items()}
+    return {label: _curve(label, seed_runs) for label, seed_runs in runs.items()}
 
 
 def _curve(label: str, runs: Sequence[OnlineRun]) -> PolicyCurve:
@@ -92,13 +92,13 @@ def _curve(label: str, runs: Sequence[OnlineRun]) -> PolicyCurve:
         )
     percents = [row.arrived_percent for row in means]
     rows = [{line.arrived_percent: line.allocation_percent for line in run.metrics} for run in runs]
-    held = np.array([[row[percent] for row in rows] for percent in percents])
+    allocations = np.array([[row[percent] for row in rows] for percent in percents])
     return PolicyCurve(
         label=label,
         runs=len(runs),
         means=means,
         percents=np.array(percents, dtype=np.int64),
-        allocation_std=held.std(axis=1, ddof=1) if len(runs) > 1 else np.zeros(len(percents)),
+        allocation_std=allocations.std(axis=1, ddof=1) if len(runs) > 1 else np.zeros(len(percents)),
     )
 
 

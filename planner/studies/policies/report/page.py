@@ -35,8 +35,8 @@ def metrics_frame(runs: PolicyRuns, seeds: Sequence[int] = ()) -> Frame:
             "seed": seeds[number] if seeds else number,
             **{name: getattr(line, name) for name in FIGURES},
         }
-        for label, found in runs.items()
-        for number, run in enumerate(found)
+        for label, seed_runs in runs.items()
+        for number, run in enumerate(seed_runs)
         for line in run.metrics
     ]
     return pd.DataFrame(rows)
@@ -70,22 +70,22 @@ def _spread_words(curves: Mapping[str, PolicyCurve]) -> str:
 def _headline(curves: Mapping[str, PolicyCurve], baseline: str) -> str:
     ends = [int(curve.percents[-1]) for curve in curves.values()]
     at = min([FULL, *ends])
-    held = {curve.title: row.allocation_percent for curve in curves.values() if (row := curve.at(at)) is not None}
-    if not held:
+    allocated = {curve.title: row.allocation_percent for curve in curves.values() if (row := curve.at(at)) is not None}
+    if not allocated:
         return ""
-    most = f"{max(held.values()):.2f}"
-    best = [escaped(title) for title, value in held.items() if f"{value:.2f}" == most]
-    who = f"{best[0]} holds" if len(best) == 1 else f"{' and '.join([', '.join(best[:-1]), best[-1]])} hold"
-    return f"**{who} most GPUs at {at} % asked for: {most} %.**{_saver(curves, baseline)}"
+    most = f"{max(allocated.values()):.2f}"
+    best = [escaped(title) for title, value in allocated.items() if f"{value:.2f}" == most]
+    holders = f"{best[0]} holds" if len(best) == 1 else f"{' and '.join([', '.join(best[:-1]), best[-1]])} hold"
+    return f"**{holders} most GPUs at {at} % asked for: {most} %.**{_saver(curves, baseline)}"
 
 
 def _saver(curves: Mapping[str, PolicyCurve], baseline: str) -> str:
     base = curves[baseline]
     means = {}
     for curve in curves.values():
-        found = [value for at in SAVINGS_AT[:-1] if (value := saving_at(curve, base, at)) is not None]
-        if curve is not base and found:
-            means[curve.title] = sum(found) / len(found)
+        saved = [value for at in SAVINGS_AT[:-1] if (value := saving_at(curve, base, at)) is not None]
+        if curve is not base and saved:
+            means[curve.title] = sum(saved) / len(saved)
     if not means:
         return ""
     best = max(means, key=lambda title: means[title])
@@ -100,11 +100,11 @@ def _saver(curves: Mapping[str, PolicyCurve], baseline: str) -> str:
 def _table(curves: Mapping[str, PolicyCurve], points: Sequence[int], cell: Cell) -> str:
     """A row a policy, a column a percentage that any of them has."""
     cells = {label: [cell(curve, at) for at in points] for label, curve in curves.items()}
-    kept = [k for k in range(len(points)) if any(row[k] is not None for row in cells.values())]
-    if not kept:
+    columns = [k for k in range(len(points)) if any(row[k] is not None for row in cells.values())]
+    if not columns:
         return "None: too little was asked for."
-    rows = [[escaped(curves[label].title), *(row[k] or NONE for k in kept)] for label, row in cells.items()]
-    return table(["Policy", *(f"{points[k]} %" for k in kept)], rows, "l" + "r" * len(kept))
+    rows = [[escaped(curves[label].title), *(row[k] or NONE for k in columns)] for label, row in cells.items()]
+    return table(["Policy", *(f"{points[k]} %" for k in columns)], rows, "l" + "r" * len(columns))
 
 
 def _allocations(curves: Mapping[str, PolicyCurve]) -> str:
@@ -124,8 +124,8 @@ def _savings(curves: Mapping[str, PolicyCurve], baseline: str) -> str:
         if curve is base:
             row = base.at(at)
             return None if row is None else f"{kilowatts(row.power_w)} kW"
-        found = saving_at(curve, base, at)
-        return None if found is None else f"{round(found, 1) + 0.0:.1f}"  # never -0.0
+        saving = saving_at(curve, base, at)
+        return None if saving is None else f"{round(saving, 1) + 0.0:.1f}"  # never -0.0
 
     others = {label: curve for label, curve in curves.items() if label != baseline}
     return _table({**others, baseline: base}, SAVINGS_AT, cell)

@@ -70,10 +70,10 @@ def draw_grar(panels: Sequence[TracePanel]) -> Figure:
 
 def draw_combinations(panels: Sequence[TracePanel]) -> Figure:
     """PWR and its mixtures with FGD: savings above, GRAR below (figure 2)."""
-    kept = [replace(one, curves=combinations(one)) for one in panels]
-    figure, rows = _sheet(kept, f"PWR and FGD combined: power saved against {kept[0].base.title}, GRAR", 2)
-    _paint(rows[0], kept, _savings)
-    _paint(rows[1], kept, _grar, legend=False)
+    combined = [replace(panel, curves=combinations(panel)) for panel in panels]
+    figure, rows = _sheet(combined, f"PWR and FGD combined: power saved against {combined[0].base.title}, GRAR", 2)
+    _paint(rows[0], combined, _savings)
+    _paint(rows[1], combined, _grar, legend=False)
     return figure
 
 
@@ -126,28 +126,28 @@ def _legend(row: Sequence[Axes], panels: Sequence[TracePanel]) -> None:
     lines = {}
     for axes in row:
         lines.update({label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)})
-    asked = [style.shown(curve.title) for panel in panels for curve in panel.curves.values()]
-    titles = dict.fromkeys([*(title for title in asked if title in lines), *lines])
+    panel_titles = [style.shown(curve.title) for panel in panels for curve in panel.curves.values()]
+    titles = dict.fromkeys([*(title for title in panel_titles if title in lines), *lines])
     handles = [lines[title] for title in titles]
     row[-1].legend(handles, list(titles), loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
 
 
 def _looks(panel: TracePanel) -> dict[str, dict[str, object]]:
     """A line a policy: the baseline black, PWR and its mixtures solid, the others broken."""
-    found: dict[str, dict[str, object]] = {}
+    looks: dict[str, dict[str, object]] = {}
     others = [label for label in panel.labels if label != panel.baseline]
     # those with power first: their colours do not depend on how many others there are
     ordered = sorted(others, key=lambda label: not combines_power(label))
     for place, label in enumerate(ordered):
         turn, at = divmod(place, len(PALETTE))
         mine = combines_power(label)
-        found[label] = {
+        looks[label] = {
             "color": style.mixed(PALETTE[at], style.INK, 0.35 * min(turn, 2)),
             "linestyle": "-" if mine else DASHES[place % len(DASHES)],
             "linewidth": 1.7 if mine else 1.2,
         }
-    found[panel.baseline] = {"color": style.INK, "linestyle": "-", "linewidth": 1.4}
-    return found
+    looks[panel.baseline] = {"color": style.INK, "linestyle": "-", "linewidth": 1.4}
+    return looks
 
 
 def _power(axes: Axes, panel: TracePanel) -> None:
@@ -174,7 +174,9 @@ def _power(axes: Axes, panel: TracePanel) -> None:
     share.grid(visible=False)
     share.spines["right"].set_visible(True)
     handles = [*axes.get_legend_handles_labels()[0], *share.get_legend_handles_labels()[0]]
-    axes.legend(handles, [str(one.get_label()) for one in handles], loc="lower right", frameon=True, framealpha=0.9)
+    axes.legend(
+        handles, [str(handle.get_label()) for handle in handles], loc="lower right", frameon=True, framealpha=0.9
+    )
 
 
 def _savings(axes: Axes, panel: TracePanel) -> None:
@@ -189,8 +191,8 @@ def _savings(axes: Axes, panel: TracePanel) -> None:
 
 def _others(panel: TracePanel) -> list[tuple[str, PolicyCurve]]:
     """All but the baseline, PWR and its mixtures last, that is on top."""
-    found = [(label, curve) for label, curve in panel.curves.items() if label != panel.baseline]
-    return sorted(found, key=lambda item: combines_power(item[0]))
+    curves = [(label, curve) for label, curve in panel.curves.items() if label != panel.baseline]
+    return sorted(curves, key=lambda item: combines_power(item[0]))
 
 
 def _end(panel: TracePanel) -> int:
@@ -217,9 +219,9 @@ def _grar(axes: Axes, panel: TracePanel) -> None:
 def _allocation(axes: Axes, panel: TracePanel) -> None:
     end = _end(panel)
     start = min(zoom_of(panel), end - 1)
-    asked = range(start, end + 1)
-    ceiling = [min(percent, FULL) for percent in asked]
-    axes.plot(asked, ceiling, color=style.FAINT, linestyle=":", linewidth=1.2, label="all that is asked for")
+    percents = range(start, end + 1)
+    ceiling = [min(percent, FULL) for percent in percents]
+    axes.plot(percents, ceiling, color=style.FAINT, linestyle=":", linewidth=1.2, label="all that is asked for")
     _lines(axes, panel, "allocation_percent", start, end)
     axes.set_ylabel("GPUs held (% of the cluster)")
 
@@ -240,6 +242,6 @@ def _lines(axes: Axes, panel: TracePanel, name: str, start: int, end: int) -> No
     """One line a policy between two percentages."""
     looks = _looks(panel)
     for label, curve in [(panel.baseline, panel.base), *_others(panel)]:
-        kept = (curve.percents >= start) & (curve.percents <= end)
-        axes.plot(curve.percents[kept], curve.values(name)[kept], label=style.shown(curve.title), **looks[label])  # type: ignore[arg-type]
+        mask = (curve.percents >= start) & (curve.percents <= end)
+        axes.plot(curve.percents[mask], curve.values(name)[mask], label=style.shown(curve.title), **looks[label])  # type: ignore[arg-type]
     axes.set_xlim(start, end)

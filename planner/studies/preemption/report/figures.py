@@ -44,6 +44,6 @@ def preemption_figures(counts: Sequence[HitCount], latencies: Sequence[SourcingL
     return {name: style.encoded(figure) for name, figure in drawn.items()}
 
 
-def _require(rows: Sequence[object], what: str) -> None:
+def _require(rows: Sequence[object], name: str) -> None:
     if not rows:
-        raise InputError(f"{what}: must hold at least one row, came none.", hint="Run the study with them.")
+        raise InputError(f"{name}: must hold at least one row, came none.", hint="Run the study with them.")

@@ -92,15 +92,15 @@ class HitSummary:
 
 def _rate(rows: Iterable[HitCount]) -> float:
     listed = list(rows)
-    asked = sum(row.preemptions for row in listed)
-    return 100 * sum(row.hits for row in listed) / asked if asked else 0.0
+    preemptions = sum(row.preemptions for row in listed)
+    return 100 * sum(row.hits for row in listed) / preemptions if preemptions else 0.0
 
 
 def _grouped(rows: Iterable[HitCount], key: Callable[[HitCount], Shown]) -> dict[Shown, list[HitCount]]:
-    found: dict[Shown, list[HitCount]] = {}
+    groups: dict[Shown, list[HitCount]] = {}
     for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def hit_summaries(counts: Iterable[HitCount]) -> list[HitSummary]:
@@ -209,7 +209,8 @@ def preemption_page(
     parts = [
         "# Scale-up by preemption",
         _headline(hit_summaries(counts)),
-        f"## Hit rate (table 4 of the paper)\n\nA hit: all GPUs of the new pod inside one socket. {_asked(settings)}",
+        "## Hit rate (table 4 of the paper)\n\nA hit: all GPUs of the new pod inside one socket. "
+        f"{_cycle_words(settings)}",
         _hit_table(counts),
         f"{INDEPENDENT_ONLY} Searches: distinct ones; where nothing changes and nothing is drawn, one search answers "
         "for all scale-ups of a workload in its cycle.",
@@ -221,12 +222,12 @@ def preemption_page(
 
 
 def _headline(summaries: Sequence[HitSummary]) -> str:
-    found: dict[tuple[int, InitialPlacement], dict[VictimMethod, HitSummary]] = {}
+    by_cluster: dict[tuple[int, InitialPlacement], dict[VictimMethod, HitSummary]] = {}
     for summary in summaries:
         nodes, initial, mode, method = summary.key
         if mode is ScaleUpMode.INDEPENDENT:
-            found.setdefault((nodes, initial), {})[method] = summary
-    for (nodes, initial), by_method in found.items():
+            by_cluster.setdefault((nodes, initial), {})[method] = summary
+    for (nodes, initial), by_method in by_cluster.items():
         aware = next((by_method[method] for method in reversed(VictimMethod) if method in by_method), None)
         standard = by_method.get(VictimMethod.STANDARD)
         if standard and aware and aware is not standard:
@@ -238,7 +239,7 @@ def _headline(summaries: Sequence[HitSummary]) -> str:
     return ""
 
 
-def _asked(settings: ScaleUpSettings) -> str:
+def _cycle_words(settings: ScaleUpSettings) -> str:
     scale_ups = " and ".join(f"{count} of {name}" for name, count in settings.counts)
     return escaped(
         f"A cycle: {scale_ups}. QoS {settings.qos.value}, alpha {settings.victims.alpha:g}; standard preemption takes "
@@ -250,9 +251,17 @@ def _asked(settings: ScaleUpSettings) -> str:
 def _hit_table(counts: Sequence[HitCount]) -> str:
     blank = len(HIT_HEADER) - 7
     paper = [
-        [str(PAPER_NODES), NONE, "paper", escaped(name), whole(asked), whole(hits), f"{100 * hits / asked:.1f}"]
+        [
+            str(PAPER_NODES),
+            NONE,
+            "paper",
+            escaped(name),
+            whole(preemptions),
+            whole(hits),
+            f"{100 * hits / preemptions:.1f}",
+        ]
         + [NONE] * blank
-        for name, (asked, hits) in PAPER_HITS.items()
+        for name, (preemptions, hits) in PAPER_HITS.items()
     ]
     rows = [[escaped(cell) for cell in row] for row in hit_rows(counts)]
     return table(list(HIT_HEADER), [*rows, *paper], "rlll" + "r" * (len(HIT_HEADER) - 4))
@@ -263,8 +272,8 @@ def _latency_part(latencies: Sequence[SourcingLatency]) -> list[str]:
         return []
     rows = []
     for row, cells in zip(latencies, latency_rows(latencies), strict=True):
-        found = _published(row)
-        paper = [NONE, NONE] if found is None else [f"{value:,.0f}" for value in found]
+        published = _published(row)
+        paper = [NONE, NONE] if published is None else [f"{value:,.0f}" for value in published]
         rows.append([*map(escaped, cells), *paper])
     header = [*LATENCY_HEADER, "paper P50", "paper P90"]
     return [
@@ -278,11 +287,11 @@ def _latency_part(latencies: Sequence[SourcingLatency]) -> list[str]:
 
 def _savings(latencies: Sequence[SourcingLatency]) -> str:
     """What IMP and masks save against the form before them, P50 and P90, percent."""
-    known = {(row.nodes, row.workload, row.method): row for row in latencies}
+    by_key = {(row.nodes, row.workload, row.method): row for row in latencies}
     rows = []
-    for (nodes, name, method), row in known.items():
+    for (nodes, name, method), row in by_key.items():
         for base in (VictimMethod.NAIVE, VictimMethod.IMP):
-            against = known.get((nodes, name, base))
+            against = by_key.get((nodes, name, base))
             if against and method in (VictimMethod.IMP, VictimMethod.MASKS) and method is not base:
                 cells = (_saved(row.p50_us, against.p50_us), _saved(row.p90_us, against.p90_us))
                 paper = _paper_saving(nodes, name, method, base)

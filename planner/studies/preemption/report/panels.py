@@ -45,8 +45,10 @@ def _hit_panel(axes: Axes, summaries: Sequence[HitSummary]) -> None:
         axes.bar_label(
             bars, [f"{summary.rate:.1f}" for summary in mine], label_type="center", color="white", fontsize=7.5
         )
-    asked, hits = next(iter(PAPER_HITS.values()))
-    axes.axhline(100 * hits / asked, color=style.INK, linestyle="--", linewidth=1.0, label="standard in the paper")
+    preemptions, hits = next(iter(PAPER_HITS.values()))
+    axes.axhline(
+        100 * hits / preemptions, color=style.INK, linestyle="--", linewidth=1.0, label="standard in the paper"
+    )
     axes.set_xticks(range(len(groups)), [f"{initial.value}\n{mode.value}" for initial, mode in groups])
     axes.set_ylim(0, 110)
     axes.set_ylabel("scale-ups (%)")

@@ -29,10 +29,10 @@ def spot_figure(
     from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
     from planner.studies.spot.report import panels as spot_panels  # noqa: PLC0415  # matplotlib takes a second to load
 
-    known = kinds_of_spot(runs, points)
-    if kind not in known:
+    kinds = kinds_of_spot(runs, points)
+    if kind not in kinds:
         raise InputError(
-            f"figure: must be one of {', '.join(known)} for these runs; got {kind!r}.",
+            f"figure: must be one of {', '.join(kinds)} for these runs; got {kind!r}.",
             hint="Choose one of these names.",
         )
     with style.look():
@@ -45,7 +45,7 @@ def spot_figure(
 
 def kinds_of_spot(runs: Sequence[SpotSeedRun], points: Sequence[CurvePoint]) -> tuple[str, ...]:
     """Those of SPOT_FIGURES that can be drawn."""
-    several = len({one.policy for one in runs}) > 1
+    several = len({seed_run.policy for seed_run in runs}) > 1
     there = {"allocation": bool(runs), "comparison": several, "curve": bool(points)}
     return tuple(kind for kind in SPOT_FIGURES if there[kind])
 

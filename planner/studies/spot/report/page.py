@@ -86,20 +86,21 @@ def spot_page(page: SpotPage) -> str:
 
 def by_policies(runs: Sequence[SpotSeedRun]) -> dict[str, list[SpotSeedRun]]:
     """Runs by policy, in the order in which they come."""
-    found: dict[str, list[SpotSeedRun]] = {}
-    for one in runs:
-        found.setdefault(one.policy, []).append(one)
-    return found
+    by_policy: dict[str, list[SpotSeedRun]] = {}
+    for seed_run in runs:
+        by_policy.setdefault(seed_run.policy, []).append(seed_run)
+    return by_policy
 
 
 def _setting(page: SpotPage, by_policy: Mapping[str, Sequence[SpotSeedRun]]) -> str:
     first = next(iter(by_policy.values()))
     load = first[0].spot_load
-    asked = "given jobs" if load is None else f"spot jobs that ask for {100 * load:g} % of the GPUs"
+    load_words = "given jobs" if load is None else f"spot jobs that ask for {100 * load:g} % of the GPUs"
     intervals = "; ± halves of 95 % confidence intervals (Student's t)" if len(first) > 1 else ""
     return (
-        f"{counted(page.nodes, 'node')}, {counted(first[0].run.gpus, 'GPU')}, {asked}; {measured(page.days, 'day')}, "
-        f"the first {page.warm_up_days:g} not counted; means over {counted(len(first), 'seed')}{intervals}."
+        f"{counted(page.nodes, 'node')}, {counted(first[0].run.gpus, 'GPU')}, {load_words}; "
+        f"{measured(page.days, 'day')}, the first {page.warm_up_days:g} not counted; "
+        f"means over {counted(len(first), 'seed')}{intervals}."
     )
 
 
@@ -117,17 +118,17 @@ def _headlines(by_policy: Mapping[str, Sequence[SpotSeedRun]], baseline: str) ->
     return [f"**{' '.join(lines)}**"] if lines else []
 
 
-def with_half(found: Interval | None, shown: Callable[[float], str]) -> str:
+def with_half(interval: Interval | None, shown: Callable[[float], str]) -> str:
     """A mean with half of its interval, as `12.3 ± 0.4`."""
-    if found is None:
+    if interval is None:
         return NONE
-    if found.half is None:
-        return shown(found.mean)
-    half = 0.0 if found.half <= NOISE * abs(found.mean) else found.half
-    return f"{shown(found.mean)} ± {shown(half)}"
+    if interval.half is None:
+        return shown(interval.mean)
+    half = 0.0 if interval.half <= NOISE * abs(interval.mean) else interval.half
+    return f"{shown(interval.mean)} ± {shown(half)}"
 
 
-def figure_words(found: Interval | None, name: str, digits: int = 3) -> str:
+def figure_words(interval: Interval | None, name: str, digits: int = 3) -> str:
     """A figure of the page with half of its interval, to so many digits; counts that are whole without a point."""
 
     def shown(value: float) -> str:
@@ -135,13 +136,13 @@ def figure_words(found: Interval | None, name: str, digits: int = 3) -> str:
             return whole(value)
         return significant(value, digits)
 
-    return with_half(found, shown)
+    return with_half(interval, shown)
 
 
-def signed(found: Interval, digits: int = 1) -> str:
+def signed(interval: Interval, digits: int = 1) -> str:
     """A difference with its sign, as `-24.1 ± 3.0`."""
-    mean = f"{round(found.mean, digits) + 0.0:+.{digits}f}"
-    return mean if found.half is None else f"{mean} ± {found.half:.{digits}f}"
+    mean = f"{round(interval.mean, digits) + 0.0:+.{digits}f}"
+    return mean if interval.half is None else f"{mean} ± {interval.half:.{digits}f}"
 
 
 def _number(value: float) -> str:
@@ -168,19 +169,19 @@ def _comparison(by_policy: Mapping[str, Sequence[SpotSeedRun]], baseline: str) -
 def change_words(runs: Sequence[SpotSeedRun], baseline: Sequence[SpotSeedRun], name: str) -> str:
     """By how much a figure differs from the baseline's: percent, points of percents, or seconds."""
     if name.endswith("_percent"):
-        found = difference_of(runs, baseline, name)
-        return NONE if found is None else f"{signed(found)} points"
+        change = difference_of(runs, baseline, name)
+        return NONE if change is None else f"{signed(change)} points"
     if name in ABSOLUTE:
-        found = difference_of(runs, baseline, name)
-        return NONE if found is None else f"{signed(found)} s"
-    found = change_of(runs, baseline, name)
-    return NONE if found is None else f"{signed(found, 2 if name.startswith('hp_') else 1)} %"
+        change = difference_of(runs, baseline, name)
+        return NONE if change is None else f"{signed(change)} s"
+    change = change_of(runs, baseline, name)
+    return NONE if change is None else f"{signed(change, 2 if name.startswith('hp_') else 1)} %"
 
 
 def answer_words(answer: SpotCapacity, limits: SpotLimits) -> str:
     """What a policy carries, in a sentence of plain text."""
-    asked = limits.named()
-    under = " and ".join(f"at most {most:g} {LIMIT_WORDS[name]}" for name, most in asked.items()) or "no limit"
+    bounds = limits.named()
+    under = " and ".join(f"at most {most:g} {LIMIT_WORDS[name]}" for name, most in bounds.items()) or "no limit"
     if answer.carried is None and answer.broken is None:
         return f"{answer.policy}: no job of the spot loads tried could be done in these days; nothing is known."
     if answer.carried is None:
@@ -201,17 +202,17 @@ def _breach(answer: SpotCapacity, limits: SpotLimits) -> str:
     """What is wrong with the first load that is not carried."""
     if answer.broken is None:
         return ""
-    found = " and ".join(_broken(answer.broken, name, limits) for name in answer.broke)
+    breaches = " and ".join(_broken(answer.broken, name, limits) for name in answer.broke)
     verb = "is" if answer.broke[0] == DONE else "are"
-    return f"; at {whole(answer.broken.asked_gpus)} GPUs there {verb} {found}"
+    return f"; at {whole(answer.broken.asked_gpus)} GPUs there {verb} {breaches}"
 
 
 def _broken(point: CurvePoint, name: str, limits: SpotLimits) -> str:
-    found = point.figures[name]
+    interval = point.figures[name]
     if name == DONE:
-        done = NONE if found is None else f"{found.mean:.1f}"
+        done = NONE if interval is None else f"{interval.mean:.1f}"
         return f"a backlog ({done} % of the due jobs done, at least {limits.least_done_percent:g} % asked)"
-    return f"{'unknown' if found is None else significant(found.mean, 3)} {LIMIT_WORDS[name]}"
+    return f"{'unknown' if interval is None else significant(interval.mean, 3)} {LIMIT_WORDS[name]}"
 
 
 def _curve_part(page: SpotPage) -> list[str]:

@@ -31,12 +31,12 @@ HP, STANDBY, SPOT = style.TYPE_PALETTE[0], style.TYPE_PALETTE[5], style.TYPE_PAL
 
 def draw_allocation(runs: Sequence[SpotSeedRun]) -> Figure:
     """GPUs by who has them over the days, a panel a policy, each of its first seed."""
-    firsts = [found[0] for found in by_policies(runs).values()]
+    firsts = [seed_runs[0] for seed_runs in by_policies(runs).values()]
     figure = style.blank(1.0 + PANEL_IN * len(firsts))
     style.heading(figure, "GPUs over time")
     panels = figure.subplots(len(firsts), 1, squeeze=False, sharex=True)
-    for one, axes in zip(firsts, panels[:, 0], strict=True):
-        _allocation(axes, one)
+    for seed_run, axes in zip(firsts, panels[:, 0], strict=True):
+        _allocation(axes, seed_run)
     panels[-1, 0].set_xlabel("days")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     panels[0, 0].legend(
@@ -45,8 +45,8 @@ def draw_allocation(runs: Sequence[SpotSeedRun]) -> Figure:
     return figure
 
 
-def _allocation(axes: Axes, one: SpotSeedRun) -> None:
-    samples, gpus = one.run.series, one.run.gpus
+def _allocation(axes: Axes, seed_run: SpotSeedRun) -> None:
+    samples, gpus = seed_run.run.series, seed_run.run.gpus
     if not samples:
         style.nothing_to_show(axes, "the run is shorter than a sample")
         return
@@ -60,7 +60,7 @@ def _allocation(axes: Axes, one: SpotSeedRun) -> None:
     axes.set_ylim(0, 102)
     axes.set_xlim(days[0], days[-1] if len(days) > 1 else days[0] + 1)
     axes.set_ylabel("% of the GPUs")
-    axes.set_title(f"{style.shown(one.policy)}, seed {one.seed}")
+    axes.set_title(f"{style.shown(seed_run.policy)}, seed {seed_run.seed}")
 
 
 def draw_comparison(runs: Sequence[SpotSeedRun], baseline: str) -> Figure:
@@ -88,7 +88,7 @@ def draw_comparison(runs: Sequence[SpotSeedRun], baseline: str) -> Figure:
 
 
 def _halves(changes: Sequence[Interval | None]) -> list[float]:
-    return [0.0 if one is None or one.half is None else one.half for one in changes]
+    return [0.0 if change is None or change.half is None else change.half for change in changes]
 
 
 def draw_curve(points: Sequence[CurvePoint], limits: SpotLimits) -> Figure:
@@ -111,11 +111,11 @@ def draw_curve(points: Sequence[CurvePoint], limits: SpotLimits) -> Figure:
 
 
 def _curve(axes: Axes, points: Sequence[CurvePoint], name: str, turn: int) -> None:
-    known = [(point.asked_gpus, found) for point in points if (found := point.figures[name]) is not None]
+    pairs = [(point.asked_gpus, interval) for point in points if (interval := point.figures[name]) is not None]
     axes.errorbar(
-        [gpus for gpus, _ in known],
-        [found.mean for _, found in known],
-        yerr=[0.0 if found.half is None else found.half for _, found in known],
+        [gpus for gpus, _ in pairs],
+        [interval.mean for _, interval in pairs],
+        yerr=[0.0 if interval.half is None else interval.half for _, interval in pairs],
         color=style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)],
         marker="o",
         markersize=3.5,

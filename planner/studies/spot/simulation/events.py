@@ -292,11 +292,11 @@ class SpotSimulation:
             guest = self.guests[self.queue[at]]
             assert isinstance(guest, SpotGuest), "only spot jobs queue here"
             job = guest.job
-            asked = job.gpus, job.cpus, job.pods, job.gpu_model
-            if asked not in full and self._start(guest):
+            request = job.gpus, job.cpus, job.pods, job.gpu_model
+            if request not in full and self._start(guest):
                 del self.queue[at]
             else:
-                full.add(asked)
+                full.add(request)
                 failed, at = failed + 1, at + 1
 
     def _start(self, guest: SpotGuest) -> bool:
@@ -307,8 +307,8 @@ class SpotSimulation:
         for _ in range(job.pods):
             place = self.fleet.best(job)
             if place == NOWHERE:
-                for taken in guest.places:
-                    self.fleet.give_back(job, guest.number, taken)
+                for earlier_place in guest.places:
+                    self.fleet.give_back(job, guest.number, earlier_place)
                 guest.places = []
                 return False
             self.fleet.take(job, guest.number, place)

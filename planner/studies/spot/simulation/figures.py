@@ -109,5 +109,5 @@ def _quantile(values: np.ndarray, percent: float) -> float | None:
     return float(np.percentile(values, percent)) if len(values) else None
 
 
-def _percent(part: float, whole: float) -> float | None:
-    return 100 * part / whole if whole > 0 else None
+def _percent(part: float, total: float) -> float | None:
+    return 100 * part / total if total > 0 else None

@@ -55,11 +55,11 @@ class SpotFleet:
             self.update(place)
 
     @staticmethod
-    def _pools(nodes: Sequence[SpotNode], asked: set[str], policy: SpotPolicy) -> dict[str, Pool]:
+    def _pools(nodes: Sequence[SpotNode], models: set[str], policy: SpotPolicy) -> dict[str, Pool]:
         places = {
-            model: [k for k, node in enumerate(nodes) if model in ("", node.gpu_model)] for model in sorted(asked)
+            model: [k for k, node in enumerate(nodes) if model in ("", node.gpu_model)] for model in sorted(models)
         }
-        return {model: Pool(found, nodes, policy) for model, found in places.items()}
+        return {model: Pool(members, nodes, policy) for model, members in places.items()}
 
     def waits(self, place: int) -> bool:
         """Whether claims on the node wait for something that is ending."""
@@ -150,17 +150,17 @@ class SpotFleet:
         self.spot_cpus[place] += sign * job.cpus
 
     def _forget(self, number: int, place: int) -> None:
-        left = self.guests[place].pop(number) - 1
-        if left:
-            self.guests[place][number] = left
+        pods_left = self.guests[place].pop(number) - 1
+        if pods_left:
+            self.guests[place][number] = pods_left
 
     def update(self, place: int) -> None:
         """Bring rankings, arrays and meters up to date with a node's counts."""
-        held, standby, spot, ending = self.held[place], self.standby[place], self.spot[place], self.ending[place]
+        hp_gpus, standby, spot, ending = self.held[place], self.standby[place], self.spot[place], self.ending[place]
         gpus, cpus = self.gpus[place], self.cpus[place]
-        unclaimed, unclaimed_cpus = gpus - held - standby, cpus - self.held_cpus[place] - self.standby_cpus[place]
+        unclaimed, unclaimed_cpus = gpus - hp_gpus - standby, cpus - self.held_cpus[place] - self.standby_cpus[place]
         self.unclaimed[place], self.unclaimed_cpus[place] = unclaimed, unclaimed_cpus
-        soon, soon_cpus = gpus - held - spot, cpus - self.held_cpus[place] - self.spot_cpus[place]
+        soon, soon_cpus = gpus - hp_gpus - spot, cpus - self.held_cpus[place] - self.spot_cpus[place]
         self.soon[place], self.soon_cpus[place] = soon, soon_cpus
         free = max(0, soon - ending)
         self.free_cpus[place] = soon_cpus - self.ending_cpus[place]
@@ -170,7 +170,7 @@ class SpotFleet:
         for pool in self._pools_of[place]:
             pool.spot.put(place, free, apart and self.hp_pods[place] > 0, past)
             pool.hp.put(place, min(free, unclaimed), apart and bool(self.guests[place]), -past)
-        self.meters.note(place, held, standby, spot, ending)
+        self.meters.note(place, hp_gpus, standby, spot, ending)
 
 
 __all__ = ["NOWHERE", "Pool", "SpotFleet"]

@@ -46,15 +46,15 @@ class Meters:
         self.series: list[SpotSample] = []
         self.waiting_jobs, self.waiting_gpus, self.evictions = 0, 0, 0
 
-    def note(self, place: int, held: int, standby: int, spot: int, ending: int) -> None:
+    def note(self, place: int, hp_gpus: int, standby: int, spot: int, ending: int) -> None:
         """A node's GPUs by who has them, from now on."""
         gpus = self.gpus[place]
-        used, busy = spot + ending, min(held + spot + ending, gpus)
-        left = max(standby - used, 0)
+        used, busy = spot + ending, min(hp_gpus + spot + ending, gpus)
+        idle_standby = max(standby - used, 0)
         now = (
-            (min(held, gpus) + left) / gpus,
-            min(busy + left, gpus) / gpus,
-            float(min(held, gpus)),
+            (min(hp_gpus, gpus) + idle_standby) / gpus,
+            min(busy + idle_standby, gpus) / gpus,
+            float(min(hp_gpus, gpus)),
             float(standby),
             float(spot),
             float(ending),

@@ -20,17 +20,17 @@ def parse_spot_policy(text: str) -> SpotPolicy:
     InputError: another name, another switch, one that changes nothing.
     """
     base = re.match(r"[a-z]*", text)
-    found = BASES.get(base.group() if base else "")
-    rest = text[base.end() :] if base else text
-    listed = _SWITCH.findall(rest)
-    if found is None or "".join(map("".join, listed)) != rest:
+    policy = BASES.get(base.group() if base else "")
+    suffix = text[base.end() :] if base else text
+    listed = _SWITCH.findall(suffix)
+    if policy is None or "".join(map("".join, listed)) != suffix:
         raise _unknown(text)
     for sign, switch in listed:
         on = sign == "+"
-        if switch not in SWITCHES or getattr(found, switch) is on:
+        if switch not in SWITCHES or getattr(policy, switch) is on:
             raise _unknown(text)
-        found = replace(found, **{switch: on})
-    return replace(found, name=text)
+        policy = replace(policy, **{switch: on})
+    return replace(policy, name=text)
 
 
 def _unknown(text: str) -> InputError:

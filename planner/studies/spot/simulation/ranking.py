@@ -57,8 +57,8 @@ class Ranking:
 
     @staticmethod
     def _first(keys: Iterator[int]) -> list[int]:
-        found = next(keys, None)
-        return [] if found is None else [found]
+        key = next(keys, None)
+        return [] if key is None else [key]
 
     def room(self, gpus: int, wanted: int) -> bool:
         """Whether `wanted` pods of so many GPUs could lie here at once, were there no CPUs to look at."""

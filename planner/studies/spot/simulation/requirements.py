@@ -53,10 +53,10 @@ def _fault(job: SpotJob, key: str, rule: str, came: object, hint: str) -> InputE
     return InputError(f"job {job.name}: {key} must {rule}; came {came}.", hint=hint)
 
 
-def _require_once(what: str, names: Sequence[str]) -> None:
+def _require_once(kind: str, names: Sequence[str]) -> None:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise InputError(f"{what} {twice}: must be a name of its own; it came twice.", hint="Rename one of the two.")
+        raise InputError(f"{kind} {twice}: must be a name of its own; it came twice.", hint="Rename one of the two.")
 
 
 def _require_times(job: SpotJob) -> None:
@@ -91,19 +91,19 @@ def _require_windows(job: SpotJob) -> None:
 
 def _require_room(nodes: Sequence[SpotNode], jobs: Sequence[SpotJob]) -> None:
     kinds = Counter((node.gpu_model, node.gpus, node.cpus) for node in nodes)
-    known: dict[tuple[str, int, int], int] = {}
+    room: dict[tuple[str, int, int], int] = {}
     for job in jobs:
-        asked = job.gpu_model, job.gpus, job.cpus
-        if asked not in known:
-            known[asked] = sum(
+        request = job.gpu_model, job.gpus, job.cpus
+        if request not in room:
+            room[request] = sum(
                 count * min(gpus // job.gpus, cpus // job.cpus if job.cpus else gpus)
                 for (model, gpus, cpus), count in kinds.items()
                 if job.gpu_model in ("", model)
             )
-        if known[asked] < job.pods:
+        if room[request] < job.pods:
             where = f" of {job.gpu_model}" if job.gpu_model else ""
             raise InputError(
                 f"job {job.name}: its {job.pods} pods of {job.gpus} GPUs and {job.cpus} CPUs must fit on the empty "
-                f"nodes{where}; {known[asked]} do.",
+                f"nodes{where}; {room[request]} do.",
                 hint="Drop the job, or give larger nodes.",
             )

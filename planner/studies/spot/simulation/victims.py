@@ -92,9 +92,9 @@ class VictimBoard:
         for bench in self._benches.values():
             rows = self._feasible(fleet, job, bench)
             if len(rows):
-                key, found = self._scored(fleet, bench, rows, (job.gpus, job.cpus), now_s)
+                key, choice = self._scored(fleet, bench, rows, (job.gpus, job.cpus), now_s)
                 if best is None or key < best:
-                    best, chosen = key, found
+                    best, chosen = key, choice
         return chosen
 
     def cheapest_on(self, fleet: SpotFleet, place: int, now_s: float) -> Choice:
@@ -120,29 +120,29 @@ class VictimBoard:
         need, need_cpus = gpus - int(fleet.soon[place]), cpus - int(fleet.soon_cpus[place])
         size, row = self._row[place]
         bench = self._benches[size]
-        taken: list[int] = []
+        victims: list[int] = []
         columns = np.flatnonzero(bench.number[row] != EMPTY)
         for column in self._generator.permutation(columns).tolist():
             if need <= 0 and need_cpus <= 0:
                 break
-            taken.append(column)
+            victims.append(column)
             need -= int(bench.gpus[row, column])
             need_cpus -= int(bench.cpus[row, column])
         if fleet.policy.prune:
-            taken = self._pruned(bench, row, taken, (-need, -need_cpus))
-        return Choice(place=place, victims=tuple(int(bench.number[row, column]) for column in taken))
+            victims = self._pruned(bench, row, victims, (-need, -need_cpus))
+        return Choice(place=place, victims=tuple(int(bench.number[row, column]) for column in victims))
 
     @staticmethod
-    def _pruned(bench: _Bench, row: int, taken: list[int], spare: tuple[int, int]) -> list[int]:
+    def _pruned(bench: _Bench, row: int, victims: list[int], spare: tuple[int, int]) -> list[int]:
         """Without those that the spare GPUs and CPUs can do without, the last chosen first."""
-        kept = []
-        for column in reversed(taken):
-            left = spare[0] - int(bench.gpus[row, column]), spare[1] - int(bench.cpus[row, column])
-            if min(left) >= 0:
-                spare = left
+        needed = []
+        for column in reversed(victims):
+            remainder = spare[0] - int(bench.gpus[row, column]), spare[1] - int(bench.cpus[row, column])
+            if min(remainder) >= 0:
+                spare = remainder
             else:
-                kept.append(column)
-        return kept[::-1]
+                needed.append(column)
+        return needed[::-1]
 
     @staticmethod
     def _feasible(fleet: SpotFleet, job: SpotJob, bench: _Bench) -> Array:
@@ -151,7 +151,7 @@ class VictimBoard:
         return np.flatnonzero(fits & fleet.pools[job.gpu_model].members[at])
 
     def _scored(
-        self, fleet: SpotFleet, bench: _Bench, rows: Array, asked: tuple[int, int], now_s: float
+        self, fleet: SpotFleet, bench: _Bench, rows: Array, need: tuple[int, int], now_s: float
     ) -> tuple[tuple[float, int, int], Choice]:
         """The best of some rows, and its key: cost, victims, place."""
         places = bench.places[rows]
@@ -163,10 +163,10 @@ class VictimBoard:
         cpus = np.take_along_axis(bench.cpus[rows], order, axis=1)
         cost = np.take_along_axis(cost, order, axis=1)
         prune = fleet.policy.prune
-        taken = _prefixes(gpus, cpus, asked[0] - fleet.soon[places], asked[1] - fleet.soon_cpus[places], prune=prune)
-        sums, counts = np.where(taken, cost, 0.0).sum(axis=1), taken.sum(axis=1)
+        evicted = _prefixes(gpus, cpus, need[0] - fleet.soon[places], need[1] - fleet.soon_cpus[places], prune=prune)
+        sums, counts = np.where(evicted, cost, 0.0).sum(axis=1), evicted.sum(axis=1)
         first = int(np.lexsort((places, counts, sums))[0])
-        victims = np.take_along_axis(numbers, order, axis=1)[first][taken[first]]
+        victims = np.take_along_axis(numbers, order, axis=1)[first][evicted[first]]
         place = int(places[first])
         return (float(sums[first]), int(counts[first]), place), Choice(place=place, victims=tuple(victims.tolist()))
 
@@ -175,13 +175,13 @@ def _prefixes(gpus: Array, cpus: Array, need: Array, need_cpus: Array, *, prune:
     """Which jobs of each row end, jobs sorted by cost: the shortest prefix that covers the need, perhaps pruned."""
     before = np.cumsum(gpus, axis=1) - gpus
     before_cpus = np.cumsum(cpus, axis=1) - cpus
-    taken: Array = ((before < need[:, None]) | (before_cpus < need_cpus[:, None])) & (gpus > 0)
+    evicted: Array = ((before < need[:, None]) | (before_cpus < need_cpus[:, None])) & (gpus > 0)
     if prune:
-        spare = (gpus * taken).sum(axis=1) - need
-        spare_cpus = (cpus * taken).sum(axis=1) - need_cpus
+        spare = (gpus * evicted).sum(axis=1) - need
+        spare_cpus = (cpus * evicted).sum(axis=1) - need_cpus
         for column in reversed(range(gpus.shape[1])):
-            drop = taken[:, column] & (spare >= gpus[:, column]) & (spare_cpus >= cpus[:, column])
-            taken[drop, column] = False
+            drop = evicted[:, column] & (spare >= gpus[:, column]) & (spare_cpus >= cpus[:, column])
+            evicted[drop, column] = False
             spare -= np.where(drop, gpus[:, column], 0)
             spare_cpus -= np.where(drop, cpus[:, column], 0)
-    return taken
+    return evicted
