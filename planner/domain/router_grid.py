@@ -56,7 +56,7 @@ class RouterGrid:
         return 1 - self.grid_rps / self.plan_rps
 
     @property
-    def told(self) -> str:
+    def cost_text(self) -> str:
         """The cost in words, like with like, and the plan's rate where it is another."""
         rates = f"{self.grid_rps:.4g} of the {self.plan_rps:.4g} requests/s of the plan's own table"
         way = "less" if self.cost > 0 else "more"

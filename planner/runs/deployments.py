@@ -99,7 +99,7 @@ def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
 def _grid_warnings(plan: Plan, grid: RouterGrid | None) -> tuple[str, ...]:
     if grid is None:
         return ()
-    text = f"routed by {len(grid.prefill.cells)} cells of {grid.prefill.width} tokens: {grid.told}"
+    text = f"routed by {len(grid.prefill.cells)} cells of {grid.prefill.width} tokens: {grid.cost_text}"
     advice = _advice(plan, grid) if grid.cost > MOST_COST else []
     return ("; ".join([text, ", or ".join(advice)]) if advice else text,)
 

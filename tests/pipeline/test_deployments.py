@@ -81,7 +81,7 @@ def test_what_the_grid_costs_is_told(rendered: Rendered) -> None:
     assert len(rendered.warnings) == 1
     assert f"routed by 32 cells of {rendered.grid.prefill.width} tokens" in rendered.warnings[0]
     assert f"{rendered.grid.cost:.1%} less, " in rendered.warnings[0]
-    assert f"# What the grid does to the rate: {rendered.grid.told}.\n" in rendered.files["00-frontend.yaml"]
+    assert f"# What the grid does to the rate: {rendered.grid.cost_text}.\n" in rendered.files["00-frontend.yaml"]
     assert "plan with ranges" not in rendered.warnings[0]
 
 

@@ -104,7 +104,7 @@ def document(done: SpotResults) -> dict[str, object]:
             }
             for policy, runs in groups.items()
         ],
-        "limits": {**done.limits.named(), "least_done_percent": done.limits.least_done_percent},
+        "limits": {**done.limits.upper_limits(), "least_done_percent": done.limits.least_done_percent},
         "curve": [_point(point) for point in done.points],
         "answers": [answer_words(answer, done.limits) for answer in done.answers],
     }

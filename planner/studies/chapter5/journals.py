@@ -37,7 +37,7 @@ class TrialJournal:
         """How many are kept."""
         return len(self._outcomes)
 
-    def kept(self, scenario: Scenario) -> TrialOutcome | None:
+    def outcome_of(self, scenario: Scenario) -> TrialOutcome | None:
         """What became of the scenario's search, if it was made before."""
         return self._outcomes.get(self._hash(scenario))
 

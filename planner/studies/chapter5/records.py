@@ -78,7 +78,7 @@ class TrialOutcome:
 class StudyJournal(Protocol):
     """Keeps what became of each search, so that a later process need not make it again."""
 
-    def kept(self, scenario: Scenario) -> TrialOutcome | None:
+    def outcome_of(self, scenario: Scenario) -> TrialOutcome | None:
         """What became of the scenario's search, if it was made before."""
 
     def keep(self, scenario: Scenario, outcome: TrialOutcome) -> None:
@@ -88,7 +88,7 @@ class StudyJournal(Protocol):
 class NothingKept:
     """The journal of a study that nobody will continue."""
 
-    def kept(self, scenario: Scenario) -> TrialOutcome | None:
+    def outcome_of(self, scenario: Scenario) -> TrialOutcome | None:
         """Nothing is."""
 
     def keep(self, scenario: Scenario, outcome: TrialOutcome) -> None:

@@ -107,7 +107,7 @@ class _Bench:
     def _trials_of(self, search_list: Sequence[Search]) -> Iterator[TrialOutcome]:
         """The outcome of each search, in order; those not made before are made, several at once."""
         for search in search_list:
-            if search not in self.trials and (earlier := self.journal.kept(self._scenario(search))):
+            if search not in self.trials and (earlier := self.journal.outcome_of(self._scenario(search))):
                 self._enter(search, earlier)
         missing = [search for search in dict.fromkeys(search_list) if search not in self.trials]
         tasks = [(self._scenario(search),) for search in missing]

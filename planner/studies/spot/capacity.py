@@ -51,7 +51,7 @@ class SpotLimits:
     most_slowdown: float | None = None
     least_done_percent: float = LEAST_DONE_PERCENT
 
-    def named(self) -> dict[str, float]:
+    def upper_limits(self) -> dict[str, float]:
         """Upper limits that are set, by the figure that they bound."""
         listed = {
             "evictions_per_job": self.most_evictions_per_job,
@@ -64,12 +64,12 @@ class SpotLimits:
         """Figures that do not keep to the limits, DONE first; a figure that is not known keeps to none."""
         done = point.figures[DONE]
         backlog = done is None or done.mean < self.least_done_percent
-        above = [name for name, most in self.named().items() if _above(point.figures[name], most)]
+        above = [name for name, most in self.upper_limits().items() if _above(point.figures[name], most)]
         return (DONE, *above) if backlog else tuple(above)
 
     def bound(self, name: str) -> float:
         """The limit of a figure that `broken_by` names."""
-        return self.least_done_percent if name == DONE else self.named()[name]
+        return self.least_done_percent if name == DONE else self.upper_limits()[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

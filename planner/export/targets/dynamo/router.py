@@ -89,7 +89,7 @@ def grid_comments(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> 
     ]
     lines.append(f"Prompts of {prefill.width * len(prefill.cells)} tokens and more go with the last cell.")
     if deployment.grid is not None:
-        lines.append(f"What the grid does to the rate: {deployment.grid.told}.")
+        lines.append(f"What the grid does to the rate: {deployment.grid.cost_text}.")
     return tuple(lines)
 
 

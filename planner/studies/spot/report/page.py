@@ -180,7 +180,7 @@ def change_words(runs: Sequence[SpotSeedRun], baseline: Sequence[SpotSeedRun], n
 
 def answer_words(answer: SpotCapacity, limits: SpotLimits) -> str:
     """What a policy carries, in a sentence of plain text."""
-    bounds = limits.named()
+    bounds = limits.upper_limits()
     under = " and ".join(f"at most {most:g} {LIMIT_WORDS[name]}" for name, most in bounds.items()) or "no limit"
     if answer.carried is None and answer.broken is None:
         return f"{answer.policy}: no job of the spot loads tried could be done in these days; nothing is known."

@@ -100,8 +100,8 @@ def draw_curve(points: Sequence[CurvePoint], limits: SpotLimits) -> Figure:
     for (name, words), axes in zip(CURVES, panels, strict=True):
         for turn, policy in enumerate(policies):
             _curve(axes, [point for point in points if point.policy == policy], name, turn)
-        if name in limits.named():
-            axes.axhline(limits.named()[name], color=style.ALARM, linestyle="--", linewidth=1.0, label="limit")
+        if name in limits.upper_limits():
+            axes.axhline(limits.upper_limits()[name], color=style.ALARM, linestyle="--", linewidth=1.0, label="limit")
         axes.set_title(words)
         axes.set_xlabel("GPUs that spot jobs ask for")
         axes.set_ylim(bottom=0)
