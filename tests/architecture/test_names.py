@@ -17,7 +17,6 @@ STILL = {  # folders that are not through yet; these counts may only fall
     "evaluation": 53,
     "files": 128,
     "layouts": 38,
-    "placement": 299,
     "search": 41,
     "studies": 287,
 }
@@ -62,7 +61,10 @@ def test_functions_say_what_they_give() -> None:
         for function in functions_of(source.tree)
         if says_nothing(function.name) and source.part not in STILL
     }
-    assert unclear == {"planner/report/kit/quantities.py whole"}  # a whole number in words
+    assert unclear == {
+        "planner/report/kit/quantities.py whole",  # a whole number in words
+        "planner/placement/islands/fleet.py taken",  # the GPUs that a group's placement takes
+    }
 
 
 def test_the_check_sees_what_it_looks_for() -> None:
