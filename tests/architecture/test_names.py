@@ -17,7 +17,6 @@ STILL = {  # folders that are not through yet; these counts may only fall
     "evaluation": 53,
     "files": 128,
     "layouts": 38,
-    "search": 41,
     "studies": 287,
 }
 
@@ -64,6 +63,7 @@ def test_functions_say_what_they_give() -> None:
     assert unclear == {
         "planner/report/kit/quantities.py whole",  # a whole number in words
         "planner/placement/islands/fleet.py taken",  # the GPUs that a group's placement takes
+        "planner/search/outer_loop.py given",  # the record of a layout that is given, not searched for
     }
 
 
