@@ -17,7 +17,7 @@ def fragments_now(cluster: Cluster) -> Fragmentation:
     Pods without GPUs could use none of them and are no class. Nodes with pods of which nobody said what GPUs they hold
     take no further GPU work and are left out.
     """
-    return fragmentation(states_of(_known(cluster)), workload_of(cluster))
+    return fragmentation(states_of(_without_unknown(cluster)), workload_of(cluster))
 
 
 def workload_of(cluster: Cluster) -> tuple[TypicalPod, ...]:
@@ -41,7 +41,7 @@ def _request(gpus: int) -> TypicalPod:
     return TypicalPod(cpu_milli=0, gpus=gpus, gpu_milli=WHOLE_GPU, gpu_spec="", weight=1.0, popularity=share)
 
 
-def _known(cluster: Cluster) -> Cluster:
+def _without_unknown(cluster: Cluster) -> Cluster:
     """The cluster without nodes on which it is not known which GPUs are held, and without their pods."""
     unknown = {pod.node for pod in cluster.pods if not pod.gpus_known}
     if not unknown:

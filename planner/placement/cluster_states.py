@@ -24,8 +24,8 @@ def states_of(cluster: Cluster) -> list[NodeState]:
         )
     for pod in sorted(cluster.pods, key=lambda pod: not pod.gpus_known):
         state = states[pod.node]
-        held = [places[pod.node][index] for index in pod.gpus]
-        idle = [k for k, left in enumerate(state.gpu_left) if left == WHOLE_GPU and k not in held]
+        pod_gpus = [places[pod.node][index] for index in pod.gpus]
+        idle = [k for k, milli in enumerate(state.gpu_left) if milli == WHOLE_GPU and k not in pod_gpus]
         state.take(
             TracePod(
                 name=pod.key,
@@ -34,6 +34,6 @@ def states_of(cluster: Cluster) -> list[NodeState]:
                 gpus=pod.gpu_count,
                 gpu_milli=WHOLE_GPU if pod.gpu_count else 0,
             ),
-            (*held, *idle[: pod.gpu_count - len(held)]),
+            (*pod_gpus, *idle[: pod.gpu_count - len(pod_gpus)]),
         )
     return list(states.values())

@@ -85,8 +85,8 @@ def from_graph(node: str, graph: Graph) -> FlexTopo:
     )
 
 
-def _fault(origin: str, what: str, rule: str, came: str) -> InputError:
-    return InputError(f"{origin}: {what} must {rule}; came {came}.", hint=_HINT)
+def _fault(origin: str, subject: str, rule: str, came: str) -> InputError:
+    return InputError(f"{origin}: {subject} must {rule}; came {came}.", hint=_HINT)
 
 
 def _sample(kind: str) -> str:
@@ -145,11 +145,11 @@ def _neighbours(graph: Graph, name: str, kind: str) -> list[str]:
     return [other for other in around if graph.nodes[other]["kind"] == kind]
 
 
-def _one(graph: Graph, name: str, kind: str, origin: str) -> str:
-    found = _neighbours(graph, name, kind)
-    if len(found) != 1:
-        raise _fault(origin, f"vertex {name}", f"be joined with exactly one {kind}", ", ".join(found) or "none")
-    return found[0]
+def _only_neighbour(graph: Graph, name: str, kind: str, origin: str) -> str:
+    neighbours = _neighbours(graph, name, kind)
+    if len(neighbours) != 1:
+        raise _fault(origin, f"vertex {name}", f"be joined with exactly one {kind}", ", ".join(neighbours) or "none")
+    return neighbours[0]
 
 
 def _numa_node(graph: Graph, name: str, origin: str) -> NumaNode:
@@ -158,8 +158,8 @@ def _numa_node(graph: Graph, name: str, origin: str) -> NumaNode:
     sockets = {_number(_socket(graph, group, name, origin)) for group in groups}
     sockets |= {_number(socket) for socket in _neighbours(graph, name, "Socket")}
     if not sockets:
-        told = _attribute(graph, name, "socketid")
-        sockets = {told} if isinstance(told, int) else set()
+        socket_id = _attribute(graph, name, "socketid")
+        sockets = {socket_id} if isinstance(socket_id, int) else set()
     if len(sockets) != 1:
         came = ", ".join(f"socket-{socket}" for socket in sorted(sockets)) or "none"
         raise _fault(origin, f"vertex {name}", "lie in exactly one Socket", came)
@@ -169,14 +169,14 @@ def _numa_node(graph: Graph, name: str, origin: str) -> NumaNode:
 def _socket(graph: Graph, group: str, numa: str, origin: str) -> str:
     """The socket of a core group: its own in the paper's dialect, its NUMA node's in the agent's."""
     if _neighbours(graph, group, "Socket"):
-        return _one(graph, group, "Socket", origin)
-    return _one(graph, numa, "Socket", origin)
+        return _only_neighbour(graph, group, "Socket", origin)
+    return _only_neighbour(graph, numa, "Socket", origin)
 
 
 def _attribute(graph: Graph, name: str, *keys: str) -> object:
     """The first of some attributes (small letters) that is there, however it is capitalised."""
-    found = {key.lower(): value for key, value in graph.nodes[name]["attributes"].items()}
-    return next((found[key] for key in keys if found.get(key) is not None), None)
+    attributes = {key.lower(): value for key, value in graph.nodes[name]["attributes"].items()}
+    return next((attributes[key] for key in keys if attributes.get(key) is not None), None)
 
 
 def _users(graph: Graph, name: str, origin: str) -> tuple[str, ...] | None:
@@ -212,8 +212,8 @@ def _gpu(graph: Graph, name: str, origin: str) -> ReportedGpu:
 def _core_users(graph: Graph, origin: str) -> Iterable[tuple[int, tuple[str, ...]]]:
     """Cores that somebody claims; a core that does not say who is its group's."""
     for core in _of_kind(graph, "CPUCore"):
-        group = _one(graph, core, "CoreGroup", origin)
-        _one(graph, group, "NUMANode", origin)
+        group = _only_neighbour(graph, core, "CoreGroup", origin)
+        _only_neighbour(graph, group, "NUMANode", origin)
         users = _users(graph, core, origin)
         if users is None:
             users = _users(graph, group, origin)

@@ -60,11 +60,11 @@ class TargetWorkload:
 
     def room(self, gpu_left: Sequence[int]) -> tuple[Integers, Integers]:
         """For every class: GPUs that could give it a share, and what is left of them together."""
-        left = np.array(sorted(gpu_left), dtype=np.int64)
-        above = np.zeros(len(left) + 1, dtype=np.int64)
-        above[:-1] = left[::-1].cumsum()[::-1]
-        first = left.searchsorted(self.gpu_milli)
-        return len(left) - first, above[first]
+        milli = np.array(sorted(gpu_left), dtype=np.int64)
+        above = np.zeros(len(milli) + 1, dtype=np.int64)
+        above[:-1] = milli[::-1].cumsum()[::-1]
+        first = milli.searchsorted(self.gpu_milli)
+        return len(milli) - first, above[first]
 
     def weighted_use(self, state: NodeState) -> float:
         """W times what a drawn pod can use of the node, milli-GPU."""
@@ -115,12 +115,12 @@ class FragmentGradient:
     def _after_parts(
         self, state: NodeState, count: Integers, sums: Integers, weights: Reals, within: Integers
     ) -> Reals:
-        levels = sorted({left for left in state.gpu_left if left >= self.parts[0]})
+        levels = sorted({level for level in state.gpu_left if level >= self.parts[0]})
         if not levels:
             return np.zeros(len(self.shared))
-        found = self._use_by_level(levels, count, sums, weights)[:, self.part_of, within]
-        found[np.array(levels)[:, None] < self.parts[self.part_of]] = -np.inf
-        best: Reals = found.max(axis=0)
+        use = self._use_by_level(levels, count, sums, weights)[:, self.part_of, within]
+        use[np.array(levels)[:, None] < self.parts[self.part_of]] = -np.inf
+        best: Reals = use.max(axis=0)
         return best
 
     def by_level(self, state: NodeState, levels: Sequence[int]) -> Reals:
@@ -135,18 +135,18 @@ class FragmentGradient:
         return change
 
     def _use_by_level(self, levels: Sequence[int], count: Integers, sums: Integers, weights: Reals) -> Reals:
-        steps = [self._step(left) for left in levels]
+        steps = [self._step(level) for level in levels]
         counts = count + np.array([step[0] for step in steps])
         return _running(self.workload, counts, sums + np.array([step[1] for step in steps]), weights)
 
-    def _step(self, left: int) -> tuple[Integers, Integers]:
+    def _step(self, level: int) -> tuple[Integers, Integers]:
         """How `room` changes when a part of each size is taken from a GPU with so much left."""
-        if left not in self._steps:
+        if level not in self._steps:
             least = self.workload.gpu_milli
-            then = (left - self.parts)[:, None]
-            before, after = left >= least, then >= least
-            self._steps[left] = (after.astype(np.int64) - before, then * after - left * before)
-        return self._steps[left]
+            then = (level - self.parts)[:, None]
+            before, after = level >= least, then >= least
+            self._steps[level] = (after.astype(np.int64) - before, then * after - level * before)
+        return self._steps[level]
 
 
 def _running(workload: TargetWorkload, count: Integers, sums: Integers, weights: Reals) -> Reals:
@@ -163,7 +163,7 @@ def node_fragments(state: NodeState, pod: TypicalPod) -> FragmentCause:
         return FragmentCause(cpu_only=idle)
     if not allows(pod.gpu_spec, state.node.gpu_model):
         return FragmentCause(not_allowed=idle)
-    fitting = [left for left in state.gpu_left if left >= pod.gpu_milli]
+    fitting = [milli for milli in state.gpu_left if milli >= pod.gpu_milli]
     if len(fitting) >= pod.gpus:
         if pod.cpu_milli > state.cpu_left:
             return FragmentCause(short_of_cpu=idle)

@@ -88,24 +88,24 @@ class PodClasses:
         first: dict[ClassKey, TracePod] = {}
         for pod in pods:
             first.setdefault(class_key(pod), pod)
-        kept = tuple(first.values())
-        specs = sorted({pod.gpu_spec for pod in kept})
+        examples = tuple(first.values())
+        specs = sorted({pod.gpu_spec for pod in examples})
 
         def column(values: Sequence[int]) -> Integers:
             return np.array(values, dtype=np.int64)
 
         return cls(
-            pods=kept,
+            pods=examples,
             number={key: k for k, key in enumerate(first)},
-            cpu=column([pod.cpu_milli for pod in kept]),
-            memory=column([pod.memory_mib for pod in kept]),
-            gpus=column([pod.gpus for pod in kept]),
-            gpu_milli=column([pod.gpu_milli if pod.gpus else 0 for pod in kept]),
-            total_gpu=column([pod.total_gpu_milli for pod in kept]),
-            shares=np.array([pod.shares_gpu for pod in kept], dtype=np.bool_),
-            kinds=column([pod_kind(pod) if pod.gpus else -1 for pod in kept]),
+            cpu=column([pod.cpu_milli for pod in examples]),
+            memory=column([pod.memory_mib for pod in examples]),
+            gpus=column([pod.gpus for pod in examples]),
+            gpu_milli=column([pod.gpu_milli if pod.gpus else 0 for pod in examples]),
+            total_gpu=column([pod.total_gpu_milli for pod in examples]),
+            shares=np.array([pod.shares_gpu for pod in examples], dtype=np.bool_),
+            kinds=column([pod_kind(pod) if pod.gpus else -1 for pod in examples]),
             specs=tuple(specs),
-            spec_of=column([specs.index(pod.gpu_spec) for pod in kept]),
+            spec_of=column([specs.index(pod.gpu_spec) for pod in examples]),
         )
 
     def __len__(self) -> int:
@@ -123,21 +123,21 @@ class PodClasses:
         """Classes that the node has room for; `allowed` as of its GPU model."""
         if state.pods >= MOST_PODS:
             return np.zeros(len(self), dtype=np.bool_)
-        left = np.array(sorted(state.gpu_left), dtype=np.int64)
-        enough = len(left) - left.searchsorted(self.gpu_milli) >= self.gpus
-        found = (self.cpu <= state.cpu_left) & (self.memory <= state.memory_left) & enough
-        room: Booleans = found & (allowed | (self.gpus == 0))  # a pod without GPUs is not particular about models
+        milli = np.array(sorted(state.gpu_left), dtype=np.int64)
+        enough = len(milli) - milli.searchsorted(self.gpu_milli) >= self.gpus
+        fits = (self.cpu <= state.cpu_left) & (self.memory <= state.memory_left) & enough
+        room: Booleans = fits & (allowed | (self.gpus == 0))  # a pod without GPUs is not particular about models
         return room
 
 
-def fitting_gpus(left: Sequence[int], gpu_milli: int) -> list[int]:
+def fitting_gpus(gpu_left: Sequence[int], gpu_milli: int) -> list[int]:
     """Indices of the GPUs with so much left."""
-    return [index for index, milli in enumerate(left) if milli >= gpu_milli]
+    return [index for index, milli in enumerate(gpu_left) if milli >= gpu_milli]
 
 
-def best_fit(left: Sequence[int], pod: TracePod) -> tuple[int, ...]:
+def best_fit(gpu_left: Sequence[int], pod: TracePod) -> tuple[int, ...]:
     """For a part of a GPU the fullest that fits, the first of alike ones; whole GPUs: the first idle ones."""
-    fitting = fitting_gpus(left, pod.gpu_milli)
+    fitting = fitting_gpus(gpu_left, pod.gpu_milli)
     if pod.shares_gpu:
-        return (min(fitting, key=lambda index: left[index]),)
+        return (min(fitting, key=lambda index: gpu_left[index]),)
     return tuple(fitting[: pod.gpus])

@@ -52,8 +52,8 @@ def cpu_watts(cpus: float, free: float, cpu: CpuPower = DEFAULT_CPU) -> float:
 
 def with_gpu_specs(table: PowerTable, specs: Iterable[GpuSpec]) -> PowerTable:
     """The table with further GPU types; a type that it lists already keeps its figures."""
-    known = {gpu.name for gpu in table.gpus}
-    more = [GpuPower(name=s.name, idle_w=s.idle_w, full_w=s.max_w) for s in specs if s.name not in known]
+    names = {gpu.name for gpu in table.gpus}
+    more = [GpuPower(name=s.name, idle_w=s.idle_w, full_w=s.max_w) for s in specs if s.name not in names]
     return replace(table, gpus=(*table.gpus, *more))
 
 
@@ -83,8 +83,8 @@ class NodePower:
         package = VIRTUAL_PER_CORE * self.cpu.cores * MILLI
         if self.formula is PowerFormula.PAPER:
             active = -((left_milli - self.cpu_milli) // package)
-            whole = self.cpu.full_w * active + self.cpu.idle_w * (left_milli // package)
-            return np.asarray(whole, dtype=np.float64)
+            package_w = self.cpu.full_w * active + self.cpu.idle_w * (left_milli // package)
+            return np.asarray(package_w, dtype=np.float64)
         cores = -(-self.cpu_milli // (VIRTUAL_PER_CORE * MILLI))
         packages = -(-cores // self.cpu.cores)
         active = -((left_milli // (VIRTUAL_PER_CORE * MILLI) - cores) // self.cpu.cores)
@@ -93,12 +93,12 @@ class NodePower:
 
     def gpu_watts(self, left_milli: Sequence[int]) -> float:
         """Watts of the GPUs with these amounts of milli-GPU left."""
-        idle = sum(left == WHOLE_GPU for left in left_milli)
+        idle = sum(milli == WHOLE_GPU for milli in left_milli)
         return self.gpu.full_w * (len(left_milli) - idle) + self.gpu.idle_w * idle
 
 
-def _unknown(node: TraceNode, what: str, name: str, known: list[str]) -> InputError:
+def _unknown(node: TraceNode, subject: str, name: str, names: list[str]) -> InputError:
     return InputError(
-        f"node {node.name}: {what} must be one whose watts are known; came {name!r}.",
-        hint=f"Known are {', '.join(known)}; correct the name, or add its watts.",
+        f"node {node.name}: {subject} must be one whose watts are known; came {name!r}.",
+        hint=f"Known are {', '.join(names)}; correct the name, or add its watts.",
     )

@@ -150,12 +150,12 @@ class GeneticProposer:
         return sorted(range(len(self.told)), key=lambda k: (-self.told[k].throughput_rps, k))[:PARENTS]
 
     def _child(self, parents: list[dict[str, float]], rng: np.random.Generator) -> dict[str, float]:
-        one, other = (parents[int(rng.integers(len(parents), size=2).min())] for _ in range(2))  # tournaments of two
+        first, other = (parents[int(rng.integers(len(parents), size=2).min())] for _ in range(2))  # tournaments of two
         crossed, changed = rng.random() < CROSSING, rng.random(len(self.types)) < CHANGING
         changed[int(rng.integers(len(self.types)))] = True
         drawn, child = self.space.sample(rng), {}
         for gpu, changes in zip(self.types, changed, strict=True):
-            giver = other if crossed and rng.random() < 0.5 else one
+            giver = other if crossed and rng.random() < 0.5 else first
             reset = changes and rng.random() < RESETTING
             axes = [axis for axis in self.space.parameters if axis.gpu == gpu]
             for axis in axes:
@@ -176,22 +176,22 @@ class GeneticProposer:
 
 def _values(trial: Trial, goals: Sequence[Goal]) -> list[float]:
     """The goals of a trial, all to be maximised; a layout that serves nothing is beaten by all that do."""
-    found = dict(trial.goals)
-    if not trial.throughput_rps > 0 or any(goal.value not in found for goal in goals):
+    values = dict(trial.goals)
+    if not trial.throughput_rps > 0 or any(goal.value not in values for goal in goals):
         return [-math.inf] * len(goals)
-    return [found[goal.value] * (1 if goal.maximised else -1) for goal in goals]
+    return [values[goal.value] * (1 if goal.maximised else -1) for goal in goals]
 
 
 def by_fronts(values: NDArray[np.float64], most: int) -> list[int]:
     """The `most` fittest rows of `values` (trials x goals, to be maximised), the fittest first."""
     chosen: list[int] = []
-    left = np.arange(len(values))
-    while len(left) and len(chosen) < most:
-        rows = values[left]
+    remaining = np.arange(len(values))
+    while len(remaining) and len(chosen) < most:
+        rows = values[remaining]
         beaten = np.array([bool(((rows >= row).all(axis=1) & (rows > row).any(axis=1)).any()) for row in rows])
-        front = left[~beaten]
+        front = remaining[~beaten]
         chosen += front[np.argsort(-_room(values[front]), kind="stable")].tolist()
-        left = left[beaten]
+        remaining = remaining[beaten]
     return chosen[:most]
 
 

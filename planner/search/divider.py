@@ -41,10 +41,10 @@ def divide(total: int, target: int, skew: float, least: int) -> tuple[int, ...]:
     weights = [1.0 if abs(skew) < EVEN else float(k) ** skew for k in range(1, count + 1)]
     whole_weight = sum(weights)
     ideal = [spare * weight / whole_weight for weight in weights]
-    whole = [floor(x) for x in ideal]
-    by_remainder = sorted(range(count), key=lambda k: (whole[k] - ideal[k], k))
-    raised = set(by_remainder[: spare - sum(whole)])
-    return tuple(least + whole[k] + (k in raised) for k in range(count))
+    floors = [floor(x) for x in ideal]
+    by_remainder = sorted(range(count), key=lambda k: (floors[k] - ideal[k], k))
+    raised = set(by_remainder[: spare - sum(floors)])
+    return tuple(least + floors[k] + (k in raised) for k in range(count))
 
 
 def skew_of(sizes: Sequence[int], total: int, least: int, skews: tuple[float, float]) -> float:
@@ -71,19 +71,19 @@ def skew_of(sizes: Sequence[int], total: int, least: int, skews: tuple[float, fl
 
 
 def _distance(wanted: Sequence[int], total: int, skew: float, least: int) -> int:
-    found = sorted(divide(total, len(wanted), skew, least))
-    return sum(abs(a - b) for a, b in zip(found, wanted, strict=True))
+    sizes = sorted(divide(total, len(wanted), skew, least))
+    return sum(abs(a - b) for a, b in zip(sizes, wanted, strict=True))
 
 
 def _distances(target: NDArray[np.float64], spare: int, skews: NDArray[np.float64]) -> NDArray[np.float64]:
     """The distance at each of `skews`, but for ties of remainders."""
     weights = np.arange(1, len(target) + 1) ** skews[:, None]
     ideal = spare * weights / weights.sum(axis=1, keepdims=True)
-    whole = np.floor(ideal)
-    left = spare - whole.sum(axis=1, keepdims=True)
-    rank = np.argsort(np.argsort(whole - ideal, axis=1, kind="stable"), axis=1)
-    found: NDArray[np.float64] = np.abs(np.sort(whole + (rank < left), axis=1) - target).sum(axis=1)
-    return found
+    floors = np.floor(ideal)
+    extra = spare - floors.sum(axis=1, keepdims=True)
+    rank = np.argsort(np.argsort(floors - ideal, axis=1, kind="stable"), axis=1)
+    distances: NDArray[np.float64] = np.abs(np.sort(floors + (rank < extra), axis=1) - target).sum(axis=1)
+    return distances
 
 
 def _hardness(target: NDArray[np.float64], spare: int, skews: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -91,8 +91,8 @@ def _hardness(target: NDArray[np.float64], spare: int, skews: NDArray[np.float64
     weights = np.arange(1, len(target) + 1) ** skews[:, None]
     ideal = spare * weights / weights.sum(axis=1, keepdims=True)
     short = np.where(skews[:, None] < 0, target[::-1], target) - ideal
-    found: NDArray[np.float64] = short.max(axis=1) - short.min(axis=1)
-    return found
+    hardness: NDArray[np.float64] = short.max(axis=1) - short.min(axis=1)
+    return hardness
 
 
 def _bottom(target: NDArray[np.float64], spare: int, low: float, high: float) -> float:

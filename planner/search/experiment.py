@@ -92,12 +92,12 @@ class AxProposer:
     def propose(self, count: int, _iteration: int, rng: np.random.Generator) -> list[dict[str, float]]:
         """Fewer than `count` points, the rest is for chance; all sampling is seeded from `rng`."""
         seed = int(rng.integers(2**31 - 1))
-        made = recipe(self.settings.surrogate, self._groups(), seed, len(self.metrics))
+        model_recipe = recipe(self.settings.surrogate, self._groups(), seed, len(self.metrics))
         climbed = max(1, round((SEVERAL_GLOBAL_SHARE if self.goals else GLOBAL_SHARE) * count))
         near = count - climbed - int(CHANCE_SHARE * count)
         with reproducible(seed):
-            adapter = self._fitted(made)
-            options = {"optimizer_kwargs": dict(made.optimizer_options)}
+            adapter = self._fitted(model_recipe)
+            options = {"optimizer_kwargs": dict(model_recipe.optimizer_options)}
             run = adapter.gen(climbed, model_gen_options=options)
             points = [{name: float(value) for name, value in arm.parameters.items()} for arm in run.arms]
             return points + (self._near(adapter, near, points, rng) if near else [])
@@ -108,13 +108,13 @@ class AxProposer:
         types = dict.fromkeys(axis.gpu for axis in self.space.parameters)
         return [[names.index(axis.name) for axis in self.space.parameters if axis.gpu == gpu] for gpu in types]
 
-    def _fitted(self, made: Recipe) -> TorchAdapter:
+    def _fitted(self, model_recipe: Recipe) -> TorchAdapter:
         return Generators.BOTORCH_MODULAR(
             experiment=self.experiment,
             data=self.experiment.lookup_data(),
-            surrogate_spec=SurrogateSpec(model_configs=[ModelConfig(**made.model)], allow_batched_models=False),
-            botorch_acqf_class=made.acquisition_class,
-            botorch_acqf_options=dict(made.acquisition_options),
+            surrogate_spec=SurrogateSpec(model_configs=[ModelConfig(**model_recipe.model)], allow_batched_models=False),
+            botorch_acqf_class=model_recipe.acquisition_class,
+            botorch_acqf_options=dict(model_recipe.acquisition_options),
             transforms=[*Cont_X_trans, *Y_trans],
         )
 
@@ -123,24 +123,24 @@ class AxProposer:
     ) -> list[dict[str, float]]:
         """`count` promising neighbours of good points, not of the `chosen` layouts."""
         values = np.array(self.values)
-        known = {self.space.layout(point) for point in (*self.points, *chosen)}
+        layouts = {self.space.layout(point) for point in (*self.points, *chosen)}
         sets = []
         for move in moves_of(self.space):
             best_first = [self.points[k] for k in ranking(values, rng)]
-            drawn = neighbours(self.space, best_first, known, move, SET_SIZE, rng)
+            drawn = neighbours(self.space, best_first, layouts, move, SET_SIZE, rng)
             if drawn:
                 sets.append(CandidateSet(candidates=drawn, predicted=self._predicted(adapter, drawn)))
-        return [one.point for one in most_promising(sets, count, values, self._apart, rng)]
+        return [neighbour.point for neighbour in most_promising(sets, count, values, self._apart, rng)]
 
-    def _apart(self, one: Neighbour, other: Neighbour) -> bool:
+    def _apart(self, neighbour: Neighbour, other: Neighbour) -> bool:
         """Whether some axis tells them apart: a batch should not ask the same question twice."""
         return any(
-            abs(one.point[axis.name] - other.point[axis.name]) > APART * (axis.high - axis.low)
+            abs(neighbour.point[axis.name] - other.point[axis.name]) > APART * (axis.high - axis.low)
             for axis in self.space.parameters
         )
 
     def _predicted(self, adapter: TorchAdapter, candidates: Sequence[Neighbour]) -> Prediction:
-        features = [ObservationFeatures(parameters=dict(one.point)) for one in candidates]
+        features = [ObservationFeatures(parameters=dict(candidate.point)) for candidate in candidates]
         mean, covariance = adapter.predict(features)
         return Prediction(
             mean=np.array([mean[name] for name in self.metrics]).T * self.signs,
@@ -152,18 +152,20 @@ class AxProposer:
 
         What serves nothing counts as no use in any goal. Layouts that the encoding cannot express are not Ax's.
         """
-        told: dict[str, tuple[Arm, Trial]] = {}
+        by_signature: dict[str, tuple[Arm, Trial]] = {}
         for trial in trials:
             if trial.parameters:
                 arm = Arm(parameters=dict(trial.parameters))
-                told.setdefault(arm.signature, (arm, trial))
-        if not told:
+                by_signature.setdefault(arm.signature, (arm, trial))
+        if not by_signature:
             return
-        batch = self.experiment.new_batch_trial(generator_runs=[GeneratorRun(arms=[arm for arm, _ in told.values()])])
+        batch = self.experiment.new_batch_trial(
+            generator_runs=[GeneratorRun(arms=[arm for arm, _ in by_signature.values()])]
+        )
         batch.mark_running(no_runner_required=True)
         rows = []
         for arm in batch.arms:
-            trial = told[arm.signature][1]
+            trial = by_signature[arm.signature][1]
             if trial.failed:
                 batch.mark_arm_abandoned(arm.name, trial.error)
                 continue
@@ -178,8 +180,8 @@ class AxProposer:
     def _values(self, trial: Trial) -> list[float]:
         if not self.goals:
             return [trial.throughput_rps]
-        held = dict(trial.goals)
-        return [held.get(goal.value, worst) for goal, worst in zip(self.goals, self.reference, strict=True)]
+        value_of = dict(trial.goals)
+        return [value_of.get(goal.value, worst) for goal, worst in zip(self.goals, self.reference, strict=True)]
 
     def saved(self) -> bytes:
         """The experiment as Ax stores it (`ax.storage.json_store.load.load_experiment` reads it), without clocks."""
@@ -242,4 +244,4 @@ def _timeless(document: object) -> object:
             key: {**value, "value": NO_TIME} if key in CLOCKS and isinstance(value, dict) else _timeless(value)
             for key, value in document.items()
         }
-    return [_timeless(one) for one in document] if isinstance(document, list) else document
+    return [_timeless(item) for item in document] if isinstance(document, list) else document

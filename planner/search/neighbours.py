@@ -46,14 +46,14 @@ def moves_of(space: Space) -> list[tuple[Move, tuple[str, ...]]]:
 def neighbours(
     space: Space,
     ranked: Sequence[Point],
-    known: set[Layout],
+    known_layouts: set[Layout],
     move: tuple[Move, tuple[str, ...]],
     size: int,
     rng: np.random.Generator,
 ) -> list[Neighbour]:
-    """At most `size` points whose layouts are not `known`; `ranked` are good points, the best first."""
+    """At most `size` points whose layouts are not `known_layouts`; `ranked` are good points, the best first."""
     drawn = (_drawn(space, ranked, *move, rng) for _ in range(size))
-    return list({one.layout: one for one in drawn if one.layout not in known}.values())
+    return list({neighbour.layout: neighbour for neighbour in drawn if neighbour.layout not in known_layouts}.values())
 
 
 def _drawn(

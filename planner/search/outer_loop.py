@@ -126,12 +126,12 @@ def given(
         evaluation_cpu_s=None if solving_cpu_s is None else evaluation.cpu_s,
         note=note,
     )
-    found = replace(before, unanswered=before.unanswered + evaluation.failed).with_solved(evaluation, cost)
+    result = replace(before, unanswered=before.unanswered + evaluation.failed).with_solved(evaluation, cost)
     if aim is None or not aim.several:
-        return found
-    *earlier, last = found.record.rounds
-    covered = hypervolume(found.record.trials, aim.objective.goals, aim.reference)
-    return replace(found, record=replace(found.record, rounds=(*earlier, replace(last, hypervolume=covered))))
+        return result
+    *earlier, last = result.record.rounds
+    covered = hypervolume(result.record.trials, aim.objective.goals, aim.reference)
+    return replace(result, record=replace(result.record, rounds=(*earlier, replace(last, hypervolume=covered))))
 
 
 class _Search:
@@ -172,14 +172,14 @@ class _Search:
     def proposed(self, iteration: int) -> Proposed:
         """A round's candidates: the journal's, where it knows them."""
         proposed = self.journal.proposed(iteration) or self._proposed(iteration)
-        self.all_planted |= any(one.generator in self.choosers for one in proposed.proposals)
+        self.all_planted |= any(proposal.generator in self.choosers for proposal in proposed.proposals)
         self.stalls = self.stalls + 1 if proposed.note else 0
         return proposed
 
     def learn(self, proposed: Proposed, spent: float) -> None:
         """End a round that took `spent` CPU-seconds to judge; its proposer hears what became of it."""
-        told = self.trials[-len(proposed.proposals) :]
-        self.proposer.tell(told)
+        trials = self.trials[-len(proposed.proposals) :]
+        self.proposer.tell(trials)
         document = self.proposer.saved()
         if document is not None:
             self.journal.keep_experiment(document)
@@ -219,7 +219,7 @@ class _Search:
     def judge(self, proposed: Proposed) -> float:
         """Judge what the journal does not know yet; CPU-seconds of the whole round."""
         first, spent = len(self.trials), 0.0
-        pairs = [(self.journal.judged(first + place), one) for place, one in enumerate(proposed.proposals)]
+        pairs = [(self.journal.judged(first + place), candidate) for place, candidate in enumerate(proposed.proposals)]
         evaluations = iter(self.evaluate([proposal.layout for judged, proposal in pairs if judged is None]))
         for judged, proposal in pairs:
             if judged is None:
@@ -291,8 +291,8 @@ def _of_seed(space: Space, seed: Seed) -> list[Proposal]:
     nearest = space.layout(point)
     if nearest == seed.layout:
         return [_proposal(point, nearest, seed.origin)]
-    whole = Proposal(parameters=(), layout=seed.layout, generator=seed.origin)
-    return [whole, _proposal(point, nearest, seed.origin)]
+    unencoded = Proposal(parameters=(), layout=seed.layout, generator=seed.origin)
+    return [unencoded, _proposal(point, nearest, seed.origin)]
 
 
 def _proposal(point: dict[str, float], layout: Layout, generator: str) -> Proposal:
@@ -312,21 +312,21 @@ def _fresh(
 
     Chance fills up what the proposer leaves open and replaces repeats, while new layouts are to be found.
     """
-    seen, chosen = {trial.layout for trial in trials}, []
+    layouts, chosen = {trial.layout for trial in trials}, []
     for proposal in seeded:
-        if proposal.layout not in seen:
-            seen.add(proposal.layout)
+        if proposal.layout not in layouts:
+            layouts.add(proposal.layout)
             chosen.append(proposal)
     points, note = _points(proposer, count - len(chosen), iteration, rng)
     for place in range(count - len(chosen)):
         by = proposer.name if place < len(points) else RANDOM
         point = space.canonical(points[place] if place < len(points) else space.sample(rng))
         for draw in range(RESAMPLES):
-            if space.layout(point) not in seen:
+            if space.layout(point) not in layouts:
                 break
             drawn = space.sample(rng) if draw < RESAMPLES // 2 else _anywhere(space, rng)
             point, by = space.canonical(drawn), RANDOM
-        seen.add(space.layout(point))
+        layouts.add(space.layout(point))
         chosen.append(_proposal(point, space.layout(point), by))
     return tuple(chosen), note
 

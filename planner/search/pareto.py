@@ -94,12 +94,12 @@ def _values(trials: Sequence[Trial], goals: Sequence[Goal]) -> Array:
 
 def _unbeaten(values: Array) -> list[int]:
     """Rows that no other dominates, of equal rows the first."""
-    kept: list[int] = []
+    front: list[int] = []
     # falling by the first goal, then the next: whoever dominates a row, or equals it and is earlier, comes before it
     for row in np.lexsort((np.arange(len(values)), *-values.T[::-1])):
-        if not kept or not (values[kept] >= values[row]).all(axis=1).any():
-            kept.append(int(row))
-    return kept
+        if not front or not (values[front] >= values[row]).all(axis=1).any():
+            front.append(int(row))
+    return front
 
 
 def _volume(points: Array) -> float:

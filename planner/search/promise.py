@@ -51,14 +51,17 @@ def most_promising(
     `values`: what was observed, shape (observations, goals).
     """
     scored = [
-        sorted(zip(_scores(one.predicted, values, rng), one.candidates, strict=True), key=lambda pair: -pair[0])
-        for one in sets
+        sorted(
+            zip(_scores(candidate_set.predicted, values, rng), candidate_set.candidates, strict=True),
+            key=lambda pair: -pair[0],
+        )
+        for candidate_set in sets
     ]
     firsts = sorted((ranked[0] for ranked in scored if ranked), key=lambda pair: -pair[0])
     others = sorted((pair for ranked in scored for pair in ranked[1:]), key=lambda pair: -pair[0])
     chosen: list[Neighbour] = []
     for _, candidate in (*firsts, *others):
-        if len(chosen) < count and all(apart(candidate, one) for one in chosen):
+        if len(chosen) < count and all(apart(candidate, other) for other in chosen):
             chosen.append(candidate)
     return chosen
 

@@ -46,9 +46,11 @@ _WITHOUT_A_MODEL: Mapping[SearchMethod, Callable[[Space, SearchSettings, tuple[G
     MappingProxyType(
         {
             SearchMethod.RANDOM: lambda space, _settings, _goals: RandomProposer(space),
-            SearchMethod.SOBOL: lambda space, asked, _goals: SobolProposer(space, asked.seed, asked.batch_size),
-            SearchMethod.GRID: lambda space, asked, _goals: GridProposer(
-                space, asked.seed, asked.iterations, asked.batch_size
+            SearchMethod.SOBOL: lambda space, settings, _goals: SobolProposer(
+                space, settings.seed, settings.batch_size
+            ),
+            SearchMethod.GRID: lambda space, settings, _goals: GridProposer(
+                space, settings.seed, settings.iterations, settings.batch_size
             ),
             SearchMethod.GENETIC: lambda space, _settings, goals: GeneticProposer(space, goals),
         }

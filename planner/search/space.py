@@ -227,12 +227,12 @@ class DirectSpace:
 
     def layout(self, point: Point) -> Layout:
         """One island a filled slot."""
-        held = self.canonical(point)
+        sizes = self.canonical(point)
         return Layout.of(
-            IslandClass(gpu=gpu, size=int(held[name]))
+            IslandClass(gpu=gpu, size=int(sizes[name]))
             for names, (gpu, _) in zip(self._names(), self.counts, strict=True)
             for name in names
-            if held[name] > 0
+            if sizes[name] > 0
         )
 
     def encode(self, layout: Layout) -> dict[str, float]:
@@ -252,10 +252,10 @@ class DirectSpace:
         point: dict[str, float] = {}
         fractions = iter(unit)
         for names, (_, total) in zip(self._names(), self.counts, strict=True):
-            left = float(total)
+            remaining = float(total)
             for place, name in enumerate(names):
-                point[name] = left * (1 - (1 - float(next(fractions))) ** (1 / (self.slots - place)))
-                left -= point[name]
+                point[name] = remaining * (1 - (1 - float(next(fractions))) ** (1 / (self.slots - place)))
+                remaining -= point[name]
         return point
 
     def sample(self, rng: np.random.Generator) -> dict[str, float]:
@@ -286,12 +286,12 @@ def _sizes(layout: Layout, gpu: str, least: int) -> list[int]:
 
 def _fit(values: list[float], total: int, least: int) -> list[int]:
     """Rounded sizes, descending, below `least` emptied, and the last ones cut where rounding overran `total`."""
-    left, sizes = total, []
+    remaining, sizes = total, []
     for value in sorted(values, reverse=True):
-        size = min(round(value), left)
+        size = min(round(value), remaining)
         size = size if size >= least else 0
         sizes.append(size)
-        left -= size
+        remaining -= size
     return sorted(sizes, reverse=True)
 
 

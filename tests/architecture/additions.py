@@ -247,7 +247,7 @@ TERM = Addition(
         "planner/placement/islands/scoring.py": put(
             (
                 r'^        ScorePart\(name="preemption"',
-                '        ScorePart(name="evenness", value=-len(touched) / whole, weight=weights.evenness),\n\\g<0>',
+                '        ScorePart(name="evenness", value=-len(touched) / gpus, weight=weights.evenness),\n\\g<0>',
             )
         ),
         "planner/files/reference/meanings.yaml": put(

@@ -11,10 +11,6 @@ EMPTY = frozenset({
     *("taken", "made", "left", "rest", "what", "who", "it", "that"),
 })  # fmt: skip
 MOST_SHARE = 0.01
-STILL = {  # folders that are not through yet; these counts may only fall
-    "placement": 299,
-    "search": 41,
-}
 
 
 def bindings(tree: ast.AST) -> Iterator[str]:
@@ -44,9 +40,7 @@ def test_variables_are_named_by_what_they_hold() -> None:
         names = list(bindings(source.tree))
         total[folder_of(source.part)] += len(names)
         empty[folder_of(source.part)] += sum(map(says_nothing, names))
-    assert set(STILL) <= set(total)
-    most = {folder: STILL.get(folder, MOST_SHARE * count) for folder, count in total.items()}
-    assert {folder: count for folder, count in empty.items() if count > most[folder]} == {}
+    assert {folder: count for folder, count in empty.items() if count > MOST_SHARE * total[folder]} == {}
 
 
 def test_functions_say_what_they_give() -> None:
@@ -54,13 +48,15 @@ def test_functions_say_what_they_give() -> None:
         f"{source.name} {function.name}"
         for source in sources()
         for function in functions_of(source.tree)
-        if says_nothing(function.name) and source.part not in STILL
+        if says_nothing(function.name)
     }
     assert unclear == {
         "planner/domain/preemption.py whole",  # a whole number
         "planner/files/disk/csv_rows.py whole",
         "planner/files/models/model_sections.py whole",
+        "planner/placement/islands/fleet.py taken",  # the GPUs that a group's placement takes
         "planner/report/kit/quantities.py whole",  # a whole number in words
+        "planner/search/outer_loop.py given",  # the record of a layout that is given, not searched for
     }
 
 

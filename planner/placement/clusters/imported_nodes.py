@@ -49,8 +49,8 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
         gpu=_type(reports, rules.types) if count else "",
         gpus=tuple(NodeGpu(index=i, uuid=uuids.get(i, f"GPU-{node}-{i}"), numa=near[i]) for i in indices),
         numa_nodes=numa_nodes,
-        cpus=_told(reports, lambda report: report.cpus),
-        memory_gb=_told(reports, lambda report: report.memory_gb),
+        cpus=_last_figure(reports, lambda report: report.cpus),
+        memory_gb=_last_figure(reports, lambda report: report.memory_gb),
         asw=_switch(node, labels, rules.asw_label, bool(count), reports),
         aggregation=_switch(node, labels, rules.aggregation_label, bool(count), reports),
         nics=_first(reports, lambda report: report.nics),
@@ -60,40 +60,40 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
     return joined, (*notes, *(note for report in reports for note in report.notes))
 
 
-def _first(reports: Sequence[NodeReport], told: Callable[[NodeReport], tuple[Told, ...]]) -> tuple[Told, ...]:
-    return next((found for report in reports if (found := told(report))), ())
+def _first(reports: Sequence[NodeReport], values: Callable[[NodeReport], tuple[Told, ...]]) -> tuple[Told, ...]:
+    return next((listed for report in reports if (listed := values(report))), ())
 
 
-def _told(reports: Sequence[NodeReport], value: Callable[[NodeReport], float | None]) -> float:
+def _last_figure(reports: Sequence[NodeReport], value: Callable[[NodeReport], float | None]) -> float:
     """What the last source says, as that is the cluster itself where it was asked; 0 where none does."""
-    return next((found for report in reversed(reports) if (found := value(report)) is not None), 0.0)
+    return next((figure for report in reversed(reports) if (figure := value(report)) is not None), 0.0)
 
 
-def _differ(what: str, one: NodeReport | str, came: object, other: NodeReport | str, there: object) -> InputError:
-    here, elsewhere = (source if isinstance(source, str) else source.origin for source in (one, other))
+def _differ(subject: str, first: NodeReport | str, came: object, other: NodeReport | str, there: object) -> InputError:
+    here, elsewhere = (source if isinstance(source, str) else source.origin for source in (first, other))
     return InputError(
-        f"{here}: {what} must agree with {elsewhere}; came {came} and {there}.",
+        f"{here}: {subject} must agree with {elsewhere}; came {came} and {there}.",
         hint="Take both at the same time, or leave one source out.",
     )
 
 
-def _agreed(reports: Sequence[NodeReport], value: Callable[[NodeReport], int | None], what: str) -> int | None:
-    said = [(report, found) for report in reports if (found := value(report)) is not None]
-    for report, found in said[1:]:
-        if found != said[0][1]:
-            raise _differ(f"node {report.node}: {what}", said[0][0], said[0][1], report, found)
-    return said[0][1] if said else None
+def _agreed(reports: Sequence[NodeReport], value: Callable[[NodeReport], int | None], subject: str) -> int | None:
+    figures = [(report, figure) for report in reports if (figure := value(report)) is not None]
+    for report, figure in figures[1:]:
+        if figure != figures[0][1]:
+            raise _differ(f"node {report.node}: {subject}", figures[0][0], figures[0][1], report, figure)
+    return figures[0][1] if figures else None
 
 
 def _merged(
-    reports: Sequence[NodeReport], values: Callable[[NodeReport], Mapping[int, str]], what: str
+    reports: Sequence[NodeReport], values: Callable[[NodeReport], Mapping[int, str]], subject: str
 ) -> dict[int, str]:
     merged: dict[int, tuple[NodeReport, str]] = {}
     for report in reports:
         for key, value in values(report).items():
             other, there = merged.setdefault(key, (report, value))
             if there != value:
-                raise _differ(f"node {report.node}: {what} {key}", other, there, report, value)
+                raise _differ(f"node {report.node}: {subject} {key}", other, there, report, value)
     return {key: value for key, (_, value) in merged.items()}
 
 
@@ -107,38 +107,39 @@ def _indices(reports: Sequence[NodeReport], count: int) -> tuple[int, ...]:
 
 
 def _numa_nodes(
-    reports: Sequence[NodeReport], given: GpuNumaMap | None, count: int
+    reports: Sequence[NodeReport], numa_map: GpuNumaMap | None, count: int
 ) -> tuple[tuple[NumaNode, ...], list[str]]:
     """NUMA nodes with cores of the surest source, and sockets and memory of whoever tells them."""
-    told = [report for report in reports if report.numa_nodes]
-    if not told:
-        return _made_up(reports[0], given, count)
-    for report in told[1:]:
-        ours, theirs = (sorted(numa.id for numa in r.numa_nodes) for r in (told[0], report))
+    numa_reports = [report for report in reports if report.numa_nodes]
+    if not numa_reports:
+        return _made_up(reports[0], numa_map, count)
+    for report in numa_reports[1:]:
+        ours, theirs = (sorted(numa.id for numa in r.numa_nodes) for r in (numa_reports[0], report))
         if ours != theirs:
-            raise _differ(f"node {report.node}: NUMA ids", told[0], ours, report, theirs)
-    sockets, sure = _sockets(told, given)
-    memory = {numa.id: numa.memory_gb for report in told for numa in report.numa_nodes if numa.memory_gb}
+            raise _differ(f"node {report.node}: NUMA ids", numa_reports[0], ours, report, theirs)
+    sockets, sure = _sockets(numa_reports, numa_map)
+    memory = {numa.id: numa.memory_gb for report in numa_reports for numa in report.numa_nodes if numa.memory_gb}
     joined = tuple(
-        replace(numa, socket=sockets[numa.id], memory_gb=memory.get(numa.id, 0.0)) for numa in told[0].numa_nodes
+        replace(numa, socket=sockets[numa.id], memory_gb=memory.get(numa.id, 0.0))
+        for numa in numa_reports[0].numa_nodes
     )
     return joined, [] if sure or not count else [ASSUMED_SOCKETS]
 
 
-def _sockets(told: Sequence[NodeReport], given: GpuNumaMap | None) -> tuple[dict[int, int], bool]:
+def _sockets(numa_reports: Sequence[NodeReport], numa_map: GpuNumaMap | None) -> tuple[dict[int, int], bool]:
     """The socket of each NUMA node, and whether somebody told it."""
-    sure = [report for report in told if report.sockets_known]
+    sure = [report for report in numa_reports if report.sockets_known]
     maps = [(report, {numa.id: numa.socket for numa in report.numa_nodes}) for report in sure]
     for report, sockets in maps[1:]:
         if sockets != maps[0][1]:
             raise _differ(f"node {report.node}: sockets of NUMA nodes", maps[0][0], maps[0][1], report, sockets)
     if maps:
         return maps[0][1], True
-    ids = [numa.id for numa in told[0].numa_nodes]
-    listed = given.sockets_of(told[0].node) if given else None
-    if given and listed is not None:
-        return _listed_sockets(told[0].node, ids, listed, given.file), True
-    return {numa.id: numa.socket for numa in told[0].numa_nodes}, False
+    ids = [numa.id for numa in numa_reports[0].numa_nodes]
+    listed = numa_map.sockets_of(numa_reports[0].node) if numa_map else None
+    if numa_map and listed is not None:
+        return _listed_sockets(numa_reports[0].node, ids, listed, numa_map.file), True
+    return {numa.id: numa.socket for numa in numa_reports[0].numa_nodes}, False
 
 
 def _listed_sockets(node: str, ids: Iterable[int], listed: tuple[int, ...], file: str) -> dict[int, int]:
@@ -151,31 +152,31 @@ def _listed_sockets(node: str, ids: Iterable[int], listed: tuple[int, ...], file
     return {numa: listed[numa] for numa in ids}
 
 
-def _made_up(report: NodeReport, given: GpuNumaMap | None, count: int) -> tuple[tuple[NumaNode, ...], list[str]]:
+def _made_up(report: NodeReport, numa_map: GpuNumaMap | None, count: int) -> tuple[tuple[NumaNode, ...], list[str]]:
     """NUMA nodes that the user's map names; a node without GPUs needs none."""
     if not count:
         return (), []
-    listed = given.of(report.node) if given else None
-    if given is None or listed is None:
+    listed = numa_map.of(report.node) if numa_map else None
+    if numa_map is None or listed is None:
         raise _unknown_numa(report, "its GPUs")
     ids = sorted(set(listed))
-    sockets = given.sockets_of(report.node)
+    sockets = numa_map.sockets_of(report.node)
     if sockets is None:
         return tuple(NumaNode(id=numa, socket=numa) for numa in ids), [ASSUMED_SOCKETS]
-    named = _listed_sockets(report.node, ids, sockets, given.file)
-    return tuple(NumaNode(id=numa, socket=named[numa]) for numa in ids), []
+    socket_of = _listed_sockets(report.node, ids, sockets, numa_map.file)
+    return tuple(NumaNode(id=numa, socket=socket_of[numa]) for numa in ids), []
 
 
-def _unknown_numa(report: NodeReport, what: str) -> InputError:
+def _unknown_numa(report: NodeReport, subject: str) -> InputError:
     return InputError(
-        f"{report.origin}: node {report.node}: the NUMA node of {what} must be known; no source tells it.",
+        f"{report.origin}: node {report.node}: the NUMA node of {subject} must be known; no source tells it.",
         hint="Give --gpu-numa FILE (NODE or default: NUMA id of each GPU), --host, --nrt, or FlexTopo objects with "
         "edges `nearby` (the published agent writes none).",
     )
 
 
 def _near(
-    reports: Sequence[NodeReport], indices: tuple[int, ...], given: GpuNumaMap | None, notes: list[str]
+    reports: Sequence[NodeReport], indices: tuple[int, ...], numa_map: GpuNumaMap | None, notes: list[str]
 ) -> dict[int, int]:
     """The NUMA node of each GPU."""
     sources = [
@@ -183,18 +184,18 @@ def _near(
     ]
     node = reports[0].node
     complete = any(len(near) == len(indices) for _, near in sources)
-    if given is not None and (given.names(node) or not complete) and (listed := given.of(node)) is not None:
+    if numa_map is not None and (numa_map.names(node) or not complete) and (listed := numa_map.of(node)) is not None:
         if len(listed) != len(indices):
-            raise _differ(f"node {node}: GPUs", given.file, len(listed), reports[0], len(indices))
-        sources.append((given.file, dict(zip(indices, listed, strict=True))))
+            raise _differ(f"node {node}: GPUs", numa_map.file, len(listed), reports[0], len(indices))
+        sources.append((numa_map.file, dict(zip(indices, listed, strict=True))))
     near: dict[int, tuple[str, int]] = {}
-    for origin, found in sources:
-        for index, numa in found.items():
+    for origin, numas in sources:
+        for index, numa in numas.items():
             other, there = near.setdefault(index, (origin, numa))
             if there != numa:
                 raise _differ(f"node {node}: NUMA node of GPU {index}", other, there, origin, numa)
-    known = {index: numa for index, (_, numa) in near.items()}
-    return _with_counts(reports, indices, known, notes)
+    numa_of = {index: numa for index, (_, numa) in near.items()}
+    return _with_counts(reports, indices, numa_of, notes)
 
 
 def _with_counts(
@@ -210,66 +211,68 @@ def _with_counts(
     if missing:
         raise _unknown_numa(reports[0], f"GPU {missing[0]}")
     if counted is not None:
-        told = {numa: count for numa, count in counted.gpus_per_numa if count}
-        if told != dict(Counter(near.values())):
-            found = dict(sorted(Counter(near.values()).items()))
-            raise _differ(f"node {counted.node}: GPUs of each NUMA node", counted, told, "the other sources", found)
+        counts = {numa: count for numa, count in counted.gpus_per_numa if count}
+        if counts != dict(Counter(near.values())):
+            other_counts = dict(sorted(Counter(near.values()).items()))
+            raise _differ(
+                f"node {counted.node}: GPUs of each NUMA node", counted, counts, "the other sources", other_counts
+            )
     return near
 
 
 def _type(reports: Sequence[NodeReport], types: GpuTypeNames) -> str:
     """The type of a node's GPUs, by labels and by product names."""
-    said: list[tuple[NodeReport, str]] = []
+    gpu_types: list[tuple[NodeReport, str]] = []
     for report in reports:
-        if report.labels and (found := _type_of_labels(report, types)):
-            said.append((report, found))
+        if report.labels and (label_type := _type_of_labels(report, types)):
+            gpu_types.append((report, label_type))
         for product in sorted({gpu.product for gpu in report.gpus if gpu.product}):
-            said.append((report, _type_of_product(report, product, types)))
-    for report, gpu in said[1:]:
-        if gpu != said[0][1]:
-            raise _differ(f"node {report.node}: GPU type", said[0][0], said[0][1], report, gpu)
-    if not said:
+            gpu_types.append((report, _type_of_product(report, product, types)))
+    for report, gpu in gpu_types[1:]:
+        if gpu != gpu_types[0][1]:
+            raise _differ(f"node {report.node}: GPU type", gpu_types[0][0], gpu_types[0][1], report, gpu)
+    if not gpu_types:
         keys = sorted({key for _, selector in types.selectors for key, _ in selector})
         raise InputError(
             f"{reports[0].origin}: node {reports[0].node}: the type of its GPUs must be known; it lacks the label "
             f"{' or '.join(keys)}, and no source names their product.",
             hint="Run GPU feature discovery, or give --host or --flextopo.",
         )
-    return said[0][1]
+    return gpu_types[0][1]
 
 
 def _type_of_labels(report: NodeReport, types: GpuTypeNames) -> str | None:
     """The type whose selector fits the labels; what the user says of a product stands above it."""
     labels = dict(report.labels)
     keys = sorted({key for _, selector in types.selectors for key, _ in selector if key in labels})
-    named = [product for product in (labels[key] for key in keys) if product in dict(types.products)]
+    products = [product for product in (labels[key] for key in keys) if product in dict(types.products)]
     fitting = [(len(s), gpu) for gpu, s in types.selectors if s and all(labels.get(k) == v for k, v in s)]
-    if fitting and not named:
+    if fitting and not products:
         return max(fitting)[1]
-    return _type_of_product(report, (named or [labels[key] for key in keys])[0], types) if keys else None
+    return _type_of_product(report, (products or [labels[key] for key in keys])[0], types) if keys else None
 
 
 def strange_product(reports: Sequence[NodeReport], types: GpuTypeNames) -> str:
     """The product of a node's GPUs where every source that tells one tells this, and nobody knows its type; else ""."""
     keys = {key for _, selector in types.selectors for key, _ in selector}
     labelled = (value for report in reports for key, value in report.labels if key in keys)
-    named = (gpu.product for report in reports for gpu in report.gpus if gpu.product)
-    products = {product.replace(" ", "-") for product in (*labelled, *named)}
+    gpu_products = (gpu.product for report in reports for gpu in report.gpus if gpu.product)
+    products = {product.replace(" ", "-") for product in (*labelled, *gpu_products)}
     return min(products) if len(products) == 1 and not products & _types_by_product(types).keys() else ""
 
 
 def _types_by_product(types: GpuTypeNames) -> dict[str, str]:
-    known = {value: gpu for gpu, selector in types.selectors for _, value in selector}
-    known |= {gpu: gpu for gpu, _ in types.selectors} | {name.replace(" ", "-"): gpu for name, gpu in types.products}
-    return known | {gpu: gpu for _, gpu in types.products}
+    gpu_of = {value: gpu for gpu, selector in types.selectors for _, value in selector}
+    gpu_of |= {gpu: gpu for gpu, _ in types.selectors} | {name.replace(" ", "-"): gpu for name, gpu in types.products}
+    return gpu_of | {gpu: gpu for _, gpu in types.products}
 
 
 def _type_of_product(report: NodeReport, product: str, types: GpuTypeNames) -> str:
     """The type of a product; a label has dashes where nvidia-smi's name has blanks."""
-    known = _types_by_product(types)
-    gpu = known.get(product.replace(" ", "-"))
+    gpu_of = _types_by_product(types)
+    gpu = gpu_of.get(product.replace(" ", "-"))
     if gpu is None:
-        listed = ", ".join(f"{name} ({type_})" for name, type_ in sorted(known.items()) if name != type_)
+        listed = ", ".join(f"{name} ({type_})" for name, type_ in sorted(gpu_of.items()) if name != type_)
         raise InputError(
             f"{report.origin}: node {report.node}: GPU product must be a known one; came {product!r}.",
             hint=f"Give --gpu-type {product.replace(' ', '-')}=TYPE. The known products are {listed}.",

@@ -32,11 +32,13 @@ def claims_of(report: NodeReport, node: ClusterNode, notes: Notes) -> dict[str, 
     """
     there = {core for numa in node.numa_nodes for core in numa.cores}
     floating = {user for _, users in report.core_users if len(users) > 1 for user in users}
-    held = Counter(users[0] for core, users in report.core_users if len(users) == 1)
-    if held and len(report.core_users) >= len(there):
-        most = max(held.values())
-        floating |= {user for user, n in held.items() if n >= len(there) or (report.last_user_only and n == most)}
-    users = {gpu.used_by for gpu in report.gpus if gpu.used_by} | set(held) | floating
+    core_counts = Counter(users[0] for core, users in report.core_users if len(users) == 1)
+    if core_counts and len(report.core_users) >= len(there):
+        most = max(core_counts.values())
+        floating |= {
+            user for user, n in core_counts.items() if n >= len(there) or (report.last_user_only and n == most)
+        }
+    users = {gpu.used_by for gpu in report.gpus if gpu.used_by} | set(core_counts) | floating
     notes.extend((f"pod {user} on {node.name}", UNPINNED) for user in sorted(floating))
     return {
         user: Claims(
@@ -56,12 +58,12 @@ def pods_of_claims(node: str, claims: Mapping[str, Claims]) -> list[Pod]:
             name=user.rpartition("/")[2],
             namespace=user.rpartition("/")[0] or "default",
             node=node,
-            gpus=held.gpus,
-            gpu_request=len(held.gpus),
-            cores=held.cores,
-            cpus=float(len(held.cores)),
+            gpus=claim.gpus,
+            gpu_request=len(claim.gpus),
+            cores=claim.cores,
+            cpus=float(len(claim.cores)),
         )
-        for user, held in claims.items()
+        for user, claim in claims.items()
     ]
 
 
@@ -70,63 +72,63 @@ def with_claims(
 ) -> list[Pod]:
     """The listed pods of one node with what FlexTopo says they hold."""
     over = set(ended)
-    found: dict[str, Claims] = {}
-    for user, held in claims.items():
+    claim_of: dict[str, Claims] = {}
+    for user, claim in claims.items():
         names = [pod.key for pod in pods if user in (pod.key, pod.name)]
         if len(names) > 1:
             raise _fault(origin, f"usedBy {user}", "name one pod", " and ".join(names))
         if names:
-            found[names[0]] = held
+            claim_of[names[0]] = claim
         elif any(user in (key, key.partition("/")[2]) for key in over):
             notes.append((f"pod {user}", ENDED))
-        elif held.gpus:
-            raise _fault(origin, f"usedBy of gpu-{held.gpus[0]}", "be a pod of the list of pods on this node", user)
+        elif claim.gpus:
+            raise _fault(origin, f"usedBy of gpu-{claim.gpus[0]}", "be a pod of the list of pods on this node", user)
         else:
             notes.append((f"pod {user}", GONE))
-    return [_claimed(pod, found[pod.key], origin, notes) if pod.key in found else pod for pod in pods]
+    return [_claimed(pod, claim_of[pod.key], origin, notes) if pod.key in claim_of else pod for pod in pods]
 
 
-def _fault(origin: str, what: str, rule: str, came: str) -> InputError:
-    return InputError(f"{origin}: {what} must {rule}; came {came}.", hint="Take both sources at the same time.")
+def _fault(origin: str, subject: str, rule: str, came: str) -> InputError:
+    return InputError(f"{origin}: {subject} must {rule}; came {came}.", hint="Take both sources at the same time.")
 
 
-def _claimed(pod: Pod, held: Claims, origin: str, notes: Notes) -> Pod:
+def _claimed(pod: Pod, claim: Claims, origin: str, notes: Notes) -> Pod:
     """A pod is pinned to as many cores as it asks for; who reports more floats."""
-    if pod.gpu_request and len(held.gpus) > pod.gpu_request:
+    if pod.gpu_request and len(claim.gpus) > pod.gpu_request:
         raise _fault(
-            origin, f"GPUs used by pod {pod.key}", f"be at most the {pod.gpu_request} of its request", str(held.gpus)
+            origin, f"GPUs used by pod {pod.key}", f"be at most the {pod.gpu_request} of its request", str(claim.gpus)
         )
-    cores = held.cores
+    cores = claim.cores
     if len(cores) > pod.cpus:
         notes.append((f"pod {pod.key}", UNPINNED))
         cores = ()
-    return replace(pod, gpus=held.gpus, gpu_request=max(pod.gpu_request, len(held.gpus)), cores=cores)
+    return replace(pod, gpus=claim.gpus, gpu_request=max(pod.gpu_request, len(claim.gpus)), cores=cores)
 
 
 def with_devices(
     pods: Sequence[Pod], devices: Mapping[str, tuple[int | str, ...]], nodes: Mapping[str, ClusterNode], file: str
 ) -> list[Pod]:
     """The pods with the GPUs that the user's file gives them, by index or UUID."""
-    known = {pod.key for pod in pods}
+    pod_keys = {pod.key for pod in pods}
     for key in devices:
-        if key not in known:
+        if key not in pod_keys:
             raise InputError(f"{file}: {key} must be a running pod; no source lists it.", hint="Remove the line.")
     return [_with_device(pod, devices[pod.key], nodes, file) if pod.key in devices else pod for pod in pods]
 
 
-def _with_device(pod: Pod, given: tuple[int | str, ...], nodes: Mapping[str, ClusterNode], file: str) -> Pod:
+def _with_device(pod: Pod, devices: tuple[int | str, ...], nodes: Mapping[str, ClusterNode], file: str) -> Pod:
     node = nodes.get(pod.node)
     if node is None:
         return pod  # told with every other pod on an unknown node
     by_uuid = {gpu.uuid: gpu.index for gpu in node.gpus}
     indices = {gpu.index for gpu in node.gpus}
-    for device in given:
+    for device in devices:
         if device not in (indices if isinstance(device, int) else by_uuid):
             raise InputError(
                 f"{file}: {pod.key}: must list GPUs of node {node.name}; came {device!r}.",
                 hint=f"Its GPUs are {', '.join(f'{gpu.index} ({gpu.uuid})' for gpu in node.gpus) or 'none'}.",
             )
-    gpus = tuple(sorted({device if isinstance(device, int) else by_uuid[device] for device in given}))
+    gpus = tuple(sorted({device if isinstance(device, int) else by_uuid[device] for device in devices}))
     if pod.gpu_request and len(gpus) != pod.gpu_request:
         raise InputError(
             f"{file}: {pod.key}: must list the {pod.gpu_request} GPUs that the pod asks for; it lists {len(gpus)}.",
@@ -148,12 +150,12 @@ def with_deduced(pods: Sequence[Pod], nodes: Mapping[str, ClusterNode], notes: N
         if pod.gpu_count:
             by_node.setdefault(pod.node, []).append(pod)
     deduced: dict[str, tuple[int, ...]] = {}
-    for name, held in by_node.items():
-        unknown = [pod for pod in held if not pod.gpus_known]
+    for name, node_pods in by_node.items():
+        unknown = [pod for pod in node_pods if not pod.gpus_known]
         if not unknown or name not in nodes:
             continue
-        taken = {gpu for pod in held for gpu in pod.gpus}
-        free = [gpu.index for gpu in nodes[name].gpus if gpu.index not in taken]
+        used_gpus = {gpu for pod in node_pods for gpu in pod.gpus}
+        free = [gpu.index for gpu in nodes[name].gpus if gpu.index not in used_gpus]
         if len(unknown) == 1 and len(free) == unknown[0].gpu_count - len(unknown[0].gpus):
             deduced[unknown[0].key] = tuple(sorted([*unknown[0].gpus, *free]))
         else:

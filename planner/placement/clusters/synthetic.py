@@ -101,7 +101,7 @@ def synthesize(
 
 
 def _require(nodes: int, seed: int, load: float, per_asw: tuple[int, int], per_aggregation: int) -> None:
-    for what, holds, rule, came in (
+    for key, holds, rule, came in (
         ("nodes", 1 <= nodes <= MOST_NODES, f"must be within 1 and {MOST_NODES:,}", nodes),
         ("seed", seed >= 0, "must be at least 0", seed),
         ("load", 0 <= load <= 1, "must be within 0 and 1", load),
@@ -109,7 +109,7 @@ def _require(nodes: int, seed: int, load: float, per_asw: tuple[int, int], per_a
         ("asws_per_aggregation", per_aggregation >= 1, "must be at least 1", per_aggregation),
     ):
         if not holds:
-            raise InputError(f"Synthetic cluster: {what} {rule}; came {came}.", hint="Correct the value.")
+            raise InputError(f"Synthetic cluster: {key} {rule}; came {came}.", hint="Correct the value.")
 
 
 def _require_types(types: Sequence[NodeType]) -> None:
@@ -144,12 +144,12 @@ def _exact_counts(total: int, shares: Sequence[float]) -> list[int]:
 def _switch_sizes(count: int, bounds: tuple[int, int], generator: np.random.Generator) -> list[int]:
     low, high = bounds
     sizes: list[int] = []
-    left = count
-    while left > high:
-        most = max(low, min(high, left - low))
+    remaining = count
+    while remaining > high:
+        most = max(low, min(high, remaining - low))
         sizes.append(int(generator.integers(low, most + 1)))
-        left -= sizes[-1]
-    return [*sizes, left] if left else sizes
+        remaining -= sizes[-1]
+    return [*sizes, remaining] if remaining else sizes
 
 
 def _nodes(
@@ -216,13 +216,13 @@ def _pods(
     generator: np.random.Generator,
 ) -> tuple[Pod, ...]:
     """Tasks ask for one GPU type each, as more than 99 % of ASI's do, so the types are filled one by one."""
-    whole = sum(len(node.gpus) for node in nodes)
-    aim, behind = round(load * whole), 0
+    total = sum(len(node.gpus) for node in nodes)
+    aim, behind = round(load * total), 0
     pods: list[Pod] = []
     for kind in types:
         mine = [node for node in nodes if node.gpu == kind.gpu]
         before, behind = behind, behind + sum(len(node.gpus) for node in mine)
-        target = aim * behind // whole - aim * before // whole
+        target = aim * behind // total - aim * before // total
         if mine:
             pods += fill(mine, kind.cores_per_gpu, target, mix, best, generator, first=len(pods))
     return tuple(pods)

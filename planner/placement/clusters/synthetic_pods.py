@@ -86,7 +86,7 @@ def fill(
     for at in sorted(generator.permutation(len(room.running))[: int(mix.departures * len(room.running))], reverse=True):
         room.depart(int(at))
     _admit(room, drawn, target, best)
-    running = sorted(room.running, key=lambda one: (one[1], one[2]))
+    running = sorted(room.running, key=lambda entry: (entry[1], entry[2]))
     return [_pod(task, nodes[node], gpus, cores_per_gpu, first + at) for at, (task, node, gpus) in enumerate(running)]
 
 
@@ -209,8 +209,8 @@ class _Room:
         """The node with the fewest idle GPUs that takes the task."""
         bins = self._bins if task.pool < 0 else [self._bins[task.pool]]
         for idle in range(task.size, len(bins[0])):
-            for one in bins:
-                for node in reversed(one[idle]):
+            for by_idle in bins:
+                for node in reversed(by_idle[idle]):
                     if self._takes(task, node):
                         return node
         return None
@@ -218,21 +218,21 @@ class _Room:
     def any(self, task: _Task) -> int | None:
         """A node with enough idle GPUs, each as likely as another; None where the drawn ones do not take the task."""
         bins = self._bins if task.pool < 0 else [self._bins[task.pool]]
-        members = [one for each in bins for one in each[task.size :]]
+        members = [level for each in bins for level in each[task.size :]]
         total = sum(map(len, members))
         for _ in range(8 if total else 0):
             at = int(self._generator.integers(total))
-            for one in members:
-                if at < len(one):
+            for nodes in members:
+                if at < len(nodes):
                     break
-                at -= len(one)
-            if self._takes(task, one[at]):
-                return one[at]
+                at -= len(nodes)
+            if self._takes(task, nodes[at]):
+                return nodes[at]
         return None
 
     def _takes(self, task: _Task, node: int) -> bool:
-        left = self._free[node].bit_count() - task.size
-        return self._cpus[node] - task.cpus >= LEAST_CPUS * left and task.group not in self._groups[node]
+        idle = self._free[node].bit_count() - task.size
+        return self._cpus[node] - task.cpus >= LEAST_CPUS * idle and task.group not in self._groups[node]
 
     def place(self, task: _Task, node: int) -> None:
         """The task takes GPUs of the node."""
@@ -267,10 +267,10 @@ class _Room:
 
     def _aligned(self, free: int, size: int) -> int:
         """GPUs of the fullest NUMA node that has `size` idle; else of the emptiest ones together."""
-        found = self._choices.get((free, size))
-        if found is None:
-            found = self._choices[free, size] = _closest(free, size, self._numa_masks)
-        return found
+        mask = self._choices.get((free, size))
+        if mask is None:
+            mask = self._choices[free, size] = _closest(free, size, self._numa_masks)
+        return mask
 
 
 def _numa_masks(node: ClusterNode) -> list[int]:

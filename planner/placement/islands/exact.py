@@ -44,17 +44,19 @@ class _Search:
         demand = self.demands[at]
         self.groups(at, done, (), demand.replicas * demand.groups, None)
 
-    def groups(self, at: int, done: tuple[Site, ...], held: tuple[Held, ...], left: int, last: Choice | None) -> None:
-        """Go on with the next of the `left` groups of island `at`, from the choice `last` on."""
+    def groups(
+        self, at: int, done: tuple[Site, ...], placed: tuple[Held, ...], remaining: int, last: Choice | None
+    ) -> None:
+        """Go on with the next of the `remaining` groups of island `at`, from the choice `last` on."""
         demand, ask = self.demands[at], self.asks[at]
-        if not left:
+        if not remaining:
             size = demand.groups
-            replicas = tuple(held[k : k + size] for k in range(0, len(held), size))
+            replicas = tuple(placed[k : k + size] for k in range(0, len(placed), size))
             self.islands(at + 1, (*done, Site(demand, ask, replicas)))
             return
-        begins = len(held) % demand.groups == 0
-        if begins and len(held) >= demand.groups:  # alike replicas in ascending order of their first groups
-            first = held[len(held) - demand.groups]
+        begins = len(placed) % demand.groups == 0
+        if begins and len(placed) >= demand.groups:  # alike replicas in ascending order of their first groups
+            first = placed[len(placed) - demand.groups]
             last = (first.node, first.gpus)
         for choice in list(choices(self.occupancy, ask)):
             if last is not None and choice < last:
@@ -64,7 +66,7 @@ class _Search:
                 return
             node, gpus = choice
             cores = self.occupancy.hold(node, ask, gpus)
-            self.groups(at, done, (*held, Held(node, gpus, cores)), left - 1, choice)
+            self.groups(at, done, (*placed, Held(node, gpus, cores)), remaining - 1, choice)
             self.occupancy.give_back(node, ask, gpus, cores)
 
 

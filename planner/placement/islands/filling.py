@@ -70,9 +70,9 @@ def place_island(
     for level in levels(demand):
         for ask in asks_of(demand):
             wanted = demand.replicas * demand.groups // level.unit
-            found = allocate(wanted, capacities(occupancy, ask, level), near, preference_first=near_first)
-            if found is not None:
-                return fill(occupancy, demand, ask, weights, level, found)
+            units_of = allocate(wanted, capacities(occupancy, ask, level), near, preference_first=near_first)
+            if units_of is not None:
+                return fill(occupancy, demand, ask, weights, level, units_of)
     return None
 
 
@@ -89,18 +89,20 @@ def fill(
     ask: Ask,
     weights: PlacementWeights,
     level: Level,
-    taken: Sequence[int],
+    units_of: Sequence[int],
 ) -> Site:
-    """Hold nodes for an island that takes `taken` units of each switch, which has room for them."""
-    order = sorted((s for s, units in enumerate(taken) if units), key=lambda s: (-taken[s], s))
+    """Hold nodes for an island. `units_of`: what it takes of each switch, which has room for that."""
+    order = sorted((s for s, units in enumerate(units_of) if units), key=lambda s: (-units_of[s], s))
     if level.unit != demand.groups:
-        return Site(demand, ask, tuple(_across(occupancy, demand, ask, weights, {s: taken[s] for s in order})))
+        return Site(demand, ask, tuple(_across(occupancy, demand, ask, weights, {s: units_of[s] for s in order})))
     replicas: list[tuple[Held, ...]] = []
     for switch in order:
         if level.in_node:
-            replicas += _in_nodes(occupancy, ask, weights, switch, demand.groups, taken[switch])
+            replicas += _in_nodes(occupancy, ask, weights, switch, demand.groups, units_of[switch])
         else:
-            replicas += [tuple(_held(occupancy, ask, weights, switch, demand.groups)) for _ in range(taken[switch])]
+            replicas += [
+                tuple(_held_groups(occupancy, ask, weights, switch, demand.groups)) for _ in range(units_of[switch])
+            ]
     return Site(demand, ask, tuple(replicas))
 
 
@@ -121,26 +123,26 @@ def _in_nodes(
 
 
 def _across(
-    occupancy: Occupancy, demand: PlacementDemand, ask: Ask, weights: PlacementWeights, left: dict[int, int]
+    occupancy: Occupancy, demand: PlacementDemand, ask: Ask, weights: PlacementWeights, groups_of: dict[int, int]
 ) -> Iterator[tuple[Held, ...]]:
     """Replicas that fit whole under a switch first; those that remain take what is left, most first."""
     remaining = demand.replicas
-    for switch in list(left):
-        while remaining and left[switch] >= demand.groups:
-            left[switch] -= demand.groups
+    for switch in list(groups_of):
+        while remaining and groups_of[switch] >= demand.groups:
+            groups_of[switch] -= demand.groups
             remaining -= 1
-            yield tuple(_held(occupancy, ask, weights, switch, demand.groups))
+            yield tuple(_held_groups(occupancy, ask, weights, switch, demand.groups))
     for _ in range(remaining):
         replica: list[Held] = []
         while len(replica) < demand.groups:
-            switch = max(left, key=lambda s: (left[s], -s))
-            part = min(left[switch], demand.groups - len(replica))
-            left[switch] -= part
-            replica += _held(occupancy, ask, weights, switch, part)
+            switch = max(groups_of, key=lambda s: (groups_of[s], -s))
+            part = min(groups_of[switch], demand.groups - len(replica))
+            groups_of[switch] -= part
+            replica += _held_groups(occupancy, ask, weights, switch, part)
         yield tuple(replica)
 
 
-def _held(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, switch: int, needed: int) -> Iterator[Held]:
+def _held_groups(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, switch: int, needed: int) -> Iterator[Held]:
     """Groups of one replica, held under a switch that has room for them."""
     room = occupancy.groups(ask)
     nodes = [n for n in occupancy.fleet.members[switch] if room.get(n, 0)]
@@ -166,14 +168,14 @@ def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int
     """Alignment of the next group, and the local terms of the score for taking so many groups of a node."""
     fleet = occupancy.fleet
     idle = occupancy.free[node].idle
-    taken = groups * ask.kind.tp
+    used_gpus = groups * ask.kind.tp
     cpus, free = fleet.nodes[node].cpus, occupancy.free[node].cpus
     watts = cpu_watts(cpus, free - groups * ask.cores) - cpu_watts(cpus, free)
     local = (
-        weights.fragmentation * (fragment(idle) - fragment(idle - taken)) / MOST_STRANDED
-        - weights.packing * (idle - taken) / len(fleet.nodes[node].gpus)
+        weights.fragmentation * (fragment(idle) - fragment(idle - used_gpus)) / MOST_STRANDED
+        - weights.packing * (idle - used_gpus) / len(fleet.nodes[node].gpus)
         - weights.power * watts / PACKAGE_W
-    ) / taken
+    ) / used_gpus
     if ask.kind.qos.binds:
         return 0.0, round(local, 9)
     gpus = occupancy.taken(node, ask)

@@ -78,15 +78,15 @@ class Fleet:
 
 
 def _shapes(nodes: Sequence[ClusterNode]) -> tuple[Shape, ...]:
-    known: dict[object, Shape] = {}
-    found = []
+    shape_of: dict[object, Shape] = {}
+    shapes = []
     for node in nodes:
         key = (node.numa_nodes, tuple(gpu.numa for gpu in node.gpus))
-        if key not in known:
-            known[key] = Shape.of(node)
-        found.append(known[key])
-    shared = {shape: shape for shape in found}
-    return tuple(shared[shape] for shape in found)
+        if key not in shape_of:
+            shape_of[key] = Shape.of(node)
+        shapes.append(shape_of[key])
+    shared = {shape: shape for shape in shapes}
+    return tuple(shared[shape] for shape in shapes)
 
 
 @dataclass(slots=True)
@@ -152,20 +152,20 @@ class Occupancy:
         shape = self.fleet.shapes[node]
         return take(shape, self.free[node].offered(shape, ask.kind), ask.kind)
 
-    def hold(self, node: int, ask: Ask, taken: Counts) -> Counts:
-        """Give `taken` GPUs of a node to one group; returns the cores that go with them, by NUMA node."""
+    def hold(self, node: int, ask: Ask, gpus: Counts) -> Counts:
+        """Give `gpus` of a node to one group; returns the cores that go with them, by NUMA node."""
         shape = self.fleet.shapes[node]
-        cores = near_cores(self.free[node].cores, taken, ask.cores) if shape.lists_cores else (0,) * len(taken)
-        self.take_back(node, ask, taken, cores)
+        cores = near_cores(self.free[node].cores, gpus, ask.cores) if shape.lists_cores else (0,) * len(gpus)
+        self.take_back(node, ask, gpus, cores)
         return cores
 
-    def take_back(self, node: int, ask: Ask, taken: Counts, cores: Counts) -> None:
+    def take_back(self, node: int, ask: Ask, gpus: Counts, cores: Counts) -> None:
         """Undo one `give_back`: the same GPUs with the same cores, which must still be free."""
-        self._change(node, self.free[node].minus(_share(ask, taken, cores)))
+        self._change(node, self.free[node].minus(_share(ask, gpus, cores)))
 
-    def give_back(self, node: int, ask: Ask, taken: Counts, cores: Counts) -> None:
+    def give_back(self, node: int, ask: Ask, gpus: Counts, cores: Counts) -> None:
         """Undo one `hold`."""
-        self._change(node, self.free[node].plus(_share(ask, taken, cores)))
+        self._change(node, self.free[node].plus(_share(ask, gpus, cores)))
 
     def alone(self, node: int) -> "Occupancy":
         """A copy in which only this node may be asked about and changed."""
@@ -183,8 +183,8 @@ class Occupancy:
         """The same state, to try things on."""
         return Occupancy(self.fleet, self.tolerations, dict(self.free))
 
-    def _change(self, node: int, left: Left) -> None:
-        self.free[node] = left
+    def _change(self, node: int, free: Left) -> None:
+        self.free[node] = free
         for ask, groups in self._groups.items():
             if node in groups:
                 self._changed[ask].add(node)
@@ -198,9 +198,9 @@ def _share(ask: Ask, gpus: Counts, cores: Counts) -> Left:
 def near_cores(free: Counts, gpus: Counts, wanted: int) -> Counts:
     """`wanted` of the free cores: near the GPUs first, in proportion, then wherever there are some."""
     total = sum(gpus)
-    taken = [min(have, wanted * count // total) for have, count in zip(free, gpus, strict=True)]
+    cores = [min(have, wanted * count // total) for have, count in zip(free, gpus, strict=True)]
     order = sorted(range(len(free)), key=lambda k: (gpus[k] == 0, k))
     for k in order:
-        more = min(free[k] - taken[k], wanted - sum(taken))
-        taken[k] += more
-    return tuple(taken)
+        more = min(free[k] - cores[k], wanted - sum(cores))
+        cores[k] += more
+    return tuple(cores)

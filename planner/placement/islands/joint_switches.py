@@ -46,13 +46,13 @@ def allocate_jointly(
     amount) of a programme that is solved exactly (0: never). `trials`: most pairs that are taken anew (0: no
     improvement at all). Equal inputs give equal answers, unless the solver is stopped by `time_limit_s`.
     """
-    found = _largest_first(jobs, capacities)
-    placed = [j for j, parts in enumerate(found) if parts]
+    parts_of = _largest_first(jobs, capacities)
+    placed = [j for j, parts in enumerate(parts_of) if parts]
     sizes = [jobs[j] for j in placed]
-    best = [found[j] or {} for j in placed]
+    best = [parts_of[j] or {} for j in placed]
     for j, parts in zip(placed, _better(sizes, capacities, best, exact_cells, trials, time_limit_s), strict=True):
-        found[j] = parts
-    return tuple(None if p is None else tuple(p.get(s, 0) for s in range(len(capacities))) for p in found)
+        parts_of[j] = parts
+    return tuple(None if p is None else tuple(p.get(s, 0) for s in range(len(capacities))) for p in parts_of)
 
 
 def _better(
@@ -81,14 +81,14 @@ def _largest_first(jobs: Sequence[int], capacities: Sequence[int]) -> list[Parts
 
 def _in_order(order: Sequence[int], jobs: Sequence[int], capacities: Sequence[int]) -> list[Parts | None]:
     pool = SwitchPool(capacities)
-    found: list[Parts | None] = [None] * len(jobs)
+    parts_of: list[Parts | None] = [None] * len(jobs)
     for j in order:
-        found[j] = pool.take(jobs[j])
-    return found
+        parts_of[j] = pool.take(jobs[j])
+    return parts_of
 
 
 def _total(parts: Sequence[Parts]) -> float:
-    return sum(entropy(list(one.values())) for one in parts)
+    return sum(entropy(list(amounts.values())) for amounts in parts)
 
 
 def _least(jobs: Sequence[int], capacities: Sequence[int]) -> float:
@@ -100,8 +100,8 @@ def _improved(jobs: Sequence[int], capacities: Sequence[int], start: list[Parts]
     """The best of what the start and, as another one, smallest job first improve to."""
     rising = _in_order(sorted(range(len(jobs)), key=lambda j: (jobs[j], j)), jobs, capacities)
     best = start
-    for one in (start, [parts or {} for parts in rising]):
-        state = _State.of(jobs, capacities, one)
+    for allocation in (start, [parts or {} for parts in rising]):
+        state = _State.of(jobs, capacities, allocation)
         state.improve(trials)
         if _total(state.parts) < _total(best) - GAIN:
             best = state.parts
@@ -121,8 +121,8 @@ class _State:
     def of(cls, jobs: Sequence[int], capacities: Sequence[int], parts: Sequence[Parts]) -> "_State":
         """A copy that may change."""
         state = cls(jobs, [{} for _ in jobs], list(capacities), [set() for _ in capacities])
-        for j, one in enumerate(parts):
-            state.give(j, one)
+        for j, amounts in enumerate(parts):
+            state.give(j, amounts)
         return state
 
     def give(self, job: int, parts: Parts) -> None:
@@ -143,11 +143,11 @@ class _State:
 
     def improve(self, trials: int) -> None:
         """Exchanges until none gains, then the first pair that gains, and again; at most `trials` pairs are tried."""
-        left = trials
+        tries = trials
         while True:
             while any(self._exchange(j) for j in self._split()):
                 pass
-            gained, left = self._retake_some_pair(left)
+            gained, tries = self._retake_some_pair(tries)
             if not gained:
                 return
 
@@ -211,19 +211,19 @@ class _State:
         old = {job: self.clear(job) for job in (a, b)}
         best, least = old, _total(list(old.values())) - GAIN
         for first, second in ((a, b), (b, a)):
-            taken = allocate(self.jobs[first], self.idle) or ()
-            rest = [have - used for have, used in zip(self.idle, taken, strict=True)]
-            then = allocate(self.jobs[second], rest) or ()
-            if entropy(taken) + entropy(then) < least:
-                least = entropy(taken) + entropy(then) - GAIN
-                best = {first: _sparse(taken), second: _sparse(then)}
+            amounts = allocate(self.jobs[first], self.idle) or ()
+            remaining = [have - used for have, used in zip(self.idle, amounts, strict=True)]
+            then = allocate(self.jobs[second], remaining) or ()
+            if entropy(amounts) + entropy(then) < least:
+                least = entropy(amounts) + entropy(then) - GAIN
+                best = {first: _sparse(amounts), second: _sparse(then)}
         for job, parts in best.items():
             self.give(job, parts)
         return best is not old
 
 
-def _sparse(taken: Sequence[int]) -> Parts:
-    return {s: amount for s, amount in enumerate(taken) if amount}
+def _sparse(amounts: Sequence[int]) -> Parts:
+    return {s: amount for s, amount in enumerate(amounts) if amount}
 
 
 def _shift(parts: Parts, source: int, target: int, amount: int) -> float:
@@ -255,11 +255,11 @@ def _exact(jobs: Sequence[int], capacities: Sequence[int], time_limit_s: float) 
         ) from error
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return None
-    found: list[Parts] = [{} for _ in jobs]
+    parts_of: list[Parts] = [{} for _ in jobs]
     for (j, s, amount), column in columns.items():
         if (column.varValue or 0.0) > 0.5:
-            found[j][s] = amount * unit
-    return found
+            parts_of[j][s] = amount * unit
+    return parts_of
 
 
 def _programme(

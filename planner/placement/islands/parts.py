@@ -27,27 +27,27 @@ def parts_of(
             free[node] = _Free(fleet.nodes[node], fleet.shapes[node], fleet.pods_of.get(node, ()))
         return free[node]
 
-    found = []
+    parts = []
     for site in sites:
         for pod in (evicted or {}).get(site.demand.island, ()):
             free_on(fleet.number[pod.node]).give_back(pod)
         for number, replica in enumerate(site.replicas):
-            by_node = groupby(sorted(replica, key=lambda held: held.node), key=lambda held: held.node)
+            by_node = groupby(sorted(replica, key=lambda group: group.node), key=lambda group: group.node)
             for node, groups in by_node:
-                found.append(_part(site, number, fleet, node, list(groups), free_on(node)))
-    return tuple(found)
+                parts.append(_part(site, number, fleet, node, list(groups), free_on(node)))
+    return tuple(parts)
 
 
 class _Free:
     """Free GPU indices and core ids of one node, by NUMA node; both are handed out from the lowest."""
 
     def __init__(self, node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> None:
-        held = {index for pod in pods for index in pod.gpus}
+        used_gpus = {index for pod in pods for index in pod.gpus}
         pinned = {core for pod in pods for core in pod.cores}
         cores = {numa.id: sorted(set(numa.cores) - pinned) for numa in node.numa_nodes}
         by_numa: dict[int, list[int]] = defaultdict(list)
         for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
-            if gpu.index not in held:
+            if gpu.index not in used_gpus:
                 by_numa[gpu.numa].append(gpu.index)
         self.gpus = [by_numa[numa] for numa in shape.numa_ids]
         self.cores = [cores[numa] for numa in shape.numa_ids]
@@ -65,8 +65,8 @@ class _Free:
 
 def _part(site: Site, replica: int, fleet: Fleet, node: int, groups: list[Held], free: _Free) -> PlacedPart:
     record, shape = fleet.nodes[node], fleet.shapes[node]
-    gpus = [index for held in groups for index in _handed(free.gpus, held.gpus)]
-    cores = [core for held in groups for core in _handed(free.cores, held.cores)]
+    gpus = [index for group in groups for index in _handed(free.gpus, group.gpus)]
+    cores = [core for group in groups for core in _handed(free.cores, group.cores)]
     numas = {gpu.numa for gpu in record.gpus if gpu.index in set(gpus)}
     return PlacedPart(
         island=site.demand.island,
@@ -101,23 +101,23 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
     """How well an island lies, and which evictions it waits for."""
     nodes = site.nodes
     under = under_switches(nodes.items(), fleet.switch_of)
-    lies = {alignment_of(width_of(fleet.shapes[held.node], held.gpus)) for held in site.groups}
+    lies = {alignment_of(width_of(fleet.shapes[group.node], group.gpus)) for group in site.groups}
     return IslandSite(
         island=site.demand.island,
         gpus=site.demand.size,
         nodes=len(nodes),
         switches=tuple(
-            (fleet.switches[s], gpus) for s, gpus in sorted(under.items(), key=lambda one: (-one[1], one[0]))
+            (fleet.switches[s], gpus) for s, gpus in sorted(under.items(), key=lambda pair: (-pair[1], pair[0]))
         ),
         entropy=entropy(list(under.values())),
-        aligned=all(_aligned(site, fleet, held) for held in site.groups),
-        worst=min(lies, key=lambda one: T_OF[Alignment(one)]),
-        crossing_replicas=sum(len({fleet.switch_of[held.node] for held in replica}) > 1 for replica in site.replicas),
+        aligned=all(_aligned(site, fleet, group) for group in site.groups),
+        worst=min(lies, key=lambda alignment: T_OF[Alignment(alignment)]),
+        crossing_replicas=sum(len({fleet.switch_of[group.node] for group in replica}) > 1 for replica in site.replicas),
         waits_for=waits_for,
     )
 
 
-def _aligned(site: Site, fleet: Fleet, held: Held) -> bool:
-    shape = fleet.shapes[held.node]
+def _aligned(site: Site, fleet: Fleet, group: Held) -> bool:
+    shape = fleet.shapes[group.node]
     least = least_width(shape, site.ask.kind)
-    return least is not None and width_of(shape, held.gpus) <= least
+    return least is not None and width_of(shape, group.gpus) <= least

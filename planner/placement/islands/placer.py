@@ -73,15 +73,15 @@ def place(
     before = state_of(Occupancy.of(fleet, settings.tolerations), types, watts or {}, settings.cpus_per_gpu)
     require_watts(settings, types, watts or {})
     occupancy, sites, evictions, over_cap = _within_cap(demands, fleet, settings, types, watts or {})
-    late = {one.island: place for place, one in enumerate(evictions.done, start=1)}
+    late = {eviction.island: place for place, eviction in enumerate(evictions.done, start=1)}
     rising = sorted(sites, key=lambda site: late.get(site.demand.island, 0))
-    freed = {one.island: one.pods for one in evictions.done}
+    freed = {eviction.island: eviction.pods for eviction in evictions.done}
     victims = _victims(in_order(evictions.done, gains(demands)))
     parts = parts_of(rising, fleet, freed)
     waits = waits_of(rising, parts, victims, fleet) if victims else {}
     numbers = {demand.island: number for number, demand in enumerate(demands)}
     terms = terms_of(sites, occupancy, settings.weights, sum(pod.gpu_count for pod, _ in evictions.pods))
-    told = {site.demand.island for site in sites} | {shortfall.island for shortfall in over_cap}
+    settled = {site.demand.island for site in sites} | {shortfall.island for shortfall in over_cap}
     return Placement(
         cluster=fleet.cluster.name,
         parts=tuple(sorted(parts, key=lambda part: numbers[part.island])),
@@ -89,7 +89,7 @@ def place(
         shortfalls=(
             *over_cap,
             *shortfalls_of(
-                [demand for demand in demands if demand.island not in told],
+                [demand for demand in demands if demand.island not in settled],
                 occupancy,
                 settings,
                 evictions.kept_out,
@@ -105,17 +105,17 @@ def place(
 
 
 def _require_names(demands: Iterable[PlacementDemand]) -> None:
-    seen: set[str] = set()
+    names: set[str] = set()
     for demand in demands:
-        if demand.island in seen:
+        if demand.island in names:
             raise InputError(
                 f"placement: island {demand.island}: must be listed once; came twice.", hint="Rename one of them."
             )
-        seen.add(demand.island)
+        names.add(demand.island)
 
 
 def _victims(evictions: Iterable[Eviction]) -> tuple[Victim, ...]:
-    pods = ((pod, one.island) for one in evictions for pod in one.pods)
+    pods = ((pod, eviction.island) for eviction in evictions for pod in eviction.pods)
     return tuple(
         Victim(
             pod=pod.key,
@@ -141,8 +141,8 @@ def _within_cap(
     while True:
         occupancy = Occupancy.of(fleet, settings.tolerations)
         out = {shortfall.island for shortfall in over}
-        found, evictions = _sites([d for d in demands if d.island not in out], occupancy, settings)
-        sites, more = within_cap(found, occupancy, settings, types, watts)
+        placed, evictions = _sites([d for d in demands if d.island not in out], occupancy, settings)
+        sites, more = within_cap(placed, occupancy, settings, types, watts)
         over += more
         if not {shortfall.island for shortfall in more} & {island for _, island in evictions.pods}:
             return occupancy, sites, evictions, over
@@ -155,14 +155,14 @@ def _sites(
     exact = best_of_all(occupancy, demands, settings.weights)
     if exact is not None:
         return list(exact), Evictions()
-    found = _in_rounds(demands, occupancy, settings.weights)
-    _lift(demands, found, occupancy, settings.weights)
-    found = {site.demand.island: site for site in refine(list(found.values()), occupancy, settings.weights)}
+    site_of = _in_rounds(demands, occupancy, settings.weights)
+    _lift(demands, site_of, occupancy, settings.weights)
+    site_of = {site.demand.island: site for site in refine(list(site_of.values()), occupancy, settings.weights)}
     evictions = Evictions()
-    if settings.preempt and len(found) < len(demands):
-        evictions = evicted_for(demands, found, occupancy, settings)
-        found = dict(evictions.there)
-    return [found[demand.island] for demand in demands if demand.island in found], evictions
+    if settings.preempt and len(site_of) < len(demands):
+        evictions = evicted_for(demands, site_of, occupancy, settings)
+        site_of = dict(evictions.there)
+    return [site_of[demand.island] for demand in demands if demand.island in site_of], evictions
 
 
 def _in_rounds(demands: Sequence[PlacementDemand], occupancy: Occupancy, weights: PlacementWeights) -> dict[str, Site]:
@@ -214,25 +214,25 @@ def _in_order(
 ) -> dict[str, Site]:
     """One after the other, beside those that are `there`; then those that ask alike, together."""
     fleet = occupancy.fleet
-    found: dict[str, Site] = {}
+    site_of: dict[str, Site] = {}
     shares = {island: shares_of(site, fleet) for island, site in there.items()}
     for demand in demands:
         site = place_island(occupancy, demand, weights, preference(demand, shares, fleet))
         if site is not None:
-            found[demand.island] = site
+            site_of[demand.island] = site
             shares[demand.island] = shares_of(site, fleet)
     by_kind: dict[tuple[Ask, int], list[Site]] = defaultdict(list)
     by_ask: dict[Ask, list[Site]] = defaultdict(list)
-    for site in found.values():
+    for site in site_of.values():
         by_kind[site.ask, site.demand.groups].append(site)
     for batch in by_kind.values():
-        found |= _together(batch, occupancy, weights, list(levels(batch[0].demand)))
-    for site in found.values():
-        if any(len({held.node for held in replica}) > 1 for replica in site.replicas):
+        site_of |= _together(batch, occupancy, weights, list(levels(batch[0].demand)))
+    for site in site_of.values():
+        if any(len({group.node for group in replica}) > 1 for replica in site.replicas):
             by_ask[site.ask].append(site)
     for batch in by_ask.values():
-        found |= _together(batch, occupancy, weights, [SINGLY])
-    return {**there, **found}
+        site_of |= _together(batch, occupancy, weights, [SINGLY])
+    return {**there, **site_of}
 
 
 def _together(
@@ -265,12 +265,12 @@ def _jointly(
         room = capacities(occupancy, ask, level)
         open_to_all = [switch for switch, units in enumerate(room) if units]
         trials = MOST_EXCHANGED // max(1, len(open_to_all))
-        taken = allocate_jointly(jobs, [room[switch] for switch in open_to_all], trials=trials)
-        whole = [dict(zip(open_to_all, parts, strict=True)) for parts in taken if parts is not None]
-        if len(whole) == len(batch):
+        amounts = allocate_jointly(jobs, [room[switch] for switch in open_to_all], trials=trials)
+        switch_parts = [dict(zip(open_to_all, parts, strict=True)) for parts in amounts if parts is not None]
+        if len(switch_parts) == len(batch):
             return [
                 fill(occupancy, site.demand, ask, weights, level, [parts.get(s, 0) for s in range(len(room))])
-                for site, parts in zip(batch, whole, strict=True)
+                for site, parts in zip(batch, switch_parts, strict=True)
             ]
     return []
 
@@ -279,7 +279,7 @@ def _spread(sites: Iterable[Site], fleet: Fleet) -> tuple[int, float]:
     """Replicas under several switches, and the sum of the islands' entropies."""
     listed = list(sites)
     crossing = sum(
-        len({fleet.switch_of[held.node] for held in replica}) > 1 for site in listed for replica in site.replicas
+        len({fleet.switch_of[group.node] for group in replica}) > 1 for site in listed for replica in site.replicas
     )
     return crossing, sum(_entropy(site, fleet) for site in listed)
 
@@ -289,25 +289,25 @@ def _entropy(site: Site, fleet: Fleet) -> float:
 
 
 def _lift(
-    demands: Sequence[PlacementDemand], found: dict[str, Site], occupancy: Occupancy, weights: PlacementWeights
+    demands: Sequence[PlacementDemand], site_of: dict[str, Site], occupancy: Occupancy, weights: PlacementWeights
 ) -> None:
     """Lift each island and put it down anew, now that its partners have their places; keep what is better."""
-    if not 0 < len(found) <= MOST_LIFTED:
+    if not 0 < len(site_of) <= MOST_LIFTED:
         return
-    score = score_of(terms_of(list(found.values()), occupancy, weights))
-    shares = {island: shares_of(site, occupancy.fleet) for island, site in found.items()}
+    score = score_of(terms_of(list(site_of.values()), occupancy, weights))
+    shares = {island: shares_of(site, occupancy.fleet) for island, site in site_of.items()}
     for demand, near_first in product(demands, (False, True)):
-        if demand.island not in found:
+        if demand.island not in site_of:
             continue
-        old = found[demand.island]
+        old = site_of[demand.island]
         old.leave(occupancy)
         near = preference(demand, shares, occupancy.fleet)
         new = place_island(occupancy, demand, weights, near, near_first=near_first)
         tried = -inf
         if new is not None:
-            tried = score_of(terms_of(list((found | {demand.island: new}).values()), occupancy, weights))
+            tried = score_of(terms_of(list((site_of | {demand.island: new}).values()), occupancy, weights))
         if new is not None and tried > score + BETTER:
-            found[demand.island], score = new, tried
+            site_of[demand.island], score = new, tried
             shares[demand.island] = shares_of(new, occupancy.fleet)
         else:
             if new is not None:

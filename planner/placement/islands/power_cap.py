@@ -41,39 +41,39 @@ def within_cap(
         site.leave(occupancy)
     drawn = watts_of(occupancy, gpus, watts)
     order = sorted(sites, key=lambda site: largest_first(site.demand))
-    kept: set[str] = set()
-    told: dict[str, Shortfall] = {}
+    islands: set[str] = set()
+    shortfalls: dict[str, Shortfall] = {}
     for site in order:
         site.enter(occupancy)
-        asked = watts_of(occupancy, gpus, watts) - drawn
-        if told or drawn + asked > cap + ROUNDING_W:
+        extra_w = watts_of(occupancy, gpus, watts) - drawn
+        if shortfalls or drawn + extra_w > cap + ROUNDING_W:
             site.leave(occupancy)
-            told[site.demand.island] = _shortfall(site.demand, asked, drawn, cap, watts)
+            shortfalls[site.demand.island] = _shortfall(site.demand, extra_w, drawn, cap, watts)
         else:
-            drawn += asked
-            kept.add(site.demand.island)
-    return [site for site in sites if site.demand.island in kept], [
-        told[site.demand.island] for site in sites if site.demand.island in told
+            drawn += extra_w
+            islands.add(site.demand.island)
+    return [site for site in sites if site.demand.island in islands], [
+        shortfalls[site.demand.island] for site in sites if site.demand.island in shortfalls
     ]
 
 
-def _shortfall(demand: PlacementDemand, asked: float, drawn: float, cap: float, watts: Watts) -> Shortfall:
-    left = cap - drawn
-    per_replica = asked / demand.replicas
-    remedies = [f"placement.power_cap_w {drawn + asked:.0f}: it would fit"]
-    whole = min(demand.replicas - 1, int(left // per_replica)) if left > 0 and per_replica > 0 else 0
-    if whole > 0:
-        gpus = counted(whole * demand.groups * demand.tp, "GPU")
-        remedies.append(f"fewer GPUs: about {whole:,} of {counted(demand.replicas, 'replica')} would fit ({gpus})")
+def _shortfall(demand: PlacementDemand, extra_w: float, drawn: float, cap: float, watts: Watts) -> Shortfall:
+    spare_w = cap - drawn
+    per_replica = extra_w / demand.replicas
+    remedies = [f"placement.power_cap_w {drawn + extra_w:.0f}: it would fit"]
+    replicas = min(demand.replicas - 1, int(spare_w // per_replica)) if spare_w > 0 and per_replica > 0 else 0
+    if replicas > 0:
+        gpus = counted(replicas * demand.groups * demand.tp, "GPU")
+        remedies.append(f"fewer GPUs: about {replicas:,} of {counted(demand.replicas, 'replica')} would fit ({gpus})")
     remedies += _thriftier(demand, watts)
-    reason = f"{asked:,.0f} W are asked for, {max(left, 0):,.0f} W are left of the cap of {cap:,.0f} W"
+    reason = f"{extra_w:,.0f} W are asked for, {max(spare_w, 0):,.0f} W are left of the cap of {cap:,.0f} W"
     return Shortfall(
         island=demand.island,
         gpu=demand.gpu,
         gpus=demand.size,
         resource="power",
         reason=reason
-        + (f"; {drawn:,.0f} W are drawn already" if left > 0 else f"; {drawn:,.0f} W are drawn already, before it"),
+        + (f"; {drawn:,.0f} W are drawn already" if spare_w > 0 else f"; {drawn:,.0f} W are drawn already, before it"),
         remedies=tuple(remedies),
     )
 

@@ -19,26 +19,26 @@ BETTER = 1e-9
 
 def refine(sites: Sequence[Site], occupancy: Occupancy, weights: PlacementWeights) -> list[Site]:
     """The same islands, each group and then each replica where the score is best; `occupancy` is kept in step."""
-    found = list(sites)
-    groups = sum(1 for site in found for _ in site.groups)
-    nodes = {node for site in found for node in occupancy.groups(ask_of(site.demand))}
-    if not found or groups > MOST_GROUPS or len(nodes) > MOST_NODES:
-        return found
-    score, tried, better = score_of(terms_of(found, occupancy, weights)), 0, True
+    refined = list(sites)
+    groups = sum(1 for site in refined for _ in site.groups)
+    nodes = {node for site in refined for node in occupancy.groups(ask_of(site.demand))}
+    if not refined or groups > MOST_GROUPS or len(nodes) > MOST_NODES:
+        return refined
+    score, tried, better = score_of(terms_of(refined, occupancy, weights)), 0, True
     while better and tried < MOST_TRIED:
         better = False
-        for at in range(len(found)):
-            for replica in range(found[at].demand.replicas):
-                for spots in (*([k] for k in range(found[at].demand.groups)), list(range(found[at].demand.groups))):
-                    new, best, looked = _moved(found, at, replica, spots, occupancy, weights, score)
+        for at in range(len(refined)):
+            for replica in range(refined[at].demand.replicas):
+                for spots in (*([k] for k in range(refined[at].demand.groups)), list(range(refined[at].demand.groups))):
+                    new, best, looked = _moved(refined, at, replica, spots, occupancy, weights, score)
                     tried += looked
                     if best > score + BETTER:
-                        found[at], score, better = new, best, True
-    return found
+                        refined[at], score, better = new, best, True
+    return refined
 
 
 def _moved(
-    found: Sequence[Site],
+    sites: Sequence[Site],
     at: int,
     replica: int,
     spots: Sequence[int],
@@ -47,11 +47,11 @@ def _moved(
     score: float,
 ) -> tuple[Site, float, int]:
     """Some groups of one replica at the best single node for all of them: (the site, its score, places tried)."""
-    site = found[at]
+    site = sites[at]
     ask = ask_of(site.demand)
     old = [site.replicas[replica][spot] for spot in spots]
-    for held in old:
-        occupancy.give_back(held.node, site.ask, held.gpus, held.cores)
+    for group in old:
+        occupancy.give_back(group.node, site.ask, group.gpus, group.cores)
     best: tuple[float, list[Held]] | None = None
     tried = 0
     for node, gpus in list(choices(occupancy, ask)):
@@ -59,35 +59,35 @@ def _moved(
         if len(new) == len(spots):
             tried += 1
             trial = _with(site, replica, spots, new)
-            worth = score_of(terms_of([*found[:at], trial, *found[at + 1 :]], occupancy, weights))
+            worth = score_of(terms_of([*sites[:at], trial, *sites[at + 1 :]], occupancy, weights))
             if worth > score + BETTER and (best is None or worth > best[0]):
                 best = (worth, new)
-        for held in new:
-            occupancy.give_back(held.node, site.ask, held.gpus, held.cores)
+        for group in new:
+            occupancy.give_back(group.node, site.ask, group.gpus, group.cores)
     if best is None:
-        for held in old:
-            occupancy.take_back(held.node, site.ask, held.gpus, held.cores)
+        for group in old:
+            occupancy.take_back(group.node, site.ask, group.gpus, group.cores)
         return site, score, tried
-    for held in best[1]:
-        occupancy.take_back(held.node, site.ask, held.gpus, held.cores)
+    for group in best[1]:
+        occupancy.take_back(group.node, site.ask, group.gpus, group.cores)
     return _with(site, replica, spots, best[1]), best[0], tried
 
 
 def _hold_all(occupancy: Occupancy, site: Site, node: int, first: tuple[int, ...], count: int) -> list[Held]:
     """The first group as told, the others of a node as they fit best; fewer where the node is full."""
-    held = [Held(node, first, occupancy.hold(node, site.ask, first))]
-    while len(held) < count:
+    groups = [Held(node, first, occupancy.hold(node, site.ask, first))]
+    while len(groups) < count:
         gpus = occupancy.taken(node, site.ask)
         if gpus is None:
             break
-        held.append(Held(node, gpus, occupancy.hold(node, site.ask, gpus)))
-    return held
+        groups.append(Held(node, gpus, occupancy.hold(node, site.ask, gpus)))
+    return groups
 
 
 def _with(site: Site, replica: int, spots: Sequence[int], new: Sequence[Held]) -> Site:
     groups = list(site.replicas[replica])
-    for spot, held in zip(spots, new, strict=True):
-        groups[spot] = held
+    for spot, group in zip(spots, new, strict=True):
+        groups[spot] = group
     replicas = list(site.replicas)
     replicas[replica] = tuple(groups)
     return replace(site, replicas=tuple(replicas))

@@ -83,27 +83,27 @@ def terms_of(
     fleet = occupancy.fleet
     placed = sum(site.demand.size for site in sites)
     touched = sorted(set(chain.from_iterable(site.nodes for site in sites)))
-    whole = max(placed, 1)
+    gpus = max(placed, 1)
     return (
-        ScorePart(name="topology", value=_topology(sites, fleet, whole), weight=weights.topology),
+        ScorePart(name="topology", value=_topology(sites, fleet, gpus), weight=weights.topology),
         ScorePart(name="proximity", value=_proximity(sites, fleet), weight=weights.proximity),
         ScorePart(
             name="fragmentation",
             value=-sum(fragment(occupancy.free[n].idle) - fragment(fleet.free[n].idle) for n in touched)
-            / (MOST_STRANDED * whole),
+            / (MOST_STRANDED * gpus),
             weight=weights.fragmentation,
         ),
         ScorePart(
             name="packing",
-            value=-sum(occupancy.free[n].idle / len(fleet.nodes[n].gpus) for n in touched) / whole,
+            value=-sum(occupancy.free[n].idle / len(fleet.nodes[n].gpus) for n in touched) / gpus,
             weight=weights.packing,
         ),
         ScorePart(
             name="power",
-            value=-min(1.0, sum(_woken_w(fleet, occupancy, n) for n in touched) / (PACKAGE_W * whole)),
+            value=-min(1.0, sum(_woken_w(fleet, occupancy, n) for n in touched) / (PACKAGE_W * gpus)),
             weight=weights.power,
         ),
-        ScorePart(name="preemption", value=-min(1.0, evicted_gpus / whole), weight=weights.preemption),
+        ScorePart(name="preemption", value=-min(1.0, evicted_gpus / gpus), weight=weights.preemption),
     )
 
 
@@ -119,21 +119,21 @@ def _woken_w(fleet: Fleet, occupancy: Occupancy, node: int) -> float:
     return cpu_watts(cpus, occupancy.free[node].cpus) - cpu_watts(cpus, fleet.free[node].cpus)
 
 
-def aligned_share(shape: Shape, kind: GroupKind, taken: tuple[int, ...]) -> float:
+def aligned_share(shape: Shape, kind: GroupKind, gpus: tuple[int, ...]) -> float:
     """T of a group over the best T that an empty node gives."""
     least = least_width(shape, kind)
     best = Alignment.NUMA if least is None or least[1] == 1 else Alignment.SOCKET if least[0] == 1 else Alignment.CROSS
-    return min(1.0, T_OF[alignment_of(width_of(shape, taken))] / T_OF[best])
+    return min(1.0, T_OF[alignment_of(width_of(shape, gpus))] / T_OF[best])
 
 
-def _topology(sites: Sequence[Site], fleet: Fleet, whole: int) -> float:
-    return sum(site.demand.size / whole * island_topology(site, fleet) for site in sites)
+def _topology(sites: Sequence[Site], fleet: Fleet, gpus: int) -> float:
+    return sum(site.demand.size / gpus * island_topology(site, fleet) for site in sites)
 
 
 def island_topology(site: Site, fleet: Fleet) -> float:
     """The topology term of one island."""
     gpus, nodes = site.demand.size, site.nodes
-    shares = [aligned_share(fleet.shapes[held.node], site.ask.kind, held.gpus) for held in site.groups]
+    shares = [aligned_share(fleet.shapes[group.node], site.ask.kind, group.gpus) for group in site.groups]
     aligned = sum(shares) / len(shares)
     if gpus == 1:
         return ALIGNED_PART * aligned + ISLAND_PART + REPLICA_PART + NODES_PART
@@ -152,10 +152,11 @@ def _wholeness(site: Site, fleet: Fleet) -> float:
     gpus = site.demand.groups * site.demand.tp
     if gpus == 1:
         return 1.0
-    held = (
-        under_switches(((held.node, site.demand.tp) for held in replica), fleet.switch_of) for replica in site.replicas
+    by_switch = (
+        under_switches(((group.node, site.demand.tp) for group in replica), fleet.switch_of)
+        for replica in site.replicas
     )
-    return 1 - sum(entropy(list(counts.values())) for counts in held) / math.log(gpus) / site.demand.replicas
+    return 1 - sum(entropy(list(counts.values())) for counts in by_switch) / math.log(gpus) / site.demand.replicas
 
 
 def _proximity(sites: Sequence[Site], fleet: Fleet) -> float:
@@ -176,12 +177,12 @@ def _proximity(sites: Sequence[Site], fleet: Fleet) -> float:
     return near / weight if weight else 1.0
 
 
-def nearness(one: Mapping[int, float], other: Mapping[int, float], aggregation_of: Sequence[int]) -> float:
+def nearness(first: Mapping[int, float], other: Mapping[int, float], aggregation_of: Sequence[int]) -> float:
     """Share of what two islands exchange that stays under a switch; under an aggregation switch it counts half."""
-    same = sum(share * other.get(switch, 0.0) for switch, share in one.items())
+    same = sum(share * other.get(switch, 0.0) for switch, share in first.items())
     above = sum(
         share * part
-        for switch, share in one.items()
+        for switch, share in first.items()
         for there, part in other.items()
         if switch != there and aggregation_of[switch] == aggregation_of[there] >= 0
     )

@@ -91,9 +91,9 @@ class _Diagnosis:
             self.suited[ask] = [node for node in of_type if self.occupancy.suits(node, ask)]
         resource, reason = self._reason(demand, ask, of_type)
         if broken:
-            short = "; ".join(f"it takes {one.needed}, {one.limit} has {one.left} left" for one in broken)
+            short = "; ".join(f"it takes {excess.needed}, {excess.limit} has {excess.left} left" for excess in broken)
             resource, reason = "evictions", f"{reason}; short of evictions: {short}"
-        lifted = " and ".join(one.remedy for one in broken)
+        lifted = " and ".join(excess.remedy for excess in broken)
         return Shortfall(
             island=demand.island,
             gpu=demand.gpu,
@@ -140,17 +140,17 @@ class _Diagnosis:
             if groups < wanted or resource == asks[-1][0]:
                 break
             before = stricter
-        told = f"{groups:,} of {counted(wanted, 'group')} of {counted(demand.tp, 'GPU')} fit on {idle}"
+        summary = f"{groups:,} of {counted(wanted, 'group')} of {counted(demand.tp, 'GPU')} fit on {idle}"
         if before is None:
-            return resource, f"{told}: the emptiest node is {self._emptiest(ask)}"
+            return resource, f"{summary}: the emptiest node is {self._emptiest(ask)}"
         short = self._short(ask, stricter, before)
         if resource == "CPUs":
-            return resource, f"{told}, as each asks for {counted(ask.cores, 'CPU')}; short on {short}"
+            return resource, f"{summary}, as each asks for {counted(ask.cores, 'CPU')}; short on {short}"
         if resource == "memory":
-            return resource, f"{told}, as each asks for {ask.memory_gb:g} GB of memory; short on {short}"
+            return resource, f"{summary}, as each asks for {ask.memory_gb:g} GB of memory; short on {short}"
         cores = counted(ask.kind.cores_per_gpu, "core")
         firm = f"QoS {demand.qos.value} (kubelet {demand.qos.kubelet_policy}), {cores} near each GPU"
-        return resource, f"{told} under {firm}; {self._width(ask)}short on {short}"
+        return resource, f"{summary} under {firm}; {self._width(ask)}short on {short}"
 
     def _emptiest(self, ask: Ask) -> str:
         node = max(self.suited[ask], key=lambda n: (self.occupancy.free[n].idle, -n))
@@ -160,8 +160,8 @@ class _Diagnosis:
         """Nodes that a looser ask would get more from, those that lose most first."""
         more, less = self.room(looser, ask), self.room(stricter, ask)
         worst = sorted((n for n in more if more[n] > less[n]), key=lambda n: (less[n] - more[n], n))
-        named = ", ".join(self.fleet.nodes[n].name for n in worst[:NAMED])
-        return f"{counted(len(worst), 'node')} ({named}{', ...' if len(worst) > NAMED else ''})"
+        names = ", ".join(self.fleet.nodes[n].name for n in worst[:NAMED])
+        return f"{counted(len(worst), 'node')} ({names}{', ...' if len(worst) > NAMED else ''})"
 
     def _width(self, ask: Ask) -> str:
         """Said where not even an empty node could host a group."""
@@ -173,9 +173,9 @@ class _Diagnosis:
     def _remedies(self, demand: PlacementDemand, ask: Ask) -> Iterator[str]:
         wanted = demand.replicas * demand.groups
         groups = sum(self.room(ask, ask).values())
-        if whole := min(groups // demand.groups, demand.replicas - 1):
-            gpus = counted(whole * demand.groups * demand.tp, "GPU")
-            yield f"fewer GPUs: {whole:,} of {counted(demand.replicas, 'replica')} would fit ({gpus})"
+        if replicas := min(groups // demand.groups, demand.replicas - 1):
+            gpus = counted(replicas * demand.groups * demand.tp, "GPU")
+            yield f"fewer GPUs: {replicas:,} of {counted(demand.replicas, 'replica')} would fit ({gpus})"
         elif groups:
             fit = counted(min(groups, wanted), "group")
             yield f"fewer GPUs: a replica of {fit} would fit ({counted(min(groups, wanted) * demand.tp, 'GPU')})"
@@ -188,8 +188,8 @@ class _Diagnosis:
     def _preemption(self, ask: Ask, missing: int) -> Iterator[str]:
         """The pods of the fewest GPUs a group gained, until the island fits."""
         if ask not in self.evictions:
-            found = self._gains(ask, Allowance.of(self.fleet.cluster, self.settings).may_go)
-            self.evictions[ask] = sorted(found, key=lambda gain: (gain.gpus / gain.groups, gain.node))
+            gains = self._gains(ask, Allowance.of(self.fleet.cluster, self.settings).may_go)
+            self.evictions[ask] = sorted(gains, key=lambda gain: (gain.gpus / gain.groups, gain.node))
         chosen, gained = [], 0
         for gain in self.evictions[ask]:
             if gained >= missing:
@@ -200,7 +200,7 @@ class _Diagnosis:
             pods = [pod for gain in chosen for pod in gain.pods]
             yield (
                 f"a preemption: evicting up to {counted(len(pods), 'pod')} below priority {self.settings.priority} "
-                f"({_named(pods)}) from {counted(len(chosen), 'node')} makes room (placement.preempt: true)"
+                f"({_names_of(pods)}) from {counted(len(chosen), 'node')} makes room (placement.preempt: true)"
             )
 
     def _migration(self, demand: PlacementDemand, ask: Ask) -> Iterator[str]:
@@ -209,13 +209,13 @@ class _Diagnosis:
         if idle < demand.size:
             return  # nowhere to move to
         if ask not in self.migrations:
-            found = self._gains(ask, lambda pod: not pod.locked and bool(pod.gpus))
-            fitting = [gain for gain in found if gain.gpus <= idle - self.occupancy.free[gain.node].idle]
+            gains = self._gains(ask, lambda pod: not pod.locked and bool(pod.gpus))
+            fitting = [gain for gain in gains if gain.gpus <= idle - self.occupancy.free[gain.node].idle]
             self.migrations[ask] = min(fitting, key=lambda gain: (gain.gpus / gain.groups, gain.node), default=None)
         best = self.migrations[ask]
         if best is not None:
             yield (
-                f"a migration: moving {counted(len(best.pods), 'pod')} ({_named(best.pods)}) off "
+                f"a migration: moving {counted(len(best.pods), 'pod')} ({_names_of(best.pods)}) off "
                 f"{self.fleet.nodes[best.node].name} to idle GPUs elsewhere makes room for "
                 f"{counted(best.groups, 'more group')} of {counted(demand.tp, 'GPU')}"
             )
@@ -236,7 +236,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _named(pods: Sequence[Pod]) -> str:
+def _names_of(pods: Sequence[Pod]) -> str:
     return ", ".join(pod.key for pod in pods[:NAMED]) + (", ..." if len(pods) > NAMED else "")
 
 
@@ -250,9 +250,9 @@ def _barred(fleet: Fleet, nodes: list[int], ask: Ask) -> str:
     closed = sum(not fleet.open[node] for node in nodes)
     unlabelled = sum(fleet.open[n] and not set(ask.selector) <= set(fleet.nodes[n].labels) for n in nodes)
     tainted = len(nodes) - closed - unlabelled
-    told = (
+    reasons = (
         (closed, "hold pods whose GPUs are not known"),
         (unlabelled, f"lack the labels {', '.join(f'{key}={value}' for key, value in ask.selector)}"),
         (tainted, "have taints that are not tolerated"),
     )
-    return ", ".join(f"{count} {why}" for count, why in told if count)
+    return ", ".join(f"{count} {why}" for count, why in reasons if count)

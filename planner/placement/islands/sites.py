@@ -30,25 +30,25 @@ class Site:
     @property
     def groups(self) -> Iterator[Held]:
         """Every group."""
-        return (held for replica in self.replicas for held in replica)
+        return (group for replica in self.replicas for group in replica)
 
     @property
     def nodes(self) -> Counter[int]:
         """GPUs on each node."""
         counts: Counter[int] = Counter()
-        for held in self.groups:
-            counts[held.node] += self.demand.tp
+        for group in self.groups:
+            counts[group.node] += self.demand.tp
         return counts
 
     def leave(self, occupancy: Occupancy) -> None:
         """Give everything back."""
-        for held in self.groups:
-            occupancy.give_back(held.node, self.ask, held.gpus, held.cores)
+        for group in self.groups:
+            occupancy.give_back(group.node, self.ask, group.gpus, group.cores)
 
     def enter(self, occupancy: Occupancy) -> None:
         """Take everything again, after `leave`."""
-        for held in self.groups:
-            occupancy.take_back(held.node, self.ask, held.gpus, held.cores)
+        for group in self.groups:
+            occupancy.take_back(group.node, self.ask, group.gpus, group.cores)
 
 
 def ask_of(demand: PlacementDemand) -> Ask:

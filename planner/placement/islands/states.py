@@ -64,5 +64,5 @@ def _headroom(occupancy: Occupancy, node: int, alone: GroupKind) -> int:
 def _watts(occupancy: Occupancy, node: int, idle: int, watts: Watts) -> float:
     record = occupancy.fleet.nodes[node]
     at_rest, at_work = watts.get(record.gpu, (0.0, 0.0))
-    held = len(record.gpus) - idle
-    return at_rest * idle + at_work * held + cpu_watts(record.cpus, occupancy.free[node].cpus)
+    busy = len(record.gpus) - idle
+    return at_rest * idle + at_work * busy + cpu_watts(record.cpus, occupancy.free[node].cpus)

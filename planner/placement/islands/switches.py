@@ -40,21 +40,21 @@ def allocate(
     liking = preference or (0.0,) * len(capacities)
     there = (s for s, capacity in enumerate(capacities) if capacity > 0)
     order = sorted(there, key=lambda s: (-capacities[s], -liking[s], s))
-    taken = [0] * len(capacities)
-    rest = job
+    amounts = [0] * len(capacities)
+    remainder = job
     for at, largest in enumerate(order):
-        if rest <= 0:
+        if remainder <= 0:
             break
-        if capacities[largest] >= rest:
-            holders = [s for s in order[at:] if capacities[s] >= rest]
+        if capacities[largest] >= remainder:
+            holders = [s for s in order[at:] if capacities[s] >= remainder]
             if preference_first:
-                taken[min(holders, key=lambda s: (-liking[s], capacities[s], s))] = rest
+                amounts[min(holders, key=lambda s: (-liking[s], capacities[s], s))] = remainder
             else:
-                taken[min(holders, key=lambda s: (capacities[s], -liking[s], s))] = rest
-            return tuple(taken)
-        taken[largest] = max(0, capacities[largest])
-        rest -= taken[largest]
-    return tuple(taken) if rest <= 0 else None
+                amounts[min(holders, key=lambda s: (capacities[s], -liking[s], s))] = remainder
+            return tuple(amounts)
+        amounts[largest] = max(0, capacities[largest])
+        remainder -= amounts[largest]
+    return tuple(amounts) if remainder <= 0 else None
 
 
 class SwitchPool:
@@ -71,15 +71,15 @@ class SwitchPool:
         if job > self._total:
             return None
         self._total -= max(0, job)
-        taken: dict[int, int] = {}
-        rest = job
-        while rest > 0:
-            at = bisect_left(self._order, (rest, -1))
+        amounts: dict[int, int] = {}
+        remainder = job
+        while remainder > 0:
+            at = bisect_left(self._order, (remainder, -1))
             if at == len(self._order):
                 at = bisect_left(self._order, (self._order[-1][0], -1))
             capacity, switch = self._order.pop(at)
-            taken[switch] = min(capacity, rest)
-            if capacity > rest:
-                insort(self._order, (capacity - rest, switch))
-            rest -= taken[switch]
-        return taken
+            amounts[switch] = min(capacity, remainder)
+            if capacity > remainder:
+                insort(self._order, (capacity - remainder, switch))
+            remainder -= amounts[switch]
+        return amounts

@@ -115,7 +115,7 @@ class _Replay:
         for label in sorted(set(demand.selector) - set(node.labels)):
             yield f"labels lack {label[0]}={label[1]}"
         for taint in node.taints:
-            if taint.effect in REPELLING and not any(_tolerates(one, taint) for one in self.tolerations):
+            if taint.effect in REPELLING and not any(_tolerates(toleration, taint) for toleration in self.tolerations):
                 yield f"taint {taint.key}={taint.value}:{taint.effect} is not tolerated"
         for pod in self.pods.get(node.name, ()):
             if not pod.gpus_known:
@@ -226,7 +226,7 @@ class _Replay:
         groups = [(self.nodes[part.node], group) for part in parts for group in _groups(part)]
         total = sum(switches.values())
         h = -fsum(count / total * log(count / total) for count in switches.values() if count)
-        for key, told, found in (
+        for key, listed, actual in (
             ("gpus", site.gpus, total),
             ("nodes", site.nodes, len({part.node for part in parts})),
             ("switches", sorted(site.switches), sorted(switches.items())),
@@ -234,8 +234,8 @@ class _Replay:
             ("worst", site.worst.value, _worst(groups).value),
             ("crossing_replicas", site.crossing_replicas, sum(len(names) > 1 for names in under.values())),
         ):
-            if told != found:
-                yield f"island {site.island}: its site's {key} {told} is not {found}."
+            if listed != actual:
+                yield f"island {site.island}: its site's {key} {listed} is not {actual}."
         if not isclose(site.entropy, h, rel_tol=1e-9, abs_tol=1e-9):
             yield f"island {site.island}: its site's entropy {site.entropy:g} is not {h:g}."
 
@@ -280,9 +280,9 @@ def _broken_gpus(part: PlacedPart, demand: PlacementDemand, node: ClusterNode) -
         yield f"tp {part.tp} is not {demand.tp}"
     if not part.gpu_indices or len(part.gpu_indices) % demand.tp:
         yield f"gpu_indices: {len(part.gpu_indices)} GPUs are no whole groups of {demand.tp}"
-    found = sorted({numa[index] for index in part.gpu_indices if index in numa})
-    if sorted(part.numa_nodes) != found:
-        yield f"numa_nodes {list(part.numa_nodes)} are not those of its GPUs, {found}"
+    numas = sorted({numa[index] for index in part.gpu_indices if index in numa})
+    if sorted(part.numa_nodes) != numas:
+        yield f"numa_nodes {list(part.numa_nodes)} are not those of its GPUs, {numas}"
     for name in sorted(set(part.nics) - {nic.name for nic in node.nics}):
         yield f"nics: {name} is not on the node"
 
@@ -312,8 +312,8 @@ def _held_twice(node: str, parts: Sequence[PlacedPart], pods: Sequence[Pod]) -> 
         owners.update({("cores", core): f"pod {pod.key}" for core in pod.cores})
     for part in parts:
         name = f"island {part.island} replica {part.replica}"
-        held = [("gpu_indices", index) for index in part.gpu_indices] + [("cores", core) for core in part.cores]
-        for key, item in held:
+        items = [("gpu_indices", index) for index in part.gpu_indices] + [("cores", core) for core in part.cores]
+        for key, item in items:
             if (key, item) in owners:
                 yield f"{name} on node {node}: {key}: {item} is held by {owners[key, item]}, too."
             owners[key, item] = name

@@ -51,8 +51,8 @@ def victims_of(
     question = Question.of(machines, preemptor, settings, exclude)
     if method is VictimMethod.MASKS:
         return mask_sets(question)
-    found = ((node, _sets_of(question, node, method)) for node in question.nodes)
-    return {node: sets for node, sets in found if sets}
+    pairs = ((node, _sets_of(question, node, method)) for node in question.nodes)
+    return {node: sets for node, sets in pairs if sets}
 
 
 def best_victims(
@@ -99,10 +99,11 @@ def standard_preemption(
     `rng` draws the order of nodes (without it, `best` keeps their own). Raises InputError as `victims_of` does, and
     for `random` without `rng`, other policies and ties.
     """
-    for key, value, known in (("policy", policy, ("random", "best")), ("tie", tie, ("key", "start"))):
-        if value not in known:
+    for key, value, options in (("policy", policy, ("random", "best")), ("tie", tie, ("key", "start"))):
+        if value not in options:
             raise InputError(
-                f"standard_preemption: {key}: must be {' or '.join(known)}; came {value!r}.", hint="Choose one of them."
+                f"standard_preemption: {key}: must be {' or '.join(options)}; came {value!r}.",
+                hint="Choose one of them.",
             )
     if policy == "random" and rng is None:
         raise InputError(

@@ -86,8 +86,8 @@ class Question:
     @property
     def nodes(self) -> list[int]:
         """`numbers` as a list."""
-        found: list[int] = self.numbers.tolist()
-        return found
+        numbers: list[int] = self.numbers.tolist()
+        return numbers
 
     def candidates(self, node: int) -> list[int]:
         """The node's pods that may go, in the order in which they came."""
@@ -131,8 +131,8 @@ class Question:
         machines = self.machines
         if not len(machines.allowed):
             return True
-        taken = Counter(machines.pod(pod).budget for pod in going)
-        return all(budget < 0 or count <= machines.allowed[budget] for budget, count in taken.items())
+        counts = Counter(machines.pod(pod).budget for pod in going)
+        return all(budget < 0 or count <= machines.allowed[budget] for budget, count in counts.items())
 
 
 def _eligible(machines: Machines, preemptor: Preemptor, protected_s: float, exclude: Collection[str]) -> Array:

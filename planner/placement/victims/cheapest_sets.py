@@ -50,7 +50,7 @@ def node_curve(
     node: int,
     shape: Shape,
     free: Left,
-    held: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     ask: Ask,
     *,
     zero: Price,
@@ -64,51 +64,51 @@ def node_curve(
     idle = free.room(shape, ask)
     curve: list[Step | None] = [NOTHING, *(Step((*zero, 1), ((node, k, ()),)) for k in range(1, idle + 1))]
     everything = free
-    for one in held:
-        everything = everything.plus(one.left)
+    for candidate in candidates:
+        everything = everything.plus(candidate.left)
     reach = everything.room(shape, ask)
     if reach <= idle:
         return curve
-    held = _helpful(held, free, ask, reach)
-    kinds = _kinds(held, by_budget=may_all_go is not None)
+    candidates = _helpful(candidates, free, ask, reach)
+    kinds = _kinds(candidates, by_budget=may_all_go is not None)
     if prod(len(kind) + 1 for kind in kinds) <= MOST_SETS:
-        found = _of_all_sets(shape, free, kinds, ask, may_all_go)
+        by_room = _of_all_sets(shape, free, kinds, ask, may_all_go)
     else:
-        found = _let_back_in(shape, free, held, ask, idle, reach)
+        by_room = _let_back_in(shape, free, candidates, ask, idle, reach)
     for groups in range(idle + 1, reach + 1):
-        able = [one for room, one in found.items() if room >= groups]
+        able = [going for room, going in by_room.items() if room >= groups]
         if not able:
             break
         best = min(able, key=_price_of)
-        curve.append(Step((*_price_of(best), 1), ((node, groups, tuple(one.pod for one in best)),)))
+        curve.append(Step((*_price_of(best), 1), ((node, groups, tuple(victim.pod for victim in best)),)))
     return curve
 
 
-def _helpful(held: Sequence[Candidate], free: Left, ask: Ask, groups: int) -> list[Candidate]:
+def _helpful(candidates: Sequence[Candidate], free: Left, ask: Ask, groups: int) -> list[Candidate]:
     """Without pods that hold nothing that is short for so many groups: the cheapest set never has them."""
     cpus, memory_gb = free.cpus < groups * ask.cores, free.memory_gb < groups * ask.memory_gb
     return [
-        one
-        for one in held
-        if any(one.left.gpus)
-        or any(one.left.cores)
-        or (cpus and one.left.cpus > 0)
-        or (memory_gb and one.left.memory_gb > 0)
+        candidate
+        for candidate in candidates
+        if any(candidate.left.gpus)
+        or any(candidate.left.cores)
+        or (cpus and candidate.left.cpus > 0)
+        or (memory_gb and candidate.left.memory_gb > 0)
     ]
 
 
-def _kinds(held: Sequence[Candidate], *, by_budget: bool) -> list[list[Candidate]]:
+def _kinds(candidates: Sequence[Candidate], *, by_budget: bool) -> list[list[Candidate]]:
     """Pods that hold alike together, the cheapest first."""
     kinds: dict[tuple[Left, str], list[Candidate]] = defaultdict(list)
-    for one in sorted(held, key=lambda one: (one.price, one.pod.key)):
-        kinds[one.left, one.pod.disruption_budget if by_budget else ""].append(one)
+    for candidate in sorted(candidates, key=lambda entry: (entry.price, entry.pod.key)):
+        kinds[candidate.left, candidate.pod.disruption_budget if by_budget else ""].append(candidate)
     return list(kinds.values())
 
 
 def _price_of(going: Iterable[Candidate]) -> Price:
     price: Price = ()
-    for one in going:
-        price = plus(price, one.price)
+    for candidate in going:
+        price = plus(price, candidate.price)
     return price
 
 
@@ -124,37 +124,37 @@ def _of_all_sets(
     for kind in reversed(kinds):
         sets = [longer for shorter in sets for longer in accumulate(kind, _with, initial=shorter)]
     best: dict[int, tuple[Price, tuple[Candidate, ...]]] = {}
-    for left, price, going in sets:
-        if may_all_go is not None and not may_all_go([one.pod for one in going]):
+    for after, price, going in sets:
+        if may_all_go is not None and not may_all_go([candidate.pod for candidate in going]):
             continue
-        room = left.room(shape, ask)
+        room = after.room(shape, ask)
         if room not in best or price < best[room][0]:
             best[room] = (price, going)
     return {room: going for room, (_, going) in best.items()}
 
 
-def _with(going: _Going, one: Candidate) -> _Going:
-    left, price, pods = going
-    return left.plus(one.left), plus(price, one.price), (*pods, one)
+def _with(going: _Going, candidate: Candidate) -> _Going:
+    free, price, pods = going
+    return free.plus(candidate.left), plus(price, candidate.price), (*pods, candidate)
 
 
 def _let_back_in(
-    shape: Shape, free: Left, held: Sequence[Candidate], ask: Ask, idle: int, reach: int
+    shape: Shape, free: Left, candidates: Sequence[Candidate], ask: Ask, idle: int, reach: int
 ) -> dict[int, tuple[Candidate, ...]]:
     """For each number of groups a set of which nobody can be spared; dearest pods stay first."""
-    found: dict[int, tuple[Candidate, ...]] = {}
-    dearest_first = sorted(held, key=lambda one: (one.price, one.pod.key), reverse=True)
+    by_groups: dict[int, tuple[Candidate, ...]] = {}
+    dearest_first = sorted(candidates, key=lambda entry: (entry.price, entry.pod.key), reverse=True)
     without = [free]  # what is free once everybody from the k-th on is gone
-    for one in reversed(dearest_first):
-        without.append(without[-1].plus(one.left))
+    for candidate in reversed(dearest_first):
+        without.append(without[-1].plus(candidate.left))
     without.reverse()
     for groups in range(idle + 1, reach + 1):
         going: list[Candidate] = []
         gone: Left | None = None
-        for one, later in zip(dearest_first, without[1:], strict=True):
-            left = later if gone is None else later.plus(gone)
-            if left.room(shape, ask) < groups:
-                going.append(one)
-                gone = one.left if gone is None else gone.plus(one.left)
-        found[groups] = tuple(reversed(going))
-    return found
+        for candidate, later in zip(dearest_first, without[1:], strict=True):
+            after = later if gone is None else later.plus(gone)
+            if after.room(shape, ask) < groups:
+                going.append(candidate)
+                gone = candidate.left if gone is None else gone.plus(candidate.left)
+        by_groups[groups] = tuple(reversed(going))
+    return by_groups

@@ -36,15 +36,15 @@ def completed_sets(question: Question, node: int) -> Sets:
         tries += sum(comb(len(pods) - len(base), size - len(base)) for base in bases if size >= len(base))
         if tries > MOST_TRIES:
             return _reprieved(question, node, pods)
-        found = set()
+        sets = set()
         for base in bases:
-            rest = [pod for pod in pods if pod not in base]
-            for extra in combinations(rest, size - len(base)) if size >= len(base) else ():
+            others = [pod for pod in pods if pod not in base]
+            for extra in combinations(others, size - len(base)) if size >= len(base) else ():
                 going = tuple(sorted((*base, *extra)))
-                if going not in found and _allowed(question, node, going):
-                    found.add(going)
-        if found:
-            return tuple(sorted(found))
+                if going not in sets and _allowed(question, node, going):
+                    sets.add(going)
+        if sets:
+            return tuple(sorted(sets))
     return ()
 
 
@@ -55,16 +55,16 @@ def minimal_sets(question: Question, node: int) -> Sets:
     needed. Bases that lose least come first; where that is past twice MOST_TRIES, the others are left out.
     """
     pods = sorted(question.candidates(node))
-    found: dict[tuple[int, ...], None] = {}
+    sets: dict[tuple[int, ...], None] = {}
     tries = 0
     for base in sorted(_bases(question, node), key=lambda base: (_lost(question, base), sorted(base))):
-        if found and tries > 2 * MOST_TRIES:
+        if sets and tries > 2 * MOST_TRIES:
             break
         if question.within_budgets(base):
             extras, tried = _extras(question, node, base, pods, MOST_TRIES - tries)
             tries += tried
-            found.update(dict.fromkeys(tuple(sorted((*base, *extra))) for extra in extras))
-    return tuple(sorted(found)) or _reprieved(question, node, pods)
+            sets.update(dict.fromkeys(tuple(sorted((*base, *extra))) for extra in extras))
+    return tuple(sorted(sets)) or _reprieved(question, node, pods)
 
 
 def _lost(question: Question, pods: Iterable[int]) -> int:
@@ -77,56 +77,58 @@ def _extras(
     """Extras of a base by size, and how many were tried; those that hold a smaller one are left out."""
     if question.enough(node, map(question.machines.pod, base)):
         return [()], 1
-    rest = [pod for pod in pods if pod not in base and _frees(question, pod)]
-    found: list[tuple[int, ...]] = []
+    others = [pod for pod in pods if pod not in base and _frees(question, pod)]
+    extras: list[tuple[int, ...]] = []
     tries = 0
-    for size in range(max(1, _least_extra(question, node, base, rest)), len(rest) + 1):
-        smaller = [set(extra) for extra in found]
-        tried = tries + comb(len(rest), size) * (1 + len(smaller))
+    for size in range(max(1, _least_extra(question, node, base, others)), len(others) + 1):
+        smaller = [set(extra) for extra in extras]
+        tried = tries + comb(len(others), size) * (1 + len(smaller))
         if tried > most:
-            return _cheapest_extra(question, node, base, rest), tries + len(rest) ** 2
+            return _cheapest_extra(question, node, base, others), tries + len(others) ** 2
         tries = tried
-        for extra in combinations(rest, size):
-            if any(held <= set(extra) for held in smaller):
+        for extra in combinations(others, size):
+            if any(subset <= set(extra) for subset in smaller):
                 continue
             if _allowed(question, node, (*base, *extra)):
-                found.append(extra)
-    return found, tries
+                extras.append(extra)
+    return extras, tries
 
 
-def _least_extra(question: Question, node: int, base: Iterable[int], rest: Sequence[int]) -> int:
+def _least_extra(question: Question, node: int, base: Iterable[int], others: Sequence[int]) -> int:
     """As many pods as free what the base leaves missing, the largest first."""
     machines = question.machines
-    gone, held = [machines.pod(pod) for pod in base], [machines.pod(pod) for pod in rest]
+    gone, candidates = [machines.pod(pod) for pod in base], [machines.pod(pod) for pod in others]
     cpus = int(machines.free_cpus[node]) + sum(pod.cpus for pod in gone)
     memory = int(machines.free_memory[node]) + sum(pod.memory for pod in gone)
     return max(
-        _count(question.cpus, cpus, [pod.cpus for pod in held]),
-        _count(question.memory, memory, [pod.memory for pod in held]),
+        _count(question.cpus, cpus, [pod.cpus for pod in candidates]),
+        _count(question.memory, memory, [pod.memory for pod in candidates]),
     )
 
 
 def _frees(question: Question, pod: int) -> bool:
     """Whether it holds any of what is asked for beside GPUs."""
-    held = question.machines.pod(pod)
-    return bool((question.cpus and held.cpus) or (question.memory and held.memory))
+    record = question.machines.pod(pod)
+    return bool((question.cpus and record.cpus) or (question.memory and record.memory))
 
 
-def _cheapest_extra(question: Question, node: int, base: frozenset[int], rest: Sequence[int]) -> list[tuple[int, ...]]:
+def _cheapest_extra(
+    question: Question, node: int, base: frozenset[int], others: Sequence[int]
+) -> list[tuple[int, ...]]:
     """One extra: pods that lose least, or where budgets let these free too little, those that free most of what is
     asked for; of them the dearest that can be spared stay."""
     pod_of = question.machines.pod
 
     def loses(pod: int) -> tuple[int, int, int, str]:
-        held = pod_of(pod)
-        return held.lost, held.priority, held.rank, held.key
+        record = pod_of(pod)
+        return record.lost, record.priority, record.rank, record.key
 
     def frees(pod: int) -> tuple[float, tuple[int, int, int, str]]:
-        held = pod_of(pod)
-        shares = ((held.cpus, question.cpus), (held.memory, question.memory))
-        return -sum(freed / asked for freed, asked in shares if asked), loses(pod)
+        record = pod_of(pod)
+        shares = ((record.cpus, question.cpus), (record.memory, question.memory))
+        return -sum(freed / wanted for freed, wanted in shares if wanted), loses(pod)
 
-    for order in (sorted(rest, key=loses), sorted(rest, key=frees)):
+    for order in (sorted(others, key=loses), sorted(others, key=frees)):
         going = _within_budgets(question, order, base)
         if _allowed(question, node, going):
             dearest_first = sorted(going[len(base) :], key=loses, reverse=True)
@@ -148,17 +150,17 @@ def _bases(question: Question, node: int) -> list[frozenset[int]]:
 
 def _least_size(question: Question, node: int, pods: Sequence[int], bases: Iterable[frozenset[int]]) -> int:
     machines = question.machines
-    held = [machines.pod(pod) for pod in pods]
-    cpus = _count(question.cpus, int(machines.free_cpus[node]), [pod.cpus for pod in held])
-    memory = _count(question.memory, int(machines.free_memory[node]), [pod.memory for pod in held])
+    records = [machines.pod(pod) for pod in pods]
+    cpus = _count(question.cpus, int(machines.free_cpus[node]), [pod.cpus for pod in records])
+    memory = _count(question.memory, int(machines.free_memory[node]), [pod.memory for pod in records])
     return max(cpus, memory, min(map(len, bases)))
 
 
-def _count(wanted: int, free: int, held: list[int]) -> int:
+def _count(wanted: int, free: int, amounts: list[int]) -> int:
     """Fewest pods that free what is missing."""
-    count, held = 0, sorted(held, reverse=True)
-    while wanted and free < wanted and count < len(held):
-        free += held[count]
+    count, amounts = 0, sorted(amounts, reverse=True)
+    while wanted and free < wanted and count < len(amounts):
+        free += amounts[count]
         count += 1
     return count
 
@@ -172,12 +174,12 @@ def _reprieved(question: Question, node: int, pods: Sequence[int]) -> Sets:
     machines = question.machines
 
     def importance(pod: int) -> tuple[int, int, int, str]:
-        held: Held = machines.pod(pod)
-        return held.priority, held.lost, held.rank, held.key
+        record: Held = machines.pod(pod)
+        return record.priority, record.lost, record.rank, record.key
 
     def most(pod: int) -> tuple[int, int, int, tuple[int, int, int, str]]:
-        held: Held = machines.pod(pod)
-        return -held.gpus, -held.cpus, -held.memory, importance(pod)
+        record: Held = machines.pod(pod)
+        return -record.gpus, -record.cpus, -record.memory, importance(pod)
 
     going = _within_budgets(question, sorted(pods, key=importance))  # of each budget the least important ones
     if not question.fits(node, going):

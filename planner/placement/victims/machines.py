@@ -89,8 +89,8 @@ class Machines:
         self.bits = np.uint8 if self.width <= 8 else np.uint16
         count = len(self.names)
         self.known: Array = np.ones(count, dtype=bool)
-        self.free_cpus: Array = np.array([_whole(value) for value in cpus], dtype=np.int64)
-        self.free_memory: Array = np.array([_whole(value) for value in memory_gb], dtype=np.int64)
+        self.free_cpus: Array = np.array([_thousandths(value) for value in cpus], dtype=np.int64)
+        self.free_memory: Array = np.array([_thousandths(value) for value in memory_gb], dtype=np.int64)
         self.all_cpus, self.all_memory = self.free_cpus.copy(), self.free_memory.copy()
         self.free: list[int] = [(1 << len(layout.indices)) - 1 for layout in layouts]
         self.pods_on: list[list[int]] = [[] for _ in self.names]
@@ -184,21 +184,21 @@ class Machines:
         _require_numbers(pod_key, cpus=cpus, memory_gb=memory_gb, checkpoint_age_s=checkpoint_age_s, age_s=age_s)
         mask = self._mask(node, pod_key, tuple(gpus))
         count = mask.bit_count()
-        held = Held(
+        record = Held(
             key=pod_key,
             node=node,
             mask=mask,
             gpus=count,
             priority=pod_priority(priority, f"pod {pod_key}"),
-            cpus=_whole(cpus),
-            memory=_whole(memory_gb),
-            lost=_whole(checkpoint_age_s or 0.0) * count,
+            cpus=_thousandths(cpus),
+            memory=_thousandths(memory_gb),
+            lost=_thousandths(checkpoint_age_s or 0.0) * count,
             age_s=math.inf if age_s is None else age_s,
             rank=rank,
             may_go=preemptible and not locked,
             budget=self._budget(pod_key, budget),
         )
-        return self._enter(held)
+        return self._enter(record)
 
     def add_record(self, node: int, pod: Pod) -> int:
         """Put a pod of a cluster on a node, as `add` does; one that does not say which GPUs closes it."""
@@ -221,23 +221,23 @@ class Machines:
 
     def remove(self, pod: int, *, evicted: bool = False) -> None:
         """Take a pod off its node; an eviction uses up one of its disruption budget."""
-        held = self.pod(pod)
-        node = held.node
-        self.free[node] |= held.mask
-        self.free_cpus[node] += held.cpus
-        self.free_memory[node] += held.memory
+        record = self.pod(pod)
+        node = record.node
+        self.free[node] |= record.mask
+        self.free_cpus[node] += record.cpus
+        self.free_memory[node] += record.memory
         self.pods_on[node].remove(pod)
-        if held.mask:
-            positions = list(positions_of(held.mask))
+        if record.mask:
+            positions = list(positions_of(record.mask))
             self.owner[positions, node] = NOBODY
             self.lead_bit[positions, node] = 0
             for at in (self.priority_at, self.gpus_at, self.cpus_at, self.memory_at, self.lost_at):
                 at[positions[0], node] = 0
             self.budget_at[positions[0], node] = NOBODY
         self.may_go[pod], self.priority[pod] = False, NO_PRIORITY
-        if evicted and held.budget != NOBODY:
-            self.allowed[held.budget] -= 1
-        del self.number[held.key]
+        if evicted and record.budget != NOBODY:
+            self.allowed[record.budget] -= 1
+        del self.number[record.key]
         self.pods[pod] = None
         self._vacant.append(pod)
 
@@ -256,10 +256,10 @@ class Machines:
 
     def pod(self, number: int) -> Held:
         """The pod of a number."""
-        held = self.pods[number]
-        if held is None:
+        record = self.pods[number]
+        if record is None:
             raise KeyError(number)
-        return held
+        return record
 
     def indices_of(self, node: int, mask: int) -> tuple[int, ...]:
         """Indices of a node's GPUs at the positions of a mask."""
@@ -288,9 +288,9 @@ class Machines:
     def groups(self, gpu: str) -> tuple[tuple[GpuLayout, Array], ...]:
         """The nodes with GPUs of a type ("": of any), by kind, that pods can be looked for on; numbers ascending."""
         if gpu not in self._groups:
-            suited = self.known & np.array([gpu in ("", one) for one in self.gpu_types], dtype=bool)
-            found = ((layout, np.flatnonzero(suited & (self.kind == k))) for k, layout in enumerate(self.layouts))
-            self._groups[gpu] = tuple((layout, nodes) for layout, nodes in found if len(nodes) and layout.indices)
+            suited = self.known & np.array([gpu in ("", gpu_type) for gpu_type in self.gpu_types], dtype=bool)
+            groups = ((layout, np.flatnonzero(suited & (self.kind == k))) for k, layout in enumerate(self.layouts))
+            self._groups[gpu] = tuple((layout, nodes) for layout, nodes in groups if len(nodes) and layout.indices)
         return self._groups[gpu]
 
     def _require_node(self, node: int, pod_key: str) -> None:
@@ -327,25 +327,25 @@ class Machines:
             )
         return self.budget_names.index(name)
 
-    def _enter(self, held: Held) -> int:
+    def _enter(self, record: Held) -> int:
         if not self._vacant:
             self._grow(2 * len(self.pods))
-        pod, node = self._vacant.pop(), held.node
-        self.pods[pod], self.number[held.key] = held, pod
-        self.free[node] &= ~held.mask
-        self.free_cpus[node] -= held.cpus
-        self.free_memory[node] -= held.memory
+        pod, node = self._vacant.pop(), record.node
+        self.pods[pod], self.number[record.key] = record, pod
+        self.free[node] &= ~record.mask
+        self.free_cpus[node] -= record.cpus
+        self.free_memory[node] -= record.memory
         self.pods_on[node].append(pod)
-        self.priority[pod], self.may_go[pod] = held.priority, held.may_go
-        self.age_s[pod], self.budget[pod] = held.age_s, held.budget
-        if held.mask:
-            positions = list(positions_of(held.mask))
+        self.priority[pod], self.may_go[pod] = record.priority, record.may_go
+        self.age_s[pod], self.budget[pod] = record.age_s, record.budget
+        if record.mask:
+            positions = list(positions_of(record.mask))
             lead = positions[0]
             self.owner[positions, node] = pod
             self.lead_bit[positions, node] = 1 << lead
-            self.priority_at[lead, node], self.gpus_at[lead, node] = held.priority, held.gpus
-            self.cpus_at[lead, node], self.memory_at[lead, node] = held.cpus, held.memory
-            self.lost_at[lead, node], self.budget_at[lead, node] = held.lost, held.budget
+            self.priority_at[lead, node], self.gpus_at[lead, node] = record.priority, record.gpus
+            self.cpus_at[lead, node], self.memory_at[lead, node] = record.cpus, record.memory
+            self.lost_at[lead, node], self.budget_at[lead, node] = record.lost, record.budget
         return pod
 
     def _grow(self, size: int) -> None:
@@ -374,5 +374,5 @@ def _require_numbers(pod_key: str, **figures: float | None) -> None:
             )
 
 
-def _whole(value: float) -> int:
+def _thousandths(value: float) -> int:
     return round(value * THOUSAND)

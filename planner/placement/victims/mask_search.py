@@ -53,8 +53,8 @@ class Pairs:
 
     def total(self, at: Array) -> Array:
         """(P,) Sum over the owners of what is kept at leads."""
-        found: Array = np.multiply(self.members, at.take(self.node, axis=1)).sum(axis=0)
-        return found
+        sums: Array = np.multiply(self.members, at.take(self.node, axis=1)).sum(axis=0)
+        return sums
 
     def keep(self, which: Array) -> "Pairs":
         """Some of the pairs."""
@@ -65,14 +65,14 @@ class Pairs:
 
 def mask_sets(question: Question) -> dict[int, Sets]:
     """Node -> its sets of least size, as numbers of pods; nodes ascending."""
-    found: dict[int, Sets] = {}
+    by_node: dict[int, Sets] = {}
     for pairs in _all_pairs(question, every=False):
         of_node: dict[int, set[tuple[int, ...]]] = defaultdict(set)
         for node, bits in zip(pairs.node.tolist(), pairs.bits.tolist(), strict=True):
             of_node[node].add(_pods(question, node, bits))
-        found.update((node, tuple(sorted(sets))) for node, sets in of_node.items())
-        found.update((node, sets) for node in pairs.hard.tolist() if (sets := completed_sets(question, node)))
-    return dict(sorted(found.items()))
+        by_node.update((node, tuple(sorted(sets))) for node, sets in of_node.items())
+        by_node.update((node, sets) for node in pairs.hard.tolist() if (sets := completed_sets(question, node)))
+    return dict(sorted(by_node.items()))
 
 
 def mask_best(question: Question) -> tuple[int, tuple[int, ...]] | None:
@@ -85,7 +85,7 @@ def mask_best(question: Question) -> tuple[int, tuple[int, ...]] | None:
         if ranked is not None and (best is None or ranked < best):
             best = ranked
     if best is None or best[2]:  # on a hard node somebody has to go
-        best = min((one for one in (best, _best_hard(question, hard)) if one is not None), default=None)
+        best = min((entry for entry in (best, _best_hard(question, hard)) if entry is not None), default=None)
     return None if best is None else best[1:]
 
 
@@ -123,14 +123,14 @@ def _pairs(question: Question, targets: Targets, nodes: Array, *, every: bool) -
     if not (question.cpus or question.memory or len(question.machines.allowed)):  # nothing binds
         return pairs
     enough, within = _enough(question, pairs), _within_budgets(question, pairs)
-    kept = pairs.keep(enough & within)
+    fitting = pairs.keep(enough & within)
     hard = np.zeros(len(nodes), dtype=bool)
     if every:
         hard[at[within & ~enough]] = True
     else:
         hard[at] = True
         hard[at[enough & within]] = False
-    return Pairs(targets, kept.node, kept.target, kept.bits, kept.members, nodes[hard])
+    return Pairs(targets, fitting.node, fitting.target, fitting.bits, fitting.members, nodes[hard])
 
 
 def _packed(flags: Array, kind: np.dtype[np.generic]) -> Array:
@@ -138,8 +138,8 @@ def _packed(flags: Array, kind: np.dtype[np.generic]) -> Array:
     packed = np.packbits(flags, axis=0, bitorder="little")
     if kind == np.uint8:
         return packed[0] if len(packed) else np.zeros(flags.shape[1], dtype=np.uint8)
-    found: Array = packed[0].astype(np.uint16) | packed[1].astype(np.uint16) << 8
-    return found
+    bits: Array = packed[0].astype(np.uint16) | packed[1].astype(np.uint16) << 8
+    return bits
 
 
 def _enough(question: Question, pairs: Pairs) -> Array:
@@ -164,8 +164,8 @@ def _within_budgets(question: Question, pairs: Pairs) -> Array:
     limits = np.append(machines.allowed, machines.width)  # the last: of pods without a budget
     within: Array = np.ones(len(pairs.node), dtype=bool)
     for row in budgets:
-        taken = (budgets == row).sum(axis=0)
-        within &= (row == NOBODY) | (taken <= limits[row])
+        counts = (budgets == row).sum(axis=0)
+        within &= (row == NOBODY) | (counts <= limits[row])
     return within
 
 
@@ -194,9 +194,9 @@ def _lowest(ranks: Sequence[Array]) -> tuple[Array, list[int]]:
     """Where ranks, one after the other, are least, and what they are there."""
     alive, place = np.arange(len(ranks[0])), []
     for rank in ranks:
-        left = rank[alive]
-        least = left.min()
-        alive = alive[left == least]
+        values = rank[alive]
+        least = values.min()
+        alive = alive[values == least]
         place.append(int(least))
     return alive, place
 
@@ -205,8 +205,8 @@ def _over_freed(question: Question, pairs: Pairs) -> Array:
     """(P,) GPUs that the owners free beyond those of the target."""
     machines = question.machines
     masks = pairs.targets.masks[pairs.target]
-    held = _packed(machines.owner.take(pairs.node, axis=1) != NOBODY, machines.lead_bit.dtype)
-    over: Array = pairs.total(machines.gpus_at) - np.bitwise_count(masks & held)
+    occupied = _packed(machines.owner.take(pairs.node, axis=1) != NOBODY, machines.lead_bit.dtype)
+    over: Array = pairs.total(machines.gpus_at) - np.bitwise_count(masks & occupied)
     return over
 
 

@@ -53,8 +53,8 @@ def _price(pod: Pod, settings: PlacementSettings, rule: EvictionRule, weight: in
             return unknown, round(SCALE * (near + LOST_WORK_WEIGHT * (hours or 0.0))), 1, pod.gpu_count
 
 
-def plus(one: Price, other: Price) -> Price:
+def plus(price: Price, other: Price) -> Price:
     """Both together; () is nothing."""
-    if not one or not other:
-        return one or other
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+    if not price or not other:
+        return price or other
+    return tuple(a + b for a, b in zip(price, other, strict=True))

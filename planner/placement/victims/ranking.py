@@ -55,8 +55,8 @@ def standing(question: Question, node: int, going: Sequence[int]) -> Standing | 
     best: tuple[float, int] | None = None
     for mask, level in question.targets(node).ordered:
         if mask & ~free == 0:
-            one = -score(question.settings, sigma, values[level], lost), (freed & ~mask).bit_count()
-            best = one if best is None else min(best, one)
+            rank = -score(question.settings, sigma, values[level], lost), (freed & ~mask).bit_count()
+            best = rank if best is None else min(best, rank)
     if best is None:
         return None
     return best[0], len(pods) if by_count else 0, best[1], sigma, node
@@ -89,7 +89,7 @@ def victim_set(question: Question, node: int, going: Sequence[int], *, lowest: b
     machines, preemptor = question.machines, question.preemptor
     pods = [machines.pod(pod) for pod in going]
     freed = _freed(pods)
-    mask = _lowest(machines.free[node] | freed, preemptor.gpus) if lowest else _taken(question, node, freed)
+    mask = _lowest(machines.free[node] | freed, preemptor.gpus) if lowest else _best_target(question, node, freed)
     gpus = machines.indices_of(node, mask)
     alignment = alignment_of(machines.layout_of(node).width(positions_of(mask)))
     lost = sum(pod.lost for pod in pods)
@@ -125,16 +125,16 @@ def _lowest(free: int, count: int) -> int:
     return sum(1 << k for k in positions_of(free)[:count])
 
 
-def _taken(question: Question, node: int, freed: int) -> int:
+def _best_target(question: Question, node: int, freed: int) -> int:
     """Targets come narrowest first (QoS none: lowest first); one pass keeps the first of the best."""
     layout, free = question.machines.layout_of(node), question.machines.free[node] | freed
     topology = question.preemptor.qos is not Qos.NONE
     best: tuple[tuple[int, int], int] | None = None
-    taken = 0
+    target = 0
     for mask, _ in question.targets(node).ordered:
         if mask & ~free:
             continue
-        one = layout.width(positions_of(mask)) if topology else (0, 0), (freed & ~mask).bit_count()
-        if best is None or one < best:
-            best, taken = one, mask
-    return taken
+        rank = layout.width(positions_of(mask)) if topology else (0, 0), (freed & ~mask).bit_count()
+        if best is None or rank < best:
+            best, target = rank, mask
+    return target

@@ -59,22 +59,22 @@ def _potential(question: Question, node: int, *, by_start: bool) -> list[int]:
     machines = question.machines
 
     def place(pod: int) -> tuple[int, float, int, str]:
-        held = machines.pod(pod)
-        return held.priority, held.age_s if by_start else 0.0, held.rank, held.key
+        record = machines.pod(pod)
+        return record.priority, record.age_s if by_start else 0.0, record.rank, record.key
 
     pods = sorted(question.candidates(node), key=place)
     if not len(machines.allowed):
         return pods
-    left = machines.allowed.tolist()
-    kept = []
+    allowed = machines.allowed.tolist()
+    potential = []
     for pod in pods:
         budget = machines.pod(pod).budget
         if budget >= 0:
-            if not left[budget]:
+            if not allowed[budget]:
                 continue
-            left[budget] -= 1
-        kept.append(pod)
-    return kept
+            allowed[budget] -= 1
+        potential.append(pod)
+    return potential
 
 
 def _node_order(pods: Sequence[Held], *, by_start: bool) -> tuple[object, ...]:

@@ -30,9 +30,9 @@ def imp_sets(question: Question, node: int) -> Sets:
 
 def naive_sets(question: Question, node: int) -> Sets:
     """All sets of least size, out of every subset that fits."""
-    found = fitting_sets(question, node)
-    least = min(map(len, found), default=0)
-    return tuple(going for going in found if len(going) == least)
+    sets = fitting_sets(question, node)
+    least = min(map(len, sets), default=0)
+    return tuple(going for going in sets if len(going) == least)
 
 
 def fitting_sets(question: Question, node: int) -> Sets:

@@ -85,9 +85,9 @@ def targets_of(layout: GpuLayout, gpus: int, qos: Qos) -> Targets:
     if qos is not Qos.NONE:
         sets.sort()
     if qos is Qos.GUARANTEED:
-        sets = [one for one in sets if one[0] == sets[0][0]]
+        sets = [pair for pair in sets if pair[0] == sets[0][0]]
     if qos is Qos.SINGLE_NUMA:
-        sets = [one for one in sets if one[0][1] <= 1]
+        sets = [pair for pair in sets if pair[0][1] <= 1]
     masks = [sum(1 << k for k in chosen) for _, chosen in sets]
     levels = [LEVELS.index(alignment_of(width)) for width, _ in sets]
     return Targets(

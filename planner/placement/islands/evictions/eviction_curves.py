@@ -57,14 +57,14 @@ def _in_turn(curves: list[Curve], most: int) -> list[Step | None]:
         (groups, step), *_ = ((g, s) for g, s in reversed(list(enumerate(curves[k]))) if s is not None)
         return tuple(PARTS_OF_A_PRICE * part // groups for part in step.price), k
 
-    found: list[Step | None] = [NOTHING]
+    steps: list[Step | None] = [NOTHING]
     for k in sorted((k for k, curve in enumerate(curves) if any(curve[1:])), key=per_group):
-        full = found[-1] or NOTHING
-        for step in curves[k][1 : most + 2 - len(found)]:
-            found.append(None if step is None else Step(plus(full.price, step.price), full.taken + step.taken))
-        while found[-1] is None:
-            found.pop()
-    return found
+        full = steps[-1] or NOTHING
+        for step in curves[k][1 : most + 2 - len(steps)]:
+            steps.append(None if step is None else Step(plus(full.price, step.price), full.taken + step.taken))
+        while steps[-1] is None:
+            steps.pop()
+    return steps
 
 
 def _at(curve: Curve, groups: int) -> Step | None:
@@ -79,4 +79,4 @@ def whole_units(curve: Curve, unit: int) -> list[Step | None]:
 def least(curves: Mapping[int, Curve], groups: int) -> Step | None:
     """The cheapest single curve that has so many groups."""
     able = [(step.price, at, step) for at, curve in sorted(curves.items()) if (step := _at(curve, groups)) is not None]
-    return min(able, key=lambda one: one[:2])[2] if able else None
+    return min(able, key=lambda option: option[:2])[2] if able else None

@@ -88,8 +88,8 @@ class Allowance:
             yield Excess("most_victims", _pods(len(pods)), _pods(self.victims), f"placement.most_victims {more}")
         unknown = sum(self.settings.lost_gpu_hours(pod) is None for pod in pods)
         if unknown and self.settings.lost_work_counts:
-            told = f"{_pods(unknown)} without a known checkpoint"
-            yield Excess("lost work", told, "0 pods", "placement.assumed_checkpoint_age_s")
+            text = f"{_pods(unknown)} without a known checkpoint"
+            yield Excess("lost work", text, "0 pods", "placement.assumed_checkpoint_age_s")
         lost = sum(self.settings.lost_gpu_hours(pod) or 0.0 for pod in pods)
         if self.lost_gpu_hours is not None and lost > self.lost_gpu_hours + ROUNDING_H:
             most_h = (self.settings.most_lost_gpu_hours or 0.0) + lost - self.lost_gpu_hours
@@ -100,10 +100,10 @@ class Allowance:
                 f"placement.most_lost_gpu_hours {most_h:.4g}",
             )
         for budget, count in sorted(Counter(pod.disruption_budget for pod in pods if pod.disruption_budget).items()):
-            left = self.budgets.get(budget, 0)
-            if count > left:
-                told = f"disruption budget {budget}"
-                yield Excess(told, _pods(count), _pods(left), f"{told}: {count - left} more allowed disruptions")
+            allowed = self.budgets.get(budget, 0)
+            if count > allowed:
+                text = f"disruption budget {budget}"
+                yield Excess(text, _pods(count), _pods(allowed), f"{text}: {count - allowed} more allowed disruptions")
 
 
 def _pods(count: int) -> str:

@@ -39,14 +39,14 @@ def gains(demands: Sequence[PlacementDemand]) -> dict[str, float]:
 def in_order(evictions: Sequence[Eviction], gain: Mapping[str, float]) -> list[Eviction]:
     """Evictions, given in the order of placing, as they are to be carried out."""
     waiting = list(range(len(evictions)))
-    nodes = [set(one.site.nodes) for one in evictions]
-    found = []
+    nodes = [set(eviction.site.nodes) for eviction in evictions]
+    ordered = []
     while waiting:
         able = [k for k in waiting if not any(j < k and nodes[j] & nodes[k] for j in waiting)]
         best = min(able, key=lambda k: (-gain.get(evictions[k].island, 0.0), len(evictions[k].pods), k))
         waiting.remove(best)
-        found.append(evictions[best])
-    return found
+        ordered.append(evictions[best])
+    return ordered
 
 
 def pods_in_order(
@@ -54,6 +54,6 @@ def pods_in_order(
 ) -> list[Pod]:
     """Who goes for one island: node by node as its replicas lie, the cheapest first. `numbers`: of nodes, by name."""
     place: dict[int, int] = {}
-    for held in site.groups:
-        place.setdefault(held.node, len(place))
+    for group in site.groups:
+        place.setdefault(group.node, len(place))
     return sorted(pods, key=lambda pod: (place[numbers[pod.node]], prices[pod.key], pod.key))

@@ -40,7 +40,7 @@ class Reach:
             groups[ask_of(demand)] += demand.replicas * demand.groups
             by_type[demand.gpu].append(demand)
         return all(sum(self.emptied.groups(ask).values()) >= count for ask, count in groups.items()) and all(
-            self._gpus_suffice(gpu, same, tp) for gpu, same in by_type.items() for tp in {one.tp for one in same}
+            self._gpus_suffice(gpu, same, tp) for gpu, same in by_type.items() for tp in {peer.tp for peer in same}
         )
 
     def _gpus_suffice(self, gpu: str, demands: Iterable[PlacementDemand], tp: int) -> bool:

@@ -73,7 +73,7 @@ class Evictions:
     @property
     def pods(self) -> list[tuple[Pod, str]]:
         """Who goes, and for which island."""
-        return [(pod, one.island) for one in self.done for pod in one.pods]
+        return [(pod, eviction.island) for eviction in self.done for pod in eviction.pods]
 
 
 def evicted_for(
@@ -91,10 +91,10 @@ def evicted_for(
     moved = {demand.island for demand in trials.moving} & there.keys() if best.anew else set()
     for island in sorted(moved):
         there[island].leave(occupancy)
-    for one in best.done:
-        for pod in one.pods:
+    for eviction in best.done:
+        for pod in eviction.pods:
             occupancy.evict(occupancy.fleet.number[pod.node], [pod])
-        one.site.enter(occupancy)
+        eviction.site.enter(occupancy)
     limits: dict[PlacementDemand, list[Excess]] = {}
     kept_out = {}
     for demand in trials.left_out(best):
@@ -102,7 +102,7 @@ def evicted_for(
             limits[kind_of(demand)] = best.state.limits_of(demand)
         kept_out[demand.island] = limits[kind_of(demand)]
     stayed = {island: site for island, site in there.items() if island not in moved}
-    sites = stayed | {one.island: one.site for one in best.done}
+    sites = stayed | {done.island: done.site for done in best.done}
     competing = [demand for demand in trials.left_out(best) if demand in trials.able]
     return Evictions(best.done, sites, kept_out, rivals_of(competing, sites, best.state))
 
@@ -181,16 +181,16 @@ class Trials:
 
     def left_out(self, trial: Trial) -> list[PlacementDemand]:
         """Islands without a place."""
-        placed = {one.island for one in trial.done}
+        placed = {eviction.island for eviction in trial.done}
         if not trial.anew:
             placed |= set(self.there)
         return [demand for demand in self.moving if demand.island not in placed]
 
     def best(self) -> Trial:
         """The try that is worth most."""
-        best = self._made(Way(OWN, True))
+        best = self._run(Way(OWN, True))
         if self.left_out(best) and Allowance.of(self.occupancy.fleet.cluster, self.settings).binds:
-            best = max(best, self._made(Way(FREEING, True)), key=_worth_of)
+            best = max(best, self._run(Way(FREEING, True)), key=_worth_of)
         most = max(MOST_LOOKED_AT, self.looked_at * (1 + MORE_WORK))
         self.able = self._able(best)
         if self._lacks(best):
@@ -264,9 +264,9 @@ class Trials:
             got[demand.phase] += self.gain.get(demand.island, 0.0)
         return got
 
-    def _able(self, found: Trial) -> list[PlacementDemand]:
+    def _able(self, trial: Trial) -> list[PlacementDemand]:
         """Those that are placed anew: who has a place, and who would have one, were nobody else there."""
-        out = set(self.left_out(found))
+        out = set(self.left_out(trial))
         bare = self._begin(Way(OWN, True), self.moving)
         alone = {kind: bare.has_room(kind) for kind in {kind_of(demand) for demand in out}}
         self.looked_at += bare.looked_at
@@ -280,7 +280,7 @@ class Trials:
                 if not self._is_new(way, order):
                     del orders[way]
                     continue
-                trial = self._made(way, order)
+                trial = self._run(way, order)
                 yield trial
                 out = [demand for demand in self.left_out(trial) if demand in self.able]
                 orders[way] = [*out, *(demand for demand in order if demand not in out)]
@@ -293,7 +293,7 @@ class Trials:
         for order in chain([dense], one_first, permutations(self.able) if few else ()):
             for way in self.ways:
                 if self._is_new(way, order):
-                    yield self._made(way, order)
+                    yield self._run(way, order)
 
     def _is_new(self, way: Way, order: Sequence[PlacementDemand]) -> bool:
         key = way, tuple(self.kinds[demand.island] for demand in order)
@@ -309,7 +309,7 @@ class Trials:
                 self.there[demand.island].leave(trial)
         return Preemption.of(trial, self.settings, self.pods, self.tariff, way.first, close=way.close)
 
-    def _made(self, way: Way, order: Sequence[PlacementDemand] | None = None) -> Trial:
+    def _run(self, way: Way, order: Sequence[PlacementDemand] | None = None) -> Trial:
         """One try; with an `order`, of all anew."""
         stay = () if order is not None else [demand for demand in self.moving if demand.island in self.there]
         got = self._shares(stay)
@@ -322,7 +322,7 @@ class Trials:
     def _worth(self, done: Iterable[Eviction], got: Mapping[str, float]) -> tuple[float, float]:
         lost = 0.0
         if self.settings.lost_gpu_hour_rps and self.rate_rps:
-            hours = (self.settings.lost_gpu_hours(pod) or 0.0 for one in done for pod in one.pods)
+            hours = (self.settings.lost_gpu_hours(pod) or 0.0 for eviction in done for pod in eviction.pods)
             lost = self.settings.lost_gpu_hour_rps * sum(hours) / self.rate_rps
         return round(min(got.values()) - lost, 9), round(sum(got.values()), 9)
 

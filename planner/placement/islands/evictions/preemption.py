@@ -72,14 +72,14 @@ class Tariff:
         """Prices of the pods of each node in every order; of pods that free alike, first where more is idle beside."""
         listed = [pod for those in pods.values() for pod in those]
         idle = {pod.key: -fleet.free[node].idle for node, those in pods.items() for pod in those}
-        own = prices_of(listed, settings, settings.victim_rule)
+        by_rule = prices_of(listed, settings, settings.victim_rule)
         least_lost = prices_of(listed, settings, EvictionRule.LOST_WORK)
-        last = own if settings.most_lost_gpu_hours is None else least_lost
+        last = by_rule if settings.most_lost_gpu_hours is None else least_lost
         return cls(
             {
-                OWN: own,
-                FREEING: {pod.key: (1, -pod.gpu_count, idle[pod.key], *own[pod.key]) for pod in listed},
-                FEWEST: {key: (1, *price) for key, price in own.items()},
+                OWN: by_rule,
+                FREEING: {pod.key: (1, -pod.gpu_count, idle[pod.key], *by_rule[pod.key]) for pod in listed},
+                FEWEST: {key: (1, *price) for key, price in by_rule.items()},
                 LEAST_LOST: least_lost,
                 BUDGETS_LAST: {pod.key: (int(bool(pod.disruption_budget)), 1, *last[pod.key]) for pod in listed},
             }
@@ -191,7 +191,7 @@ class Preemption:
         """The first of the phase that has got least; who finds no room asks again once the others have had theirs."""
         waiting, aside, closed, moved = list(order), list[PlacementDemand](), set[PlacementDemand](), False
         while waiting:
-            demand = min(waiting, key=lambda one: round(got[one.phase], 9))
+            demand = min(waiting, key=lambda candidate: round(got[candidate.phase], 9))
             waiting.remove(demand)
             proposal = None if kind_of(demand) in closed else self._within(demand)
             if proposal is None:
@@ -211,15 +211,15 @@ class Preemption:
         for demand in waiting:
             kinds.setdefault(kind_of(demand), demand)
         ranked = self.allowance.binds and len(waiting) * len(kinds) <= MOST_TRIALS
-        found = []
+        proposals = []
         for place, demand in enumerate(kinds.values()):
             proposal = self._within(demand)
             if proposal is not None and not ranked:
                 return proposal
             if proposal is not None:
                 worth = gain.get(demand.island, 0.0) / (self.allowance.share_of(proposal.pods) + ROUNDING)
-                found.append(((bool(proposal.pods), round(got[demand.phase], 9), -worth, place), proposal))
-        return min(found, key=lambda one: one[0])[1] if found else None
+                proposals.append(((bool(proposal.pods), round(got[demand.phase], 9), -worth, place), proposal))
+        return min(proposals, key=lambda entry: entry[0])[1] if proposals else None
 
     def _within(self, demand: PlacementDemand) -> Proposal | None:
         """The best way to place an island within the limits, by the first order of prices that has one."""
@@ -260,7 +260,7 @@ class Preemption:
         if len(ways) == 1:
             return ways[0]
         scores = [self._score(way) for way in ways]
-        return min(zip(scores, ways, strict=True), key=lambda one: (-one[0], one[1].price))[1]
+        return min(zip(scores, ways, strict=True), key=lambda pair: (-pair[0], pair[1].price))[1]
 
     def _score(self, way: Proposal) -> float:
         site = self._laid(way)
@@ -272,12 +272,12 @@ class Preemption:
 
     def _ways(self, demand: PlacementDemand, order: str, pods: Mapping[int, Sequence[Pod]]) -> Iterator[Proposal]:
         """The cheapest ways, for every closeness, each once; `pods`: those of each node that may go."""
-        seen = set()
+        keys = set()
         for ask in asks_of(demand):
             for step in self._cheapest(demand, ask, order, pods):
                 key = (ask, tuple(sorted((node, groups) for node, groups, _ in step.taken)))
-                if key not in seen:
-                    seen.add(key)
+                if key not in keys:
+                    keys.add(key)
                     yield Proposal(demand, ask, step.taken, step.price)
 
     def _cheapest(
@@ -290,17 +290,17 @@ class Preemption:
             curve = self._curve(node, ask, order, pods, replicas * unit)
             by_switch[self.occupancy.fleet.switch_of[node]].append(curve)
         inside = {s: joined((whole_units(c, unit) for c in curves), replicas) for s, curves in by_switch.items()}
-        found = [least(inside, replicas), least({0: joined(inside.values(), replicas)}, replicas)]
+        steps = [least(inside, replicas), least({0: joined(inside.values(), replicas)}, replicas)]
         if unit > 1:
             groups = {s: joined(curves, replicas * unit) for s, curves in by_switch.items()}
             under = joined((whole_units(curve, unit) for curve in groups.values()), replicas)
             anywhere = joined(groups.values(), replicas * unit)
-            found += [
+            steps += [
                 least(groups, replicas * unit),
                 least({0: under}, replicas),
                 least({0: anywhere}, replicas * unit),
             ]
-        yield from (step for step in found if step is not None)
+        yield from (step for step in steps if step is not None)
 
     def _nodes(self, ask: Ask, order: str, pods: Mapping[int, Sequence[Pod]]) -> list[int]:
         """Nodes with room, and those whose pods are the cheapest to make room."""
@@ -345,9 +345,9 @@ class Preemption:
         for pod in going:
             if pod.key not in holds:
                 holds[pod.key] = fleet.held_by(node, [pod])
-        held = [Candidate(pod, holds[pod.key], prices[pod.key]) for pod in going]
-        zero, left = (0,) * len(next(iter(prices.values()), ())), self.occupancy.free[node]
-        return node_curve(node, fleet.shapes[node], left, held, ask, zero=zero, may_all_go=may_all_go)
+        candidates = [Candidate(pod, holds[pod.key], prices[pod.key]) for pod in going]
+        zero, free = (0,) * len(next(iter(prices.values()), ())), self.occupancy.free[node]
+        return node_curve(node, fleet.shapes[node], free, candidates, ask, zero=zero, may_all_go=may_all_go)
 
     def _carry_out(self, proposal: Proposal) -> Eviction:
         """Place an island for good."""
@@ -370,15 +370,15 @@ class Preemption:
         """Evict and hold. Whole replicas of a switch first, nodes with the most groups first; then what is left."""
         occupancy, size = self.occupancy, way.demand.groups
         by_switch: dict[int, list[int]] = defaultdict(list)
-        for node, groups, pods in sorted(way.taken, key=lambda one: (-one[1], one[0])):
+        for node, groups, pods in sorted(way.taken, key=lambda share: (-share[1], share[0])):
             if pods:
                 occupancy.evict(node, pods)
             by_switch[occupancy.fleet.switch_of[node]] += [node] * groups
-        switches = sorted(by_switch.items(), key=lambda one: (-len(one[1]), one[0]))
-        whole = [node for _, nodes in switches for node in nodes[: len(nodes) // size * size]]
-        rest = [node for _, nodes in switches for node in nodes[len(nodes) // size * size :]]
-        held = [hold_group(occupancy, way.ask, node) for node in (*whole, *rest)]
-        return Site(way.demand, way.ask, tuple(tuple(held[k : k + size]) for k in range(0, len(held), size)))
+        switches = sorted(by_switch.items(), key=lambda item: (-len(item[1]), item[0]))
+        whole_nodes = [node for _, nodes in switches for node in nodes[: len(nodes) // size * size]]
+        other_nodes = [node for _, nodes in switches for node in nodes[len(nodes) // size * size :]]
+        placed = [hold_group(occupancy, way.ask, node) for node in (*whole_nodes, *other_nodes)]
+        return Site(way.demand, way.ask, tuple(tuple(placed[k : k + size]) for k in range(0, len(placed), size)))
 
     def _lifted(self, way: Proposal, site: Site) -> None:
         """Undo `_laid`."""

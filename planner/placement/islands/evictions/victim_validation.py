@@ -53,9 +53,9 @@ def _mistold(victim: Victim, pod: Pod, terms: PlacementSettings) -> Iterator[str
         yield "its GPUs are not known"
     if pod.priority >= terms.priority:
         yield f"priority {pod.priority} is not below the islands' {terms.priority}"
-    told = (victim.node, victim.priority, victim.gpus)
-    if told != (pod.node, pod.priority, pod.gpu_count):
-        yield f"node, priority and gpus are told as {told}"
+    listed = (victim.node, victim.priority, victim.gpus)
+    if listed != (pod.node, pod.priority, pod.gpu_count):
+        yield f"node, priority and gpus are told as {listed}"
     lost = None if pod.checkpoint_age_s is None else pod.checkpoint_age_s * pod.gpu_count / 3600
     if (victim.lost_gpu_hours is None) != (lost is None) or not isclose(victim.lost_gpu_hours or 0.0, lost or 0.0):
         yield f"lost_gpu_hours {victim.lost_gpu_hours} are not {lost}"
@@ -85,12 +85,12 @@ def _order(placement: Placement) -> Iterator[str]:
         yield f"victims: order must count from 1 to {len(orders)}, each once."
         return
     listed = sorted(placement.victims, key=lambda victim: victim.order)
-    for what, runs in (
+    for kind, runs in (
         ("island", [key for key, _ in groupby(listed, key=lambda victim: (victim.island,))]),
         ("node", [key for key, _ in groupby(listed, key=lambda victim: (victim.island, victim.node))]),
     ):
         if len(set(runs)) < len(runs):
-            yield f"victims: order must keep the pods of one {what} together."
+            yield f"victims: order must keep the pods of one {kind} together."
 
 
 def _prefixes(cluster: Cluster, demands: Mapping[str, PlacementDemand], placement: Placement) -> Iterator[str]:
@@ -119,23 +119,23 @@ def _prefixes(cluster: Cluster, demands: Mapping[str, PlacementDemand], placemen
 
 def _waits(cluster: Cluster, demands: Mapping[str, PlacementDemand], placement: Placement) -> Iterator[str]:
     """Islands wait for the first victims of their nodes, their own among them; whoever is up then finds room."""
-    told = {site.island: set(site.waits_for) for site in placement.sites if site.waits_for is not None}
-    for island, orders in sorted(told.items()):
+    waits = {site.island: set(site.waits_for) for site in placement.sites if site.waits_for is not None}
+    for island, orders in sorted(waits.items()):
         nodes = {part.node for part in placement.parts if part.island == island}
         there = {victim.order: victim for victim in placement.victims if victim.node in nodes}
         if wrong := sorted(orders - there.keys()):
             yield f"island {island}: waits_for {wrong} are no victims on its nodes."
-        if own := sorted(k for k, victim in there.items() if victim.island == island and k not in orders):
-            yield f"island {island}: waits_for must have {own}, victims that go for it."
+        if missing := sorted(k for k, victim in there.items() if victim.island == island and k not in orders):
+            yield f"island {island}: waits_for must have {missing}, victims that go for it."
         last = {there[k].node: k for k in sorted(orders & there.keys())}
-        if passed := sorted(k for k, one in there.items() if k < last.get(one.node, 0) and k not in orders):
+        if passed := sorted(k for k, victim in there.items() if k < last.get(victim.node, 0) and k not in orders):
             yield f"island {island}: waits_for must have {passed}, which go before others on the same nodes."
-    if told:
-        yield from _up_in_time(cluster, demands, placement, told)
+    if waits:
+        yield from _up_in_time(cluster, demands, placement, waits)
 
 
 def _up_in_time(
-    cluster: Cluster, demands: Mapping[str, PlacementDemand], placement: Placement, told: Mapping[str, set[int]]
+    cluster: Cluster, demands: Mapping[str, PlacementDemand], placement: Placement, waits: Mapping[str, set[int]]
 ) -> Iterator[str]:
     """Each node after each of its evictions: the pods still there, and the islands that wait for no later one."""
     going: dict[str, dict[str, int]] = defaultdict(dict)
@@ -148,7 +148,7 @@ def _up_in_time(
         orders = set(going[node].values())
         for done in sorted({0, *orders}):
             there = [pod for pod in pods if going[node].get(pod.key, done + 1) > done]
-            up = [part for part in parts if max(told.get(part.island, orders) & orders, default=0) <= done]
+            up = [part for part in parts if max(waits.get(part.island, orders) & orders, default=0) <= done]
             for fault in _crowded(there, up, demands, had[node]):
                 yield f"victims up to {done}, whoever waits for no later ones: on node {node} {fault}."
 
@@ -159,18 +159,18 @@ def _crowded(
     demands: Mapping[str, PlacementDemand],
     had: tuple[float, float],
 ) -> Iterator[str]:
-    for key, held in (
+    for key, clashes in (
         ("GPUs", {index for pod in pods for index in pod.gpus} & {g for part in parts for g in part.gpu_indices}),
         ("cores", {core for pod in pods for core in pod.cores} & {core for part in parts for core in part.cores}),
     ):
-        if held:
-            yield f"{key} {sorted(held)} are still held"
+        if clashes:
+            yield f"{key} {sorted(clashes)} are still held"
     gpus = [(len(part.gpu_indices), demands[part.island]) for part in parts]
     cpus = fsum(max(pod.cpus, len(pod.cores)) for pod in pods) + sum(n * ask.cpus_per_gpu for n, ask in gpus)
     memory = fsum(pod.memory_gb for pod in pods) + fsum(n * ask.memory_gb_per_gpu for n, ask in gpus)
-    for key, used, limit, asked in (
+    for key, used, limit, binds in (
         ("CPUs", cpus, had[0], any(ask.cpus_per_gpu for _, ask in gpus)),
         ("GB of memory", memory, had[1], any(ask.memory_gb_per_gpu for _, ask in gpus)),
     ):
-        if asked and used > limit * (1 + ROUNDING) + ROUNDING:
+        if binds and used > limit * (1 + ROUNDING) + ROUNDING:
             yield f"{used:g} of {limit:g} {key} are asked for"

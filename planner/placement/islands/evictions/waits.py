@@ -64,20 +64,20 @@ def waits_of(
 ) -> dict[str, tuple[int, ...]]:
     """The orders of the victims that each island waits for. `sites` come in the order in which they were placed."""
     nodes = _nodes(victims, fleet)
-    held: dict[tuple[str, str], list[PlacedPart]] = defaultdict(list)
+    parts_on: dict[tuple[str, str], list[PlacedPart]] = defaultdict(list)
     for part in parts:
         if part.node in nodes:
-            held[part.island, part.node].append(part)
-    found: dict[str, tuple[int, ...]] = {}
+            parts_on[part.island, part.node].append(part)
+    waits: dict[str, tuple[int, ...]] = {}
     for site in sites:
         orders: list[int] = []
         for number in site.nodes:
             name = fleet.nodes[number].name
             if (node := nodes.get(name)) is not None:
-                last = node.last_for(site, held[site.demand.island, name])
+                last = node.last_for(site, parts_on[site.demand.island, name])
                 orders += [order for order, _, _ in node.going if order <= last]
-        found[site.demand.island] = tuple(sorted(orders))
-    return found
+        waits[site.demand.island] = tuple(sorted(orders))
+    return waits
 
 
 def _nodes(victims: Sequence[Victim], fleet: Fleet) -> Mapping[str, _Node]:
