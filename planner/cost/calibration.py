@@ -126,7 +126,7 @@ def fit_calibration(
     used = [m for m in measurements if m.fitted]
     if not used:
         raise InputError(
-            "measurements: must have at least one that is to be fitted, came none.", hint="Add measured steps."
+            "measurements: must have at least one that is to be fitted, got none.", hint="Add measured steps."
         )
     chosen = tuple(free if free is not None else free_factors(used, gpus))
     for gpu in gpus.values():
@@ -174,7 +174,7 @@ def require_possible(m: Measurement, gpu: GpuSpec, model: ModelSpec) -> None:
 
 
 def _impossible(m: Measurement, rule: str, came: object) -> InputError:
-    return InputError(f"measurements: row {m.row}: {rule}; came {came}.", hint="Mend or remove the row.")
+    return InputError(f"measurements: row {m.row}: {rule}, got {came}.", hint="Mend or remove the row.")
 
 
 def doubts(fit: CalibrationFit) -> list[str]:

@@ -108,6 +108,6 @@ def _require(gpu: GpuSpec, figure: str, rule: str, holds: Callable[[float], bool
     value = getattr(gpu, figure)
     if not (isinstance(value, int | float) and math.isfinite(value) and holds(value)):
         raise InputError(
-            f"GPU {gpu.name}: {figure} must be {rule}, the cost formulas need it; came {value!r}.",
+            f"GPU {gpu.name}: {figure} must be {rule}, the cost formulas need it, got {value!r}.",
             hint="Add the figure, with its source, to the GPU's file.",
         )

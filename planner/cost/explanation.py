@@ -88,11 +88,11 @@ def explain(
         require_fit(context, _steps_of(half, config, length, batch or 1, chosen))
     if batch is not None and batch > most:
         raise InfeasibleError(
-            f"batch: must be at most {most}, what the step's token budget allows; got {batch}.",
+            f"batch: must be at most {most}, what the step's token budget allows, got {batch}.",
             hint="Lower it, or raise cost.max_tokens_per_step.",
         )
     if half is Phase.DECODE and batch is not None and batch < pp:
-        raise InputError(f"batch: must be at least pp, {pp}, or stages idle; got {batch}.", hint="Raise it.")
+        raise InputError(f"batch: must be at least pp, {pp}, or stages idle, got {batch}.", hint="Raise it.")
     return _explained(context, half, config, length, min(most, LARGEST_BATCH) if batch is None else batch)
 
 
@@ -270,7 +270,7 @@ def compare_configurations(
 
 def _workload(lengths: Sequence[int], mean_output_tokens: float, max_output_tokens: int) -> Workload:
     if len(lengths) == 0:
-        raise InputError("lengths: must name at least one prompt length, came none.", hint="Give some.")
+        raise InputError("lengths: must name at least one prompt length, got none.", hint="Give some.")
     require_at_least(list(lengths), 1, "lengths")
     ranges = tuple(
         LengthRange(

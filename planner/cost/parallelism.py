@@ -106,7 +106,7 @@ def require_drafts(model: ModelSpec, settings: CostSettings) -> None:
     """Raises InputError where tokens are to be drafted by a model that has no layer for it."""
     if settings.mtp_tokens and not model.mtp_layers:
         raise InputError(
-            f"mtp_tokens: must be 0, {model.name} has no layer for multi-token prediction; got {settings.mtp_tokens}.",
+            f"mtp_tokens: must be 0, {model.name} has no layer for multi-token prediction, got {settings.mtp_tokens}.",
             hint="Leave it out, or choose a model that drafts.",
         )
 

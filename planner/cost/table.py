@@ -106,7 +106,7 @@ def tabulate_placed(
     """
     if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
         raise InputError(
-            f"cost: mode must be default and source analytic to price a placement; came {settings.mode.value}, "
+            f"cost: mode must be default and source analytic to price a placement, got {settings.mode.value}, "
             f"{settings.source.value}.",
             hint="Leave out the cluster, or choose the formulas.",
         )

@@ -27,7 +27,7 @@ class TabulatedBackend:
         if not rows:
             profiled = sorted({f"{m.model} on {m.gpu}" for m in profile})
             raise InputError(
-                f"cost.profile: must have measurements of {model} on {gpu} under the scenario's conditions, came "
+                f"cost.profile: must have measurements of {model} on {gpu} under the scenario's conditions, got "
                 f"{', '.join(profiled) or 'none'}.",
                 hint="Add rows for it, leave the GPU out of the inventory, or use cost.source analytic.",
             )

@@ -15,7 +15,7 @@ Word = TypeVar("Word", bound=StrEnum)
 def one_of(kind: type[Word], value: str, where: str) -> Word:
     """The member of that value, as a member or as plain text. InputError: no such value."""
     if value not in tuple(kind):
-        raise InputError(f"{where}: must be one of {', '.join(kind)}; came {value!r}.", hint="Choose one of them.")
+        raise InputError(f"{where}: must be one of {', '.join(kind)}, got {value!r}.", hint="Choose one of them.")
     return kind(value)
 
 
@@ -24,7 +24,7 @@ def whole(value: SupportsIndex, where: str) -> int:
     try:
         return index(value)
     except TypeError:
-        raise InputError(f"{where}: must be a whole number, came {value!r}.", hint="Give a whole number.") from None
+        raise InputError(f"{where}: must be a whole number, got {value!r}.", hint="Give a whole number.") from None
 
 
 def pod_priority(value: SupportsIndex, where: str) -> int:
@@ -32,7 +32,7 @@ def pod_priority(value: SupportsIndex, where: str) -> int:
     priority = whole(value, f"{where}: priority")
     if not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
         raise InputError(
-            f"{where}: priority: must be from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, came {priority}.",
+            f"{where}: priority: must be from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, got {priority}.",
             hint="Kubernetes knows no others.",
         )
     return priority
@@ -106,23 +106,23 @@ class VictimSettings:
         object.__setattr__(self, "rule", one_of(VictimRule, self.rule, "preemption.rule"))
         if not 0.0 <= self.alpha <= 1.0:
             raise InputError(
-                f"preemption.alpha: must be within 0..1, came {self.alpha:g}.",
+                f"preemption.alpha: must be within 0..1, got {self.alpha:g}.",
                 hint="0 looks at topology only, 1 at priorities only.",
             )
         if not 1.0 >= self.numa >= self.socket >= self.cross >= 0.0:
             raise InputError(
-                f"preemption.numa, socket, cross: must fall from at most 1 to at least 0, came {self.numa:g}, "
+                f"preemption.numa, socket, cross: must fall from at most 1 to at least 0, got {self.numa:g}, "
                 f"{self.socket:g}, {self.cross:g}.",
                 hint="1, 0.5 and 0.1 are the defaults.",
             )
         if not 0.0 <= self.lost_work_weight < float("inf"):
             raise InputError(
-                f"preemption.lost_work_weight: must be finite and at least 0, came {self.lost_work_weight:g}.",
+                f"preemption.lost_work_weight: must be finite and at least 0, got {self.lost_work_weight:g}.",
                 hint="0.1 lets ten lost GPU-hours outweigh the best topology.",
             )
         if not self.protected_s >= 0.0:
             raise InputError(
-                f"preemption.protected_s: must be seconds, at least 0, came {self.protected_s:g}.",
+                f"preemption.protected_s: must be seconds, at least 0, got {self.protected_s:g}.",
                 hint="0 protects nobody.",
             )
 

@@ -27,7 +27,7 @@ def require_sound(cluster: Cluster, origin: str) -> None:
 
 
 def _fault(origin: str, place: str, rule: str, came: str, hint: str) -> InputError:
-    return InputError(f"{origin}: {place} {rule}; came {came}.", hint=hint)
+    return InputError(f"{origin}: {place} {rule}, got {came}.", hint=hint)
 
 
 def _require_hardware(node: ClusterNode, origin: str) -> None:
@@ -183,14 +183,14 @@ def _wrong_islands(plan: Plan) -> Iterator[str]:
     for key, islands in (("islands", serving), ("idle_islands", idle)):
         for index, island in enumerate(islands):
             if island.id in ids:
-                yield f"{key}.{index}.id: must be unique, came {island.id!r} again"
+                yield f"{key}.{index}.id: must be unique, got {island.id!r} again"
             if island.gpu not in types:
-                yield f"{key}.{index}.gpu: must be a type of scenario.inventory, came {island.gpu!r}"
+                yield f"{key}.{index}.gpu: must be a type of scenario.inventory, got {island.gpu!r}"
             ids.add(island.id)
     for index, island in enumerate(serving):
         if (degrees := island.parallel) and degrees.size != island.size:
             came = [degrees.tp, degrees.dp, degrees.pp, degrees.replicas]
-            yield f"islands.{index}: tp, dp, pp and replicas must multiply to size, {island.size}, came {came}"
+            yield f"islands.{index}: tp, dp, pp and replicas must multiply to size, {island.size}, got {came}"
 
 
 def _wrong_ends(plan: Plan) -> Iterator[str]:
@@ -201,16 +201,16 @@ def _wrong_ends(plan: Plan) -> Iterator[str]:
         ends += [(f"flows.{index}.prefill", flow.prefill), (f"flows.{index}.decode", flow.decode)]
     for key, name in ends:
         if name not in serving:
-            yield f"{key}: must be an island that serves, came {name!r}"
+            yield f"{key}: must be an island that serves, got {name!r}"
 
 
 def _wrong_trials(plan: Plan) -> Iterator[str]:
     indices = {trial.index for trial in plan.search.trials}
     if plan.search.best_trial not in indices:
-        yield f"search.best_trial: must be the index of a trial, came {plan.search.best_trial}"
+        yield f"search.best_trial: must be the index of a trial, got {plan.search.best_trial}"
     for place, index in enumerate(plan.search.frontier):
         if index not in indices:
-            yield f"search.frontier.{place}: must be the index of a trial, came {index}"
+            yield f"search.frontier.{place}: must be the index of a trial, got {index}"
 
 
 def _wrong_rows(plan: Plan, placement: Placement) -> Iterator[str]:
@@ -224,20 +224,20 @@ def _wrong_rows(plan: Plan, placement: Placement) -> Iterator[str]:
     ):
         for index, name in enumerate(islands):
             if name not in sizes:
-                yield f"{key}.{index}.island: must be an island of the plan, came {name!r}"
+                yield f"{key}.{index}.island: must be an island of the plan, got {name!r}"
                 return
     placed: Counter[str] = Counter()
     for part in placement.parts:
         placed[part.island] += len(part.gpu_indices)
     for island, gpus in placed.items():
         if gpus != sizes[island]:
-            yield f"placement: must hold all {sizes[island]} GPUs of {island}, came {gpus}"
+            yield f"placement: must hold all {sizes[island]} GPUs of {island}, got {gpus}"
     orders = [victim.order for victim in placement.victims]
     if any(orders) and sorted(orders) != list(range(1, len(orders) + 1)):
-        yield f"placement_report.victims: order must count from 1 to {len(orders)}, each once, came {orders[:20]}"
+        yield f"placement_report.victims: order must count from 1 to {len(orders)}, each once, got {orders[:20]}"
     short = [row.island for row in placement.shortfalls if row.island in placed]
     if short:
-        yield f"placement_report.shortfalls: must not name an island that is placed, came {short[0]!r}"
+        yield f"placement_report.shortfalls: must not name an island that is placed, got {short[0]!r}"
 
 
 def _wrong_parts(parts: Iterable[PlacedPart]) -> Iterator[str]:
@@ -245,7 +245,7 @@ def _wrong_parts(parts: Iterable[PlacedPart]) -> Iterator[str]:
     for index, part in enumerate(parts):
         where = f"placement.{index}.gpu_indices"
         if len(part.gpu_indices) % part.tp:
-            yield f"{where}: must be groups of {part.tp}, came {len(part.gpu_indices)} GPUs"
+            yield f"{where}: must be groups of {part.tp}, got {len(part.gpu_indices)} GPUs"
         for gpu in part.gpu_indices:
             if (part.node, gpu) in owners:
                 other = owners[part.node, gpu]
@@ -262,10 +262,10 @@ def _wrong_waits(placement: Placement) -> Iterator[str]:
             continue
         where = f"placement_report.sites.{index}.waits_for"
         if list(site.waits_for) != sorted(set(site.waits_for)):
-            yield f"{where}: must ascend, each order once, came {list(site.waits_for[:20])}"
+            yield f"{where}: must ascend, each order once, got {list(site.waits_for[:20])}"
         for order in site.waits_for:
             if order not in victims or (site.island, victims[order].node) not in nodes:
-                yield f"{where}: must be orders of victims on nodes of {site.island}, came {order}"
+                yield f"{where}: must be orders of victims on nodes of {site.island}, got {order}"
                 break
         missing = [k for k, victim in victims.items() if victim.island == site.island and k not in site.waits_for]
         if missing:
@@ -274,7 +274,7 @@ def _wrong_waits(placement: Placement) -> Iterator[str]:
 
 def _wrong_hardware(plan: Plan, placement: Placement, cluster: Cluster) -> Iterator[str]:
     if placement.cluster != cluster.name:
-        yield f"placement_report.cluster: must be the scenario's, {cluster.name!r}, came {placement.cluster!r}"
+        yield f"placement_report.cluster: must be the scenario's, {cluster.name!r}, got {placement.cluster!r}"
     nodes = {node.name: node for node in cluster.nodes}
     types = {island.id: island.gpu for island in plan.islands}
     for index, part in enumerate(placement.parts):
@@ -283,20 +283,20 @@ def _wrong_hardware(plan: Plan, placement: Placement, cluster: Cluster) -> Itera
     pods = {pod.key for pod in cluster.pods} if placement.victims else set()
     for index, victim in enumerate(placement.victims):
         if victim.pod not in pods:
-            yield f"placement_report.victims.{index}.pod: must be a pod of the cluster, came {victim.pod!r}"
+            yield f"placement_report.victims.{index}.pod: must be a pod of the cluster, got {victim.pod!r}"
 
 
 def _wrong_place(part: PlacedPart, node: ClusterNode | None, gpu_type: str | None) -> Iterator[str]:
     if node is None:
-        yield f"node: must be a node of the cluster, came {part.node!r}"
+        yield f"node: must be a node of the cluster, got {part.node!r}"
         return
     numas = {gpu.index: gpu.numa for gpu in node.gpus}
     missing = [gpu for gpu in part.gpu_indices if gpu not in numas]
     if missing:
-        yield f"gpu_indices: must exist on {node.name}, came {missing[0]}"
+        yield f"gpu_indices: must exist on {node.name}, got {missing[0]}"
     elif set(part.numa_nodes) != {numas[gpu] for gpu in part.gpu_indices}:
-        yield f"numa_nodes: must be those of the GPUs on {node.name}, came {list(part.numa_nodes)}"
+        yield f"numa_nodes: must be those of the GPUs on {node.name}, got {list(part.numa_nodes)}"
     if node.gpu != gpu_type:
         yield f"node: must have the island's GPU type, {gpu_type}, {node.name} has {node.gpu}"
     if node.asw != part.asw:
-        yield f"asw: must be that of {node.name}, {node.asw!r}, came {part.asw!r}"
+        yield f"asw: must be that of {node.name}, {node.asw!r}, got {part.asw!r}"

@@ -35,7 +35,7 @@ class Section:
         for key, value in values.items():
             if not isinstance(key, str):
                 raise InputError(
-                    f"{self._place}: keys must be text; came {key!r} ({type(key).__name__}).",
+                    f"{self._place}: keys must be text, got {key!r} ({type(key).__name__}).",
                     hint="Quote the key.",
                 )
             self._values[key] = value
@@ -69,9 +69,9 @@ class Section:
     def fault(self, key: str, rule: str, *, hint: str = "") -> InputError:
         """The error for `key`: where, which key, what must hold, what came."""
         present = key in self._values
-        came = f"came {_shown(self._values[key])}" if present else "it is missing"
+        answer = f", got {_shown(self._values[key])}" if present else "; it is missing"
         remedy = hint or ("Correct the value." if present else "Add the key.")
-        return InputError(f"{self.file}: {self.key_path(key)} must be {rule}; {came}.", hint=remedy)
+        return InputError(f"{self.file}: {self.key_path(key)} must be {rule}{answer}.", hint=remedy)
 
     def text(self, key: str, *, default: str | None = None) -> str:
         """A text."""
@@ -259,7 +259,7 @@ def top_level(document: object, file: str) -> Section:
     if not isinstance(document, Mapping):
         came = "an empty file" if document is None else f"a {type(document).__name__}"
         raise InputError(
-            f"{file}: the top level must be a mapping of keys to values; came {came}.",
+            f"{file}: the top level must be a mapping of keys to values, got {came}.",
             hint="Begin with `name: ...`, one key a line.",
         )
     return Section(document, file=file)

@@ -85,7 +85,7 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
     _require_prices(scenario)
     if not any(offer.options):
         raise InputError(
-            f"scenario {scenario.name}: search.sizes: must admit an island of some GPU type, came "
+            f"scenario {scenario.name}: search.sizes: must admit an island of some GPU type, got "
             f"{scenario.search.sizes!r}.",
             hint="Choose sizes between search.min_island_size and the inventory's counts.",
         )

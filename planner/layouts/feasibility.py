@@ -48,7 +48,7 @@ def _require_sound_slo(scenario: Scenario) -> None:
     if scenario.cost.mode is CostMode.REFERENCE:
         raise InputError(
             f"scenario {scenario.name}: slo: must be left out where cost.mode is reference, which knows no service "
-            "levels; came a bound.",
+            "levels, got a bound.",
             hint="Set cost.mode to default, or leave slo out.",
         )
     for start in sorted({0, *(edge for limits in slo.ranges for edge in (limits.start, limits.end))}):
@@ -56,7 +56,7 @@ def _require_sound_slo(scenario: Scenario) -> None:
         if ttft is not None and tpot is not None and ttft <= tpot:
             raise InputError(
                 f"scenario {scenario.name}: slo.ttft_ms must exceed slo.tpot_ms, the first token takes a decode step, "
-                f"too; came {ttft:g} and {tpot:g} ms for prompts from {start} tokens.",
+                f"too, got {ttft:g} and {tpot:g} ms for prompts from {start} tokens.",
                 hint="Raise slo.ttft_ms, or lower slo.tpot_ms.",
             )
 

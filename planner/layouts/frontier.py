@@ -83,20 +83,20 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
 def _require(scenario: Scenario, points: int) -> None:
     if not FEWEST_POINTS <= points <= MOST_POINTS:
         raise InputError(
-            f"points: must lie in {FEWEST_POINTS}..{MOST_POINTS}, came {points}.", hint="12 make a good figure."
+            f"points: must lie in {FEWEST_POINTS}..{MOST_POINTS}, got {points}.", hint="12 make a good figure."
         )
     items = scenario.inventory.items
     if not any(item.price_usd_per_gpu_hour > 0 and item.count for item in items):
         raise InputError(
             f"scenario {scenario.name}: prices_usd_per_gpu_hour: at least one offered GPU type must have a price above "
-            "0, came none.",
+            "0, got none.",
             hint="Set prices_usd_per_gpu_hour.",
         )
     largest = max(item.count for item in items)
     if scenario.cost.mode is CostMode.REFERENCE and largest > MOST_REFERENCE_SIZES:
         raise InputError(
             f"scenario {scenario.name}: inventory: must hold at most {MOST_REFERENCE_SIZES:,} GPUs of a type in "
-            f"reference mode, came {largest:,}.",
+            f"reference mode, got {largest:,}.",
             hint="Take cost.mode default, or a smaller inventory.",
         )
 

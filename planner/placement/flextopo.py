@@ -86,7 +86,7 @@ def from_graph(node: str, graph: Graph) -> FlexTopo:
 
 
 def _fault(origin: str, subject: str, rule: str, came: str) -> InputError:
-    return InputError(f"{origin}: {subject} must {rule}; came {came}.", hint=_HINT)
+    return InputError(f"{origin}: {subject} must {rule}, got {came}.", hint=_HINT)
 
 
 def _sample(kind: str) -> str:

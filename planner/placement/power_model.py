@@ -99,6 +99,6 @@ class NodePower:
 
 def _unknown(node: TraceNode, subject: str, name: str, names: list[str]) -> InputError:
     return InputError(
-        f"node {node.name}: {subject} must be one whose watts are known; came {name!r}.",
+        f"node {node.name}: {subject} must be one whose watts are known, got {name!r}.",
         hint=f"Known are {', '.join(names)}; correct the name, or add its watts.",
     )

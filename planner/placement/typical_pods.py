@@ -19,7 +19,7 @@ def target_workload(pods: Iterable[TracePod], share: float = SHARE) -> tuple[Typ
     pods, or where `share` is not within (0, 1].
     """
     if not 0 < share <= 1:
-        raise InputError(f"target workload: share must be above 0 and at most 1; came {share:g}.", hint="Give 0.95.")
+        raise InputError(f"target workload: share must be above 0 and at most 1, got {share:g}.", hint="Give 0.95.")
     counts = Counter((pod.cpu_milli, pod.gpu_milli, pod.gpus, pod.gpu_spec) for pod in pods)
     total = counts.total()
     if not total:

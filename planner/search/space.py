@@ -310,7 +310,7 @@ def space_of(inventory: Inventory, settings: SearchSettings, rents: bool = False
         if settings.slots_too_few(inventory):
             raise InputError(
                 "search.slots: must be at least 2, an island for prefill and one for decode, where only "
-                f"{counts[0][0]} has search.min_island_size ({settings.min_island_size}) GPUs; came {settings.slots}.",
+                f"{counts[0][0]} has search.min_island_size ({settings.min_island_size}) GPUs, got {settings.slots}.",
                 hint="Set search.slots to at least 2.",
             )
         return DirectSpace(counts=counts, least=settings.min_island_size, slots=settings.slots)

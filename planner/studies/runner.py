@@ -49,7 +49,7 @@ def require_each_once(name: str, listed: Sequence[object]) -> None:
     """InputError where nothing is there to compare, or the same twice."""
     if not listed or len(set(listed)) < len(listed):
         came = ", ".join(map(str, listed)) or "none"
-        raise InputError(f"{name}: must be at least one, each once; came {came}.", hint="Drop what came twice.")
+        raise InputError(f"{name}: must be at least one, each once, got {came}.", hint="Drop what came twice.")
 
 
 def _one_by_one(

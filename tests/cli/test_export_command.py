@@ -128,7 +128,7 @@ def test_run_and_out_are_needed_to_write(planner: Command, run: Path) -> None:
 def test_a_target_that_cannot_express_the_plan_ends_in_3(planner: Command, run: Path) -> None:
     answer = planner("export", run, "--out", "manifests", "--target", "kubernetes")
     assert (answer.status, answer.out) == (3, "")
-    assert "a copy of the model must fit one pod; got" in " ".join(answer.err.split())
+    assert "a copy of the model must fit one pod, got" in " ".join(answer.err.split())
     assert not Path("manifests").exists()
 
 

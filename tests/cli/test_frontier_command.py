@@ -86,7 +86,7 @@ def test_an_interrupt_ends_with_the_points_found(
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
-        (PRICED, ("--points", 1), "points: must lie in 2..200, came 1"),
+        (PRICED, ("--points", 1), "points: must lie in 2..200, got 1"),
         (PRICED, ("--points", "many"), "--points"),
         (PRICED.replace("{H200: 4, H20: 1}", "{H200: 0, H20: 0}"), (), "prices_usd_per_gpu_hour"),
         (PRICED.replace("deepseek-v3", "deepseek-v9"), (), "Did you mean"),

@@ -216,7 +216,7 @@ def refused(answer: Answer, *said: str) -> None:
         ({"cpu_milli": "nan"}, "row 2, column cpu_milli"),
         ({"memory_mib": ""}, "row 2, column memory_mib"),
         ({"gpu_spec": "T4|X9"}, "row 2, column gpu_spec must name GPU models of the nodes (G2, P100, T4, V100M16)"),
-        ({"name": "p000"}, "row 2, column name must be a name of its own; came 'p000', as in row 1"),
+        ({"name": "p000"}, "row 2, column name must be a name of its own, got 'p000', as in row 1"),
     ],
 )
 def test_bad_pods(planner: Command, change: dict[str, object], said: str) -> None:
@@ -228,7 +228,7 @@ def test_bad_pods(planner: Command, change: dict[str, object], said: str) -> Non
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"sn": "n00"}, "row 2, column sn must be a name of its own; came 'n00', as in row 1"),
+        ({"sn": "n00"}, "row 2, column sn must be a name of its own, got 'n00', as in row 1"),
         ({"model": "X9"}, "row 2, column model must be a model whose watts are known, got 'X9'"),
         ({"model": ""}, "row 2, column model must name the type of its GPUs"),
         ({"gpu": -1}, "row 2, column gpu must be a whole number"),
@@ -287,7 +287,7 @@ def test_orders_of_other_traces(planner: Command) -> None:
     write_rows("arrivals.csv", [{"pod": "p001"}, {"pod": "q"}])
     refused(
         planner(*GIVEN, "--policy", "fgd", "--seeds", 1, "--arrivals", "arrivals.csv"),
-        "arrivals.csv: arrivals: row 2 must name a pod of the trace; came 'q'",
+        "arrivals.csv: arrivals: row 2 must name a pod of the trace, got 'q'",
     )
 
 
@@ -308,7 +308,7 @@ def test_orders_of_other_traces(planner: Command) -> None:
         (("--policy", "fgd", "--seeds", "4294967296"), "--seeds: must be whole numbers"),
         (("--policy", "fgd", "--seeds", "1-3,2"), "--seeds: must name each seed once"),
         (("--policy", "fgd", "--seeds", "0-4294967295"), "--seeds: must be at most 1000"),
-        (("--policy", "fgd", "--inflate", "0"), "inflate: must be above 0 and at most 100; came 0"),
+        (("--policy", "fgd", "--inflate", "0"), "inflate: must be above 0 and at most 100, got 0"),
         (("--policy", "fgd", "--inflate", "nan"), "inflate: must be above 0"),
         (("--policy", "fgd", "--inflate", "1e-9"), "arrivals: inflation must leave some pods"),
         (("--policy", "fgd", "--arrivals", "a.csv"), "--arrivals: a given order belongs to one seed; --seeds has 10"),

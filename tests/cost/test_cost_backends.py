@@ -185,13 +185,13 @@ class TestWhoIsMeasured:
         with pytest.raises(InputError) as caught:
             TabulatedBackend(name, shape, measured("noisy"))
         assert (
-            f"must have measurements of {shape} on {name} under the scenario's conditions, came deepseek-v3 on H200"
+            f"must have measurements of {shape} on {name} under the scenario's conditions, got deepseek-v3 on H200"
             in caught.value.message
         )
         assert caught.value.hint
 
     def test_an_empty_profile_is_refused(self) -> None:
-        with pytest.raises(InputError, match="came none"):
+        with pytest.raises(InputError, match="got none"):
             open_backend(CostContext(gpu=gpu(GPU), model=model(MODEL), settings=profile_settings(())))
         settings = profile_settings(measured("noisy"))
         with pytest.raises(InputError, match="measurements of deepseek-v3 on H20 under"):

@@ -79,7 +79,7 @@ def test_two_to_ten_islands_are_one_set(prefill: int, decode: int) -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (lambda: plan_of((DECODE,), routing=()), "a set has at least 2 roles, .*; got 1 serving island"),
+        (lambda: plan_of((DECODE,), routing=()), "a set has at least 2 roles, .*, got 1 serving island"),
         (lambda: some_islands(2, 0), "got no island that serves decode"),
         (lambda: some_islands(0, 12), "got no island that serves prefill"),
     ],

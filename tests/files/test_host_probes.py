@@ -136,7 +136,7 @@ def test_malformed_gpu_lists_are_refused(refused: Refused, text: str, words: tup
 
 def test_lists_of_one_host_name_the_same_gpus(folder: Path, refused: Refused) -> None:
     (folder / "gpus.csv").write_text(GPUS.splitlines()[0] + "\n")
-    refused(lambda: read_host("n-1", folder), "gpus.csv", "index", "0, 1", "came 0")
+    refused(lambda: read_host("n-1", folder), "gpus.csv", "index", "0, 1", "got 0")
     (folder / "lscpu.txt").unlink()
     refused(lambda: read_host("n-1", folder), "lscpu.txt", "no such file")
     refused(lambda: read_host("n-1", folder / "none"), "none", "folder")

@@ -50,9 +50,9 @@ def test_published_measurements_survive_text() -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (GOOD.replace("40.5", "nan"), "row 2: ms must be a positive number, came 'nan'"),
-        (GOOD.replace("40.5", "-3"), "row 2: ms must be a positive number, came '-3'"),
-        (GOOD.replace("40.5", "0"), "row 2: ms must be a positive number, came '0'"),
+        (GOOD.replace("40.5", "nan"), "row 2: ms must be a positive number, got 'nan'"),
+        (GOOD.replace("40.5", "-3"), "row 2: ms must be a positive number, got '-3'"),
+        (GOOD.replace("40.5", "0"), "row 2: ms must be a positive number, got '0'"),
         (GOOD.replace("40.5", "inf"), "row 2: ms must be a positive number"),
         (GOOD.replace("40.5", "fast"), "row 2: ms must be a positive number"),
         (GOOD.replace(",64,", ",-64,"), "row 2: batch must be a positive number"),
@@ -60,7 +60,7 @@ def test_published_measurements_survive_text() -> None:
         (GOOD.replace("decode", "train"), "row 2: phase must be prefill or decode"),
         (GOOD.replace("1,16,16", "1.5,16,16"), "row 2: tp must be a whole number"),
         (GOOD.replace("1,16,16", "1,16,7"), r"row 2: ep must be tp x dp \(16\), or 1"),
-        (GOOD + ",7", "row 2: must have 9 cells, came 10"),
+        (GOOD + ",7", "row 2: must have 9 cells, got 10"),
         (GOOD.replace("H200", ""), "row 2: gpu must be a name"),
     ],
 )

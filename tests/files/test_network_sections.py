@@ -37,10 +37,10 @@ def test_the_way_back(read: Read, document: dict[str, Any], section: dict[str, A
 @pytest.mark.parametrize(
     ("section", "words"),
     [
-        ({"nic_share": 0}, ("network.nic_share", "more than 0", "came 0")),
+        ({"nic_share": 0}, ("network.nic_share", "more than 0", "got 0")),
         ({"nic_share": -0.5}, ("network.nic_share", "more than 0")),
         ({"nic_share": 1.5}, ("network.nic_share", "at most 1")),
-        ({"uplinks_gb_s": {"H20": -1}}, ("network.uplinks_gb_s.H20", "more than 0", "came -1")),
+        ({"uplinks_gb_s": {"H20": -1}}, ("network.uplinks_gb_s.H20", "more than 0", "got -1")),
         ({"uplinks_gb_s": {"H20": 0}}, ("network.uplinks_gb_s.H20", "more than 0")),
         ({"uplinks_gb_s": {"H20": "fast"}}, ("network.uplinks_gb_s.H20", "a number")),
         ({"uplinks_gb_s": {"H21": 100}}, ("network.uplinks_gb_s.H21", "GPU type of the inventory")),
@@ -60,4 +60,4 @@ def test_a_network_that_is_no_mapping_is_refused(read: Read, document: dict[str,
 
 def test_the_deviation_formulation_takes_no_network(read: Read, document: dict[str, Any], refused: Refused) -> None:
     asked = document | {"network": {}, "assignment": {"formulation": "deviation"}}
-    refused(lambda: read(asked), "assignment.formulation must be max_rate where network is given", "came deviation")
+    refused(lambda: read(asked), "assignment.formulation must be max_rate where network is given", "got deviation")

@@ -50,7 +50,7 @@ def test_orders(tmp_path: Path) -> None:
         ("", "must hold a header and at least one row; it is empty"),
         (NODES, "only a header came"),
         ("sn,cpu_milli,gpu\na,1,1\n", "missing: memory_mib, model"),
-        (NODES + "a,1,1,1,T4\na,1,1,1,T4\n", "row 2, column sn must be a name of its own; came 'a', as in row 1"),
+        (NODES + "a,1,1,1,T4\na,1,1,1,T4\n", "row 2, column sn must be a name of its own, got 'a', as in row 1"),
         (NODES + "a,-1,1,1,T4\n", "row 1, column cpu_milli must be a whole number, at least 1"),
         (NODES + "a,1,1,1,\n", "row 1, column model must name the type of its GPUs"),
         (NODES + "a,1,1,1\n", "row 1 must have 5 cells"),
@@ -71,12 +71,12 @@ def test_nodes_refused(tmp_path: Path, text: str, fault: str) -> None:
     ("row", "fault"),
     [
         ("a,1,1,-1,0,,,,", "column num_gpu must be a whole number"),
-        ("a,1,1,2,500,,,,", "column gpu_milli must be 1000 where several GPUs are asked for; came '500'"),
+        ("a,1,1,2,500,,,,", "column gpu_milli must be 1000 where several GPUs are asked for, got '500'"),
         ("a,1,1,1,0,,,,", "column gpu_milli must be above 0 where num_gpu is"),
         ("a,1,1,0.5,500,,,,", "column num_gpu must be a whole number"),
         ("a,1,1,1,500,T4|B9,,,", r"column gpu_spec must name GPU models of the nodes \(T4\)"),
         ("a,1,nan,1,500,,,,", "column memory_mib must be a whole number"),
-        ("a,1,1,1,500,,,9,5", r"column deletion_time must not be before creation_time \(9\); came '5'"),
+        ("a,1,1,1,500,,,9,5", r"column deletion_time must not be before creation_time \(9\), got '5'"),
         ("a,1,1,1,500,,,x,", "column creation_time must be seconds"),
     ],
 )

@@ -314,8 +314,8 @@ def test_other_words_are_objectives_too(read: Read, document: dict[str, Any], re
             {"objective": "rate", "placement": {"preempt": True, "lost_gpu_hour_rps": 0.5}},
             ("placement.lost_gpu_hour_rps goes with objective.kind placed", "objective.kind is rate"),
         ),
-        ({"cost": {"mode": "reference"}}, ("cost.mode must be default", "came reference")),
-        ({"search": {"method": "exact"}}, ("search.method", "exact sees no nodes", "came exact")),
+        ({"cost": {"mode": "reference"}}, ("cost.mode must be default", "got reference")),
+        ({"search": {"method": "exact"}}, ("search.method", "exact sees no nodes", "got exact")),
         ({"objective": {"kind": "placed", "target_rps": 3}}, ("objective.target_rps", "objective.kind is placed")),
     ],
 )

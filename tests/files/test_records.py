@@ -79,12 +79,12 @@ def test_a_record_is_read_strictly() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("from", 10, "f: from must be a whole number of at least 0 and at most 9; came 10 (int)."),
-        ("parts", [{"name": 1}], "f: parts[0].name must be a text; came 1 (int)."),
-        ("limit", None, "f: limit must be a number of at least 0; came None (NoneType)."),
-        ("wait_ms", -1, "f: wait_ms must be a number of at least 0; came -1 (int)."),
-        ("colour", "green", "f: colour must be one of red, blue; came 'green' (str)."),
-        ("speeds", {"a": "x"}, "f: speeds.a must be a number of at least 0; came 'x' (str)."),
+        ("from", 10, "f: from must be a whole number of at least 0 and at most 9, got 10 (int)."),
+        ("parts", [{"name": 1}], "f: parts[0].name must be a text, got 1 (int)."),
+        ("limit", None, "f: limit must be a number of at least 0, got None (NoneType)."),
+        ("wait_ms", -1, "f: wait_ms must be a number of at least 0, got -1 (int)."),
+        ("colour", "green", "f: colour must be one of red, blue, got 'green' (str)."),
+        ("speeds", {"a": "x"}, "f: speeds.a must be a number of at least 0, got 'x' (str)."),
         ("inner", 3, "f: inner is not a known key."),
     ],
 )

@@ -74,7 +74,7 @@ def test_what_the_model_lacks_cannot_be_asked_for(
     read: Read, document: dict[str, Any], refused: Refused, key: str, model: str, named: str
 ) -> None:
     asked = document | {"model": model, "cost": {key: 1}}
-    refused(lambda: read(asked), f"cost.{key}", named, model, "came 1", hint="Choose a model with")
+    refused(lambda: read(asked), f"cost.{key}", named, model, "got 1", hint="Choose a model with")
     assert replace(read(asked | {"cost": {key: 0}}), inputs=())
 
 

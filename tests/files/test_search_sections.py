@@ -101,14 +101,14 @@ def test_a_range_of_skews(read: Read, document: dict[str, Any], skew: object, sk
 @pytest.mark.parametrize(
     ("search", "words", "hint"),
     [
-        ({"skew": [5, -2]}, ("search.skew", "ascending", "came [5, -2]"), "Write [-2, 5]."),
-        ({"skew": [2, 2]}, ("search.skew", "ascending", "came [2, 2]"), "Widen"),
+        ({"skew": [5, -2]}, ("search.skew", "ascending", "got [5, -2]"), "Write [-2, 5]."),
+        ({"skew": [2, 2]}, ("search.skew", "ascending", "got [2, 2]"), "Widen"),
         ({"skew": [1]}, ("search.skew", "a list of the least and the largest", "a list of 1"), ""),
         ({"skew": [-21, 5]}, ("search.skew.least", "at least -20", "-21"), ""),
         ({"skew": [-2, "x"]}, ("search.skew.largest", "a number", "'x'"), ""),
         ({"skew": [-2, float("nan")]}, ("search.skew.largest", "finite"), ""),
         ({"skew": -5}, ("search.skew", "more than 0"), ""),
-        ({"iterations": 0}, ("search.iterations", "at least 1", "came 0"), ""),
+        ({"iterations": 0}, ("search.iterations", "at least 1", "got 0"), ""),
         ({"encoding": "slots"}, ("search.encoding", "divider, direct", "'slots'"), ""),
         ({"failure_limit": 1.1}, ("search.failure_limit", "at most 1"), ""),
         ({"failure_limit": -0.1}, ("search.failure_limit", "at least 0"), ""),
@@ -124,7 +124,7 @@ def test_a_range_of_skews(read: Read, document: dict[str, Any], skew: object, sk
         ({"warm_start": ["exact"], "method": "exact"}, ("search.warm_start", "where search.method is exact"), ""),
         (
             {"method": "direct", "slots": 1, "min_island_size": 9},
-            ("search.slots", "at least 2", "search.min_island_size (9)", "H200", "came 1"),
+            ("search.slots", "at least 2", "search.min_island_size (9)", "H200", "got 1"),
             "at most 8",
         ),
     ],

@@ -53,8 +53,8 @@ def test_what_is_written_is_read_back(read: Read, document: Fields, section: Fie
 @pytest.mark.parametrize(
     ("section", "words"),
     [
-        ({"ttft_ms": 0}, ("slo.ttft_ms", "came 0")),
-        ({"tpot_ms": -5}, ("slo.tpot_ms", "came -5")),
+        ({"ttft_ms": 0}, ("slo.ttft_ms", "got 0")),
+        ({"tpot_ms": -5}, ("slo.tpot_ms", "got -5")),
         ({"tpot_ms": "fast"}, ("slo.tpot_ms", "number", "fast")),
         ({"tpot_ms": 40, "percentile": 100}, ("slo.percentile", "100")),
         ({"tpot_ms": 40, "percentile": 0}, ("slo.percentile", "0")),

@@ -153,7 +153,7 @@ def test_probabilities_with_and_without_answers(write: Write) -> None:
         (_lengths("10,-0.5", "20,1.5"), ("row 1, probability", "'-0.5'")),
         (_lengths("10.5,1"), ("row 1, input_tokens", "whole number", "'10.5'")),
         (_lengths("10,nan"), ("row 1, probability", "'nan'")),
-        (_lengths("10"), ("2 cells in row 1", "came 1")),
+        (_lengths("10"), ("2 cells in row 1", "got 1")),
         (_lengths(), ("at least one row",)),
         (_lengths("10,1", head="tokens,share"), ("begin with input_tokens,requests", "tokens,share")),
         (_lengths("10,0,5", head="input_tokens,requests,output_tokens"), ("at least one request",)),

@@ -134,7 +134,7 @@ def test_bounds_come_down_to_those_of_larger_budgets():
 
 @pytest.mark.parametrize("points", [-1, 0, 1, 201])
 def test_too_few_or_too_many_points_are_refused(points):
-    with pytest.raises(InputError, match=rf"points: must lie in 2..200, came {points}"):
+    with pytest.raises(InputError, match=rf"points: must lie in 2..200, got {points}"):
         frontier(priced(), points)
 
 

@@ -108,7 +108,7 @@ def test_a_flow_to_nobody_is_refused(narrow: Plan) -> None:
     text = encode_plan(narrow).replace(f'"decode": "{narrow.flows[0].decode}"'.encode(), b'"decode": "nobody"', 1)
     with pytest.raises(InputError, match=r"flows\.0: must be as it was written"):
         decode_plan(text, Path("plan.json"))
-    with pytest.raises(InputError, match=r"flows\.0\.decode: must be an island that serves, came 'nobody'"):
+    with pytest.raises(InputError, match=r"flows\.0\.decode: must be an island that serves, got 'nobody'"):
         decode_plan(json.dumps(sealed(json.loads(text))).encode(), Path("plan.json"))
 
 

@@ -80,7 +80,7 @@ def test_ranges_on_the_grid_from_the_start() -> None:
 
 
 def test_ranges_have_a_width_or_a_number() -> None:
-    with pytest.raises(InputError, match="must have width or cells, came both"):
+    with pytest.raises(InputError, match="must have width or cells, got both"):
         small({"H200": 32}, ranges={"cells": 8, "width": 256})
     with pytest.raises(InputError, match=r"ranges.*cells"):
         small({"H200": 32}, ranges={"cells": 0})

@@ -140,7 +140,7 @@ def test_devices_settle_which_gpus_a_pod_holds(tmp_path: Path, kubectl: Callable
     assert cluster.notes == ()
     refused(with_devices("serving/a: [0, 1]\nserving/b: [1]\n"), "pod serving/b: gpus", "one pod alone", "serving/a")
     refused(with_devices("serving/a: [0]\n"), "devices.yaml: serving/a", "2 GPUs", "lists 1")
-    refused(with_devices("serving/a: [0, 8]\n"), "serving/a", "GPUs of node n-1", "came 8")
+    refused(with_devices("serving/a: [0, 8]\n"), "serving/a", "GPUs of node n-1", "got 8")
     refused(with_devices("serving/a: [0, GPU-x]\n"), "serving/a", "'GPU-x'")
     refused(with_devices("serving/z: [0]\n"), "serving/z", "running pod")
     refused(with_devices("a: [0]\n"), "devices.yaml: a", "namespace/pod")
@@ -239,7 +239,7 @@ def test_pods_that_cannot_be_are_refused(tmp_path: Path, kubectl: Callable[..., 
         return ClusterSources(kubectl=(kubectl(kubectl_node("n-1"), *pods),), **host)
 
     refused(of(kubectl_pod("a", "n-2")), "pod serving/a: node", "'n-2'")
-    refused(of(kubectl_pod("a", "n-1", gpus=5), kubectl_pod("b", "n-1", gpus=4)), "node n-1: GPUs used", "8", "came 9")
+    refused(of(kubectl_pod("a", "n-1", gpus=5), kubectl_pod("b", "n-1", gpus=4)), "node n-1: GPUs used", "8", "got 9")
     refused(of(kubectl_pod("a", "n-1", cpu="65")), "node n-1: cpus", "64", "65")
     claims = kubectl_pod("a", "n-1", spec={"resourceClaims": [{"name": "gpu"}]})
     refused(of(claims), "pod serving/a: spec.resourceClaims", "--devices")

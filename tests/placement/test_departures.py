@@ -231,15 +231,15 @@ def test_what_has_no_times() -> None:
     pod = timed("a", 1, 5, 9)
     with pytest.raises(InputError, match="pod a: must have a creation time"):
         on_one_node(1, [replace(pod, creation_s=None)], QueueSettings())
-    with pytest.raises(InputError, match="deletion time must not be before its creation at 5 s; came 3 s"):
+    with pytest.raises(InputError, match="deletion time must not be before its creation at 5 s, got 3 s"):
         on_one_node(1, [replace(pod, deletion_s=3.0)], QueueSettings())
-    with pytest.raises(InputError, match="must be a number above 0, at most 1,000,000; came 0"):
+    with pytest.raises(InputError, match="must be a number above 0, at most 1,000,000, got 0"):
         lengthened([pod], 0.0)
     assert lengthened([pod, replace(pod, deletion_s=None)], 2.5) == (
         replace(pod, deletion_s=15.0),
         replace(pod, deletion_s=None),
     )
-    with pytest.raises(InputError, match="the longest wait must be 0 seconds or more; came -1"):
+    with pytest.raises(InputError, match="the longest wait must be 0 seconds or more, got -1"):
         on_one_node(1, [pod], QueueSettings(most_wait_s=-1.0))
 
 

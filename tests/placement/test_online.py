@@ -177,7 +177,7 @@ def test_given_arrivals() -> None:
     pods = pods_of(0, 3)
     names = [pod.name for pod in arrivals_in_order(pods, ["p2", "p0", "p2", "p1", "p0"])]
     assert names == ["p2", "p0", "p2-tuned-0", "p1", "p0-tuned-1"]
-    with pytest.raises(InputError, match="row 2 must name a pod of the trace; came 'q'"):
+    with pytest.raises(InputError, match="row 2 must name a pod of the trace, got 'q'"):
         arrivals_in_order(pods, ["p0", "q"])
 
 
@@ -219,7 +219,7 @@ def test_what_cannot_be_simulated() -> None:
         simulate([*nodes, nodes[0]], pods, mix, classes)
     with pytest.raises(InputError, match="tie order: must list each of the 12 nodes once"):
         simulate(nodes, pods, mix, classes, tie_order=["n000"])
-    with pytest.raises(InputError, match="node n000: gpu model must be one whose watts are known; came 'X9'"):
+    with pytest.raises(InputError, match="node n000: gpu model must be one whose watts are known, got 'X9'"):
         simulate([replace(nodes[0], gpu_model="X9"), *nodes[1:]], pods, mix, classes)
     with pytest.raises(InputError, match="several GPUs must be whole ones"):
         simulate(nodes, [replace(pods[0], gpus=2, gpu_milli=500)], mix, classes)

@@ -94,10 +94,10 @@ def test_pods_that_no_empty_node_takes() -> None:
     ("change", "said"),
     [
         (lambda s: replace(s, policies=()), "policies: must be at least one"),
-        (lambda s: replace(s, policies=s.policies[:1] * 2), "each once; came random, random"),
+        (lambda s: replace(s, policies=s.policies[:1] * 2), "each once, got random, random"),
         (lambda s: replace(s, seeds=()), "seeds: must be at least one"),
-        (lambda s: replace(s, seeds=(1, 1)), "came 1, 1"),
-        (lambda s: replace(s, arrivals=PODS), "given orders belong to one seed; came 2"),
+        (lambda s: replace(s, seeds=(1, 1)), "got 1, 1"),
+        (lambda s: replace(s, arrivals=PODS), "given orders belong to one seed, got 2"),
         (lambda s: replace(s, tie_order=tuple(node.name for node in NODES)), "given orders belong to one seed"),
         (lambda s: replace(s, inflation=0.0), "inflate: must be above 0"),
         (lambda s: replace(s, inflation=float("nan")), "inflate: must be above 0"),

@@ -105,7 +105,7 @@ def test_any_number_of_processes_gives_the_same_runs() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"seeds": (1, 1)}, "seeds: must be at least one, each once; came 1, 1"),
+        ({"seeds": (1, 1)}, "seeds: must be at least one, each once, got 1, 1"),
         ({"policies": ()}, "policies: must be at least one"),
         ({"loads": ()}, "spot loads: must be at least one"),
         ({"loads": (0.0,)}, "spot load: must be above 0 and at most 2"),

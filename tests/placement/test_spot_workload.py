@@ -110,13 +110,13 @@ def test_guaranteed_jobs_do_not_depend_on_the_spot_load_and_seeds_do_their_work(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"spot_load": -0.1}, "spot load: must be from 0 to 2; came -0.1"),
+        ({"spot_load": -0.1}, "spot load: must be from 0 to 2, got -0.1"),
         ({"spot_load": 2.5}, "spot load"),
-        ({"permanent_load": 0.9, "diurnal_load": 0.2}, "guaranteed load: must be from 0 to 1; came 1.1"),
-        ({"hp_peak": 0.5}, "guaranteed peak: must be from 0.55 to 1; came 0.5"),
-        ({"checkpoint_hours": (0.0, 1.0)}, "shortest checkpoint interval: must be above 0; came 0"),
-        ({"checkpoint_hours": (-1.0, 1.0)}, "shortest checkpoint interval: must be above 0; came -1"),
-        ({"checkpoint_hours": (2.0, 1.0)}, "the longest must be no less than the shortest; came 2 to 1 h"),
+        ({"permanent_load": 0.9, "diurnal_load": 0.2}, "guaranteed load: must be from 0 to 1, got 1.1"),
+        ({"hp_peak": 0.5}, "guaranteed peak: must be from 0.55 to 1, got 0.5"),
+        ({"checkpoint_hours": (0.0, 1.0)}, "shortest checkpoint interval: must be above 0, got 0"),
+        ({"checkpoint_hours": (-1.0, 1.0)}, "shortest checkpoint interval: must be above 0, got -1"),
+        ({"checkpoint_hours": (2.0, 1.0)}, "the longest must be no less than the shortest, got 2 to 1 h"),
         ({"spot_hours": float("nan")}, "hours of spot jobs: must be above 0"),
         ({"sizes": ((16, 1.0),)}, "sizes: must hold one of at most 8 GPUs"),
         ({"spot_hours": 1e-5}, "must be at most 5,000,000 jobs"),
@@ -136,7 +136,7 @@ def test_the_hint_is_a_value_that_is_taken() -> None:
 
 
 def test_a_million_years_are_refused_before_their_nights_are_drawn() -> None:
-    with pytest.raises(InputError, match="days: must be at most 36,500; came"):
+    with pytest.raises(InputError, match="days: must be at most 36,500, got"):
         draw_jobs(NODES, SpotWorkload(diurnal_load=0.0), 3.65e8, 1, 1e-6)
 
 

@@ -156,15 +156,15 @@ def test_random_fit_leaves_the_cluster_in_pieces():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"nodes": 0}, "nodes must be within 1 and 1,000,000; came 0"),
+        ({"nodes": 0}, "nodes must be within 1 and 1,000,000, got 0"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"load": 1.01}, "load must be within 0 and 1"),
-        ({"load": float("nan")}, "load must be within 0 and 1; came nan"),
+        ({"load": float("nan")}, "load must be within 0 and 1, got nan"),
         ({"nodes_per_asw": (64, 32)}, "nodes_per_asw"),
         ({"asws_per_aggregation": 0}, "asws_per_aggregation"),
         ({"types": ()}, "types must be one or more"),
         ({"types": DEFAULT_TYPES[:1] * 2}, "each once"),
-        ({"types": [NodeType(gpu="A", share=0.0)]}, "share above 0; came A=0"),
+        ({"types": [NodeType(gpu="A", share=0.0)]}, "share above 0, got A=0"),
         ({"types": [NodeType(gpu="A", share=1.0, numa_per_socket=3)]}, "type A: gpus"),
         ({"types": [NodeType(gpu="A", share=1.0, numa_per_socket=0)]}, "type A: gpus"),
         ({"mix": TaskMix(demanding=1.0, sizes=((1, 1.0),)), "load": 1.0}, "task mix must reach the load"),

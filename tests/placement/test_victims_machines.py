@@ -89,9 +89,9 @@ def test_numbers_are_given_again_and_more_are_made() -> None:
 @pytest.mark.parametrize(
     ("key", "gpus", "said"),
     [
-        ("new", (0,), r"pod new: gpus: must be different free GPUs of node-0, came \[0\]; free are \[1, 2\]"),
-        ("new", (7,), r"came \[7\]"),
-        ("new", (1, 1), r"came \[1, 1\]"),
+        ("new", (0,), r"pod new: gpus: must be different free GPUs of node-0, got \[0\]; free are \[1, 2\]"),
+        ("new", (7,), r"got \[7\]"),
+        ("new", (1, 1), r"got \[1, 1\]"),
         ("old", (1,), "pod old: name: must be there once, and node-0 has one"),
     ],
 )

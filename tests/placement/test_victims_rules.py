@@ -303,14 +303,14 @@ def test_never_victims(method: VictimMethod, why: dict[str, object]) -> None:
 def test_a_preemptor_that_no_node_could_hold(qos: Qos) -> None:
     machines = machine()
     for gpus, said in (
-        (9, r"preemptor newcomer: gpus: must be at most 8, .* came 9\."),
-        (0, "at least 1, came 0"),
+        (9, r"preemptor newcomer: gpus: must be at most 8, .* got 9\."),
+        (0, "at least 1, got 0"),
         (-1, "-1"),
     ):
         with pytest.raises(InputError, match=said) as caught:
             best_victims(machines, asks(gpus, qos), SCORED)
         assert caught.value.hint
-    with pytest.raises(InputError, match="gpu: must be a GPU type of the cluster, came 'H20'; there are: none"):
+    with pytest.raises(InputError, match="gpu: must be a GPU type of the cluster, got 'H20'; there are: none"):
         victims_of(machines, Preemptor(name="p", gpus=1, priority=1, gpu="H20", qos=qos), SCORED)
 
 
@@ -321,7 +321,7 @@ def test_a_preemptor_that_asks_for_more_than_a_node_has(method: VictimMethod, ke
     """Room for its GPUs alone is none; exactly the node's own figure is asked for and granted."""
     machines = Machines.uniform(1, gpus=8, cpus=64.0, memory_gb=64.0)
     machines.add(0, "pod", range(8), priority=1, cpus=64.0, memory_gb=64.0)
-    with pytest.raises(InputError, match=rf"preemptor p: {key}: must be at least 0 and at most 64, .* came "):
+    with pytest.raises(InputError, match=rf"preemptor p: {key}: must be at least 0 and at most 64, .* got "):
         best_victims(machines, Preemptor(name="p", gpus=8, priority=9, **{key: value}), SCORED, method)  # type: ignore[arg-type]
     best = best_victims(machines, Preemptor(name="p", gpus=8, priority=9, **{key: 64.0}), SCORED, method)  # type: ignore[arg-type]
     assert best is not None
@@ -370,5 +370,5 @@ def test_pods_that_do_not_say_which_gpus_close_their_node() -> None:
 
 
 def test_budgets_that_the_cluster_does_not_have() -> None:
-    with pytest.raises(InputError, match="disruption_budget: must be one of the cluster's, came 'web'"):
+    with pytest.raises(InputError, match="disruption_budget: must be one of the cluster's, got 'web'"):
         machine().add(0, "pod", (0,), priority=1, budget="web")

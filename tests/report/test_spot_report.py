@@ -122,7 +122,7 @@ def test_every_figure_is_drawn_and_again_the_same() -> None:
     first = spot_figures(RUNS, "random|x", points=CURVE, limits=LIMITS)
     assert set(first) == set(SPOT_FIGURES)
     assert first == spot_figures(RUNS, "random|x", points=CURVE, limits=LIMITS)
-    with pytest.raises(InputError, match="figure: must be one of allocation for these runs; got 'curve'"):
+    with pytest.raises(InputError, match="figure: must be one of allocation for these runs, got 'curve'"):
         spot_figure("curve", RUNS[:2], "random|x")
 
 

@@ -160,7 +160,7 @@ def test_one_slot_for_two_phases_is_refused(counts: dict[str, int], slots: int, 
         return
     with pytest.raises(InputError) as caught:
         space(SearchMethod.DIRECT, counts=counts, least=4, slots=slots)
-    assert all(word in caught.value.message for word in ("search.slots", "search.min_island_size", "H200", "came 1"))
+    assert all(word in caught.value.message for word in ("search.slots", "search.min_island_size", "H200", "got 1"))
     assert "search.slots" in caught.value.hint
     assert space(SearchMethod.DIVIDER, counts=counts, least=4, slots=slots).parameters
 

@@ -123,7 +123,7 @@ def test_figures_are_chosen_in_the_papers_order() -> None:
     ("request_", "said"),
     [
         (Request(figures=("5.1",)), "figure: must be one of table5.1, 5.2"),
-        (Request(trials=0), "trials: must lie in 1..1000, came 0"),
+        (Request(trials=0), "trials: must lie in 1..1000, got 0"),
         (Request(iterations=0), "iterations"),
         (Request(batch_size=5000), "batch_size"),
     ],

@@ -98,7 +98,7 @@ def _check_roles(deployment: Deployment) -> None:
     count = len(deployment.islands)
     if count < FEWEST_ROLES:
         raise ExportError(
-            f"Target disaggregatedset: a set has at least {FEWEST_ROLES} roles, one for each serving island; got "
+            f"Target disaggregatedset: a set has at least {FEWEST_ROLES} roles, one for each serving island, got "
             f"{count} serving island.",
             hint="Export for lws.",
         )

@@ -58,7 +58,7 @@ def _check_single_pods(deployment: Deployment) -> None:
         sizes = ", ".join(f"{i.id} ({i.parallel.devices} {i.gpu.name} in {i.grouping.pods} pods)" for i in wide)
         raise ExportError(
             f"Target kubernetes: a Deployment's pods know nothing of each other, so a copy of the model must fit one "
-            f"pod; got {sizes}.",
+            f"pod, got {sizes}.",
             hint="Export for lws, or plan with islands of at most a node (search space or cost settings).",
         )
 

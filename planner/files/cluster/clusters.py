@@ -70,7 +70,7 @@ def _is_json(path: Path) -> bool:
 def _require_suffix(path: Path) -> None:
     if path.suffix.lower() not in _SUFFIXES:
         raise InputError(
-            f"{path}: a cluster file must end in {', '.join(_SUFFIXES)}; came {path.suffix or 'no ending'!r}.",
+            f"{path}: a cluster file must end in {', '.join(_SUFFIXES)}, got {path.suffix or 'no ending'!r}.",
             hint="Rename it.",
         )
 

@@ -54,7 +54,7 @@ def _gpus(path: Path, matrix: TopologyMatrix | None) -> tuple[ReportedGpu, ...]:
     indices = [gpu.index for gpu in listed]
     if matrix and sorted(near) != sorted(indices):
         raise InputError(
-            f"{path}: index must list the GPUs of {TOPOLOGY_FILE} ({_list(sorted(near))}); came {_list(indices)}.",
+            f"{path}: index must list the GPUs of {TOPOLOGY_FILE} ({_list(sorted(near))}), got {_list(indices)}.",
             hint="Take both outputs on the same node.",
         )
     return tuple(
@@ -82,7 +82,7 @@ def parse_lscpu(text: str, *, file: str) -> tuple[NumaNode, ...]:
         if sockets.setdefault(numa, socket) != socket:
             raise InputError(
                 f"{file}: line {number}: Socket must be the same in all of NUMA node {numa}; "
-                f"came {socket} and {sockets[numa]}.",
+                f"got {socket} and {sockets[numa]}.",
                 hint=f"Take the output of {_LSCPU} anew.",
             )
         cpus.add(cpu)
@@ -99,7 +99,7 @@ def _lscpu_row(line: str, where: str) -> tuple[int, int, int]:
         cells[3] = "0"
     if len(cells) != 4 or not all(_ID.fullmatch(cell) for cell in cells):
         raise InputError(
-            f"{where}: must be four whole numbers CPU,Core,Socket,Node; came {line.strip()!r:.80}.",
+            f"{where}: must be four whole numbers CPU,Core,Socket,Node, got {line.strip()!r:.80}.",
             hint=f"Write it with {_LSCPU}.",
         )
     cpu, _, socket, numa = map(int, cells)
@@ -115,7 +115,7 @@ def parse_gpu_list(text: str, *, file: str) -> tuple[ReportedGpu, ...]:
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) != 4 or not _ID.fullmatch(cells[0]) or not all(cells[1:]):
             raise InputError(
-                f"{file}: line {number}: must be index, uuid, name, memory.total; came {line.strip()!r:.80}.",
+                f"{file}: line {number}: must be index, uuid, name, memory.total, got {line.strip()!r:.80}.",
                 hint=f"Write it with {_GPUS}.",
             )
         index = int(cells[0])

@@ -53,7 +53,7 @@ def read_matrix(text: str, *, file: str, numa_ids: tuple[int, ...]) -> TopologyM
 
 
 def _fault(file: str, place: str, rule: str, came: str) -> InputError:
-    return InputError(f"{file}: {place} must {rule}; came {came}.", hint=_HINT)
+    return InputError(f"{file}: {place} must {rule}, got {came}.", hint=_HINT)
 
 
 def _header(lines: list[str], file: str) -> tuple[list[str], int]:

@@ -21,7 +21,7 @@ class CsvRow:
     def fault(self, column: str, rule: str, hint: str = "Mend or drop the row.") -> InputError:
         """What `column` must be, and what it is."""
         return InputError(
-            f"{self.path}: row {self.place}, column {column} {rule}; came {self.text(column)!r:.80}.", hint=hint
+            f"{self.path}: row {self.place}, column {column} {rule}, got {self.text(column)!r:.80}.", hint=hint
         )
 
     def text(self, column: str) -> str:
@@ -111,7 +111,7 @@ def require_once(path: Path, column: str, names: Sequence[str]) -> None:
     for number, name in enumerate(names, start=1):
         if first.setdefault(name, number) != number:
             raise InputError(
-                f"{path}: row {number}, column {column} must be a name of its own; came {name!r}, as in row "
+                f"{path}: row {number}, column {column} must be a name of its own, got {name!r}, as in row "
                 f"{first[name]}.",
                 hint="Rename or drop one of the two.",
             )

@@ -96,7 +96,7 @@ def _node(item: KubernetesObject) -> NodeReport:
     healthy = sum(count(allocatable, resource) for resource in GPU_RESOURCES)
     if healthy > gpus:
         raise InputError(
-            f"{item.body.file}: status.allocatable: GPUs must be at most the capacity, {gpus}; came {healthy}.",
+            f"{item.body.file}: status.allocatable: GPUs must be at most the capacity, {gpus}, got {healthy}.",
             hint="Take the list anew.",
         )
     lost = f"{gpus - healthy} GPUs are not allocatable and nobody says which: tainted with {UNHEALTHY_TAINT}"

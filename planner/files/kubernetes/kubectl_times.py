@@ -54,7 +54,7 @@ def age_s(item: KubernetesObject, taken_at: datetime | None) -> float | None:
     if age < 0:
         raise InputError(
             f"{item.body.file}: status.startTime must not lie after the time when the list was taken, "
-            f"{taken_at.isoformat()}; came {started.isoformat()}.",
+            f"{taken_at.isoformat()}, got {started.isoformat()}.",
             hint="Correct --taken-at.",
         )
     return age

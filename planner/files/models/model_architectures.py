@@ -43,7 +43,7 @@ def _reader(config: ModelSection) -> Callable[[ModelSection], Shape]:
     if len(architectures) != 1 or architectures[0] not in _READERS:
         raise InputError(
             f"{config.file}: {config.key_path('architectures')} must be one that the cost model knows, "
-            f"{', '.join(_READERS)}; came {', '.join(architectures) or 'none'}.",
+            f"{', '.join(_READERS)}, got {', '.join(architectures) or 'none'}.",
             hint=_UNKNOWN,
         )
     return _READERS[architectures[0]]
@@ -221,7 +221,7 @@ def _windowed_layers(config: ModelSection) -> int:
     foreign = sorted(set(types) - {_FULL, _WINDOWED})
     if foreign:
         raise InputError(
-            f"{config.file}: {config.key_path('layer_types')} must be {_FULL} or {_WINDOWED}; came {foreign[0]}.",
+            f"{config.file}: {config.key_path('layer_types')} must be {_FULL} or {_WINDOWED}, got {foreign[0]}.",
             hint=_UNKNOWN,
         )
     return types.count(_WINDOWED)

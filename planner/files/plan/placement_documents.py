@@ -52,8 +52,8 @@ def _wrong_sums(sums: Document, victims: list[Document]) -> Iterator[str]:
     }
     for key, value in due.items():
         if sums[key] != value:
-            yield f"placement_report.evictions.{key}: must be {value}, that of the victims, came {sums[key]}"
+            yield f"placement_report.evictions.{key}: must be {value}, that of the victims, got {sums[key]}"
     lost = sum(row["lost_gpu_hours"] or 0.0 for row in victims)
     if not isclose(sums["lost_gpu_hours"], lost, rel_tol=1e-9, abs_tol=1e-9):
         came = sums["lost_gpu_hours"]
-        yield f"placement_report.evictions.lost_gpu_hours: must be {lost:g}, the victims' sum, came {came:g}"
+        yield f"placement_report.evictions.lost_gpu_hours: must be {lost:g}, the victims' sum, got {came:g}"

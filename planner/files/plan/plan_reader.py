@@ -171,7 +171,7 @@ def _shortened(message: str) -> str:
 
 def _no_trace(trace: RequestTrace) -> LengthProfile:
     raise InputError(
-        f"workload {trace.name}: a plan must hold its workload in full, came the path of a trace.",
+        f"workload {trace.name}: a plan must hold its workload in full, got the path of a trace.",
         hint="Plan again from the scenario.",
     )
 

@@ -33,12 +33,12 @@ def _require_suitable(section: Section, settings: CostSettings, model: ModelSpec
     if settings.mtp_tokens and not model.mtp_layers:
         raise InputError(
             f"{section.file}: {section.key_path('mtp_tokens')} must be 0 where model.mtp_layers is 0, as in "
-            f"{model.name}; came {settings.mtp_tokens}.",
+            f"{model.name}, got {settings.mtp_tokens}.",
             hint="Choose a model with layers for multi-token prediction, or leave the key out.",
         )
     if settings.redundant_experts and model.experts is None:
         raise InputError(
             f"{section.file}: {section.key_path('redundant_experts')} must be 0 where the model has no experts, as in "
-            f"{model.name}; came {settings.redundant_experts}.",
+            f"{model.name}, got {settings.redundant_experts}.",
             hint="Choose a model with experts, or leave the key out.",
         )

@@ -32,6 +32,6 @@ def require_flows(file: str, network: NetworkSettings | None, assignment: Assign
     if network is not None and assignment.formulation is not Formulation.MAX_RATE:
         raise InputError(
             f"{file}: assignment.formulation must be max_rate where network is given; "
-            f"came {assignment.formulation.value}.",
+            f"got {assignment.formulation.value}.",
             hint="Leave out network, or set assignment.formulation to max_rate.",
         )

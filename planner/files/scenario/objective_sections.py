@@ -67,7 +67,7 @@ def _goals(section: Section) -> tuple[Goal, ...]:
     for word in words:
         if word not in names:
             raise InputError(
-                f"{section.file}: {section.key_path('goals')} must be of {', '.join(names)}; came {word!r}.",
+                f"{section.file}: {section.key_path('goals')} must be of {', '.join(names)}, got {word!r}.",
                 hint=nearest_hint(word, names, what="goals"),
             )
     if len(words) < _FEWEST_GOALS or len(set(words)) < len(words):
@@ -128,20 +128,20 @@ def require_method(file: str, objective: ObjectiveSettings, search: SearchSettin
     if exact and objective.kind.row.placed:
         raise InputError(
             f"{file}: search.method must be a search where objective.kind is placed: exact sees no nodes; "
-            f"came {search.method.value}.",
+            f"got {search.method.value}.",
             hint="Set search.method to direct or divider, or objective.kind to rate.",
         )
     if objective.kind.row.several:
         if exact:
             raise InputError(
                 f"{file}: search.method must be a search where objective.kind is pareto: exact solves for one goal; "
-                f"came {search.method.value}.",
+                f"got {search.method.value}.",
                 hint="Set search.method to direct or divider, or choose one objective.",
             )
     elif objective.rents and not exact and not search.method.row.may_solve:
         raise InputError(
             f"{file}: search.method must be exact where objective.kind is {objective.kind.value}, as the other methods "
-            f"use every GPU of the inventory; came {search.method.value}.",
+            f"use every GPU of the inventory, got {search.method.value}.",
             hint="Set search.method to exact or auto.",
         )
 

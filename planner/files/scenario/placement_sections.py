@@ -93,6 +93,6 @@ def require_placeable(file: str, scenario: Scenario) -> None:
         if value is not needed:
             raise InputError(
                 f"{file}: {key} must be {needed.value} where cluster is given: nothing else tells placed islands from "
-                f"compact ones; came {value.value}.",
+                f"compact ones, got {value.value}.",
                 hint=f"Set {key} to {needed.value}, or leave out cluster.",
             )

@@ -163,7 +163,7 @@ def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:
     if "cells" in section:
         if "width" in section:
             raise InputError(
-                f"{section.file}: {section.path}: must have width or cells, came both.", hint="Leave one of them out."
+                f"{section.file}: {section.path}: must have width or cells, got both.", hint="Leave one of them out."
             )
         cells = section.integer("cells", low=1, high=_MOST_CELLS)
         return RangeSettings(width=-(-(max(workload.input_tokens) + 1) // cells))

@@ -76,7 +76,7 @@ def _skews(section: Section) -> tuple[float, float | None]:
     least, largest = (ends.number(end, low=-STEEPEST, high=STEEPEST) for end in ("least", "largest"))
     if not least < largest:
         raise InputError(
-            f"{section.file}: {section.key_path('skew')} must be {rule}; came [{least:g}, {largest:g}].",
+            f"{section.file}: {section.key_path('skew')} must be {rule}, got [{least:g}, {largest:g}].",
             hint=f"Write [{largest:g}, {least:g}]." if least > largest else "Widen the range.",
         )
     return largest, None if least == -largest else least
@@ -98,7 +98,7 @@ def _require_islands(section: Section, settings: SearchSettings, inventory: Inve
     if least > largest.count:
         raise InputError(
             f"{section.file}: search.min_island_size must be at most the largest count of the inventory, "
-            f"{largest.count} ({largest.gpu.name}); came {least}.",
+            f"{largest.count} ({largest.gpu.name}), got {least}.",
             hint="Lower search.min_island_size or add GPUs.",
         )
     if settings.slots_too_few(inventory):
@@ -106,7 +106,7 @@ def _require_islands(section: Section, settings: SearchSettings, inventory: Inve
         lower = f", or search.min_island_size to at most {max(others)}, for a second GPU type" if others else ""
         raise InputError(
             f"{section.file}: search.slots must be at least 2, an island for prefill and one for decode, where "
-            f"search.min_island_size ({least}) leaves {largest.gpu.name} alone to form any; came {settings.slots}.",
+            f"search.min_island_size ({least}) leaves {largest.gpu.name} alone to form any, got {settings.slots}.",
             hint=f"Set search.slots to 2 or more{lower}.",
         )
 

@@ -82,7 +82,7 @@ def _cell(document: Section, where: str, cell: str, column: str) -> float:
 
 def _lengths_error(document: Section, rule: str, came: str) -> InputError:
     return InputError(
-        f"{document.file}: {document.key_path('lengths')} must {rule}; came {came}.",
+        f"{document.file}: {document.key_path('lengths')} must {rule}, got {came}.",
         hint="One row a distinct prompt length, comma-separated.",
     )
 

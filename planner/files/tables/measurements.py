@@ -97,12 +97,12 @@ class _Row:
         self.number = number
         if len(cells) != len(header):
             raise InputError(
-                f"row {number}: must have {len(header)} cells, came {len(cells)}.", hint="Mend the row's commas."
+                f"row {number}: must have {len(header)} cells, got {len(cells)}.", hint="Mend the row's commas."
             )
         self._cells = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
 
     def fault(self, column: str, rule: str, *, hint: str = "Mend or remove the row.") -> InputError:
-        return InputError(f"row {self.number}: {column} must be {rule}, came {self.text(column)!r:.80}.", hint=hint)
+        return InputError(f"row {self.number}: {column} must be {rule}, got {self.text(column)!r:.80}.", hint=hint)
 
     def text(self, column: str) -> str:
         return self._cells.get(column, "")
@@ -194,7 +194,7 @@ def measured_records(
         spread = m.tp * m.dp if models[m.model].experts else 1
         if m.ep != spread:
             raise InputError(
-                f"{origin}: row {m.row}: ep must be {spread} for {m.model} at tp {m.tp}, dp {m.dp}; came {m.ep}.",
+                f"{origin}: row {m.row}: ep must be {spread} for {m.model} at tp {m.tp}, dp {m.dp}, got {m.ep}.",
                 hint="Experts are spread over tp x dp GPUs; a dense model has ep 1.",
             )
     return gpus, models

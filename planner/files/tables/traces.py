@@ -151,7 +151,7 @@ class _Reader:
                 if self.numbers
                 else "a time: ISO 8601, or a number in s, ms, us or ns"
             )
-            raise InputError(f"{where['arrival_s']} must be {kind}; came {cells['arrival_s']!r:.80}.", hint=_ISO_HINT)
+            raise InputError(f"{where['arrival_s']} must be {kind}, got {cells['arrival_s']!r:.80}.", hint=_ISO_HINT)
         return time, tokens[0], tokens[1]
 
     def trace(self, time_unit: TimeUnit | None) -> RequestTrace:
@@ -228,7 +228,7 @@ def _tokens(cell: str, low: int, where: str) -> int:
     if not number.is_integer() or not low <= number <= MOST_TOKENS:
         reason = " A prompt of no tokens is no request." if number == 0 else ""
         raise InputError(
-            f"{where} must be a whole number of tokens, at least {low} and at most {MOST_TOKENS}; came {cell!r:.80}."
+            f"{where} must be a whole number of tokens, at least {low} and at most {MOST_TOKENS}, got {cell!r:.80}."
             f"{reason}",
             hint="Mend or drop the row.",
         )

@@ -46,6 +46,6 @@ def workload_path(folder: Path, name: str) -> Path:
 def _require_name(name: str) -> None:
     if not NAME_PATTERN.fullmatch(name):
         raise InputError(
-            f"workload name: must be letters, digits, '.', '_' or '-', at most 63; came {name!r}.",
+            f"workload name: must be letters, digits, '.', '_' or '-', at most 63, got {name!r}.",
             hint="Rename the workload.",
         )

@@ -72,7 +72,7 @@ def _last_figure(reports: Sequence[NodeReport], value: Callable[[NodeReport], fl
 def _differ(subject: str, first: NodeReport | str, came: object, other: NodeReport | str, there: object) -> InputError:
     here, elsewhere = (source if isinstance(source, str) else source.origin for source in (first, other))
     return InputError(
-        f"{here}: {subject} must agree with {elsewhere}; came {came} and {there}.",
+        f"{here}: {subject} must agree with {elsewhere}, got {came} and {there}.",
         hint="Take both at the same time, or leave one source out.",
     )
 
@@ -274,7 +274,7 @@ def _type_of_product(report: NodeReport, product: str, types: GpuTypeNames) -> s
     if gpu is None:
         listed = ", ".join(f"{name} ({type_})" for name, type_ in sorted(gpu_of.items()) if name != type_)
         raise InputError(
-            f"{report.origin}: node {report.node}: GPU product must be a known one; came {product!r}.",
+            f"{report.origin}: node {report.node}: GPU product must be a known one, got {product!r}.",
             hint=f"Give --gpu-type {product.replace(' ', '-')}=TYPE. The known products are {listed}.",
         )
     return gpu

@@ -89,7 +89,7 @@ def with_claims(
 
 
 def _fault(origin: str, subject: str, rule: str, came: str) -> InputError:
-    return InputError(f"{origin}: {subject} must {rule}; came {came}.", hint="Take both sources at the same time.")
+    return InputError(f"{origin}: {subject} must {rule}, got {came}.", hint="Take both sources at the same time.")
 
 
 def _claimed(pod: Pod, claim: Claims, origin: str, notes: Notes) -> Pod:
@@ -125,7 +125,7 @@ def _with_device(pod: Pod, devices: tuple[int | str, ...], nodes: Mapping[str, C
     for device in devices:
         if device not in (indices if isinstance(device, int) else by_uuid):
             raise InputError(
-                f"{file}: {pod.key}: must list GPUs of node {node.name}; came {device!r}.",
+                f"{file}: {pod.key}: must list GPUs of node {node.name}, got {device!r}.",
                 hint=f"Its GPUs are {', '.join(f'{gpu.index} ({gpu.uuid})' for gpu in node.gpus) or 'none'}.",
             )
     gpus = tuple(sorted({device if isinstance(device, int) else by_uuid[device] for device in devices}))
@@ -137,7 +137,7 @@ def _with_device(pod: Pod, devices: tuple[int | str, ...], nodes: Mapping[str, C
     if not set(pod.gpus) <= set(gpus):
         raise InputError(
             f"{file}: {pod.key}: GPUs must agree with the FlexTopo object of {node.name}; "
-            f"came {list(gpus)} and {list(pod.gpus)}.",
+            f"got {list(gpus)} and {list(pod.gpus)}.",
             hint="Take both sources at the same time.",
         )
     return replace(pod, gpus=gpus, gpu_request=len(gpus))

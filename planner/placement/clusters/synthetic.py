@@ -109,7 +109,7 @@ def _require(nodes: int, seed: int, load: float, per_asw: tuple[int, int], per_a
         ("asws_per_aggregation", per_aggregation >= 1, "must be at least 1", per_aggregation),
     ):
         if not holds:
-            raise InputError(f"Synthetic cluster: {key} {rule}; came {came}.", hint="Correct the value.")
+            raise InputError(f"Synthetic cluster: {key} {rule}, got {came}.", hint="Correct the value.")
 
 
 def _require_types(types: Sequence[NodeType]) -> None:
@@ -117,7 +117,7 @@ def _require_types(types: Sequence[NodeType]) -> None:
     if not types or len(set(names)) < len(names) or any(not kind.share > 0 for kind in types):
         raise InputError(
             "Synthetic cluster: types must be one or more GPU types, each once and of a share above 0; "
-            f"came {', '.join(f'{kind.gpu}={kind.share:g}' for kind in types) or 'none'}.",
+            f"got {', '.join(f'{kind.gpu}={kind.share:g}' for kind in types) or 'none'}.",
             hint="Give each type one share; shares need not sum to 1.",
         )
     for kind in types:
@@ -125,7 +125,7 @@ def _require_types(types: Sequence[NodeType]) -> None:
         if not even or kind.cores_per_socket % kind.numa_per_socket or kind.cores_per_gpu < LEAST_CPUS:
             raise InputError(
                 f"Synthetic cluster: type {kind.gpu}: gpus and cores must divide evenly over NUMA nodes, with "
-                f"{LEAST_CPUS} cores a GPU or more; came {kind.gpus} GPUs and {kind.cores_per_socket} cores a socket "
+                f"{LEAST_CPUS} cores a GPU or more, got {kind.gpus} GPUs and {kind.cores_per_socket} cores a socket "
                 f"with {kind.numa_per_socket} NUMA nodes a socket.",
                 hint="Choose other NUMA nodes per socket.",
             )

@@ -109,7 +109,7 @@ def _require_names(demands: Iterable[PlacementDemand]) -> None:
     for demand in demands:
         if demand.island in names:
             raise InputError(
-                f"placement: island {demand.island}: must be listed once; came twice.", hint="Rename one of them."
+                f"placement: island {demand.island}: must be listed once, got twice.", hint="Rename one of them."
             )
         names.add(demand.island)
 

@@ -102,7 +102,7 @@ def standard_preemption(
     for key, value, options in (("policy", policy, ("random", "best")), ("tie", tie, ("key", "start"))):
         if value not in options:
             raise InputError(
-                f"standard_preemption: {key}: must be {' or '.join(options)}; came {value!r}.",
+                f"standard_preemption: {key}: must be {' or '.join(options)}, got {value!r}.",
                 hint="Choose one of them.",
             )
     if policy == "random" and rng is None:

@@ -155,20 +155,20 @@ def _require_possible(machines: Machines, preemptor: Preemptor) -> None:
     where, gpus = f"preemptor {preemptor.name}", preemptor.gpus
     if gpus <= 0:
         raise InputError(
-            f"{where}: gpus: must be at least 1, came {gpus}.",
+            f"{where}: gpus: must be at least 1, got {gpus}.",
             hint="Pods without GPUs need no GPU preemption; ask for whole GPUs.",
         )
     if preemptor.gpu and preemptor.gpu not in machines.gpu_types:
         types = ", ".join(sorted(set(machines.gpu_types) - {""})) or "none"
         raise InputError(
-            f"{where}: gpu: must be a GPU type of the cluster, came {preemptor.gpu!r}; there are: {types}.",
+            f"{where}: gpu: must be a GPU type of the cluster, got {preemptor.gpu!r}; there are: {types}.",
             hint="Leave it empty for GPUs of any type.",
         )
     layouts = [layout for layout, _ in machines.groups(preemptor.gpu)]
     most = max((len(layout.indices) for layout in layouts), default=0)
     if layouts and gpus > most:
         raise InputError(
-            f"{where}: gpus: must be at most {most}, what the largest node of its type has, came {gpus}.",
+            f"{where}: gpus: must be at most {most}, what the largest node of its type has, got {gpus}.",
             hint="A pod lies inside one node; split the work into several pods.",
         )
     _require_resources(machines, preemptor)
@@ -189,6 +189,6 @@ def _require_resources(machines: Machines, preemptor: Preemptor) -> None:
         if not 0 <= wanted < inf or (groups and wanted > most):
             raise InputError(
                 f"preemptor {preemptor.name}: {key}: must be at least 0 and at most {most:g}, what the largest node of "
-                f"its type has, came {wanted:g}.",
+                f"its type has, got {wanted:g}.",
                 hint="A pod lies inside one node; ask for less.",
             )

@@ -83,7 +83,7 @@ class Machines:
         self.width = max((len(layout.indices) for layout in self.layouts), default=0)
         if self.width > MOST_GPUS:
             raise InputError(
-                f"machines: gpus: must be at most {MOST_GPUS} a node, came {self.width}.",
+                f"machines: gpus: must be at most {MOST_GPUS} a node, got {self.width}.",
                 hint="Victims are looked for inside one node; leave such nodes out.",
             )
         self.bits = np.uint8 if self.width <= 8 else np.uint16
@@ -144,7 +144,7 @@ class Machines:
         """
         for key, value, least in (("sockets", sockets, 1), ("numa_nodes", numa_nodes, 1), ("gpus", gpus, 0)):
             if whole(value, f"machines: {key}") < least:
-                raise InputError(f"machines: {key}: must be at least {least}, came {value}.", hint="Give 2, 8 and 8.")
+                raise InputError(f"machines: {key}: must be at least {least}, got {value}.", hint="Give 2, 8 and 8.")
         layout = GpuLayout.even(sockets, numa_nodes, gpus)
         names = [f"node-{k}" for k in range(nodes)]
         return cls(
@@ -296,7 +296,7 @@ class Machines:
     def _require_node(self, node: int, pod_key: str) -> None:
         if not 0 <= whole(node, f"pod {pod_key}: node") < len(self.names):
             raise InputError(
-                f"pod {pod_key}: node: must be the number of one of the {len(self.names)} nodes, from 0, came {node}.",
+                f"pod {pod_key}: node: must be the number of one of the {len(self.names)} nodes, from 0, got {node}.",
                 hint="Nodes are numbered as they were given.",
             )
 
@@ -305,7 +305,7 @@ class Machines:
         mask = sum(1 << indices.index(gpu) for gpu in set(gpus) if gpu in indices)
         if mask.bit_count() != len(gpus) or mask & ~self.free[node]:
             raise InputError(
-                f"pod {pod_key}: gpus: must be different free GPUs of {self.names[node]}, came {list(gpus)}; "
+                f"pod {pod_key}: gpus: must be different free GPUs of {self.names[node]}, got {list(gpus)}; "
                 f"free are {list(self.free_gpus(node))}.",
                 hint="A GPU has one pod; remove the one that holds it first.",
             )
@@ -322,7 +322,7 @@ class Machines:
             return NOBODY
         if name not in self.budget_names:
             raise InputError(
-                f"pod {pod_key}: disruption_budget: must be one of the cluster's, came {name!r}.",
+                f"pod {pod_key}: disruption_budget: must be one of the cluster's, got {name!r}.",
                 hint="List it under disruption_budgets, with how many of its pods may be evicted.",
             )
         return self.budget_names.index(name)
@@ -369,7 +369,7 @@ def _require_numbers(pod_key: str, **figures: float | None) -> None:
     for key, value in figures.items():
         if value is not None and not 0.0 <= value <= MOST:
             raise InputError(
-                f"pod {pod_key}: {key}: must be at least 0 and at most {MOST:g}, came {value:g}.",
+                f"pod {pod_key}: {key}: must be at least 0 and at most {MOST:g}, got {value:g}.",
                 hint="Correct the pod.",
             )
 

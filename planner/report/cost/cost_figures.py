@@ -53,7 +53,7 @@ def configurations_figure(
     _require(rates, "rates", "planner.cost.compare_configurations")
     if quantity not in QUANTITIES:
         raise InputError(
-            f"quantity: must be one of {', '.join(QUANTITIES)}; got {quantity!r}.", hint="Choose one of these names."
+            f"quantity: must be one of {', '.join(QUANTITIES)}, got {quantity!r}.", hint="Choose one of these names."
         )
     from planner.report.cost import configurations  # noqa: PLC0415  # matplotlib takes a second to load
     from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load

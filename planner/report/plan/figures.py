@@ -32,7 +32,7 @@ def figure(plan: Plan, name: str) -> "Figure":
     names = figures_of(plan)
     if name not in names:
         raise InputError(
-            f"Figure: the name must be one of {', '.join(names)}; got {name!r}.",
+            f"Figure: the name must be one of {', '.join(names)}, got {name!r}.",
             hint=_WANTING.get(name, "Choose one of these names."),
         )
     from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load

@@ -45,12 +45,12 @@ class Request:
         for figure in self.figures:
             if figure not in FIGURES:
                 raise InputError(
-                    f"figure: must be one of {', '.join(FIGURES)}; came {figure!r}.", hint="Choose one of these."
+                    f"figure: must be one of {', '.join(FIGURES)}, got {figure!r}.", hint="Choose one of these."
                 )
         for name in ("trials", "iterations", "batch_size"):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= MOST_TRIALS:
-                raise InputError(f"{name}: must lie in 1..{MOST_TRIALS}, came {value}.", hint="Choose another number.")
+                raise InputError(f"{name}: must lie in 1..{MOST_TRIALS}, got {value}.", hint="Choose another number.")
         return tuple(figure for figure in FIGURES if not self.figures or figure in self.figures)
 
 

@@ -107,10 +107,10 @@ def _require_comparable(study: PolicyStudy) -> None:
     require_each_once("seeds", study.seeds)
     if len(study.seeds) > 1 and not (study.arrivals is None and study.tie_order is None):
         raise InputError(
-            f"seeds: given orders belong to one seed; came {len(study.seeds)} seeds.",
+            f"seeds: given orders belong to one seed, got {len(study.seeds)} seeds.",
             hint="Give one seed, or let the seeds draw the orders.",
         )
     if not 0 < study.inflation <= MOST_INFLATION:
         raise InputError(
-            f"inflate: must be above 0 and at most {MOST_INFLATION:g}; came {study.inflation:g}.", hint="Give 1.3."
+            f"inflate: must be above 0 and at most {MOST_INFLATION:g}, got {study.inflation:g}.", hint="Give 1.3."
         )

@@ -52,7 +52,7 @@ class PreemptionStudy:
             for value in values:
                 if not low <= value <= high:
                     raise InputError(
-                        f"--{key}: must be within {low} and {high:,}; came {value}.", hint="Correct the value."
+                        f"--{key}: must be within {low} and {high:,}, got {value}.", hint="Correct the value."
                     )
 
     @property

@@ -94,6 +94,6 @@ def _require_comparable(study: SpotStudy) -> None:
     for load in study.loads:
         if not 0 < load <= MOST_LOAD:
             raise InputError(
-                f"spot load: must be above 0 and at most {MOST_LOAD:g}, a share of the GPUs; came {load:g}.",
+                f"spot load: must be above 0 and at most {MOST_LOAD:g}, a share of the GPUs, got {load:g}.",
                 hint="Give 0.245.",
             )

@@ -78,7 +78,7 @@ def _classes(nodes: Sequence[SpotNode], workload: SpotWorkload) -> list[NodeClas
         total = sum(weight for _, weight in fitting)
         if not total > 0:
             raise InputError(
-                f"sizes: must hold one of at most {gpus} GPUs, as some nodes have no more; came {workload.sizes}.",
+                f"sizes: must hold one of at most {gpus} GPUs, as some nodes have no more, got {workload.sizes}.",
                 hint="Add a size of 1 GPU.",
             )
         classes.append(
@@ -279,7 +279,7 @@ def _require_workload(workload: SpotWorkload, days: float, spot_load: float | No
     for name, (value, low, high) in shares.items():
         if not low <= value <= high:
             raise InputError(
-                f"{name}: must be from {low:g} to {high:g}; came {value:g}.", hint=f"Give {(low + high) / 2:g}."
+                f"{name}: must be from {low:g} to {high:g}, got {value:g}.", hint=f"Give {(low + high) / 2:g}."
             )
     short, long = workload.checkpoint_hours
     hours = {
@@ -291,11 +291,11 @@ def _require_workload(workload: SpotWorkload, days: float, spot_load: float | No
     }
     for name, value in hours.items():
         if not 0 < value < inf:
-            raise InputError(f"{name}: must be above 0; came {value:g}.", hint="Give a number above 0.")
+            raise InputError(f"{name}: must be above 0, got {value:g}.", hint="Give a number above 0.")
     if days > MOST_DAYS:
-        raise InputError(f"days: must be at most {MOST_DAYS:,}; came {days:g}.", hint="Give fewer days.")
+        raise InputError(f"days: must be at most {MOST_DAYS:,}, got {days:g}.", hint="Give fewer days.")
     if long < short:
         raise InputError(
-            f"checkpoint intervals: the longest must be no less than the shortest; came {short:g} to {long:g} h.",
+            f"checkpoint intervals: the longest must be no less than the shortest, got {short:g} to {long:g} h.",
             hint="Swap the two.",
         )

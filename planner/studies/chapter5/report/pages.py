@@ -67,7 +67,7 @@ def study_figure(study: Study, name: str) -> "Figure":
     """One of the study's figures. Raises InputError where the study was not asked for it."""
     if name not in study.figures or name not in TITLES:
         drawn = ", ".join(figure for figure in study.figures if figure in TITLES)
-        raise InputError(f"figure: must be one of {drawn}; came {name!r}.", hint="Choose one, or run the study for it.")
+        raise InputError(f"figure: must be one of {drawn}, got {name!r}.", hint="Choose one, or run the study for it.")
     from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load
 
     with look():

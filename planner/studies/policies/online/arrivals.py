@@ -57,7 +57,7 @@ def arrivals_in_order(pods: Sequence[TracePod], names: Sequence[str]) -> tuple[T
         pod = by_name.get(name)
         if pod is None:
             raise InputError(
-                f"arrivals: row {row} must name a pod of the trace; came {name!r}.",
+                f"arrivals: row {row} must name a pod of the trace, got {name!r}.",
                 hint="Give arrivals of this trace of pods.",
             )
         copies = len(arrivals) - len(used_names)
@@ -68,7 +68,7 @@ def arrivals_in_order(pods: Sequence[TracePod], names: Sequence[str]) -> tuple[T
 
 def _require_fillable(pods: Sequence[TracePod], inflation: float) -> None:
     if not 0 < inflation < np.inf:
-        raise InputError(f"inflate: must be a number above 0; came {inflation:g}.", hint="Give 1.3.")
+        raise InputError(f"inflate: must be a number above 0, got {inflation:g}.", hint="Give 1.3.")
     if not any(pod.total_gpu_milli for pod in pods):
         raise InputError("pods: at least one must ask for a GPU; none does.", hint="Give a trace with GPU pods.")
 

@@ -79,7 +79,7 @@ def lengthened(pods: Iterable[TracePod], factor: float) -> tuple[TracePod, ...]:
     """The pods with stays of so many times their length: openb at its own times fills a hundredth of its cluster."""
     if not 0 < factor <= LONGEST_FACTOR:
         raise InputError(
-            f"stays: the factor (--stretch) must be a number above 0, at most {LONGEST_FACTOR:,}; came {factor:g}.",
+            f"stays: the factor (--stretch) must be a number above 0, at most {LONGEST_FACTOR:,}, got {factor:g}.",
             hint="Give 1 for no change.",
         )
     return tuple(
@@ -297,7 +297,7 @@ def _require_times(pods: Sequence[TracePod], queue: QueueSettings) -> None:
     """InputError: no creation time, an end before the beginning, a wait that is no time."""
     if queue.most_wait_s is not None and not 0 <= queue.most_wait_s < inf:
         raise InputError(
-            f"queue: the longest wait must be 0 seconds or more; came {queue.most_wait_s:g}.",
+            f"queue: the longest wait must be 0 seconds or more, got {queue.most_wait_s:g}.",
             hint="Give seconds, 0 for no queue, or leave it out to wait for ever.",
         )
     for pod in pods:
@@ -308,7 +308,7 @@ def _require_times(pods: Sequence[TracePod], queue: QueueSettings) -> None:
             )
         if pod.deletion_s is not None and pod.deletion_s < pod.creation_s:
             raise InputError(
-                f"pod {pod.name}: deletion time must not be before its creation at {pod.creation_s:g} s; came "
+                f"pod {pod.name}: deletion time must not be before its creation at {pod.creation_s:g} s, got "
                 f"{pod.deletion_s:g} s.",
                 hint="Mend the trace.",
             )

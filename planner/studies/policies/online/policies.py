@@ -127,4 +127,4 @@ def _term(part: str, text: str) -> tuple[str, float | None]:
 
 
 def _malformed(text: str, rule: str, came: str) -> InputError:
-    return InputError(f"policy {text!r} {rule}; came {came}.", hint="Write fgd, or pwr:0.1+fgd:0.9.")
+    return InputError(f"policy {text!r} {rule}, got {came}.", hint="Write fgd, or pwr:0.1+fgd:0.9.")

@@ -238,6 +238,6 @@ def _require_work(nodes: Sequence[TraceNode], arrivals: Sequence[TracePod], work
     for pod in {class_key(pod): pod for pod in arrivals}.values():
         if pod.gpus > 1 and pod.gpu_milli != WHOLE_GPU:
             raise InputError(
-                f"pod {pod.name}: several GPUs must be whole ones (1000 milli-GPU each); came {pod.gpu_milli}.",
+                f"pod {pod.name}: several GPUs must be whole ones (1000 milli-GPU each), got {pod.gpu_milli}.",
                 hint="Ask for whole GPUs, or for a part of one.",
             )

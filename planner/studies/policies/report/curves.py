@@ -78,7 +78,7 @@ def policy_curves(runs: PolicyRuns, baseline: str) -> dict[str, PolicyCurve]:
     if baseline not in runs:
         names = ", ".join(runs) or "none"
         raise InputError(
-            f"baseline: must be one of the policies that ran ({names}); came {baseline!r}.", hint="Let it run, too."
+            f"baseline: must be one of the policies that ran ({names}), got {baseline!r}.", hint="Let it run, too."
         )
     return {label: _curve(label, seed_runs) for label, seed_runs in runs.items()}
 

@@ -59,10 +59,10 @@ def policy_figure(kind: str, traces: Mapping[str, PolicyRuns], baseline: str) ->
     }
     if kind not in draw:
         raise InputError(
-            f"figure: must be one of {', '.join(POLICY_FIGURES)}; got {kind!r}.", hint="Choose one of these names."
+            f"figure: must be one of {', '.join(POLICY_FIGURES)}, got {kind!r}.", hint="Choose one of these names."
         )
     if not traces:
-        raise InputError("traces: must hold at least one entry, came none.", hint="Give the runs of one trace.")
+        raise InputError("traces: must hold at least one entry, got none.", hint="Give the runs of one trace.")
     if not all(kind in kinds_of(runs) for runs in traces.values()):
         raise InputError(f"figure {kind}: needs runs of PWR or of PWR with FGD; there are none.", hint="Let pwr run.")
     labels = tuple(dict.fromkeys(label for runs in traces.values() for label in runs))

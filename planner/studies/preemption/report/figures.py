@@ -46,4 +46,4 @@ def preemption_figures(counts: Sequence[HitCount], latencies: Sequence[SourcingL
 
 def _require(rows: Sequence[object], name: str) -> None:
     if not rows:
-        raise InputError(f"{name}: must hold at least one row, came none.", hint="Run the study with them.")
+        raise InputError(f"{name}: must hold at least one row, got none.", hint="Run the study with them.")

@@ -32,7 +32,7 @@ def spot_figure(
     kinds = kinds_of_spot(runs, points)
     if kind not in kinds:
         raise InputError(
-            f"figure: must be one of {', '.join(kinds)} for these runs; got {kind!r}.",
+            f"figure: must be one of {', '.join(kinds)} for these runs, got {kind!r}.",
             hint="Choose one of these names.",
         )
     with style.look():

@@ -17,11 +17,11 @@ def require_simulable(nodes: Sequence[SpotNode], jobs: Sequence[SpotJob]) -> Non
     _require_once("node", [node.name for node in nodes])
     _require_once("job", [job.name for job in jobs])
     if not nodes:
-        raise InputError("nodes: must be at least one; came none.", hint="Add nodes.")
+        raise InputError("nodes: must be at least one, got none.", hint="Add nodes.")
     for node in nodes:
         if node.gpus < 1 or node.cpus < 0:
             raise InputError(
-                f"node {node.name}: must have at least 1 GPU and no fewer than 0 CPUs; came {node.gpus} and "
+                f"node {node.name}: must have at least 1 GPU and no fewer than 0 CPUs, got {node.gpus} and "
                 f"{node.cpus}.",
                 hint="Drop nodes without GPUs.",
             )
@@ -35,12 +35,12 @@ def require_span(days: float, warm_up_days: float, sample_s: float) -> None:
     """InputError: times that are none, nothing left after the warm-up, more samples than `MOST_SAMPLES`."""
     if not (0 < days < inf and 0 <= warm_up_days < days):
         raise InputError(
-            f"days: must be above 0 and above the warm-up, which is 0 or more; came {days:g} with a warm-up of "
+            f"days: must be above 0 and above the warm-up, which is 0 or more, got {days:g} with a warm-up of "
             f"{warm_up_days:g}.",
             hint="Give 6 days with a warm-up of 1.",
         )
     if not 0 < sample_s < inf:
-        raise InputError(f"sample: must be seconds above 0; came {sample_s:g}.", hint="Give 3600.")
+        raise InputError(f"sample: must be seconds above 0, got {sample_s:g}.", hint="Give 3600.")
     if days * S_PER_DAY > MOST_SAMPLES * sample_s:
         raise InputError(
             f"sample: must cut the days into at most {MOST_SAMPLES:,} stretches; {days:g} days of {sample_s:g} s are "
@@ -50,7 +50,7 @@ def require_span(days: float, warm_up_days: float, sample_s: float) -> None:
 
 
 def _fault(job: SpotJob, key: str, rule: str, came: object, hint: str) -> InputError:
-    return InputError(f"job {job.name}: {key} must {rule}; came {came}.", hint=hint)
+    return InputError(f"job {job.name}: {key} must {rule}, got {came}.", hint=hint)
 
 
 def _require_once(kind: str, names: Sequence[str]) -> None:
