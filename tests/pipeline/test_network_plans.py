@@ -165,7 +165,7 @@ def no_network(found: Plan) -> Plan:
         (nan_kv, "does not carry the KV caches of its requests"),
         (negative, "is negative"),
         (lost, "flows of .* are not its routes"),
-        (to_nobody, "decode flows of nobody have no route"),
+        (to_nobody, r"flows\.\d+\.decode: must be an island that serves"),
         (smaller_nic, "NICs of island .* carry .* more than their share"),
         (smaller_uplink, "the uplink of .* carries .* its capacity is 1e-06"),
         (no_network, "it has KV flows, the scenario no network"),
