@@ -81,7 +81,7 @@ def parse_lscpu(text: str, *, file: str) -> tuple[NumaNode, ...]:
             )
         if sockets.setdefault(numa, socket) != socket:
             raise InputError(
-                f"{file}: line {number}: Socket must be the same in all of NUMA node {numa}; "
+                f"{file}: line {number}: Socket must be the same in all of NUMA node {numa}, "
                 f"got {socket} and {sockets[numa]}.",
                 hint=f"Take the output of {_LSCPU} anew.",
             )

@@ -31,7 +31,7 @@ def require_flows(file: str, network: NetworkSettings | None, assignment: Assign
     """InputError where the formulation has no KV flows to hold against the network."""
     if network is not None and assignment.formulation is not Formulation.MAX_RATE:
         raise InputError(
-            f"{file}: assignment.formulation must be max_rate where network is given; "
+            f"{file}: assignment.formulation must be max_rate where network is given, "
             f"got {assignment.formulation.value}.",
             hint="Leave out network, or set assignment.formulation to max_rate.",
         )

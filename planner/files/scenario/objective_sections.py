@@ -127,14 +127,14 @@ def require_method(file: str, objective: ObjectiveSettings, search: SearchSettin
     exact = search.method.row.solves
     if exact and objective.kind.row.placed:
         raise InputError(
-            f"{file}: search.method must be a search where objective.kind is placed: exact sees no nodes; "
+            f"{file}: search.method must be a search where objective.kind is placed: exact sees no nodes, "
             f"got {search.method.value}.",
             hint="Set search.method to direct or divider, or objective.kind to rate.",
         )
     if objective.kind.row.several:
         if exact:
             raise InputError(
-                f"{file}: search.method must be a search where objective.kind is pareto: exact solves for one goal; "
+                f"{file}: search.method must be a search where objective.kind is pareto: exact solves for one goal, "
                 f"got {search.method.value}.",
                 hint="Set search.method to direct or divider, or choose one objective.",
             )

@@ -136,7 +136,7 @@ def _with_device(pod: Pod, devices: tuple[int | str, ...], nodes: Mapping[str, C
         )
     if not set(pod.gpus) <= set(gpus):
         raise InputError(
-            f"{file}: {pod.key}: GPUs must agree with the FlexTopo object of {node.name}; "
+            f"{file}: {pod.key}: GPUs must agree with the FlexTopo object of {node.name}, "
             f"got {list(gpus)} and {list(pod.gpus)}.",
             hint="Take both sources at the same time.",
         )

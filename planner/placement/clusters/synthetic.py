@@ -116,7 +116,7 @@ def _require_types(types: Sequence[NodeType]) -> None:
     names = [kind.gpu for kind in types]
     if not types or len(set(names)) < len(names) or any(not kind.share > 0 for kind in types):
         raise InputError(
-            "Synthetic cluster: types must be one or more GPU types, each once and of a share above 0; "
+            "Synthetic cluster: types must be one or more GPU types, each once and of a share above 0, "
             f"got {', '.join(f'{kind.gpu}={kind.share:g}' for kind in types) or 'none'}.",
             hint="Give each type one share; shares need not sum to 1.",
         )

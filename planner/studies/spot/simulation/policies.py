@@ -35,7 +35,7 @@ def parse_spot_policy(text: str) -> SpotPolicy:
 
 def _unknown(text: str) -> InputError:
     return InputError(
-        f"policy: must be {' or '.join(BASES)}, perhaps with switches that change it (+ or - {', '.join(SWITCHES)}); "
+        f"policy: must be {' or '.join(BASES)}, perhaps with switches that change it (+ or - {', '.join(SWITCHES)}), "
         f"got {text!r}.",
         hint="Write spotgpu, random or, say, spotgpu-history.",
     )
