@@ -74,7 +74,10 @@ def test_chosen_sizes_reach_most_of_what_all_sizes_do(whole_nodes: Plan) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("inventory", "case"), [({"H200": 64}, CODE), (MIXED, CONVERSATION)])
+@pytest.mark.parametrize(
+    ("inventory", "case"),
+    [({"H200": 64}, CODE), pytest.param(MIXED, CONVERSATION, marks=pytest.mark.study)],
+)
 def test_whole_nodes_reach_most_of_what_all_sizes_do(
     inventory: dict[str, int], case: tuple[str, tuple[float, float]]
 ) -> None:

@@ -55,9 +55,9 @@ def test_the_ratios_follow_from_the_rates() -> None:
     ("scenario", "row", "column"),
     [
         ("azure-code-512usd-reference", MIXED, CODE),
-        ("azure-conv-512usd-reference", MIXED, CONVERSATION),
         ("azure-code-128xH200-reference", UNIFORM, CODE),
-        ("azure-conv-128xH200-reference", UNIFORM, CONVERSATION),
+        pytest.param("azure-conv-512usd-reference", MIXED, CONVERSATION, marks=pytest.mark.study),
+        pytest.param("azure-conv-128xH200-reference", UNIFORM, CONVERSATION, marks=pytest.mark.study),
     ],
 )
 def test_the_result_table_is_reached(scenario: str, row: int, column: int) -> None:
@@ -71,7 +71,7 @@ def test_the_result_table_is_reached(scenario: str, row: int, column: int) -> No
         assert found <= 348.7
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_chance_falls_short_of_the_search_as_printed() -> None:
     asked = load_scenario(shipped_scenarios()["azure-code-512usd-reference"], summarize)
     blind = plan(replace(asked, search=replace(asked.search, method=SearchMethod.RANDOM))).throughput_rps
