@@ -19,6 +19,7 @@ from planner.errors import PlannerError
 
 MOST_CPU_S, MOST_WALL_S = 10, 300  # a laden machine takes longer by the clock, not by the processor
 MOST_BYTES = 6 << 30
+HANGS = "hangs"
 
 
 class HangError(BaseException):
@@ -53,7 +54,7 @@ def call(words: Sequence[str], folder: Path) -> Call:
         except SystemExit as left:
             status = left.code if isinstance(left.code, int) else int(left.code is not None)
         except HangError:
-            crash = "hangs"
+            crash = HANGS
         except BaseException as error:  # noqa: BLE001 - what leaves by another door is what is looked for
             crash = f"{type(error).__name__}: {error}"[:300]
         finally:
