@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +173,9 @@ def _traps(name: str, text: str) -> Iterator[tuple[str, str]]:
         yield "nested deeply, closed", "[" * deep + "]" * deep
         if not name.endswith("plan.json"):
             yield "key twice", f"{{{first}: 1,{head}"
-        yield "a number of 5,000 digits", text.replace("1", "9" * 5000, 1) if "1" in text else "9" * 5000
+        digits = "9" * 5000
+        longer = re.sub(r"(?<=: )\d+(?=[,}\s])", digits, text, count=1)  # a number, not one in a text
+        yield "a number of 5,000 digits", digits if longer == text else longer
         yield "a list", f"[{text}]"
         yield "null", "null"
         yield "trailing comma", text.rstrip().removesuffix("}") + ",}"
