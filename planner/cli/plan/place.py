@@ -94,7 +94,7 @@ def _qos(word: str | None) -> "Qos | None":
 
     if word is None:
         return None
-    classes = {qos.value: qos for qos in Qos} | {one.kubelet_policy: one for one in Qos}
+    classes = {qos.value: qos for qos in Qos} | {qos.kubelet_policy: qos for qos in Qos}
     if word not in classes:
         raise InputError(f"--qos: must be one of {', '.join(classes)}, got {word!r}.", hint="Choose one of them.")
     return classes[word]

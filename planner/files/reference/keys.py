@@ -88,7 +88,7 @@ class KeyRow:
 
 
 def _no_profile(trace: RequestTrace) -> LengthProfile:
-    raise NotImplementedError(trace.name)  # no sample has a trace that could be read
+    raise InputError(f"samples.yaml: workload {trace.name}: must hold its lengths, got a trace.", hint="List them.")
 
 
 READERS: Mapping[str, Callable[[Section], object]] = {

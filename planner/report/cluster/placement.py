@@ -213,15 +213,15 @@ def _victims(placed: Placement) -> str:
     header = ["Pod", "Node", "For island", "Priority", "GPUs", "GPU-hours lost"]
     rows = [
         [
-            *([whole(one.order)] if ordered else []),
-            escaped(one.pod),
-            escaped(one.node),
-            escaped(one.island),
-            str(one.priority),
-            whole(one.gpus),
-            NONE if one.lost_gpu_hours is None else significant(one.lost_gpu_hours),
+            *([whole(victim.order)] if ordered else []),
+            escaped(victim.pod),
+            escaped(victim.node),
+            escaped(victim.island),
+            str(victim.priority),
+            whole(victim.gpus),
+            NONE if victim.lost_gpu_hours is None else significant(victim.lost_gpu_hours),
         ]
-        for one in sorted(victims, key=lambda victim: victim.order)[:MOST_ROWS]
+        for victim in sorted(victims, key=lambda pod: pod.order)[:MOST_ROWS]
     ]
     unlisted = len(victims) - MOST_ROWS
     more = f"\n\n{_more(unlisted, 'pod')} in `plan.json`." if unlisted > 0 else ""

@@ -77,7 +77,7 @@ class _Bench:
         listen: Listen,
         journal: StudyJournal,
     ) -> None:
-        self.asked, self.scenario_of, self.processes, self.listen = chosen, scenario_of, processes, listen
+        self.experiments, self.scenario_of, self.processes, self.listen = chosen, scenario_of, processes, listen
         self.journal = journal
         self.trials: dict[Search, TrialOutcome] = {}
         self.optima: dict[tuple[Setup, int], Optimum | None] = {}
@@ -90,7 +90,7 @@ class _Bench:
         self.total = sum(layouts.values())
 
     def outcomes(self) -> tuple[ExperimentOutcome, ...]:
-        return tuple(self._outcome(experiment) for experiment in self.asked)
+        return tuple(self._outcome(experiment) for experiment in self.experiments)
 
     def _outcome(self, experiment: Experiment) -> ExperimentOutcome:
         outcomes = self._trials_of([search for _, search in searches(experiment)])

@@ -103,7 +103,7 @@ def parse_policy(text: str) -> PolicyMix:
         raise _malformed(text, "must name each policy once", ", ".join(names))
     if len(terms) > 1 and any(weight is None for _, weight in terms):
         raise _malformed(text, "must give every policy of a mixture a weight", repr(text))
-    lonely = [name for name in names if name in POLICIES and POLICIES[name].alone]
+    lonely = [name for name in names if POLICIES[name].alone]
     if lonely and len(names) > 1:
         raise _malformed(text, f"must not mix {lonely[0]} with others", repr(text))
     if len(terms) == 1:
