@@ -1,6 +1,8 @@
 """Frozen records and the protocols between stages. Knows nothing but `units` and `errors`."""
 
 from planner.domain.assignment import Assignment, Duty, Flow, named_duties
+from planner.domain.band import Band
+from planner.domain.benchmark import BenchmarkRun, Load, Metric, Pool
 from planner.domain.cluster import (
     CORE_GROUP_SIZE,
     MOST_GPUS_OF_A_NODE,
@@ -112,6 +114,8 @@ __all__ = [
     "Assignment",
     "AssignmentSettings",
     "Attention",
+    "Band",
+    "BenchmarkRun",
     "Bound",
     "Calibration",
     "CalibrationFit",
@@ -164,7 +168,9 @@ __all__ = [
     "Layout",
     "LengthProfile",
     "LengthRange",
+    "Load",
     "Measurement",
+    "Metric",
     "MlaAttention",
     "ModelSpec",
     "NetworkSettings",
@@ -191,6 +197,7 @@ __all__ = [
     "Pod",
     "PodClass",
     "PodField",
+    "Pool",
     "PoolGrid",
     "PowerFormula",
     "PowerTable",

@@ -1,0 +1,97 @@
+"""Benchmark runs: what somebody measured of a whole deployment under load, with its conditions."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Load(StrEnum):
+    """How a run was loaded, and hence what its figures mean.
+
+    `closed_loop`: so many requests kept in flight. `saturated`: requests always waiting. `static_batch`: a batch
+    started together and run to its end. `first_token`: the prefill of one batch. `prefill_step`, `decode_step`: steps
+    of one phase alone.
+    """
+
+    CLOSED_LOOP = "closed loop"
+    SATURATED = "saturated"
+    STATIC_BATCH = "static batch"
+    FIRST_TOKEN = "first token"
+    PREFILL_STEP = "prefill step"
+    DECODE_STEP = "decode step"
+
+
+class Metric(StrEnum):
+    """What was measured, with its unit. Rates per GPU count the GPUs of the pool that the metric belongs to."""
+
+    OUTPUT_RATE = "output_tokens_per_s_per_gpu"
+    INPUT_RATE = "input_tokens_per_s_per_gpu"
+    TTFT = "ttft_p50_ms"
+    TPOT = "tpot_p50_ms"
+    LATENCY = "latency_ms"
+
+    @property
+    def is_time(self) -> bool:
+        """Whether less is better: a time, not a rate."""
+        return self.value.endswith("_ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Equal workers. A worker has `dp` attention groups of `tp` GPUs; experts are spread over `ep` of its GPUs.
+
+    `ep` 1: experts are split like dense weights (tensor parallel).
+    """
+
+    tp: int
+    dp: int = 1
+    ep: int = 1
+    workers: int = 1
+
+    @property
+    def worker_gpus(self) -> int:
+        """GPUs of one worker."""
+        return self.tp * self.dp
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all workers."""
+        return self.worker_gpus * self.workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkRun:
+    """One run, with all that was measured in it: (metric, value) pairs.
+
+    Requests of `input_tokens` in and `output_tokens` out (means). `concurrency`: requests in flight (closed loop) or
+    the batch of all GPUs (static, first token); `batch_per_rank`: of steps, where the source gives it. `prefill` is
+    None in an aggregated deployment: `decode` then is the pool that does both. Bytes per element: `weight_bytes` of
+    dense weights, `expert_bytes`, `kv_bytes`. `mtp_tokens` drafted a step; `mtp_gain`: tokens that a pass yields with
+    them, where the run tells it. `row`: of the file, the first after the header is 1.
+    """
+
+    row: int
+    gpu: str
+    model: str
+    load: Load
+    decode: Pool
+    input_tokens: float
+    output_tokens: float
+    measured: tuple[tuple[Metric, float], ...]
+    prefill: Pool | None = None
+    concurrency: float | None = None
+    batch_per_rank: float | None = None
+    engine: str = ""
+    weight_bytes: float = 1.0
+    expert_bytes: float = 1.0
+    kv_bytes: float = 1.0
+    mtp_tokens: int = 0
+    mtp_gain: float | None = None
+    year: int | None = None
+    precision: str = ""
+    file: str = ""
+    source: str = ""
+
+    @property
+    def disaggregated(self) -> bool:
+        """Whether prefill and decode have GPUs of their own."""
+        return self.prefill is not None
