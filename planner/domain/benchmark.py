@@ -15,7 +15,7 @@ class Load(StrEnum):
     CLOSED_LOOP = "closed loop"
     SATURATED = "saturated"
     STATIC_BATCH = "static batch"
-    FIRST_TOKEN = "first token"
+    PROMPT_BATCH = "first token"
     PREFILL_STEP = "prefill step"
     DECODE_STEP = "decode step"
 
