@@ -30,17 +30,27 @@ DISPATCH_BYTES = 1
 COMBINE_BYTES = 2
 ACTIVATION_BYTES = 2
 _US_PER_MS = 1000.0
+_HOPS_OF_EIGHT = 3  # log2: the latency is given for a group of eight
 
 
-def all_reduce_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, micro_batches: Array) -> Part:
-    """Ring all-reduces over NVLink: one a MoE layer (after attention), two a dense layer (after the FFN, too)."""
-    count = model.moe_layers + 2 * model.dense_layers
+def all_reduce_part(
+    dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, dp: Array, micro_batches: Array
+) -> Part:
+    """Ring all-reduces over NVLink: after attention and after the FFN of every layer.
+
+    With several attention groups (`dp`) experts combine by all-to-all instead: one a MoE layer.
+    """
+    count = np.where(dp > 1, model.moe_layers, 2 * model.moe_layers) + 2 * model.dense_layers
     size = tokens * model.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
-    split = np.where(tp > 1, 1.0, 0.0)
+    hops = np.log2(tp) / _HOPS_OF_EIGHT
+    domain = dev.gpu.gpus_per_nvlink_domain
+    over_nic = tp > domain
+    rate = np.where(over_nic, dev.nic * np.minimum(tp, domain), dev.nvlink)
+    latency_us = hops * dev.efficiency.all_reduce_us + over_nic * dev.efficiency.all_reduce_node_us
     return Part(
         name="all-reduce",
-        network_ms=count * size / dev.nvlink,
-        latency_ms=split * count * micro_batches * dev.efficiency.all_reduce_us / _US_PER_MS,
+        network_ms=count * size / rate,
+        latency_ms=count * micro_batches * latency_us / _US_PER_MS,
     )
 
 
@@ -52,13 +62,18 @@ def all_to_all_parts(
     *,
     tokens: Array,
     devices: Array,
+    dp: Array,
     micro_batches: Array,
 ) -> tuple[Part, Part]:
-    """(dispatch, combine) of all MoE layers for `tokens` on each of `devices` GPUs."""
-    d = as_array(devices)
+    """(dispatch, combine) of all MoE layers for `tokens` on each of `devices` GPUs in `dp` attention groups.
+
+    One group combines by all-reduce and needs neither.
+    """
+    d = np.where(dp > 1, devices, 1)
     per_byte = _per_byte_ms(dev, experts, settings, d)
     layers = model.moe_layers
-    latency = np.where(d > 1, layers * micro_batches * dev.efficiency.all_to_all_us / _US_PER_MS, 0.0)
+    us = dev.efficiency.all_to_all_us + (d > dev.gpu.gpus_per_nvlink_domain) * dev.efficiency.all_to_all_node_us
+    latency = np.where(d > 1, layers * micro_batches * us / _US_PER_MS, 0.0)
     message = layers * tokens * model.hidden_size * per_byte
     return (
         Part(name="dispatch", network_ms=message * DISPATCH_BYTES, latency_ms=latency),
@@ -69,13 +84,16 @@ def all_to_all_parts(
 def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices: Array) -> Array:
     """Time that one byte of every token's activations takes to reach its experts (ms)."""
     k, (domains, foreign) = experts.active, _domains(dev, settings, devices)
+    ranks = devices * (1 - (1 - 1 / devices) ** k)
     if dev.phase is Phase.PREFILL:
         visited = domains * (1 - (1 - 1 / domains) ** k)
         over_nic = np.minimum(visited, experts.node_limit or k) * foreign
-        over_nvlink = k * (devices - 1) / devices
+        over_nvlink = ranks * (devices - 1) / devices
     else:
         over_nic = k * foreign
-        over_nvlink = np.where(devices > 1, k * (1 - foreign), 0.0)
+        over_nvlink = np.where(
+            domains > 1, np.where(devices > 1, k * (1 - foreign), 0.0), ranks * (devices - 1) / devices
+        )
     return np.maximum(over_nic / dev.nic * crossing_factor(settings, devices), over_nvlink / dev.nvlink)
 
 

@@ -58,6 +58,7 @@ class Device:
     weights: Array
     experts: Array
     memory: float
+    cache: float
     nvlink: float
     nic: float
 
@@ -70,17 +71,24 @@ def device(
     share = np.asarray(efficiency.kernels(phase))
     if phase is Phase.PREFILL:
         share = share * np.where(overlapped, (gpu.sms - gpu.sms_for_communication) / gpu.sms, 1.0)
+    unpacked = efficiency.weight_only if weight_only(gpu, model.expert_bytes) else 1.0
     return Device(
         gpu=gpu,
         phase=phase,
         efficiency=efficiency,
         fp16=gpu.fp16_tflops * share * _FLOP_PER_MS,
         weights=arithmetic_tflops(gpu, model.weight_bytes) * share * _FLOP_PER_MS,
-        experts=arithmetic_tflops(gpu, model.expert_bytes) * share * _FLOP_PER_MS,
-        memory=gpu.memory_gb_s * efficiency.memory * efficiency.kernels(phase) * _BYTE_PER_MS,
+        experts=arithmetic_tflops(gpu, model.expert_bytes) * share * unpacked * _FLOP_PER_MS,
+        memory=gpu.memory_gb_s * efficiency.memory * _BYTE_PER_MS,
+        cache=gpu.memory_gb_s * efficiency.cache * _BYTE_PER_MS,
         nvlink=gpu.nvlink_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
     )
+
+
+def weight_only(gpu: GpuSpec, bytes_per_weight: float) -> bool:
+    """Whether weights of this size are FP4 on a device that multiplies no FP4."""
+    return bytes_per_weight <= FP4_BYTES and gpu.fp4_tflops == 0
 
 
 def arithmetic_tflops(gpu: GpuSpec, bytes_per_weight: float) -> float:

@@ -10,6 +10,9 @@ from planner.domain import Calibration, GpuSpec, ModelSpec, Origin, Phase
 from planner.domain.efficiency import ANY_FAMILY
 
 
+_NO_ROWS = 1e-9  # a product over none takes no time, and must not divide by it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiency:
     """Factors by the names of `cost.factors`; shares in (0, 1], times in the unit of their name."""
@@ -18,9 +21,14 @@ class Efficiency:
     gemm_half: float
     expert: float
     expert_half: float
+    expert_power: float
+    all_to_all_node_us: float
+    all_reduce_node_us: float
     attention_prefill: float
     attention_decode: float
     memory: float
+    cache: float
+    weight_only: float
     nvlink: float
     nic_prefill: float
     nic_decode: float
@@ -65,7 +73,7 @@ def merged(calibration: Calibration | None) -> Calibration:
 
 def saturation(tokens: Numbers, half: float) -> Array:
     """Share of its best rate that a GEMM over `tokens` rows reaches: m / (m + half), smooth and rising."""
-    m = as_array(tokens)
+    m = np.maximum(as_array(tokens), _NO_ROWS)
     return np.asarray(m / (m + half))
 
 

@@ -92,14 +92,14 @@ def routed_part(
     devices: Array,
     held: Array,
     micro_batches: Array,
-    imbalance: float,
+    imbalance: Array | float,
 ) -> Part:
     """Routed experts of all MoE layers for `tokens` per GPU on `devices` GPUs with `held` experts each."""
     eff = dev.efficiency
     visits = tokens * experts.active * busiest(imbalance, devices)
     visited = 1 - (1 - experts.active / experts.routed) ** (tokens * devices / micro_batches)
     loaded = np.maximum(held * visited, np.minimum(1, held))
-    eta = eff.expert * saturation(visits / micro_batches / loaded, eff.expert_half)
+    eta = eff.expert * saturation(visits / micro_batches / loaded, eff.expert_half) ** eff.expert_power
     weights = model.moe_layers * model.expert_parameters
     flops, moved = 2 * visits * weights, micro_batches * loaded * weights * model.expert_bytes
     return Part(
@@ -111,7 +111,7 @@ def routed_part(
     )
 
 
-def busiest(imbalance: float, devices: Array) -> Array:
+def busiest(imbalance: Array | float, devices: Array) -> Array:
     """Tokens of the busiest of `devices` GPUs over the mean.
 
     `imbalance` holds for 32 GPUs; the excess grows with the logarithm of their number, and is nil on one GPU.

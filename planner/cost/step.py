@@ -120,10 +120,21 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
         pairs=steps.batch * attention.causal_pairs(model, new=fresh, total=s),
         tp=steps.tp,
     )
-    parts = _common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=passes, micro=micro)
+    parts = common_parts(
+        dev,
+        model,
+        settings,
+        steps,
+        work,
+        scores=(score_part("attention", dev, model, work),),
+        new=new,
+        expanded=expanded,
+        passes=passes,
+        micro=micro,
+    )
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=passes * dev.efficiency.step_prefill_ms)
-    return _sum(dev, model, steps, (*parts, head, fixed), micro, gained=1.0)
+    return summed(dev, model, steps, (*parts, head, fixed), micro, gained=1.0)
 
 
 def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps, micro: Array) -> StepCost:
@@ -134,38 +145,51 @@ def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps,
     work = attention.decode_work(
         model, sequences=sequences, tokens=as_array(verified), cached=steps.length, tp=steps.tp
     )
-    parts = _common_parts(dev, model, settings, steps, work, new=new, expanded=new, passes=as_array(1.0), micro=micro)
+    parts = common_parts(
+        dev,
+        model,
+        settings,
+        steps,
+        work,
+        scores=(score_part("attention", dev, model, work),),
+        new=new,
+        expanded=new,
+        passes=as_array(1.0),
+        micro=micro,
+    )
     drafted = settings.mtp_tokens / model.layers
-    parts = tuple(_scaled(part, 1 + drafted) for part in parts)  # a draft layer costs about what another layer does
+    parts = tuple(scaled(part, 1 + drafted) for part in parts)  # a draft layer costs about what another layer does
     head = ffn.head_part(dev, model, tokens=sequences * (verified + settings.mtp_tokens), tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=as_array(dev.efficiency.step_decode_ms))
-    return _sum(dev, model, steps, (*parts, head, fixed), micro, gained=gained)
+    return summed(dev, model, steps, (*parts, head, fixed), micro, gained=gained)
 
 
-def _common_parts(
+def common_parts(
     dev: Device,
     model: ModelSpec,
     settings: CostSettings,
     steps: Steps,
     work: AttentionWork,
     *,
+    scores: tuple[Part, ...],
     new: Array,
     expanded: Array,
     passes: Array,
     micro: Array,
 ) -> tuple[Part, ...]:
-    """Parts that both phases have, over all layers and `passes` over the model of `micro` micro-batches each."""
+    """Parts that all steps have, over all layers and `passes` over the model of `micro` micro-batches each."""
     loads = micro * passes
     parts = [
-        *_attention_parts(dev, model, work, rows=new, expanded=expanded, loads=loads),
-        collectives.all_reduce_part(dev, model, tokens=new, tp=steps.tp, micro_batches=loads),
+        _projections_part(dev, model, work, rows=new, expanded=expanded, loads=loads),
+        *scores,
+        collectives.all_reduce_part(dev, model, tokens=new, tp=steps.tp, dp=steps.dp, micro_batches=loads),
         _small_kernels_part(dev, model, tokens=new, tp=steps.tp, loads=loads),
         ffn.dense_part(dev, model, tokens=new, tp=steps.tp, micro_batches=loads),
     ]
     if model.experts:
         tokens, devices = new / steps.tp, steps.devices
         experts_on_device = ceil_divide(model.experts.routed + settings.redundant_experts, devices)
-        imbalance = 1.0 if settings.balanced_experts else dev.efficiency.imbalance
+        imbalance = 1.0 if settings.balanced_experts else np.where(steps.dp > 1, dev.efficiency.imbalance, 1.0)
         parts.append(ffn.shared_part(dev, model, model.experts, tokens=tokens, micro_batches=loads))
         parts.append(
             ffn.routed_part(
@@ -186,6 +210,7 @@ def _common_parts(
             settings,
             tokens=tokens * ffn.busiest(imbalance, devices),
             devices=devices,
+            dp=steps.dp,
             micro_batches=loads,
         )
     stage = collectives.transfer_part(
@@ -194,11 +219,18 @@ def _common_parts(
     return (*parts, stage)
 
 
-def _attention_parts(
-    dev: Device, model: ModelSpec, work: AttentionWork, *, rows: Array, expanded: Array, loads: Array
-) -> list[Part]:
-    layers, eff = model.layers, dev.efficiency
+def score_part(name: str, dev: Device, model: ModelSpec, work: AttentionWork) -> Part:
+    """Attention scores over all layers, and the cache that they read."""
+    eff = dev.efficiency
     share = eff.attention_prefill if dev.phase is Phase.PREFILL else eff.attention_decode
+    flops, moved = model.layers * 2 * work.score_macs, model.layers * work.cache_bytes
+    return Part(name=name, compute_ms=flops / (dev.fp16 * share), memory_ms=moved / dev.cache, flops=flops, bytes=moved)
+
+
+def _projections_part(
+    dev: Device, model: ModelSpec, work: AttentionWork, *, rows: Array, expanded: Array, loads: Array
+) -> Part:
+    layers, eff = model.layers, dev.efficiency
     projections = ffn.gemm_part(
         "projections",
         dev,
@@ -210,20 +242,9 @@ def _attention_parts(
     )
     expansion = layers * 2 * work.expansion_macs
     reached = dev.weights * eff.gemm * saturation(expanded / loads, eff.gemm_half)
-    return [
-        replace(
-            projections,
-            compute_ms=projections.compute_ms + expansion / reached,
-            flops=projections.flops + expansion,
-        ),
-        Part(
-            name="attention",
-            compute_ms=layers * 2 * work.score_macs / (dev.fp16 * share),
-            memory_ms=layers * work.cache_bytes / dev.memory,
-            flops=layers * 2 * work.score_macs,
-            bytes=layers * work.cache_bytes,
-        ),
-    ]
+    return replace(
+        projections, compute_ms=projections.compute_ms + expansion / reached, flops=projections.flops + expansion
+    )
 
 
 def _small_kernels_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, loads: Array) -> Part:
@@ -235,7 +256,8 @@ def _small_kernels_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Arr
     return Part(name="small kernels", memory_ms=moved / dev.memory, latency_ms=latency, bytes=moved)
 
 
-def _scaled(part: Part, by: float) -> Part:
+def scaled(part: Part, by: float | Array) -> Part:
+    """A part with all its figures times `by`."""
     return Part(
         name=part.name,
         compute_ms=part.compute_ms * by,
@@ -250,7 +272,7 @@ def _scaled(part: Part, by: float) -> Part:
 _OF_ALL_LAYERS = ("projections", "attention", "all-reduce", "small kernels")
 
 
-def _sum(
+def summed(
     dev: Device,
     model: ModelSpec,
     steps: Steps,
@@ -259,6 +281,7 @@ def _sum(
     *,
     gained: float,
 ) -> StepCost:
+    """The step of these parts: communication hidden where micro-batches overlap, stages and drafts counted."""
     by_name = {part.name: part.ms for part in parts}
     communication = by_name.get("dispatch", as_array(0.0)) + by_name.get("combine", as_array(0.0))
     share = model.moe_layers / model.layers

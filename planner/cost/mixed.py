@@ -1,0 +1,116 @@
+"""One pass that carries running sequences and a chunk of a prompt: the step of aggregated serving.
+
+| symbol | meaning | unit |
+|---|---|---|
+| b | sequences of an attention group, each with its next token (with drafts: its verified ones) | 1 |
+| c | prompt tokens that the group takes in with the same pass | tokens |
+| L | length of the prompts that the chunk is cut from | tokens |
+| n | tokens of the pass: b v + c, v tokens verified a sequence | tokens |
+| k | kernels' share: k(prefill) and k(decode), each by its tokens: n / (c / k_p + b v / k_d) | 1 |
+
+Products over weights and experts see all n tokens at once; attention of the chunk and of the sequences add up.
+With b = 0 the pass is a prefill step, with c = 0 a decode pass.
+Source: facts on aggregated serving (chunked prefill as in vLLM, SGLang and TensorRT-LLM).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost import attention, ffn
+from planner.cost.arrays import Array, as_array
+from planner.cost.attention import AttentionWork
+from planner.cost.device import CostContext, Device, device
+from planner.cost.parts import Part, StepCost
+from planner.cost.step import Steps, common_parts, scaled, score_part, summed
+from planner.domain import CostSettings, ModelSpec, Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passes:
+    """What passes are asked for: arrays that broadcast.
+
+    `sequences` of an attention group with `cached` tokens each (b), `chunk` tokens of prompts of `prompt` tokens (c).
+    """
+
+    tp: Array
+    dp: Array
+    sequences: Array
+    cached: Array
+    chunk: Array
+    prompt: Array
+
+
+def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
+    """The parts of one pass (ms); `total_ms` is the pass, whatever it gains with drafts."""
+    plain = np.zeros(1, dtype=bool)
+    by_phase = {
+        phase: device(context.gpu, context.model, phase, context.settings.calibration, overlapped=plain)
+        for phase in Phase
+    }
+    return pass_cost(by_phase[Phase.PREFILL], by_phase[Phase.DECODE], context.model, context.settings, passes)
+
+
+def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostSettings, passes: Passes) -> StepCost:
+    """`mixed_cost` on given devices."""
+    p, one = passes, as_array(1.0)
+    verified = 1 + settings.mtp_tokens
+    decoded, n = p.sequences * verified, p.sequences * verified + p.chunk
+    blend = _blended(prefill, decode, p.chunk / n, decoded / n)
+    of_chunk, of_sequences = _work(model, passes, verified)
+    both = AttentionWork(
+        projection_macs=of_chunk.projection_macs + of_sequences.projection_macs,
+        expansion_macs=of_chunk.expansion_macs,
+        score_macs=of_chunk.score_macs,
+        weight_bytes=of_chunk.weight_bytes,
+        cache_bytes=of_chunk.cache_bytes,
+    )
+    steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=one, length=p.prompt, batch=p.sequences)
+    scores = (
+        score_part("attention", prefill, model, of_chunk),
+        score_part("attention of sequences", decode, model, of_sequences),
+    )
+    parts = common_parts(
+        blend, model, settings, steps, both, scores=scores, new=n, expanded=p.chunk, passes=one, micro=one
+    )
+    drafted = 1 + settings.mtp_tokens / model.layers * decoded / n
+    parts = tuple(scaled(part, drafted) for part in parts)
+    asked = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.prompt
+    head = ffn.head_part(blend, model, tokens=asked, tp=p.tp)
+    fixed = Part(
+        name="scheduling",
+        latency_ms=np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms),
+    )
+    return summed(blend, model, steps, (*parts, head, fixed), one, gained=1.0)
+
+
+def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:
+    """Of the chunk and of the sequences. Of a prompt in several chunks the mean one counts."""
+    p = passes
+    prompts = p.chunk / p.prompt
+    chunks = np.maximum(1.0, p.prompt / np.maximum(p.chunk, 1.0))
+    of_chunk = attention.prefill_work(
+        model,
+        new=p.chunk,
+        expanded=prompts * p.prompt * (chunks + 1) / 2,
+        pairs=prompts * attention.causal_pairs(model, new=p.prompt, total=p.prompt),
+        tp=p.tp,
+    )
+    of_sequences = attention.decode_work(
+        model, sequences=p.sequences, tokens=as_array(verified), cached=p.cached, tp=p.tp
+    )
+    return of_chunk, of_sequences
+
+
+def _blended(prefill: Device, decode: Device, chunk_share: Array, sequence_share: Array) -> Device:
+    """Arithmetic rates by the tokens of both kinds; everything else as in decode, links as in prefill."""
+
+    def blend(first: Array, other: Array) -> Array:
+        return np.asarray(1 / (chunk_share / first + sequence_share / other))
+
+    return replace(
+        decode,
+        fp16=blend(prefill.fp16, decode.fp16),
+        weights=blend(prefill.weights, decode.weights),
+        experts=blend(prefill.experts, decode.experts),
+    )
