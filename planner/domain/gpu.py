@@ -36,7 +36,7 @@ class GpuSpec:
     """One GPU type. Rates are dense (no sparsity); bandwidths are per GPU and one direction.
 
     `reference_memory_gb_s` differs for the H800 (facts). Kernels are built for some `compute_capability` only.
-    `family` names the efficiency factors that the device follows (hopper, h20, blackwell, ampere, cdna3, rubin).
+    `family` names the efficiency factors that the device follows (hopper, h20, blackwell, ampere, cdna3, cdna4, rubin).
     """
 
     name: str

@@ -1,5 +1,7 @@
 """The only part that touches the disk: facts, traces and scenarios read strictly, runs written whole."""
 
+from planner.files.benchmarks.names import NamedRun, require_names, resolve_names
+from planner.files.benchmarks.point_tables import load_given_benchmarks
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.cluster.clusters import load_cluster, write_cluster
@@ -27,6 +29,7 @@ from planner.files.tables.workloads import load_workload
 
 __all__ = [
     "Journal",
+    "NamedRun",
     "Undertaking",
     "all_differences",
     "claim_folder",
@@ -43,6 +46,7 @@ __all__ = [
     "is_there",
     "load_calibration",
     "load_cluster",
+    "load_given_benchmarks",
     "load_gpu_spec",
     "load_gpu_specs",
     "load_manifests",
@@ -60,6 +64,8 @@ __all__ = [
     "read_trace",
     "recover",
     "refuse_existing",
+    "require_names",
+    "resolve_names",
     "scenario_document",
     "scenario_from_document",
     "scenario_hash",

@@ -48,6 +48,8 @@ GPU_NAMES = (
     "H800",
     "MI300X",
     "MI308X",
+    "MI325X",
+    "MI355X",
     "Rubin-NVL144",
     "RubinU-NVL576",
 )

@@ -40,7 +40,7 @@ _NO_DRIVER_FIGURE = (
 )
 # where a file does not tell: all GPUs of a family have it, or none that matters more
 _CAPABILITIES = {"ampere": 8.0, "hopper": 9.0, "h20": 9.0}
-_FAMILIES = ("ampere", "hopper", "h20", "blackwell", "rubin", "cdna3", "other")
+_FAMILIES = ("ampere", "hopper", "h20", "blackwell", "rubin", "cdna3", "cdna4", "other")
 
 
 def load_gpu_specs(extra: Path | None = None) -> dict[str, GpuSpec]:

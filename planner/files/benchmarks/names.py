@@ -1,0 +1,82 @@
+"""GPU types and models that benchmark runs name: their records, or the reason why a run cannot be predicted."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from planner.domain import BenchmarkRun, GpuSpec, ModelSpec
+from planner.errors import InputError
+from planner.files.benchmarks.point_rows import MOST_FAULTS
+from planner.files.disk.shipped import shipped_models
+from planner.files.models.gpu_specs import load_gpu_specs
+from planner.files.models.models import load_model
+from planner.files.sections import nearest_hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRun:
+    """A run with the records of its GPU type and model; or, where one is None, the `reason`: a sentence.
+
+    `hint` says what would help.
+    """
+
+    run: BenchmarkRun
+    gpu: GpuSpec | None
+    model: ModelSpec | None
+    reason: str = ""
+    hint: str = ""
+
+    @property
+    def is_predictable(self) -> bool:
+        """Whether both records are there and the run tells its pools."""
+        return not self.reason
+
+
+def resolve_names(
+    runs: Iterable[BenchmarkRun],
+    *,
+    gpus: Mapping[str, GpuSpec] | None = None,
+    models: Mapping[str, ModelSpec] | None = None,
+) -> tuple[NamedRun, ...]:
+    """Each run with its records, in order, or with the reason why it has none.
+
+    `gpus`: all GPU types by name, the shipped ones where it is None; `models` stand beside the shipped ones.
+    """
+    specs = load_gpu_specs() if gpus is None else gpus
+    return tuple(_resolved(run, specs, models or {}) for run in runs)
+
+
+def require_names(
+    runs: Iterable[BenchmarkRun],
+    *,
+    gpus: Mapping[str, GpuSpec] | None = None,
+    models: Mapping[str, ModelSpec] | None = None,
+) -> tuple[NamedRun, ...]:
+    """As `resolve_names`; InputError with file, row and reason of the first five runs that have one."""
+    named = resolve_names(runs, gpus=gpus, models=models)
+    faults = [item for item in named if item.reason]
+    if faults:
+        messages = " ".join(f"{item.run.file}: row {item.run.row}: {item.reason}" for item in faults[:MOST_FAULTS])
+        more = f" And {len(faults) - MOST_FAULTS} more runs." if len(faults) > MOST_FAULTS else ""
+        raise InputError(f"{messages}{more}", hint=faults[0].hint)
+    return named
+
+
+def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[str, ModelSpec]) -> NamedRun:
+    gpu = specs.get(run.gpu)
+    model = further.get(run.model) or _shipped_model(run.model)
+    reason, hint = "", ""
+    if gpu is None:
+        reason, hint = f"there is no GPU type {run.gpu!r:.80}.", nearest_hint(run.gpu[:80], specs, what="GPU types")
+    elif model is None:
+        names = {**further, **shipped_models()}
+        reason, hint = f"there is no model {run.model!r:.80}.", nearest_hint(run.model[:80], names, what="models")
+    elif not run.decode.gpus or (run.prefill is not None and not run.prefill.gpus):
+        reason = "the source does not tell the GPUs of prefill from those of decode."
+        hint = "Give *_workers, *_tp and *_gpus of each pool, or leave the run out."
+    return NamedRun(run=run, gpu=gpu, model=model, reason=reason, hint=hint)
+
+
+@cache
+def _shipped_model(name: str) -> ModelSpec | None:
+    return load_model(name) if name in shipped_models() else None

@@ -1,0 +1,138 @@
+"""Published points of vendors and engine teams from CSV: one figure a row, with its conditions and its source.
+
+`phase_or_metric` says what `measured` is and how it was loaded:
+
+word           unit                        run
+throughput     output tok/s of all GPUs    requests always waiting; `batch`, where given, caps those in flight
+static batch   output tok/s of all GPUs    `batch` requests started together
+batch latency  s                           likewise, from start to end
+first token    ms                          the prefill of `batch` prompts
+prefill        tok/s per GPU               prefill steps of `batch` prompts a rank
+decode         tok/s per GPU               decode steps of `batch` sequences a rank
+
+The cap of a throughput row is an engine's max batch, which each attention group has for itself: with dp > 1 it is kept
+as `batch_per_rank`, and `concurrency` is dp times as much (TensorRT-LLM's DeepSeek-R1 practice: 384 a rank,
+`--concurrency 3072` on eight). With dp 1 it is the number of prompts sent at once, as in ROCm's vLLM notes.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.domain import BenchmarkRun, Load, Metric, Pool
+from planner.files.benchmarks.point_rows import PointRow, read_points
+
+PUBLISHED_COLUMNS = (
+    *("gpu", "model", "phase_or_metric", "tp", "dp", "ep", "gpus", "precision", "batch", "isl", "osl"),
+    *("measured", "unit", "source"),
+)
+# what a source's text says of its engine, and of the year its figures are from
+_ENGINES = (("TensorRT-LLM", "trt"), ("vLLM", "vllm"), ("lm-sys", "sglang"))
+_YEARS = (
+    (r"TensorRT-LLM.*\bv0\.[5-9]", 2023),
+    (r"TensorRT-LLM.*\bv1\.[0-2]", 2025),
+    (r"vLLM 0\.(?:10|11)\b", 2025),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """What one word of `phase_or_metric` stands for; `scale` from the file's unit to the metric's."""
+
+    load: Load
+    metric: Metric
+    unit: str
+    needs_batch: bool = True
+    of_all_gpus: bool = False
+    scale: float = 1.0
+
+
+_ALL_GPUS = "output tok/s of all GPUs"
+_FORMS: Mapping[str, _Form] = {
+    "throughput": _Form(
+        load=Load.SATURATED, metric=Metric.OUTPUT_RATE, unit=_ALL_GPUS, of_all_gpus=True, needs_batch=False
+    ),
+    "static batch": _Form(load=Load.STATIC_BATCH, metric=Metric.OUTPUT_RATE, unit=_ALL_GPUS, of_all_gpus=True),
+    "batch latency": _Form(load=Load.STATIC_BATCH, metric=Metric.LATENCY, unit="s", scale=1000.0),
+    "first token": _Form(load=Load.PROMPT_BATCH, metric=Metric.TTFT, unit="ms"),
+    "prefill": _Form(load=Load.PREFILL_STEP, metric=Metric.INPUT_RATE, unit="tok/s per GPU"),
+    "decode": _Form(load=Load.DECODE_STEP, metric=Metric.OUTPUT_RATE, unit="tok/s per GPU"),
+}
+_STEPS = (Load.PREFILL_STEP, Load.DECODE_STEP)
+
+
+def read_published_points(path: Path) -> tuple[BenchmarkRun, ...]:
+    """The points of a file, one run each. InputError names file, rows, columns and rules."""
+    return read_points(path, PUBLISHED_COLUMNS, _run)
+
+
+def _run(row: PointRow) -> BenchmarkRun:
+    form = _form(row)
+    pool = _pool(row)
+    value = row.positive("measured") * form.scale / (pool.gpus if form.of_all_gpus else 1)
+    concurrency, batch_per_rank = _batches(row, form, pool)
+    precision = row.precision("precision")
+    return BenchmarkRun(
+        row=row.place,
+        gpu=row.name("gpu"),
+        model=row.name("model"),
+        load=form.load,
+        decode=pool,
+        input_tokens=row.positive("isl"),
+        output_tokens=row.positive("osl"),
+        measured=((form.metric, value),),
+        concurrency=concurrency,
+        batch_per_rank=batch_per_rank,
+        engine=_engine(row.text("source")),
+        weight_bytes=precision.weight_bytes,
+        expert_bytes=precision.expert_bytes,
+        kv_bytes=precision.kv_bytes,
+        mtp_tokens=precision.mtp_tokens,
+        year=_year(row.text("source")),
+        precision=row.text("precision"),
+        file=str(row.path),
+        source=row.text("source"),
+    )
+
+
+def _form(row: PointRow) -> _Form:
+    word = row.text("phase_or_metric")
+    if word not in _FORMS:
+        raise row.fault("phase_or_metric", f"must be one of {', '.join(_FORMS)}")
+    form = _FORMS[word]
+    if row.text("unit").removesuffix("(see note)").strip() != form.unit:
+        raise row.fault("unit", f"must be {form.unit!r} in a row of {word}")
+    return form
+
+
+def _pool(row: PointRow) -> Pool:
+    tp, dp, ep, gpus = (row.count(column) for column in ("tp", "dp", "ep", "gpus"))
+    if gpus % (tp * dp):
+        raise row.fault("gpus", f"must be a multiple of tp x dp ({tp * dp})")
+    if (tp * dp) % ep:
+        raise row.fault("ep", f"must divide tp x dp ({tp * dp})")
+    return Pool(tp=tp, dp=dp, ep=ep, workers=gpus // (tp * dp))
+
+
+def _batches(row: PointRow, form: _Form, pool: Pool) -> tuple[float | None, float | None]:
+    """Requests in flight on all GPUs, and the batch of a rank, as far as the row says them."""
+    batch = row.positive("batch") if form.needs_batch else row.positive_or_none("batch")
+    if batch is None:
+        return None, None
+    if form.load in _STEPS:
+        return None, batch
+    if form.load is Load.SATURATED and pool.dp > 1:
+        return batch * pool.dp * pool.workers, batch
+    return batch, None
+
+
+def _engine(source: str) -> str:
+    return next((engine for word, engine in _ENGINES if word in source), "")
+
+
+def _year(source: str) -> int | None:
+    """The year of a dated blog, or of the version that the source names."""
+    if dated := re.search(r"blog/(20\d\d)-\d\d-\d\d", source):
+        return int(dated[1])
+    return next((year for pattern, year in _YEARS if re.search(pattern, source)), None)
