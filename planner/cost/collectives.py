@@ -72,7 +72,8 @@ def all_to_all_parts(
     d = np.where(dp > 1, devices, 1)
     per_byte = _per_byte_ms(dev, experts, settings, d)
     layers = model.moe_layers
-    us = dev.efficiency.all_to_all_us + (d > dev.gpu.gpus_per_nvlink_domain) * dev.efficiency.all_to_all_node_us
+    _, foreign = _domains(dev, settings, d)
+    us = dev.efficiency.all_to_all_us + (foreign > 0) * dev.efficiency.all_to_all_node_us
     latency = np.where(d > 1, layers * micro_batches * us / _US_PER_MS, 0.0)
     message = layers * tokens * model.hidden_size * per_byte
     return (

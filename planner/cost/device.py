@@ -71,19 +71,26 @@ def device(
     share = np.asarray(efficiency.kernels(phase))
     if phase is Phase.PREFILL:
         share = share * np.where(overlapped, (gpu.sms - gpu.sms_for_communication) / gpu.sms, 1.0)
-    unpacked = efficiency.weight_only if weight_only(gpu, model.expert_bytes) else 1.0
+    of_format = _expert_share(gpu, model, efficiency)
     return Device(
         gpu=gpu,
         phase=phase,
         efficiency=efficiency,
         fp16=gpu.fp16_tflops * share * _FLOP_PER_MS,
         weights=arithmetic_tflops(gpu, model.weight_bytes) * share * _FLOP_PER_MS,
-        experts=arithmetic_tflops(gpu, model.expert_bytes) * share * unpacked * _FLOP_PER_MS,
+        experts=arithmetic_tflops(gpu, model.expert_bytes) * share * of_format * _FLOP_PER_MS,
         memory=gpu.memory_gb_s * efficiency.memory * _BYTE_PER_MS,
         cache=gpu.memory_gb_s * efficiency.cache * _BYTE_PER_MS,
         nvlink=gpu.nvlink_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
     )
+
+
+def _expert_share(gpu: GpuSpec, model: ModelSpec, efficiency: Efficiency) -> float:
+    """What products of experts reach in their format, of what they reach in FP8 and 16 bits."""
+    if model.expert_bytes > FP4_BYTES:
+        return 1.0
+    return efficiency.weight_only if weight_only(gpu, model.expert_bytes) else efficiency.expert_fp4
 
 
 def weight_only(gpu: GpuSpec, bytes_per_weight: float) -> bool:

@@ -1,6 +1,7 @@
 """The factors of one GPU, resolved: what its family's calibration says, as plain numbers."""
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 
@@ -8,7 +9,6 @@ from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.factors import BUILT_IN
 from planner.domain import Calibration, GpuSpec, ModelSpec, Origin, Phase
 from planner.domain.efficiency import ANY_FAMILY
-
 
 _NO_ROWS = 1e-9  # a product over none takes no time, and must not divide by it
 
@@ -22,8 +22,7 @@ class Efficiency:
     expert: float
     expert_half: float
     expert_power: float
-    all_to_all_node_us: float
-    all_reduce_node_us: float
+    expert_fp4: float
     attention_prefill: float
     attention_decode: float
     memory: float
@@ -33,7 +32,9 @@ class Efficiency:
     nic_prefill: float
     nic_decode: float
     all_to_all_us: float
+    all_to_all_node_us: float
     all_reduce_us: float
+    all_reduce_node_us: float
     transfer_us: float
     layer_us: float
     step_prefill_ms: float
@@ -41,6 +42,8 @@ class Efficiency:
     passes: float
     overlap: float
     imbalance: float
+    rank_imbalance: float
+    prefill_pool: float
     kernels_prefill: float
     kernels_decode: float
 
@@ -58,10 +61,20 @@ FACTOR_NAMES = tuple(field.name for field in fields(Efficiency))
 
 def efficiency_of(gpu: GpuSpec, calibration: Calibration | None) -> Efficiency:
     """The factors that hold for `gpu`: the calibration's, and the built-in ones where it has none."""
-    factors = merged(calibration)
-    return Efficiency(**{name: factors.factor(name, gpu.family).value for name in FACTOR_NAMES})
+    return _resolved(gpu.family, vendor_family(gpu), merged(calibration))
 
 
+def vendor_family(gpu: GpuSpec) -> str:
+    """Whose factors a family without its own takes: those of all families of its vendor."""
+    return gpu.vendor.lower()
+
+
+@lru_cache(maxsize=1024)
+def _resolved(family: str, vendor: str, factors: Calibration) -> Efficiency:
+    return Efficiency(**{name: factors.factor(name, family, vendor).value for name in FACTOR_NAMES})
+
+
+@lru_cache(maxsize=256)
 def merged(calibration: Calibration | None) -> Calibration:
     """The built-in factors with those of `calibration` over them; one that is complete stands alone."""
     if calibration is None:
@@ -80,5 +93,5 @@ def saturation(tokens: Numbers, half: float) -> Array:
 def origin_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, calibration: Calibration | None) -> tuple[Origin, str]:
     """How firm an estimate of `model` on `gpu` in `phase` is, and on what it was measured: decided by the fitted factor
     that scales it."""
-    factor = merged(calibration).factor(f"kernels_{phase.value}", gpu.family)
+    factor = merged(calibration).factor(f"kernels_{phase.value}", gpu.family, vendor_family(gpu))
     return factor.origin_for(gpu.name, model.name), factor.provenance

@@ -15,7 +15,7 @@ from planner.cost.arguments import require_at_least, require_whole
 from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
 from planner.cost.device import CostContext, require_figures
-from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of
+from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of, vendor_family
 from planner.cost.fit import require_fit
 from planner.cost.grid import Degrees
 from planner.cost.parallelism import configurations, require_configuration, require_drafts
@@ -176,7 +176,7 @@ def _steps_of(phase: Phase, config: ParallelConfig, length: int, batch: int, set
 
 def _factor(name: str, context: CostContext) -> Factor:
     """The factor, with the origin that it has here."""
-    factor = merged(context.settings.calibration).factor(name, context.gpu.family)
+    factor = merged(context.settings.calibration).factor(name, context.gpu.family, vendor_family(context.gpu))
     return replace(factor, origin=factor.origin_for(context.gpu.name, context.model.name), source=factor.provenance)
 
 

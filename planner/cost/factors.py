@@ -26,6 +26,7 @@ _DEEPEP = "DeepEP documentation, H800 with 400 Gb/s NICs"
 _FLASH = "FlashAttention-3 paper: 600-650 TFLOP/s of 989, causal"
 _KERNELS = "InferSim's kernel measurements on H20 (bench_data of alibaba/InferSim)"
 _OURS = "estimate"
+_TTFT = "fitted to aggregated runs of InferenceX (facts on the fit of the cost model)"
 
 
 def _row(
@@ -53,11 +54,10 @@ def _on_h20(name: str, value: float, unit: str, source: str) -> Factor:
 _GENERAL = (
     _of_deepseek("gemm", 0.78, _DEEPGEMM),
     _row("gemm_half", 48, "tokens", Origin.DEFAULT, "estimate: a tile of 64 rows is half full"),
-    _of_deepseek("expert", 0.65, _DEEPGEMM),
-    _row("expert_half", 32, "tokens", Origin.DEFAULT, "estimate: grouped GEMMs work in tiles of 16 to 64 rows"),
-    _row("expert_power", 1.0, "1", Origin.DEFAULT, "prior of the fit"),
-    _row("all_to_all_node_us", 20.0, "us", Origin.DEFAULT, "prior of the fit"),
-    _row("all_reduce_node_us", 20.0, "us", Origin.DEFAULT, "prior of the fit"),
+    _row("expert", 0.3, "1", Origin.DEFAULT, "prior of the fit"),
+    _row("expert_half", 200, "tokens", Origin.DEFAULT, "prior of the fit"),
+    _row("expert_power", 0.7, "1", Origin.DEFAULT, "prior of the fit"),
+    _row("expert_fp4", 1.0, "1", Origin.DEFAULT, "prior of the fit"),
     _row("attention_prefill", 0.6, "1", Origin.PUBLISHED, _FLASH, gpus=("H100",)),
     _of_deepseek("attention_decode", 0.66, "FlashMLA README: 660 TFLOP/s of 989 on H800"),
     _of_deepseek("memory", 0.9, "FlashMLA README: 3 000 GB/s of 3 350 on H800"),
@@ -66,23 +66,37 @@ _GENERAL = (
     _of_deepseek("nvlink", 0.78, f"{_DEEPEP}: 155 of 200 GB/s"),
     _of_deepseek("nic_prefill", 0.9, f"{_DEEPEP}: 43-51 of 50 GB/s, normal kernels"),
     _of_deepseek("nic_decode", 0.79, f"{_DEEPEP}: 39-40 of 50 GB/s, low-latency kernels at EP 128"),
-    _row("all_to_all_us", 20, "us", Origin.DEFAULT, _OURS),
-    _row("all_reduce_us", 15, "us", Origin.DEFAULT, "Shallowsim"),
+    _row("all_to_all_us", 30, "us", Origin.DEFAULT, "prior of the fit"),
+    _row("all_to_all_node_us", 50, "us", Origin.DEFAULT, "prior of the fit"),
+    _row("all_reduce_us", 25, "us", Origin.DEFAULT, "prior of the fit"),
+    _row("all_reduce_node_us", 40, "us", Origin.DEFAULT, "prior of the fit"),
     _row("transfer_us", 20, "us", Origin.DEFAULT, _OURS),
     _row("layer_us", 30, "us", Origin.DEFAULT, "estimate: about ten small kernels, replayed from a graph"),
     _row("step_prefill_ms", 10, "ms", Origin.DEFAULT, "estimate: scheduling of a batch"),
     _row("step_decode_ms", 2, "ms", Origin.DEFAULT, "estimate: scheduling and sampling"),
     _row("passes", 16, "1", Origin.DEFAULT, "estimate: norms, residuals, quantisation, activation, rotary embedding"),
     _row("overlap", 0.9, "1", Origin.DEFAULT, _OURS),
+    _row("rank_imbalance", 1.1, "1", Origin.DEFAULT, "prior of the fit"),
+    _row("prefill_pool", 0.8, "1", Origin.DEFAULT, "prior of the fit"),
     _row("imbalance", 1.2, "1", Origin.DEFAULT, "prior of the fit"),
     _row("kernels_prefill", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
     _row("kernels_decode", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
+    _row("engine_prefill", 1.0, "1", Origin.DEFAULT, "SGLang's and vLLM's: what others are compared with"),
+    _row("engine_decode", 1.0, "1", Origin.DEFAULT, "SGLang's and vLLM's: what others are compared with"),
+    _row("mtp_gain", 2.0, "tokens", Origin.DEFAULT, "prior of the fit: three tokens drafted a pass"),
+    _row("ttft_fixed_ms", 50, "ms", Origin.PUBLISHED, _TTFT),
+    _row("ttft_steps", 0.9, "1", Origin.PUBLISHED, _TTFT),
+    _row("ttft_answers", 2.6, "1", Origin.PUBLISHED, _TTFT),
+    _row("ttft_fixed_ms", 80, "ms", Origin.PUBLISHED, _TTFT, "trt"),
+    _row("ttft_steps", 0.87, "1", Origin.PUBLISHED, _TTFT, "trt"),
+    _row("ttft_answers", 0.0, "1", Origin.PUBLISHED, _TTFT, "trt"),
 )
 _H20 = (
     _on_h20("gemm", 0.94, "1", "GEMMs of 8 192 tokens and more"),
     _on_h20("gemm_half", 25, "tokens", "64-512 tokens"),
     _on_h20("expert", 0.89, "1", "grouped GEMMs, 4 096 tokens an expert"),
     _on_h20("expert_half", 60, "tokens", "grouped GEMMs, 64-1 024 tokens an expert"),
+    _row("expert_power", 1.0, "1", Origin.DEFAULT, "as measured: m / (m + half)", "h20"),
     _row("attention_prefill", 0.85, "1", Origin.DEFAULT, "estimate: a device with few FLOP/s keeps them busy", "h20"),
     _row("attention_decode", 0.85, "1", Origin.DEFAULT, "estimate: as above", "h20"),
 )

@@ -77,11 +77,15 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     parts = tuple(scaled(part, drafted) for part in parts)
     asked = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.prompt
     head = ffn.head_part(blend, model, tokens=asked, tp=p.tp)
+    parts = (*parts, head)
+    if not settings.balanced_experts:
+        fullest = 1 + (ffn.busiest(prefill.efficiency.rank_imbalance, p.dp) - 1) * p.chunk / n
+        parts = tuple(scaled(part, fullest) for part in parts)
     fixed = Part(
         name="scheduling",
         latency_ms=np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms),
     )
-    return summed(blend, model, steps, (*parts, head, fixed), one, gained=1.0)
+    return summed(blend, model, steps, (*parts, fixed), one, gained=1.0)
 
 
 def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:

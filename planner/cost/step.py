@@ -134,7 +134,16 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     )
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=passes * dev.efficiency.step_prefill_ms)
-    return summed(dev, model, steps, (*parts, head, fixed), micro, gained=1.0)
+    parts = waiting_parts(dev, settings, steps, (*parts, head))
+    return summed(dev, model, steps, (*parts, fixed), micro, gained=1.0)
+
+
+def waiting_parts(dev: Device, settings: CostSettings, steps: Steps, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts as the fullest of the attention ranks has them, which the others wait for."""
+    if settings.balanced_experts:
+        return parts
+    fullest = ffn.busiest(dev.efficiency.rank_imbalance, steps.dp)
+    return tuple(scaled(part, fullest) for part in parts)
 
 
 def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps, micro: Array) -> StepCost:

@@ -2,7 +2,7 @@
 
 from planner.domain.assignment import Assignment, Duty, Flow, named_duties
 from planner.domain.band import Band
-from planner.domain.benchmark import BenchmarkRun, Load, Metric, Pool
+from planner.domain.benchmark import BenchmarkRun, JudgedFigure, Load, Metric, Pool
 from planner.domain.cluster import (
     CORE_GROUP_SIZE,
     MOST_GPUS_OF_A_NODE,
@@ -162,6 +162,7 @@ __all__ = [
     "IslandClass",
     "IslandSite",
     "Judged",
+    "JudgedFigure",
     "JudgedMeasurement",
     "KvFlow",
     "KvTraffic",

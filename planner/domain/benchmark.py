@@ -95,3 +95,35 @@ class BenchmarkRun:
     def disaggregated(self) -> bool:
         """Whether prefill and decode have GPUs of their own."""
         return self.prefill is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedFigure:
+    """One measured figure beside the predicted one; None with the `reason` where nothing can be said.
+
+    `low` and `high`: P10 and P90 of what may be measured, in the metric's unit. `kind`: of figure, `slices`: what the
+    run is one of, by dimension (GPU, model kind, phase, precision, concurrency).
+    """
+
+    run: BenchmarkRun
+    metric: Metric
+    measured: float
+    predicted: float | None
+    kind: str
+    slices: tuple[tuple[str, str], ...]
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+
+    @property
+    def rate_error(self) -> float:
+        """Predicted rate over the measured one, less 1 (of a time: the inverse); 1 where nothing is said."""
+        if self.predicted is None:
+            return 1.0
+        ratio = self.measured / self.predicted if self.metric.is_time else self.predicted / self.measured
+        return ratio - 1
+
+    @property
+    def slice(self) -> str:
+        """All that the figure is one of, in words."""
+        return ", ".join((self.kind, *(word for _, word in self.slices)))

@@ -17,8 +17,7 @@ BOUNDS = {
     "expert": _SHARE,
     "expert_half": (0.0, 1e5),
     "expert_power": (0.05, 2.0),
-    "all_to_all_node_us": _TIME,
-    "all_reduce_node_us": _TIME,
+    "expert_fp4": (0.01, 10.0),
     "attention_prefill": _SHARE,
     "attention_decode": _SHARE,
     "memory": _SHARE,
@@ -28,7 +27,9 @@ BOUNDS = {
     "nic_prefill": _SHARE,
     "nic_decode": _SHARE,
     "all_to_all_us": _TIME,
+    "all_to_all_node_us": _TIME,
     "all_reduce_us": _TIME,
+    "all_reduce_node_us": _TIME,
     "transfer_us": _TIME,
     "layer_us": _TIME,
     "step_prefill_ms": _TIME,
@@ -36,8 +37,16 @@ BOUNDS = {
     "passes": (0.0, 1e3),
     "overlap": (0.0, 1.0),
     "imbalance": (1.0, 100.0),
+    "rank_imbalance": (1.0, 100.0),
+    "prefill_pool": _SHARE,
     "kernels_prefill": _SHARE,
     "kernels_decode": _SHARE,
+    "engine_prefill": (0.05, 20.0),
+    "engine_decode": (0.05, 20.0),
+    "mtp_gain": (1.0, 9.0),
+    "ttft_fixed_ms": _TIME,
+    "ttft_steps": (0.0, 100.0),
+    "ttft_answers": (0.0, 100.0),
 }
 
 
@@ -53,7 +62,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
-    """One factor of one GPU family (`any`: of every family that has none of its own).
+    """One factor of one GPU family, of a vendor (for families that have none of their own), or of any.
 
     `gpus` are the GPU types that it was measured on, `measured` these with the model: for another type or model it is
     carried over. Kernels measured apart from a model, and calibration files of before, have `gpus` alone.
@@ -92,10 +101,10 @@ class Calibration:
     name: str
     factors: tuple[Factor, ...]
 
-    def factor(self, name: str, family: str) -> Factor:
-        """The factor of `family`, or else of any. Raises KeyError where there is neither."""
-        for wanted in (family, ANY_FAMILY):
+    def factor(self, name: str, *families: str) -> Factor:
+        """The factor of the first of `families` that has one, or else of any. Raises KeyError where none has."""
+        for wanted in (*families, ANY_FAMILY):
             for factor in reversed(self.factors):
                 if (factor.name, factor.family) == (name, wanted):
                     return factor
-        raise KeyError(f"{name} ({family})")
+        raise KeyError(f"{name} ({', '.join(families)})")

@@ -1,0 +1,1 @@
+"""Benchmark runs under load: predicted, judged, and what the factors are fitted to."""

@@ -1,0 +1,112 @@
+"""What a pool that does both phases reaches with so many requests in flight.
+
+| symbol | meaning | unit |
+|---|---|---|
+| N, b | requests in flight and sequences in a batch, of one attention group; b at most what memory holds | 1 |
+| L, D | mean prompt and answer | tokens |
+| g | tokens that a pass yields a sequence (1 without drafts) | tokens |
+| q | prompts that begin a pass: b g / D | 1 |
+| c | prompt tokens of a pass that takes some in: min(budget, L max(1, q)) | tokens |
+| f | passes' share that takes some in: q L / c | 1 |
+| T(b), T(c), T(b, c) | a pass with sequences, with a chunk, with both | ms |
+
+T = T(b) + f (T(c) + T(b, c) - T(b)) / 2: half of the engines' steps mix both, half take prompts in apart.
+TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT; b = N D TPOT / (TTFT + D TPOT), found as a
+fixed point. Where memory holds fewer than N - those in prefill, the others wait: TTFT = (N / b - 1) D TPOT.
+Source: facts on aggregated serving and on the fit of the cost model.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.benchmarks.engines import EngineShares
+from planner.cost.device import Device
+from planner.cost.mixed import Passes, pass_cost
+from planner.domain import CostSettings, ModelSpec
+from planner.units import MS_PER_S
+
+_ROUNDS = 40
+_DAMPING = 0.5
+_FEWEST = 0.02
+_ALL_WAITING = 1e9  # requests in flight where some always wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """Closed loops of one model on one GPU type with one engine, arrays of one shape. `in_flight` may be inf."""
+
+    tp: Array
+    dp: Array
+    prompt: Array
+    answer: Array
+    in_flight: Array
+    most: Array
+    gain: Array
+    budget: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopFigures:
+    """What a loop settles at: sequences of a group, output tokens/s of a GPU, TPOT and TTFT (ms)."""
+
+    sequences: Array
+    rate: Array
+    tpot_ms: Array
+    ttft_ms: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassTimes:
+    """Passes of one model on one GPU type (ms)."""
+
+    prefill: Device
+    decode: Device
+    model: ModelSpec
+    settings: CostSettings
+
+    def ms(self, loop: Loop, sequences: Array, chunk: Array) -> Array:
+        """A pass of `sequences` half-way through their answers, with a `chunk` of prompts."""
+        passes = Passes(
+            tp=loop.tp,
+            dp=loop.dp,
+            sequences=sequences,
+            cached=loop.prompt + loop.answer / 2,
+            chunk=chunk,
+            prompt=loop.prompt,
+        )
+        return pass_cost(self.prefill, self.decode, self.model, self.settings, passes).total_ms
+
+    def prefill_ms(self, loop: Loop, chunk: Array) -> Array:
+        """A pass of prompts alone."""
+        return self.ms(loop, np.zeros(chunk.shape), chunk)
+
+
+def settle(times: PassTimes, loop: Loop, shares: EngineShares, *, begin: Array | None = None) -> LoopFigures:
+    """The fixed point of the loops; `begin` (sequences) shortens the way to it."""
+    flying = np.minimum(loop.in_flight, _ALL_WAITING)
+    b = np.minimum(loop.most, flying) if begin is None else begin
+    figures = _round(times, loop, shares, b, flying)
+    for _ in range(_ROUNDS if begin is None else _ROUNDS // 5):
+        b = np.exp((1 - _DAMPING) * np.log(b) + _DAMPING * np.log(figures.sequences))
+        figures = _round(times, loop, shares, b, flying)
+    waiting = (flying / b - 1) * loop.answer * figures.tpot_ms
+    queued = np.isfinite(loop.in_flight) & (b > loop.most * (1 - 1e-3))
+    ttft = np.where(queued, np.maximum(figures.ttft_ms, waiting), figures.ttft_ms)
+    return replace(figures, sequences=b, ttft_ms=ttft)
+
+
+def _round(times: PassTimes, loop: Loop, shares: EngineShares, b: Array, flying: Array) -> LoopFigures:
+    """The figures at `b` sequences, and the sequences that these would leave in the batch."""
+    begun = b * loop.gain / loop.answer
+    chunk = np.minimum(loop.budget, loop.prompt * np.maximum(1.0, begun))
+    share = begun * loop.prompt / chunk
+    decode_ms, prefill_ms = times.ms(loop, b, np.zeros(b.shape)), times.prefill_ms(loop, chunk)
+    added_ms = np.maximum(times.ms(loop, b, chunk) - decode_ms, 0.0)
+    tpot = (decode_ms + share * (prefill_ms + added_ms) / 2) / loop.gain
+    passes_ms = np.maximum(1.0, loop.prompt / chunk) * prefill_ms + decode_ms / 2
+    ttft = shares.ttft_fixed_ms + shares.ttft_steps * passes_ms + shares.ttft_answers * tpot
+    answering = loop.answer * tpot
+    settled = np.maximum(_FEWEST, np.minimum(loop.most, flying * answering / (ttft + answering)))
+    return LoopFigures(sequences=settled, rate=b / loop.tp / tpot * MS_PER_S, tpot_ms=tpot, ttft_ms=ttft)

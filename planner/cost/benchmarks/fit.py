@@ -1,0 +1,200 @@
+"""The fit of factors to step times and benchmark runs together.
+
+| symbol | meaning | unit |
+|---|---|---|
+| r[i] | log of the predicted over the measured rate of figure i | 1 |
+| trust[i] | how far figure i may be expected to be off, by its kind | 1 |
+| x[k], c[k] | logarithm of factor k, and of the one that it follows: its vendor's, that of any, its value before | 1 |
+| sigma[k] | how far it may be expected to stray | 1 |
+
+minimise sum_i rho((r[i] / trust[i])^2) + sum_k rho(((x[k] - c[k]) / sigma[k])^2), rho(z) = 2 (sqrt(1 + z) - 1): a
+figure that nothing explains pulls no harder the farther it lies.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.benchmarks.free_factors import VENDOR_OF_FAMILY
+from planner.cost.benchmarks.prediction import KnownRun, Predictions, asked_figures
+from planner.cost.calibration import FreeFactor, predict_ms
+from planner.domain import Calibration, Factor, GpuSpec, Measurement, Metric, ModelSpec
+from planner.domain.efficiency import ANY_FAMILY
+
+# by kind of figure; step times are the best documented
+TRUST: Mapping[str, float] = {
+    "step time": 0.10,
+    "aggregated rate": 0.15,
+    "aggregated TPOT": 0.15,
+    "aggregated TTFT": 0.45,
+    "disaggregated decode TPOT": 0.15,
+    "saturated prefill": 0.30,
+    "saturated throughput": 0.10,
+    "static batch": 0.12,
+    "first token": 0.30,
+    "prefill steps": 0.10,
+    "decode steps": 0.10,
+}
+OLD_ENGINES = 2025  # figures of engines before this year count little
+OLD_TRUST = 2.5
+_LOST = 3.0  # log of a figure that is not to be predicted, or that far off
+_STEP = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a fit is to explain: step times with their records, and benchmark runs."""
+
+    measurements: tuple[Measurement, ...]
+    gpus: Mapping[str, GpuSpec]
+    models: Mapping[str, ModelSpec]
+    runs: tuple[KnownRun, ...]
+
+    def without(self, left_out: "Evidence") -> "Evidence":
+        """All but those of another."""
+        rows = {id(m) for m in left_out.measurements} | {id(known.run) for known in left_out.runs}
+        return replace(
+            self,
+            measurements=tuple(m for m in self.measurements if id(m) not in rows),
+            runs=tuple(known for known in self.runs if id(known.run) not in rows),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkFit:
+    """Fitted factors, with how well each is known: the covariance of their logarithms."""
+
+    calibration: Calibration
+    free: tuple[FreeFactor, ...]
+    values: tuple[float, ...]
+    covariance: Array = field(compare=False)
+
+
+def fit_benchmarks(
+    evidence: Evidence,
+    free: Sequence[FreeFactor],
+    *,
+    name: str,
+    base: Calibration,
+    begin: Sequence[float] | None = None,
+    rounds: int = 12,
+) -> BenchmarkFit:
+    """Fit `free` to the evidence, from `begin` (values) or the base's own. The base must have every factor."""
+    from scipy.optimize import least_squares  # noqa: PLC0415  (slow to load, seldom needed)
+
+    problem = _Problem.of(evidence, tuple(free), base)
+    low, high = (np.log([getattr(f, end) for f in free]) for end in ("low", "high"))
+    start = np.log(begin) if begin is not None else problem.centres
+    start = np.clip(start, low + 1e-6, high - 1e-6)
+    problem.residuals(start)
+    scale = np.maximum([f.sigma for f in free], 0.05)
+    solution = least_squares(
+        problem.residuals,
+        start,
+        bounds=(low, high),
+        loss="soft_l1",
+        max_nfev=rounds,
+        diff_step=_STEP,
+        x_scale=scale,
+    )
+    covariance = np.linalg.pinv(solution.jac.T @ solution.jac)
+    values = tuple(np.exp(solution.x).tolist())
+    return BenchmarkFit(
+        calibration=Calibration(name=name, factors=problem.factors(solution.x)),
+        free=tuple(free),
+        values=values,
+        covariance=covariance,
+    )
+
+
+def log_ratios(evidence: Evidence, calibration: Calibration | None, predictions: Predictions) -> dict[object, float]:
+    """log(predicted / measured rate) by figure: ("step", row) or (file, row, metric)."""
+    ratios: dict[object, float] = {}
+    for m in evidence.measurements:
+        predicted = predict_ms(m, evidence.gpus[m.gpu], evidence.models[m.model], calibration)
+        ratios["step", m.row] = float(np.log(m.ms / predicted))
+    answers = predictions.of(calibration)
+    for known, metric, _ in asked_figures(evidence.runs):
+        key = (known.run.file, known.run.row, metric)
+        answer = answers.get(key)
+        ratios[key] = _LOST if answer is None else _log_ratio(metric, answer, dict(known.run.measured)[metric])
+    return ratios
+
+
+def _log_ratio(metric: Metric, predicted: float, measured: float) -> float:
+    log = float(np.log(predicted / measured))
+    return float(np.clip(-log if metric.is_time else log, -_LOST, _LOST))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Problem:
+    evidence: Evidence
+    free: tuple[FreeFactor, ...]
+    base: Calibration
+    trust: dict[object, float]
+    predictions: Predictions
+    followed: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, evidence: Evidence, free: tuple[FreeFactor, ...], base: Calibration) -> "_Problem":
+        """The problem with the trust of every figure that can be predicted."""
+        trust: dict[object, float] = {("step", m.row): TRUST["step time"] for m in evidence.measurements if m.fitted}
+        predictions = Predictions(evidence.runs, exact=False)
+        answered = predictions.of(base)
+        for known, metric, kind in asked_figures(evidence.runs):
+            key = (known.run.file, known.run.row, metric)
+            if key in answered:
+                old = known.run.year is not None and known.run.year < OLD_ENGINES
+                trust[key] = TRUST[kind] * (OLD_TRUST if old else 1.0)
+        return cls(
+            evidence=evidence,
+            free=free,
+            base=base,
+            trust=trust,
+            predictions=predictions,
+            followed=_followed(free),
+        )
+
+    @property
+    def centres(self) -> Array:
+        """Logarithms of the values before the fit."""
+        return np.log([self._before(f).value for f in self.free])
+
+    def _before(self, free: FreeFactor) -> Factor:
+        return self.base.factor(free.name, free.family, VENDOR_OF_FAMILY.get(free.family, ANY_FAMILY))
+
+    def factors(self, x: Array) -> tuple[Factor, ...]:
+        """The base's factors with the free ones over them."""
+        moved = tuple(
+            replace(self._before(f), family=f.family, value=value)
+            for f, value in zip(self.free, np.exp(x).tolist(), strict=True)
+        )
+        replaced = {(f.name, f.family) for f in self.free}
+        return tuple(f for f in self.base.factors if (f.name, f.family) not in replaced) + moved
+
+    def residuals(self, x: Array) -> Array:
+        """Of the figures, then of the factors."""
+        calibration = Calibration(name="candidate", factors=self.factors(x))
+        ratios = log_ratios(self.evidence, calibration, self.predictions)
+        off = [ratios[key] / trust for key, trust in self.trust.items()]
+        centres = self.centres
+        strain = [
+            (x[k] - (centres[k] if parent is None else x[parent])) / self.free[k].sigma
+            for k, parent in enumerate(self.followed)
+        ]
+        return np.array([*off, *strain])
+
+
+def _followed(free: Sequence[FreeFactor]) -> tuple[int | None, ...]:
+    """Position of the factor that each follows: its vendor's or that of any, where this is free."""
+    at = {(f.name, f.family): k for k, f in enumerate(free)}
+
+    def parent(f: FreeFactor) -> int | None:
+        if f.family == ANY_FAMILY:
+            return None
+        vendor = at.get((f.name, VENDOR_OF_FAMILY.get(f.family, "")))
+        return vendor if vendor is not None else at.get((f.name, ANY_FAMILY))
+
+    return tuple(parent(f) for f in free)

@@ -1,0 +1,271 @@
+"""Benchmark runs predicted: every measured figure that the formulas have an answer to, with its kind and slices.
+
+A disaggregated pool's TPOT is predicted with the requests that were in it (Little's law of the measured rate), its
+input rate only where it was the limit: requests wait for it (WAITING of those in flight, TTFT above QUEUED_MS), and no
+run of the same machine, engine, precision and prompt takes in more than 1 / NEAR_BEST as much.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.benchmarks.batches import (
+    PREDICTORS,
+    Batch,
+    Predicted,
+    closed_loops,
+    decode_pools,
+    in_decode,
+    most_sequences,
+    prefill_pools,
+)
+from planner.cost.benchmarks.closed_loop import PassTimes
+from planner.cost.benchmarks.engines import EngineHabits, EngineShares, engine_shares, habits
+from planner.cost.device import CostContext, Device, device
+from planner.domain import (
+    BenchmarkRun,
+    Calibration,
+    CostSettings,
+    GpuSpec,
+    JudgedFigure,
+    Load,
+    Metric,
+    ModelSpec,
+    Phase,
+)
+
+WAITING = 0.2
+QUEUED_MS = 2000.0
+NEAR_BEST = 0.8
+
+KINDS: Mapping[tuple[Load, Metric], str] = {
+    (Load.CLOSED_LOOP, Metric.OUTPUT_RATE): "aggregated rate",
+    (Load.CLOSED_LOOP, Metric.TPOT): "aggregated TPOT",
+    (Load.CLOSED_LOOP, Metric.TTFT): "aggregated TTFT",
+    (Load.SATURATED, Metric.OUTPUT_RATE): "saturated throughput",
+    (Load.STATIC_BATCH, Metric.OUTPUT_RATE): "static batch",
+    (Load.STATIC_BATCH, Metric.LATENCY): "static batch",
+    (Load.PROMPT_BATCH, Metric.TTFT): "first token",
+    (Load.PREFILL_STEP, Metric.INPUT_RATE): "prefill steps",
+    (Load.DECODE_STEP, Metric.OUTPUT_RATE): "decode steps",
+}
+DISAGGREGATED: Mapping[Metric, str] = {
+    Metric.TPOT: "disaggregated decode TPOT",
+    Metric.INPUT_RATE: "saturated prefill",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRun:
+    """A run with the records of its GPU type and model, or the `reason` why it has none."""
+
+    run: BenchmarkRun
+    gpu: GpuSpec | None
+    model: ModelSpec | None
+    reason: str = ""
+
+
+def figures(runs: Sequence[KnownRun], calibration: Calibration | None = None) -> tuple[JudgedFigure, ...]:
+    """Every figure of the runs that is one of `KINDS` or `DISAGGREGATED`, predicted, in the order of the runs."""
+    asked = asked_figures(runs)
+    answers = Predictions(runs).of(calibration)
+    return tuple(_judged(known, metric, kind, answers) for known, metric, kind in asked)
+
+
+def asked_figures(runs: Sequence[KnownRun]) -> list[tuple[KnownRun, Metric, str]]:
+    """(run, metric, kind) of every measured figure that is to be predicted."""
+    saturated = _saturated([known.run for known in runs])
+    asked = []
+    for k, known in enumerate(runs):
+        for metric, _ in known.run.measured:
+            if not known.run.disaggregated:
+                kind = KINDS.get((known.run.load, metric))
+            elif metric is Metric.INPUT_RATE and k not in saturated:
+                kind = None
+            else:
+                kind = DISAGGREGATED.get(metric)
+            if kind:
+                asked.append((known, metric, kind))
+    return asked
+
+
+def _judged(
+    known: KnownRun, metric: Metric, kind: str, answers: Mapping[tuple[str, int, Metric], float]
+) -> JudgedFigure:
+    run = known.run
+    predicted = answers.get((run.file, run.row, metric))
+    reason = known.reason or ("" if predicted is not None else _unanswered(known))
+    return JudgedFigure(
+        run=run,
+        metric=metric,
+        measured=dict(run.measured)[metric],
+        predicted=predicted,
+        kind=kind,
+        slices=slices(known),
+        reason=reason,
+    )
+
+
+def _unanswered(known: KnownRun) -> str:
+    if not known.run.decode.gpus:
+        return "the source does not tell the GPUs of prefill from those of decode"
+    return f"{known.run.model} does not fit on {known.run.decode.worker_gpus} {known.run.gpu}"
+
+
+def slices(known: KnownRun) -> tuple[tuple[str, str], ...]:
+    """What a run is one of, by dimension."""
+    run, model = known.run, known.model
+    kind = "unknown" if model is None else "MoE" if model.experts else "dense"
+    serving = "disaggregated" if run.disaggregated else str(run.load)
+    if run.load is Load.CLOSED_LOOP and not run.disaggregated:
+        serving = "aggregated"
+    return (
+        ("GPU", run.gpu),
+        ("model kind", kind),
+        ("phase", serving),
+        ("precision", run.precision),
+        ("concurrency", _concurrency(run)),
+    )
+
+
+def _concurrency(run: BenchmarkRun) -> str:
+    if run.concurrency is None:
+        return "saturated"
+    for most in (8, 64, 512):
+        if run.concurrency <= most:
+            return f"up to {most}"
+    return "above 512"
+
+
+def _saturated(runs: Sequence[BenchmarkRun]) -> set[int]:
+    """Positions of the disaggregated runs whose prefill pool was the limit."""
+    queued = [k for k, run in enumerate(runs) if run.disaggregated and run.decode.gpus and _queued(run)]
+    best: dict[tuple[object, ...], float] = {}
+    for k in queued:
+        alike = _alike(runs[k])
+        best[alike] = max(best.get(alike, 0.0), dict(runs[k].measured)[Metric.INPUT_RATE])
+    return {k for k in queued if dict(runs[k].measured)[Metric.INPUT_RATE] >= NEAR_BEST * best[_alike(runs[k])]}
+
+
+def _alike(run: BenchmarkRun) -> tuple[object, ...]:
+    return (run.file, run.gpu, run.engine, run.model, run.precision, run.input_tokens)
+
+
+def _queued(run: BenchmarkRun) -> bool:
+    measured = dict(run.measured)
+    if run.concurrency is None or not {Metric.INPUT_RATE, Metric.OUTPUT_RATE, Metric.TPOT, Metric.TTFT} <= set(
+        measured
+    ):
+        return False
+    answering = in_decode(run) * run.decode.workers * run.decode.dp
+    return measured[Metric.TTFT] > QUEUED_MS and run.concurrency - answering > WAITING * run.concurrency
+
+
+Answers = dict[tuple[str, int, Metric], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Runs of one batch that are predicted alike, and whether an answer needs memory for a batch."""
+
+    batch: Batch
+    way: str
+
+
+class Predictions:
+    """Runs parted into batches once, to be predicted with one calibration after another.
+
+    A batch whose factors are the same as the last time keeps its answers; closed loops begin where they last settled.
+    """
+
+    def __init__(self, runs: Sequence[KnownRun], *, exact: bool = True) -> None:
+        self._parts = tuple(_parts(runs))
+        self._exact = exact
+        self._settled: dict[int, Array] = {}
+        self._known: dict[int, tuple[object, Answers]] = {}
+
+    def of(self, calibration: Calibration | None) -> Answers:
+        """The answers by (file, row, metric)."""
+        answers: Answers = {}
+        for number, part in enumerate(self._parts):
+            answers.update(self._part(number, part, calibration))
+        return answers
+
+    def _part(self, number: int, part: _Part, calibration: Calibration | None) -> Answers:
+        context = part.batch.context
+        by_phase = {
+            phase: device(context.gpu, context.model, phase, calibration, overlapped=np.zeros(1, dtype=bool))
+            for phase in Phase
+        }
+        shares = engine_shares(part.batch.habits.name, calibration)
+        factors = (by_phase[Phase.PREFILL].efficiency, shares)
+        if number in self._known and self._known[number][0] == factors:
+            return self._known[number][1]
+        answers = self._predict(number, part, _times(context, by_phase, shares), shares)
+        self._known[number] = (factors, answers)
+        return answers
+
+    def _predict(self, number: int, part: _Part, times: PassTimes, shares: EngineShares) -> Answers:
+        if part.way == "closed":
+            begin = None if self._exact else self._settled.get(number)
+            predicted, self._settled[number] = closed_loops(part.batch, times, shares, begin)
+        else:
+            predicted = _WAYS[part.way](part.batch, times, shares)
+        return {
+            (run.file, run.row, metric): float(values[k])
+            for metric, values in predicted.items()
+            for k, run in enumerate(part.batch.runs)
+        }
+
+
+_WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
+    **{str(load): predictor for load, predictor in PREDICTORS.items()},
+    "decode pools": decode_pools,
+    "prefill pools": prefill_pools,
+}
+
+
+def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: EngineShares) -> PassTimes:
+    """The devices as the engine drives them."""
+    faster = {Phase.PREFILL: shares.engine_prefill, Phase.DECODE: shares.engine_decode}
+    driven = {
+        phase: replace(dev, fp16=dev.fp16 * by, weights=dev.weights * by, experts=dev.experts * by)
+        for phase, dev in by_phase.items()
+        for by in (faster[phase],)
+    }
+    return PassTimes(
+        prefill=driven[Phase.PREFILL], decode=driven[Phase.DECODE], model=context.model, settings=context.settings
+    )
+
+
+def _parts(runs: Iterable[KnownRun]) -> Iterable[_Part]:
+    """The runs that can be predicted, by machine, model, precision, drafts, engine and way."""
+    batches: dict[tuple[object, ...], list[BenchmarkRun]] = {}
+    contexts: dict[tuple[object, ...], tuple[CostContext, EngineHabits]] = {}
+    for known in runs:
+        if known.reason or known.gpu is None or known.model is None or not known.run.decode.gpus:
+            continue
+        run, habit = known.run, habits(known.run.engine)
+        model = replace(
+            known.model, weight_bytes=run.weight_bytes, expert_bytes=run.expert_bytes, kv_bytes=run.kv_bytes
+        )
+        context = CostContext(gpu=known.gpu, model=model, settings=CostSettings(mtp_tokens=run.mtp_tokens))
+        for way in _ways(run):
+            if way == "closed" and most_sequences(known.gpu, model, run, habit) <= 0:
+                continue
+            key = (run.gpu, run.model, run.weight_bytes, run.expert_bytes, run.kv_bytes, run.mtp_tokens, habit, way)
+            batches.setdefault(key, []).append(run)
+            contexts[key] = (context, habit)
+    for key, members in batches.items():
+        context, habit = contexts[key]
+        yield _Part(batch=Batch(runs=tuple(members), context=context, habits=habit), way=str(key[-1]))
+
+
+def _ways(run: BenchmarkRun) -> tuple[str, ...]:
+    if run.disaggregated:
+        measured = {metric for metric, _ in run.measured}
+        in_pool = ("decode pools",) if {Metric.OUTPUT_RATE, Metric.TPOT} <= measured else ()
+        return (*in_pool, "prefill pools")
+    return ("closed",) if run.load in (Load.CLOSED_LOOP, Load.SATURATED) else (str(run.load),)
