@@ -73,12 +73,13 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     parts = common_parts(
         blend, model, settings, steps, both, scores=scores, new=n, expanded=p.chunk, passes=one, micro=one
     )
-    drafted = 1 + settings.mtp_tokens / model.layers * decoded / n
-    parts = tuple(scaled(part, drafted) for part in parts)
+    if settings.mtp_tokens:
+        drafted = 1 + settings.mtp_tokens / model.layers * decoded / n
+        parts = tuple(scaled(part, drafted) for part in parts)
     asked = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.prompt
     head = ffn.head_part(blend, model, tokens=asked, tp=p.tp)
     parts = (*parts, head)
-    if not settings.balanced_experts:
+    if not settings.balanced_experts and (p.dp > 1).any():
         fullest = 1 + (ffn.busiest(prefill.efficiency.rank_imbalance, p.dp) - 1) * p.chunk / n
         parts = tuple(scaled(part, fullest) for part in parts)
     fixed = Part(

@@ -102,8 +102,9 @@ def _round(times: PassTimes, loop: Loop, shares: EngineShares, b: Array, flying:
     begun = b * loop.gain / loop.answer
     chunk = np.minimum(loop.budget, loop.prompt * np.maximum(1.0, begun))
     share = begun * loop.prompt / chunk
-    decode_ms, prefill_ms = times.ms(loop, b, np.zeros(b.shape)), times.prefill_ms(loop, chunk)
-    added_ms = np.maximum(times.ms(loop, b, chunk) - decode_ms, 0.0)
+    none = np.zeros(b.shape)
+    decode_ms, prefill_ms, mixed_ms = times.ms(loop, np.stack([b, none, b]), np.stack([none, chunk, chunk]))
+    added_ms = np.maximum(mixed_ms - decode_ms, 0.0)
     tpot = (decode_ms + share * (prefill_ms + added_ms) / 2) / loop.gain
     passes_ms = np.maximum(1.0, loop.prompt / chunk) * prefill_ms + decode_ms / 2
     ttft = shares.ttft_fixed_ms + shares.ttft_steps * passes_ms + shares.ttft_answers * tpot

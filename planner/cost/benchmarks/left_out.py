@@ -1,0 +1,85 @@
+"""How far predictions are off for what a fit has not seen: folds over configurations, and whole groups left out.
+
+A configuration is a machine, model, precision, engine and set of degrees with its lengths: runs that differ only in
+concurrency are left out together. A group is a GPU type with a model.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.benchmarks.fit import BenchmarkFit, Evidence, fit_benchmarks
+from planner.cost.benchmarks.prediction import KnownRun, figures
+from planner.cost.calibration import FreeFactor, predict_ms
+from planner.domain import Calibration, JudgedFigure, Measurement
+
+FOLDS = 5
+FOLD_SEED = 1
+_ROUNDS = 4  # from the values of the whole fit
+
+Item = Measurement | KnownRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Figures predicted without their fold, and step times: (measurement, predicted ms)."""
+
+    figures: tuple[JudgedFigure, ...]
+    steps: tuple[tuple[Measurement, float], ...]
+
+
+def configuration(item: Item) -> tuple[object, ...]:
+    """What is left out together in a fold."""
+    if isinstance(item, Measurement):
+        return ("step", item.gpu, item.model, str(item.phase), item.tp, item.dp)
+    run = item.run
+    pools = tuple((pool.tp, pool.dp, pool.ep, pool.workers) for pool in (run.prefill, run.decode) if pool)
+    lengths = (run.input_tokens, run.output_tokens)
+    return ("run", run.gpu, run.model, run.engine, run.precision, run.mtp_tokens, str(run.load), pools, lengths)
+
+
+def group(item: Item) -> tuple[object, ...]:
+    """GPU type and model."""
+    return (item.gpu, item.model) if isinstance(item, Measurement) else (item.run.gpu, item.run.model)
+
+
+def fold_of(evidence: Evidence, folds: int = FOLDS, seed: int = FOLD_SEED) -> Callable[[Item], object]:
+    """Configurations dealt to folds at random, by a seed."""
+    items: list[Item] = [*evidence.measurements, *evidence.runs]
+    distinct = sorted({configuration(item) for item in items}, key=repr)
+    dealt = np.random.default_rng(seed).permutation(len(distinct)) % folds
+    folds_by = dict(zip(distinct, dealt.tolist(), strict=True))
+    return lambda item: folds_by[configuration(item)]
+
+
+def left_out(
+    evidence: Evidence,
+    free: Sequence[FreeFactor],
+    *,
+    base: Calibration,
+    whole: BenchmarkFit,
+    by: Callable[[Item], object],
+) -> LeftOut:
+    """Every figure and step time predicted by a fit to all but those that share its `by`."""
+    judged: list[JudgedFigure] = []
+    steps: list[tuple[Measurement, float]] = []
+    for part in _parts(evidence, by):
+        fit = fit_benchmarks(
+            evidence.without(part), free, name="without", base=base, begin=whole.values, rounds=_ROUNDS
+        )
+        judged += figures(part.runs, fit.calibration)
+        for m in part.measurements:
+            steps.append((m, predict_ms(m, part.gpus[m.gpu], part.models[m.model], fit.calibration)))
+    return LeftOut(figures=tuple(judged), steps=tuple(steps))
+
+
+def _parts(evidence: Evidence, by: Callable[[Item], object]) -> Iterator[Evidence]:
+    items: list[Item] = [*evidence.measurements, *evidence.runs]
+    for key in sorted({by(item) for item in items}, key=repr):
+        yield Evidence(
+            measurements=tuple(m for m in evidence.measurements if by(m) == key),
+            gpus=evidence.gpus,
+            models=evidence.models,
+            runs=tuple(known for known in evidence.runs if by(known) == key),
+        )
