@@ -51,6 +51,7 @@ def read_aiperf_records(path: Path) -> ToolResult:
     run = ToolRun(
         row=1,
         concurrency=float(np.sum([request.latency_ms for request in requests])) / 1000 / seconds,
+        in_flight_measured=True,
         input_tokens=inputs / len(requests),
         output_tokens=outputs / len(requests),
         input_rate=inputs / seconds,

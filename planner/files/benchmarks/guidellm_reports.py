@@ -70,6 +70,7 @@ def _run(row: int, benchmark: Section) -> ToolRun:
         place=benchmark.path,
         load=load,
         concurrency=concurrency,
+        in_flight_measured=load is Load.CLOSED_LOOP and "rate" in benchmark.section("config").section("strategy"),
         input_tokens=_successful(metrics, "prompt_token_count").number("mean", above=0, high=MOST_TOKENS),
         output_tokens=_successful(metrics, "output_token_count").number("mean", above=0, high=MOST_TOKENS),
         input_rate=rate_in(_successful(metrics, "prompt_tokens_per_second"), "mean"),

@@ -33,6 +33,7 @@ def read_inference_perf_stage(document: Section) -> ToolResult:
     run = ToolRun(
         row=1,
         concurrency=mean_in_flight(rate_in(throughput, "requests_per_sec"), latency_ms / _S, requests, "mean"),
+        in_flight_measured=True,
         input_tokens=successes.section("prompt_len").number("mean", above=0, high=MOST_TOKENS),
         output_tokens=successes.section("output_len").number("mean", above=0, high=MOST_TOKENS),
         input_rate=rate_in(throughput, "input_tokens_per_sec"),

@@ -92,9 +92,11 @@ def _run(document: Section, aggregate: Section, load: Section | None) -> ToolRun
     requests_per_s = _figure(rates, "request_rate", "mean", ("queries/s",))
     latency_ms = _figure(latency, "request_latency", "mean", _TIMES)
     tpot_ms = _figure(latency, "time_per_output_token", "p50", _TOKEN_TIMES)
+    kept_in_flight = _closed_loop(load)
     return ToolRun(
         row=1,
-        concurrency=_closed_loop(load) or _in_flight(latency, requests_per_s, latency_ms),
+        concurrency=kept_in_flight or _in_flight(latency, requests_per_s, latency_ms),
+        in_flight_measured=kept_in_flight is None,
         input_tokens=_length(requests, "input_length"),
         output_tokens=_length(requests, "output_length"),
         input_rate=_figure(rates, "input_token_rate", "mean", ("tokens/s",)),

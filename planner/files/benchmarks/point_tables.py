@@ -28,7 +28,7 @@ def load_given_benchmarks() -> tuple[BenchmarkRun, ...]:
 
 def is_point_table(header: str) -> bool:
     """Whether a first line is the header of a CSV table: two names at least, GPU and model or a form's own column."""
-    cells = {cell.strip() for cell in header.split(",")}
+    cells = {cell.strip(' \t\r"') for cell in header.split(",")}
     return {"gpu", "model"} <= cells or bool(cells & _FORMS.keys())
 
 

@@ -6,20 +6,22 @@ from datetime import UTC, datetime
 from planner.domain import BenchmarkRun, Load, Metric
 from planner.errors import InputError
 from planner.files.benchmarks.conditions import Deployment, Stated
-from planner.files.benchmarks.point_rows import excess_in_flight
+from planner.files.benchmarks.point_rows import IN_FLIGHT_TOLERANCE, excess_in_flight
 from planner.files.sections import Section
 
 MOST_TOKENS_PER_S = 1e9
 MOST_MS = 1e9
 MOST_IN_FLIGHT = 1e7
+_OF_MEANS = 1.0  # a median against a mean over requests of all lengths: tells wrong units, nothing finer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
     """One run as a tool tells it. Lengths are means; rates are tokens/s of all GPUs; None where nothing is told.
 
-    `place` names it in errors, behind the file: empty where the file holds one run. `batch`: sequences of a decode
-    step on all GPUs. `mtp_tokens` and `mtp_gain`: tokens drafted a step, tokens a step yields.
+    `place` names it in errors, behind the file: empty where the file holds one run. `concurrency` is the mean in
+    flight of requests that came at a rate where `in_flight_measured`. `batch`: sequences of a decode step on all GPUs.
+    `mtp_tokens` and `mtp_gain`: tokens drafted a step, tokens a step yields.
     """
 
     row: int
@@ -28,6 +30,7 @@ class ToolRun:
     input_tokens: float
     output_tokens: float
     concurrency: float | None = None
+    in_flight_measured: bool = False
     batch: float | None = None
     input_rate: float | None = None
     output_rate: float | None = None
@@ -59,7 +62,8 @@ def benchmark_runs(result: ToolResult, deployment: Deployment) -> tuple[Benchmar
         )
     runs = tuple(_run(result, run, deployment) for run in result.runs)
     for run, tool_run in zip(runs, result.runs, strict=True):
-        if excess := excess_in_flight(run):
+        tolerance = _OF_MEANS if tool_run.in_flight_measured else IN_FLIGHT_TOLERANCE
+        if excess := excess_in_flight(run, tolerance=tolerance):
             place = f"{run.file}: {tool_run.place}: " if tool_run.place else f"{run.file}: "
             raise InputError(f"{place}{excess}", hint="Check --gpus, and the file's units of time.")
     return runs

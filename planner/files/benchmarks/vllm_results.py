@@ -32,6 +32,7 @@ def read_vllm_result(document: Section) -> ToolResult:
         row=1,
         load=load,
         concurrency=concurrency,
+        in_flight_measured=_has_rate(document),
         input_tokens=_mean(document, "total_input_tokens", completed),
         output_tokens=_mean(document, "total_output_tokens", completed),
         input_rate=rate_in(document, "request_throughput") * _mean(document, "total_input_tokens", completed),

@@ -271,6 +271,16 @@ class TestInferencePerf:
             only_run(example("summary_lifecycle_metrics.json"))
         assert "stage_N_lifecycle_metrics.json" in refusal.value.hint
 
+    @pytest.mark.parametrize(("median_s", "message"), [(0.02, ""), (12.6, "the requests in decode must be at most")])
+    def test_a_median_may_be_above_the_mean_but_not_in_ms(self, written: Json, median_s: float, message: str) -> None:
+        document = document_of("stage_3_lifecycle_metrics.json")
+        document["successes"]["latency"]["time_per_output_token"]["median"] = median_s
+        if not message:
+            assert dict(only_run(written(document)).measured)[Metric.TPOT] == 20
+            return
+        with pytest.raises(InputError, match=message):
+            only_run(written(document))
+
     def test_a_stage_without_answers_is_refused(self, written: Json) -> None:
         document = document_of("stage_0_lifecycle_metrics.json")
         document["successes"]["count"] = 0
@@ -402,6 +412,13 @@ class TestRecognition:
         for path in (tmp_path / "none.json", tmp_path):
             with pytest.raises(InputError, match=r"there is no such file|it is a folder"):
                 load_benchmarks([path], OF_A_MODEL)
+
+    def test_a_table_whose_header_is_quoted(self, tmp_path: Path) -> None:
+        header, *rows = GIVEN_POINTS[0].read_text(encoding="utf-8").splitlines()
+        path = tmp_path / "result"
+        text = "\n".join([",".join(f'"{name}"' for name in header.split(",")), *rows])
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+        assert len(load_benchmarks([path])) == 51
 
     def test_nothing_is_nothing(self) -> None:
         assert load_benchmarks([]) == ()
