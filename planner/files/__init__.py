@@ -1,5 +1,7 @@
 """The only part that touches the disk: facts, traces and scenarios read strictly, runs written whole."""
 
+from planner.files.benchmarks.benchmark_files import load_benchmarks
+from planner.files.benchmarks.conditions import Conditions
 from planner.files.benchmarks.names import NamedRun, require_names, resolve_names
 from planner.files.benchmarks.point_tables import load_given_benchmarks
 from planner.files.cluster.cluster_documents import cluster_document
@@ -28,6 +30,7 @@ from planner.files.tables.workload_writer import workload_path, write_workload
 from planner.files.tables.workloads import load_workload
 
 __all__ = [
+    "Conditions",
     "Journal",
     "NamedRun",
     "Undertaking",
@@ -44,6 +47,7 @@ __all__ = [
     "input_hash",
     "is_folder",
     "is_there",
+    "load_benchmarks",
     "load_calibration",
     "load_cluster",
     "load_given_benchmarks",

@@ -218,6 +218,15 @@ class Section:
         """Whether `key` is missing or null."""
         return self._values.get(key) is None
 
+    def is_infinite(self, key: str) -> bool:
+        """Whether the value of `key` is infinity, which YAML and JSON may hold."""
+        value = self._values.get(key)
+        return isinstance(value, float) and math.isinf(value)
+
+    def plain(self) -> dict[str, object]:
+        """The mapping as it is, for a schema."""
+        return dict(self._values)
+
     def section(self, key: str, *, optional: bool = False) -> "Section":
         """The mapping under `key`; an empty one where it is `optional` and missing."""
         value = self._values.get(key)

@@ -72,8 +72,8 @@ def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[
         names = {**further, **shipped_models()}
         reason, hint = f"there is no model {run.model!r:.80}.", nearest_hint(run.model[:80], names, what="models")
     elif not run.decode.gpus or (run.prefill is not None and not run.prefill.gpus):
-        reason = "the source does not tell the GPUs of prefill from those of decode."
-        hint = "Give *_workers, *_tp and *_gpus of each pool, or leave the run out."
+        reason = "its degrees and workers do not make up the GPUs that it tells."
+        hint = "Give workers and degrees of each pool whose product is its GPUs, or leave the run out."
     return NamedRun(run=run, gpu=gpu, model=model, reason=reason, hint=hint)
 
 

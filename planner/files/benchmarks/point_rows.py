@@ -83,19 +83,23 @@ def joined_faults(path: Path, faults: Sequence[InputError]) -> InputError:
     return InputError(f"{path}: {messages}{more}", hint=faults[0].hint)
 
 
-def excess_in_flight(run: BenchmarkRun) -> str:
+def excess_in_flight(run: BenchmarkRun, *, tolerance: float = IN_FLIGHT_TOLERANCE) -> str:
     """What Little's law says against the run, as a sentence without its place; empty where nothing.
 
-    Tokens/s of all GPUs times seconds a token are the requests in decode, at most `concurrency`.
+    Tokens/s of all GPUs times seconds a token are the requests in decode, at most `concurrency` and a share
+    `tolerance` more.
     """
     measured = dict(run.measured)
     rate, tpot_ms = measured.get(Metric.OUTPUT_RATE), measured.get(Metric.TPOT)
-    if run.concurrency is None or rate is None or tpot_ms is None:
+    in_flight = run.concurrency
+    if in_flight is None and run.batch_per_rank is not None:
+        in_flight = run.batch_per_rank * run.decode.dp * run.decode.workers
+    if in_flight is None or rate is None or tpot_ms is None:
         return ""
     decoding = rate * run.decode.gpus * tpot_ms / 1000
-    if decoding <= run.concurrency * (1 + IN_FLIGHT_TOLERANCE):
+    if decoding <= in_flight * (1 + tolerance):
         return ""
     return (
-        f"the requests in decode must be at most the {run.concurrency:g} in flight, got {decoding:.4g}: {rate:g} "
+        f"the requests in decode must be at most the {in_flight:g} in flight, got {decoding:.4g}: {rate:g} "
         f"output tokens/s per GPU x {run.decode.gpus} GPUs x {tpot_ms:g} ms a token."
     )

@@ -26,6 +26,12 @@ def load_given_benchmarks() -> tuple[BenchmarkRun, ...]:
     return tuple(run if run.source else replace(run, source=SERVING_SOURCE) for run in runs)
 
 
+def is_point_table(header: str) -> bool:
+    """Whether a first line is the header of a CSV table: two names at least, GPU and model or a form's own column."""
+    cells = {cell.strip(' \t\r"') for cell in header.split(",")}
+    return {"gpu", "model"} <= cells or bool(cells & _FORMS.keys())
+
+
 def read_point_table(path: Path) -> tuple[BenchmarkRun, ...]:
     """The runs of a CSV file in one of the two forms, which its header tells. InputError as their readers."""
     header = [cell.strip() for cell in next(csv_cells(path), [])]

@@ -3,11 +3,12 @@
 Lengths: `isl` and `osl` are the longest of a run; requests have 0.8 to 1.0 of them, evenly, 0.9 on average, which is
 what a run's `input_tokens` and `output_tokens` hold.
 
-Degrees: a worker has `*_gpus` / `*_workers` GPUs (a pool that is told with 0 workers has one). With `*_dp_attention`
-each is an attention group of its own (tp 1), without it all are one group. Sources write `*_tp` in three ways, and a
-row is refused that fits none: all GPUs of the worker; the GPUs beside `*_ep` (tp 1, ep 8 on eight); or 1 with ep 1 on
-several GPUs, which says nothing: then experts are taken as spread over the worker, as such deployments do.
-A disaggregated row with 0 workers tells only the GPUs of both phases together: its pools have no workers.
+Degrees: a worker has `*_gpus` / `*_workers` GPUs (of one worker, where 0 are told). With `*_dp_attention` each is an
+attention group of its own (tp 1), without it all are one group. Sources write `*_tp` in three ways: all GPUs of the
+worker; the GPUs beside `*_ep` (tp 1, ep 8 on eight); or 1 with ep 1 on several GPUs, which says nothing: then experts
+are taken as spread over the worker, as such deployments do. An aggregated row is one worker of `decode_tp` GPUs.
+Where degrees and workers do not make up the GPUs, the pool is read with 0 workers, and `names` says why the run cannot
+be predicted: so are disaggregated rows without workers, which tell the GPUs of both phases together.
 """
 
 from dataclasses import replace
@@ -82,34 +83,36 @@ def _pools(row: PointRow) -> tuple[Pool | None, Pool]:
         for column in _POOL_COLUMNS:
             if row.text(f"prefill_{column}") != row.text(f"decode_{column}"):
                 raise row.fault(f"prefill_{column}", f"must be as decode_{column} in a row that is not disaggregated")
-        return None, _pool(row, "decode")
+        return None, _aggregated_pool(row)
     if row.text("prefill_workers") == row.text("decode_workers") == "0":
-        return _unsplit_pool(row, "prefill"), _unsplit_pool(row, "decode")
+        return _untold_pool(row, "prefill"), _untold_pool(row, "decode")
     return _pool(row, "prefill"), _pool(row, "decode")
 
 
-def _unsplit_pool(row: PointRow, phase: str) -> Pool:
-    """The degrees of a pool whose GPUs the row does not tell: no workers."""
-    row.count(f"{phase}_gpus")
-    row.flag(f"{phase}_dp_attention")
-    return Pool(tp=row.count(f"{phase}_tp"), ep=row.count(f"{phase}_ep"), workers=0)
+def _aggregated_pool(row: PointRow) -> Pool:
+    """One worker. Sources count its GPUs as tp, or as tp x ep; its rates are per tp GPUs."""
+    tp, ep = row.count("decode_tp"), row.count("decode_ep")
+    row.count("decode_gpus")
+    dp = tp if row.flag("decode_dp_attention") else 1
+    return Pool(tp=tp // dp, dp=dp, ep=ep, workers=0 if tp % ep else 1)
 
 
 def _pool(row: PointRow, phase: str) -> Pool:
     tp, ep, gpus = (row.count(f"{phase}_{column}") for column in ("tp", "ep", "gpus"))
     workers = row.whole(f"{phase}_workers") or 1
-    if gpus % workers:
-        raise row.fault(f"{phase}_gpus", f"must be a multiple of {phase}_workers ({workers})")
     worker_gpus = gpus // workers
     unstated = tp == ep == 1
-    if not unstated and worker_gpus not in (tp, tp * ep):
-        raise row.fault(
-            f"{phase}_gpus", f"must be {phase}_workers x {phase}_tp ({workers * tp}), or that x {phase}_ep ({ep})"
-        )
-    if worker_gpus % ep:
-        raise row.fault(f"{phase}_ep", f"must divide the GPUs of a worker ({worker_gpus})")
+    if gpus % workers or worker_gpus % ep or not (unstated or worker_gpus in (tp, tp * ep)):
+        return _untold_pool(row, phase)
     dp = worker_gpus if row.flag(f"{phase}_dp_attention") else 1
     return Pool(tp=worker_gpus // dp, dp=dp, ep=worker_gpus if unstated else ep, workers=workers)
+
+
+def _untold_pool(row: PointRow, phase: str) -> Pool:
+    """The degrees as they stand, and no workers: they do not make up the pool's GPUs."""
+    row.count(f"{phase}_gpus")
+    row.flag(f"{phase}_dp_attention")
+    return Pool(tp=row.count(f"{phase}_tp"), ep=row.count(f"{phase}_ep"), workers=0)
 
 
 def _measured(row: PointRow) -> tuple[tuple[Metric, float], ...]:

@@ -1,0 +1,229 @@
+"""Under which conditions a benchmark ran: what its file says joined with what the caller says; nothing is guessed."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+
+from planner.domain import BenchmarkRun, Pool
+from planner.errors import InputError
+from planner.files.benchmarks.precisions import Precision, parse_precision
+from planner.files.disk.shipped import shipped_models
+from planner.files.models.gpu_specs import load_gpu_specs
+from planner.files.models.models import load_model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What the caller says of a deployment; None where nothing is said. `--tp` and so on are the flags.
+
+    One pool of equal workers that does both phases: `dp` attention groups of `tp` GPUs a worker, experts spread over
+    `ep` of them (1 in a dense model), `gpus` of all workers. `precision` is a text that `precisions` reads. `engine`
+    alone may stay open.
+    """
+
+    gpu: str | None = None
+    model: str | None = None
+    tp: int | None = None
+    dp: int | None = None
+    ep: int | None = None
+    gpus: int | None = None
+    precision: str | None = None
+    engine: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tp", "dp", "ep", "gpus"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"--{name} must be a whole number of at least 1, got {value}.", hint="Correct it.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What a file says of its deployment; None where nothing is said. GPU and model as they are written there."""
+
+    file: str
+    gpu: str | None = None
+    model: str | None = None
+    prefill: Pool | None = None
+    decode: Pool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """All conditions of a run. GPU and model by our names where we know them, else as they are written."""
+
+    gpu: str
+    model: str
+    prefill: Pool | None
+    decode: Pool
+    precision: Precision
+    precision_text: str
+    engine: str
+
+
+_ASKED = ("gpu", "model", "tp", "dp", "ep", "gpus", "precision")
+_POOL_FLAGS = ("tp", "dp", "ep", "gpus")
+
+
+def require_conditions(files: Iterable[Stated], conditions: Conditions) -> None:
+    """InputError with all that neither the files nor the caller says, and the flags that would say it."""
+    missing = {
+        name: stated.file
+        for stated in files
+        for name in _ASKED
+        if getattr(conditions, name) is None and not _says(stated, name)
+    }
+    if not missing:
+        return
+    names = [name for name in _ASKED if name in missing]
+    raise InputError(
+        f"{missing[names[0]]}: does not say under which conditions it was measured; missing: {', '.join(names)}.",
+        hint=f"Give {', '.join(f'--{name}' for name in names)}. (--engine may be given, too.)",
+    )
+
+
+def _says(stated: Stated, name: str) -> bool:
+    if name in _POOL_FLAGS:
+        return stated.decode is not None
+    return getattr(stated, name, None) is not None
+
+
+def deployment_of(stated: Stated, conditions: Conditions) -> Deployment:
+    """The conditions of a file's runs. InputError where the file and the caller contradict each other.
+
+    Nothing may be missing: see `require_conditions`.
+    """
+    pool = stated.decode or _pool(conditions)
+    assert conditions.precision is not None
+    deployment = Deployment(
+        gpu=_gpu(stated, conditions),
+        model=_model(stated, conditions),
+        prefill=stated.prefill,
+        decode=pool,
+        precision=_precision(conditions.precision),
+        precision_text=conditions.precision,
+        engine=conditions.engine or "",
+    )
+    _refuse_contradictions(stated.file, conditions, _degrees(stated.prefill, pool))
+    return deployment
+
+
+def refuse_contradicted_runs(runs: Iterable[BenchmarkRun], conditions: Conditions) -> None:
+    """InputError where the caller says otherwise than a run of a table that tells its conditions."""
+    precision = None if conditions.precision is None else _precision(conditions.precision)
+    for run in runs:
+        place = f"{run.file}: row {run.row}"
+        told = {"gpu": run.gpu, "model": run.model, "engine": run.engine or conditions.engine}
+        _refuse_contradictions(place, conditions, told | _degrees(run.prefill, run.decode))
+        own = Precision(
+            weight_bytes=run.weight_bytes,
+            expert_bytes=run.expert_bytes,
+            kv_bytes=run.kv_bytes,
+            mtp_tokens=run.mtp_tokens,
+        )
+        if precision not in (None, own):
+            raise _contradiction(place, "precision", run.precision, conditions.precision)
+
+
+def _pool(conditions: Conditions) -> Pool:
+    tp, dp, ep, gpus = (getattr(conditions, name) for name in _POOL_FLAGS)
+    if gpus % (tp * dp):
+        raise InputError(
+            f"--gpus must be a multiple of --tp x --dp ({tp * dp}), got {gpus}.",
+            hint="Give the GPUs of all workers; each has tp x dp.",
+        )
+    if (tp * dp) % ep:
+        raise InputError(
+            f"--ep must divide --tp x --dp ({tp * dp}), got {ep}.",
+            hint="Give the GPUs over which a worker's experts are spread; 1 in a dense model.",
+        )
+    return Pool(tp=tp, dp=dp, ep=ep, workers=gpus // (tp * dp))
+
+
+def _precision(text: str) -> Precision:
+    try:
+        return parse_precision(text)
+    except InputError as error:
+        raise InputError(f"--precision {error.message}", hint=error.hint) from None
+
+
+def _degrees(prefill: Pool | None, decode: Pool) -> dict[str, object]:
+    """What the flags would say of these pools; `gpus` are those of both."""
+    gpus = decode.gpus + (prefill.gpus if prefill else 0)
+    return {"tp": decode.tp, "dp": decode.dp, "ep": decode.ep, "gpus": gpus}
+
+
+def _refuse_contradictions(place: str, conditions: Conditions, told: Mapping[str, object]) -> None:
+    for field in fields(conditions):
+        said = getattr(conditions, field.name)
+        if said is not None and field.name in told and told[field.name] != said:
+            raise _contradiction(place, field.name, told[field.name], said)
+
+
+def _contradiction(place: str, name: str, there: object, here: object) -> InputError:
+    return InputError(
+        f"{place}: {name} is {there!r:.80} there, --{name} must say the same, got {here!r:.80}.",
+        hint=f"Leave out --{name}, or give the file that was meant.",
+    )
+
+
+def _gpu(stated: Stated, conditions: Conditions) -> str:
+    if stated.gpu is None:
+        assert conditions.gpu is not None
+        return conditions.gpu
+    name = gpu_type_of(stated.gpu)
+    if name and conditions.gpu not in (None, name):
+        raise _contradiction(stated.file, "gpu", stated.gpu, conditions.gpu)
+    return conditions.gpu or name or stated.gpu
+
+
+def _model(stated: Stated, conditions: Conditions) -> str:
+    """The model's name. A name with its owner (`zai-org/GLM-4.5`) says which model it is; one without may be any."""
+    if stated.model is None:
+        assert conditions.model is not None
+        return conditions.model
+    known = _model_names().get(plain_model_name(stated.model))
+    if conditions.model is None:
+        return known or stated.model
+    same = plain_model_name(conditions.model) == plain_model_name(stated.model) or conditions.model == known
+    if not same and (known or "/" in stated.model):
+        raise _contradiction(stated.file, "model", stated.model, conditions.model)
+    return conditions.model
+
+
+_VARIANT = re.compile(r"-(?:fp8|fp4|nvfp4|mxfp4|bf16|fp16|instruct|chat|dynamic|block|hf|v2|\d{4})$")
+
+
+def plain_model_name(name: str) -> str:
+    """A model's name without owner, precision and date: `deepseek-r1` for `deepseek-ai/DeepSeek-R1-0528-FP4`."""
+    plain = name.rstrip("/").rpartition("/")[2].lower().replace("_", "-").removeprefix("meta-")
+    while shorter := _VARIANT.sub("", plain):
+        if shorter == plain:
+            break
+        plain = shorter
+    return plain
+
+
+@cache
+def _model_names() -> Mapping[str, str]:
+    """Shipped models by their plain names, ours and those of their weights."""
+    names = {plain_model_name(load_model(name).uri): name for name in shipped_models()}
+    return names | {plain_model_name(name): name for name in shipped_models()}
+
+
+_FORM_FACTORS = {"DGX", "HGX", "NVL72", "NVL144", "NVL576"}
+_OTHER_BOARDS = {"PCIE", "NVL", "MIG"}  # of the same chip, with other figures
+
+
+@cache
+def gpu_type_of(product: str) -> str:
+    """Our name of a GPU as drivers and cloud offers write it (`NVIDIA-H100-80GB-HBM3`); empty where there is none."""
+    specs = load_gpu_specs()
+    exact = [name for name, spec in specs.items() if product == name or product in dict(spec.node_selector).values()]
+    words = set(re.split(r"[^A-Z0-9]+", product.upper()))
+    if exact or words & _OTHER_BOARDS:
+        return exact[0] if exact else ""
+    chips = {name: set(name.upper().split("-")) - _FORM_FACTORS for name in specs}
+    near = [name for name, chip in chips.items() if chip <= words]
+    return max(near, key=lambda name: len(chips[name]), default="")
