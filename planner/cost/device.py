@@ -35,6 +35,7 @@ _OPTIONAL = {
     "fp8_tflops": "the device lacks the format",
     "fp4_tflops": "the device lacks the format",
     "memory_mib": "the driver's figure is not known",
+    "host_link_gb_s": "NVLink joins a whole host",
 }
 
 
@@ -59,7 +60,13 @@ class Device:
     experts: Array
     memory: float
     nvlink: float
+    host_link: float
     nic: float
+
+    def link(self, devices: Array) -> Array:
+        """Bytes/ms at which so many GPUs side by side reach each other without a NIC: several NVLink domains of a host
+        by the link between these."""
+        return np.where(devices <= self.gpu.gpus_per_nvlink_domain, self.nvlink, self.host_link or self.nvlink)
 
 
 def device(
@@ -79,6 +86,7 @@ def device(
         experts=arithmetic_tflops(gpu, model.expert_bytes) * share * _FLOP_PER_MS,
         memory=gpu.memory_gb_s * efficiency.memory * efficiency.kernels(phase) * _BYTE_PER_MS,
         nvlink=gpu.nvlink_gb_s * efficiency.nvlink * _BYTE_PER_MS,
+        host_link=gpu.host_link_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
     )
 
