@@ -1,5 +1,6 @@
 """GPU types against Shallowsim's device table, and against nonsense."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from planner.domain.efficiency import ANY_FAMILY
 from planner.errors import PlannerError
 from planner.files import load_gpu_spec, load_gpu_specs, shipped_scenarios
 from planner.files.disk import shipped
+from planner.files.models.gpu_specs import load_prices
 
 SHIPPED = Path(__file__).parents[2] / "gpu_specs"
 
@@ -119,9 +121,27 @@ def test_hosts_and_efficiency_curves() -> None:
     assert {name for name, spec in specs.items() if spec.family == "h20"} == {"H20", "H20-3E"}
 
 
-def test_prices_are_those_of_the_study_and_no_others() -> None:
-    prices = {name: spec.price.usd_per_hour for name, spec in load_gpu_specs().items() if spec.price}
-    assert prices == {"H200": 4, "H800": 2, "H20": 1}
+def test_prices_of_the_study_are_kept() -> None:
+    prices = load_prices()
+    study = {name: price.usd_per_hour for name, price in prices.items() if "Rignall 2025" in price.source}
+    assert study == {"H200": 4, "H800": 2, "H20": 1}
+
+
+def test_every_type_that_can_be_rented_has_a_price_with_month_and_provider_or_is_called_an_estimate() -> None:
+    specs = load_gpu_specs()
+    assert {name for name, spec in specs.items() if spec.price is None} == {"Rubin-NVL144", "RubinU-NVL576"}
+    assert set(load_prices()) <= set(specs)
+    providers = ("Rignall 2025", "RunPod", "Google Cloud", "Oracle Cloud", "AWS", "CoreWeave", "DigitalOcean")
+    for name, price in load_prices().items():
+        assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", price.date), name
+        assert price.source.startswith(("estimate: ", *providers)), name
+        assert (
+            price.source.startswith("Rignall")
+            or "on demand" in price.source
+            or "list price" in price.source
+            or (name in ("H20-3E", "MI308X"))
+        ), name
+        assert 0 < price.usd_per_hour < 20, name
 
 
 def test_unknown_gpu_lists_the_nearest_and_all(refused: Callable[..., None]) -> None:

@@ -67,8 +67,12 @@ def _sensitivity(plan: Plan) -> list[str]:
 def _price(plan: Plan) -> str:
     if plan.price_usd_per_hour <= 0:
         return "at no stated price"
+    free = [
+        i.gpu.name for i in plan.scenario.inventory.items if plan.fleet[i.gpu.name] and not i.price_usd_per_gpu_hour
+    ]
+    uncounted = f" without {', '.join(map(escaped, free))}, for which no price is given," if free else ""
     return (
-        f"for {money(plan.price_usd_per_hour)} USD/hour or "
+        f"for {money(plan.price_usd_per_hour)} USD/hour{uncounted} or "
         f"{money(plan.price_usd_per_million_tokens)} USD per million tokens"
     )
 
