@@ -28,7 +28,7 @@ class InventoryItem:
     gpu: GpuSpec
     count: int
     price_usd_per_gpu_hour: float
-    price_known: bool = field(default=True, compare=False)
+    price_known: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

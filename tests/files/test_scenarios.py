@@ -217,6 +217,13 @@ def test_a_missing_price_stops_nothing_that_counts_no_money(write: Write, object
     ]
 
 
+def test_a_price_of_null_is_none_whatever_the_list_says(read: Read, document: dict[str, Any]) -> None:
+    """As plan.json keeps a type without a price, so that a later list changes no plan."""
+    document["prices_usd_per_gpu_hour"] = {"H200": None}
+    inventory = read(document).inventory
+    assert (inventory.without_price, inventory.item("H20").price_usd_per_gpu_hour) == (("H200",), 1)
+
+
 def test_prices_of_types_that_are_not_at_hand_are_passed_over(read: Read, document: dict[str, Any]) -> None:
     """A price list is longer than an inventory; what is not a GPU type at all is a slip of the pen."""
     document["prices_usd_per_gpu_hour"] = {"H200": 3, "H20": 1, "H800": 2, "MI355X": 8}

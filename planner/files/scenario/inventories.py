@@ -110,14 +110,18 @@ def _prices(
     document: Section, specs: Mapping[str, GpuSpec], cluster: Cluster | None
 ) -> tuple[dict[str, float], tuple[str, ...]]:
     """USD per GPU and hour of the types that have a price, and the types not at hand that one was given for: a price
-    list may be longer than the inventory."""
+    list may be longer than the inventory. A type whose price is null has none, whatever the shipped list says."""
     section = document.section("prices_usd_per_gpu_hour", optional=True)
     known = sorted({*gpu_spec_files(), *(() if cluster is None else cluster.gpus)})
     _refuse_strangers(section, known, rule="a known GPU type")
-    given = {gpu: section.number(gpu, low=0, high=1e6) for gpu in section}
+    given = {gpu: section.number(gpu, low=0, high=1e6) for gpu in section if not section.is_empty(gpu)}
     listed = {gpu: spec.price.usd_per_hour for gpu, spec in specs.items() if spec.price is not None}
-    prices = {gpu: (listed | given)[gpu] for gpu in specs if gpu in listed or gpu in given}
+    prices = {gpu: price for gpu, price in (listed | given).items() if gpu in specs and not _is_null(section, gpu)}
     return prices, tuple(gpu for gpu in given if gpu not in specs)
+
+
+def _is_null(section: Section, gpu: str) -> bool:
+    return gpu in section and section.is_empty(gpu)
 
 
 def _selectors(document: Section, counts: Mapping[str, int]) -> dict[str, tuple[tuple[str, str], ...]]:
