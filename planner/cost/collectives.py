@@ -4,15 +4,16 @@
 |---|---|---|
 | n | tokens that one GPU sends (all-to-all), tokens of the group (all-reduce) | tokens |
 | d | hidden size; dispatch 1 byte an element, combine and all-reduce 2 | 1 |
-| D, N | GPUs that share the experts, GPUs of an NVLink domain | 1 |
-| k | NVLink domains that D GPUs fill: ceil(D/N) | 1 |
-| M | most domains that a token's experts lie in (routing by groups); all where the model has no limit | 1 |
+| D, N | GPUs that share the experts, GPUs of an NVLink domain, or of a host whose domains a link joins | 1 |
+| k | domains that D GPUs fill: ceil(D/N) | 1 |
+| M | most such domains that a token's experts lie in (routing by groups); all where the model has no limit | 1 |
 | K | routed experts a token visits | 1 |
 | sigma | part of the traffic between nodes that crosses access switches: 1 - 1/ceil(D / GPUs of a switch) | 1 |
 
 Prefill sends a token once over the NIC to each foreign domain it visits, min(M, k (1 - (1 - 1/k)^K)) (k - 1)/k of
-them, and fans it out over NVLink. Decode sends every copy by itself, (k - 1)/k of them over the NIC. NIC and NVLink
-work at the same time. NIC time grows by 1 + sigma (1/crossing - 1).
+them, and fans it out over NVLink, or over the link between the NVLink domains of a host where they are several. Decode
+sends every copy by itself, (k - 1)/k of them over the NIC. NIC and NVLink work at the same time. NIC time grows by
+1 + sigma (1/crossing - 1).
 Of a placed replica (`Reach`) the GPU that lies worst counts, as all wait for it: the share of the replica that it
 reaches over the NIC alone stands for (k - 1)/k, the share under other switches for sigma.
 Source: facts on the cost model (defect 8), DeepEP's two modes; crossing 1/1.27: Alibaba ASI (all-reduce within a switch
@@ -43,9 +44,9 @@ def all_reduce_part(
     count = np.where(dp > 1, model.moe_layers, 2 * model.moe_layers) + 2 * model.dense_layers
     size = tokens * model.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
     hops = np.log2(tp) / _HOPS_OF_EIGHT
-    domain = dev.gpu.gpus_per_nvlink_domain
-    over_nic = tp > domain
-    rate = np.where(over_nic, dev.nic * np.minimum(tp, domain), dev.nvlink)
+    together = max(dev.gpu.gpus_per_nvlink_domain, dev.gpu.gpus_per_host)
+    over_nic = tp > together
+    rate = np.where(over_nic, dev.nic * together, dev.link(tp))
     latency_us = hops * dev.efficiency.all_reduce_us + over_nic * dev.efficiency.all_reduce_node_us
     return Part(
         name="all-reduce",
@@ -95,7 +96,7 @@ def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices:
         over_nvlink = np.where(
             domains > 1, np.where(devices > 1, k * (1 - foreign), 0.0), ranks * (devices - 1) / devices
         )
-    return np.maximum(over_nic / dev.nic * crossing_factor(settings, devices), over_nvlink / dev.nvlink)
+    return np.maximum(over_nic / dev.nic * crossing_factor(settings, devices), over_nvlink / dev.link(devices))
 
 
 def _domains(dev: Device, settings: CostSettings, devices: Array) -> tuple[Array, Array]:
@@ -103,7 +104,7 @@ def _domains(dev: Device, settings: CostSettings, devices: Array) -> tuple[Array
     if settings.reach is not None:
         foreign = np.full(devices.shape, settings.reach.foreign)
         return 1 / (1 - foreign), foreign
-    domains = ceil_divide(devices, dev.gpu.gpus_per_nvlink_domain)
+    domains = ceil_divide(devices, dev.gpu.linked_gpus)
     return domains, (domains - 1) / domains
 
 
@@ -120,10 +121,11 @@ def transfer_part(
     dev: Device, model: ModelSpec, settings: CostSettings, *, tokens: Array, tp: Array, pp: Array, stage_devices: Array
 ) -> Part:
     """Activations handed from stage to stage, over the NIC where stages lie in different NVLink domains."""
-    domains, _ = _domains(dev, settings, as_array(stage_devices) * pp)
+    replica = as_array(stage_devices) * pp
+    domains, _ = _domains(dev, settings, replica)
     crosses = settings.reach is not None and settings.reach.crossing > 0
     nic = dev.nic * (settings.cross_switch_bandwidth if crosses else 1.0)
-    rate = np.where(domains <= 1, dev.nvlink, nic)
+    rate = np.where(domains <= 1, dev.link(replica), nic)
     size = tokens * model.hidden_size * ACTIVATION_BYTES / tp
     return Part(
         name="pipeline",

@@ -35,6 +35,7 @@ _OPTIONAL = {
     "fp8_tflops": "the device lacks the format",
     "fp4_tflops": "the device lacks the format",
     "memory_mib": "the driver's figure is not known",
+    "host_link_gb_s": "NVLink joins a whole host",
 }
 
 
@@ -60,7 +61,13 @@ class Device:
     memory: float
     cache: float
     nvlink: float
+    host_link: float
     nic: float
+
+    def link(self, devices: Array) -> Array:
+        """Bytes/ms at which so many GPUs side by side reach each other without a NIC: several NVLink domains of a host
+        by the link between these."""
+        return np.where(devices <= self.gpu.gpus_per_nvlink_domain, self.nvlink, self.host_link or self.nvlink)
 
 
 def device(
@@ -82,6 +89,7 @@ def device(
         memory=gpu.memory_gb_s * efficiency.memory * _BYTE_PER_MS,
         cache=gpu.memory_gb_s * efficiency.cache * _BYTE_PER_MS,
         nvlink=gpu.nvlink_gb_s * efficiency.nvlink * _BYTE_PER_MS,
+        host_link=gpu.host_link_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
     )
 

@@ -36,7 +36,7 @@ class GpuSpec:
     """One GPU type. Rates are dense (no sparsity); bandwidths are per GPU and one direction.
 
     `reference_memory_gb_s` differs for the H800 (facts). Kernels are built for some `compute_capability` only.
-    `family` names the efficiency factors that the device follows (hopper, h20, blackwell, ampere, cdna3, cdna4, rubin).
+    `family` names the efficiency factors that the device follows; one without factors of its own takes those of all.
     """
 
     name: str
@@ -49,18 +49,24 @@ class GpuSpec:
     memory_gb: Annotated[float, _MORE, Key("name-plate figure, which reference mode takes", unit="GB")]
     memory_gb_s: Annotated[float, _MORE, Key("memory bandwidth", unit="GB/s")]
     reference_memory_gb_s: Annotated[float, _MORE, Key("memory bandwidth that Shallowsim lists", unit="GB/s")]
-    nvlink_gb_s: Annotated[float, _MORE, Key("of a GPU, one direction", unit="GB/s")]
+    nvlink_gb_s: Annotated[float, _MORE, Key("of a GPU, one direction; PCIe's where there is no NVLink", unit="GB/s")]
     nic_gb_s: Annotated[float, _MORE, Key("of a GPU, one direction", unit="GB/s")]
-    gpus_per_nvlink_domain: Annotated[int, _SOME, Key("that reach each other over NVLink", unit="count")]
+    gpus_per_nvlink_domain: Annotated[int, _SOME, Key("that reach each other at that rate", unit="count")]
     gpus_per_host: Annotated[int, _SOME, Key("that share one operating system", unit="count")]
     idle_w: Annotated[float, _ANY, Key("drawn at rest", unit="W")]
     max_w: Annotated[float, _MORE, Key("drawn at most", unit="W")]
     memory_mib: Annotated[float, _MORE, Key("what the driver shows; else not known", unit="MiB")] = 0.0
     family: str = "any"
+    host_link_gb_s: Annotated[float, _ANY, Key("to other NVLink domains of the host; 0: the NIC's", unit="GB/s")] = 0.0
     compute_capability: Annotated[float, _ANY, Key("CUDA's; 0: not NVIDIA's, or not known", unit="major.minor")] = 0.0
     node_selector: tuple[tuple[str, str], ...] = ()
     price: Price | None = None
     sources: tuple[Source, ...] = ()
+
+    @property
+    def linked_gpus(self) -> int:
+        """GPUs that reach each other without a NIC: of an NVLink domain, or of a host that links several."""
+        return max(self.gpus_per_nvlink_domain, self.gpus_per_host if self.host_link_gb_s else 1)
 
     @property
     def device_gb(self) -> float:

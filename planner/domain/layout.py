@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -23,22 +23,29 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InventoryItem:
-    """`count` GPUs of one type at one price."""
+    """`count` GPUs of one type at one price: 0 where it has none, `price_known` False where nobody gave one."""
 
     gpu: GpuSpec
     count: int
     price_usd_per_gpu_hour: float
+    price_known: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """The GPUs at hand, one item a type."""
+    """The GPUs at hand, one item a type. `unused_prices`: types that a price was given for and that are not at hand."""
 
     items: tuple[InventoryItem, ...]
+    unused_prices: tuple[str, ...] = field(default=(), compare=False)
 
     def item(self, gpu: str) -> InventoryItem:
         """The item of the type `gpu`."""
         return next(i for i in self.items if i.gpu.name == gpu)
+
+    @property
+    def without_price(self) -> tuple[str, ...]:
+        """Types of which nobody gave a price."""
+        return tuple(item.gpu.name for item in self.items if not item.price_known)
 
     @property
     def price_usd_per_hour(self) -> float:

@@ -86,6 +86,12 @@ def _require(scenario: Scenario, points: int) -> None:
             f"points: must lie in {FEWEST_POINTS}..{MOST_POINTS}, got {points}.", hint="12 make a good figure."
         )
     items = scenario.inventory.items
+    if unknown := scenario.inventory.without_price:
+        raise InputError(
+            f"scenario {scenario.name}: prices_usd_per_gpu_hour.{unknown[0]}: must be given, a frontier counts money: "
+            f"there is no price for {', '.join(unknown)}.",
+            hint="Add it under prices_usd_per_gpu_hour, or leave the type out of the inventory.",
+        )
     if not any(item.price_usd_per_gpu_hour > 0 and item.count for item in items):
         raise InputError(
             f"scenario {scenario.name}: prices_usd_per_gpu_hour: at least one offered GPU type must have a price above "

@@ -40,7 +40,11 @@ SCENARIOS = {
     "count in words": (_altered("H200: 32", "H200: many"), ("inventory.H200", "whole number", "'many'")),
     "empty inventory": (_altered("{H200: 32, H20: 32}", "{}"), ("inventory", "at least one GPU type", "H200: 64")),
     "no inventory": (_altered("inventory: {H200: 32, H20: 32}\n", ""), ("inventory", "missing")),
-    "missing price": (_altered("H20: 32", "A100: 32"), ("prices_usd_per_gpu_hour.A100", "no price", "Add `A100: USD`")),
+    "missing price": (
+        _altered("H20: 32", "Rubin-NVL144: 144").replace("method: random", "method: exact")
+        + "objective: {kind: per_dollar}\n",
+        ("prices_usd_per_gpu_hour.Rubin-NVL144", "no price", "Add `Rubin-NVL144: USD`"),
+    ),
     "misspelt key": (_altered("inventory", "inventroy"), ("inventroy", "not a known key", "Did you mean inventory")),
     "misspelt key below": (_altered("iterations", "iteration"), ("search.iteration", "Did you mean iterations?")),
     "key given twice": (TINY + "name: again\n", ("line 7", "'name' is given twice")),

@@ -126,6 +126,16 @@ def test_check_tells_what_a_plan_would_start_from(planner: Command, tiny: Path) 
     assert [path.name for path in Path().iterdir()] == ["tiny.yaml"]
 
 
+def test_check_names_types_without_a_price_and_prices_without_a_type(planner: Command, tiny: Path) -> None:
+    text = tiny.read_text().replace("H20: 32", "Rubin-NVL144: 144")
+    tiny.write_text(f"{text}prices_usd_per_gpu_hour: {{H200: 3, H800: 2}}\n")
+    facts = planner("check", tiny, "--json").json
+    assert (facts["price_usd_per_hour"], facts["without_price"]) == (32 * 3, ["Rubin-NVL144"])
+    words = planner("check", tiny)
+    assert words.status == 0
+    assert "price not used: the inventory has no H800" in words.err
+
+
 def test_report_prints_and_writes(planner: Command, run: Path) -> None:
     assert planner("report", run).out.strip() == (run / "summary.md").read_text().strip()
     assert planner("report", run / "plan.json", "--json").json == json.loads((run / "plan.json").read_text())

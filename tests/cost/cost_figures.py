@@ -36,20 +36,26 @@ DENSE_PARAMETERS = 3 * HIDDEN * DENSE_FFN
 HEAD_PARAMETERS = 129280 * HIDDEN
 
 GPU_NAMES = (
+    "A10",
     "A100",
+    "A10G",
     "DGX-B200",
     "DGX-B300",
     "GB200-NVL72",
     "GB300-NVL72",
     "H100",
+    "H100-NVL",
     "H20",
     "H20-3E",
     "H200",
     "H800",
+    "L4",
+    "L40S",
     "MI300X",
     "MI308X",
     "MI325X",
     "MI355X",
+    "RTX-PRO-6000",
     "Rubin-NVL144",
     "RubinU-NVL576",
 )

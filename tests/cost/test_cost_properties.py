@@ -176,8 +176,12 @@ def test_the_islands_gpus_hold_the_whole_model(phase: Phase, name: str, shape: s
         assert a_gpu * size >= served.weights_gb * config.replicas * (1 - DIP)
 
 
-def roomy(name: str, shape: str, *, sequences: int, tokens: int) -> dict[str, int]:
-    """The fewest GPUs, four to a group, that hold so many sequences: spread experts, or stages of a dense model."""
+def roomy(name: str, shape: str, *, sequences: int, tokens: int) -> dict[str, int] | None:
+    """The fewest GPUs, four to a group, that hold so many sequences: spread experts, or stages of a dense model.
+
+    None where 252 are too few: what every GPU of a group holds itself, an expert of each layer among it, fills cards
+    of 24 GB.
+    """
     served = model(shape)
     for parts in range(1, 64):
         devices, pp = (4 * parts, 1) if served.experts else (4, parts)
@@ -187,7 +191,7 @@ def roomy(name: str, shape: str, *, sequences: int, tokens: int) -> dict[str, in
         with suppress(InfeasibleError):  # prefill keeps the buffers of a full step free besides
             prefill_time(name, tokens, tp=4, dp=devices // 4, pp=pp, model=shape)
             return {"devices": devices, "pp": pp}
-    raise AssertionError(f"{shape} does not fit on {name}")
+    return None
 
 
 @pytest.mark.parametrize("shape", MODELS)
@@ -196,6 +200,11 @@ def test_every_shipped_model_on_every_shipped_gpu(name: str, shape: str) -> None
     served = model(shape)
     lengths = np.array([1, 100, 5000, 30_000])
     degrees = roomy(name, shape, sequences=4, tokens=30_001)
+    if degrees is None:
+        assert (gpu(name).memory_gb, shape in ("deepseek-v2", "glm-4.5")) == (24, True)  # experts in 16 bits
+        with pytest.raises(InfeasibleError, match=f"must fit on 64 {name}"):
+            decode_time(name, lengths, tp=4, batch_size=4, devices=64, model=shape)
+        return
     prefill = prefill_time(name, lengths, tp=4, dp=degrees["devices"] // 4, pp=degrees["pp"], model=shape)
     decode = decode_time(name, lengths, tp=4, batch_size=4, model=shape, **degrees)
     for times in (prefill.total_ms, decode.total_ms):

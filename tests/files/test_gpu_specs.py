@@ -1,5 +1,6 @@
 """GPU types against Shallowsim's device table, and against nonsense."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,9 +8,12 @@ from pathlib import Path
 import pytest
 from reference_data import reference_rows
 
+from planner.cost.factors import BUILT_IN
+from planner.domain.efficiency import ANY_FAMILY
 from planner.errors import PlannerError
 from planner.files import load_gpu_spec, load_gpu_specs, shipped_scenarios
 from planner.files.disk import shipped
+from planner.files.models.gpu_specs import load_prices
 
 SHIPPED = Path(__file__).parents[2] / "gpu_specs"
 
@@ -43,12 +47,19 @@ def test_h800_keeps_the_data_sheets_bandwidth_beside_shallowsims() -> None:
     assert any(s.figure == "memory_gb_s" and "4000" in s.source for s in spec.sources)
 
 
-# dense FP16, FP8 and FP4 in TFLOP/s; GB; GB/s of memory, of the links within a host, of the NIC; W
+# dense FP16, FP8 and FP4 in TFLOP/s (half of what is printed with sparsity); GB; GB/s of memory, of the links within a
+# host (half of both directions), of the NIC (Gb/s of a host shared out); W
 _DATA_SHEETS = {
     "H100": (989, 1979, 0, 80, 3350, 450, 50, 700),
     "A100": (312, 0, 0, 80, 2039, 300, 25, 400),
     "MI325X": (1307.4, 2614.9, 0, 256, 6000, 448, 50, 1000),
     "MI355X": (2516.6, 5033, 10066, 288, 8000, 537.6, 50, 1400),
+    "H100-NVL": (1671 / 2, 3341 / 2, 0, 94, 3900, 600 / 2, 400 / 8 / 2, 400),
+    "L40S": (362.05, 733, 0, 48, 864, 64 / 2, 400 / 8 / 8, 350),
+    "L4": (242 / 2, 485 / 2, 0, 24, 300, 64 / 2, 100 / 8 / 8, 72),
+    "A10": (125, 0, 0, 24, 600, 64 / 2, 100 / 8 / 4, 150),
+    "A10G": (70, 0, 0, 24, 600, 64 / 2, 100 / 8 / 8, 300),
+    "RTX-PRO-6000": (4 * 120, 8 * 120, 16 * 120, 96, 1597, 128 / 2, 1600 / 8 / 8, 600),
 }
 
 
@@ -70,11 +81,37 @@ def test_data_sheets_of_the_devices_shallowsim_lacks(name: str) -> None:
 
 def test_every_figure_of_every_device_has_unit_and_source() -> None:
     specs = load_gpu_specs()
-    assert len(specs) == 16
+    assert len(specs) == 22
     for spec in specs.values():
-        assert len(spec.sources) == (16 if spec.compute_capability else 15), spec.name
+        assert len(spec.sources) == 15 + bool(spec.compute_capability) + bool(spec.host_link_gb_s), spec.name
         assert all(source.unit and source.source for source in spec.sources), spec.name
         assert spec.node_selector, spec.name
+
+
+def test_links_within_a_host_are_nvlink_or_else_pcie_and_say_so() -> None:
+    """GPUs that no NVLink joins reach each other at PCIe's rate within their host, not over the NIC."""
+    specs = load_gpu_specs()
+    for name in ("L40S", "L4", "A10", "A10G", "RTX-PRO-6000"):
+        spec = specs[name]
+        (source,) = (s.source for s in spec.sources if s.figure == "nvlink_gb_s")
+        assert "no NVLink; PCIe" in source, name
+        assert spec.gpus_per_nvlink_domain == spec.gpus_per_host, name
+        assert spec.nic_gb_s < spec.nvlink_gb_s, name
+    pairs = specs["H100-NVL"]
+    assert (pairs.gpus_per_nvlink_domain, pairs.gpus_per_host, pairs.host_link_gb_s) == (2, 8, 128 / 2)
+    assert all(spec.linked_gpus >= spec.gpus_per_host for spec in specs.values())
+
+
+def test_new_types_take_the_factors_of_all_families() -> None:
+    """Nothing is fitted on them: no other family's figures are theirs."""
+    own = {factor.family for factor in BUILT_IN.factors} - {ANY_FAMILY}
+    specs = load_gpu_specs()
+    assert {specs[name].family for name in ("MI355X", "L40S", "L4", "RTX-PRO-6000")} == {
+        "cdna4",
+        "ada",
+        "blackwell_workstation",
+    }
+    assert not own & {"cdna4", "ada", "blackwell_workstation"}
 
 
 def test_hosts_and_efficiency_curves() -> None:
@@ -84,9 +121,27 @@ def test_hosts_and_efficiency_curves() -> None:
     assert {name for name, spec in specs.items() if spec.family == "h20"} == {"H20", "H20-3E"}
 
 
-def test_prices_are_those_of_the_study_and_no_others() -> None:
-    prices = {name: spec.price.usd_per_hour for name, spec in load_gpu_specs().items() if spec.price}
-    assert prices == {"H200": 4, "H800": 2, "H20": 1}
+def test_prices_of_the_study_are_kept() -> None:
+    prices = load_prices()
+    study = {name: price.usd_per_hour for name, price in prices.items() if "Rignall 2025" in price.source}
+    assert study == {"H200": 4, "H800": 2, "H20": 1}
+
+
+def test_every_type_that_can_be_rented_has_a_price_with_month_and_provider_or_is_called_an_estimate() -> None:
+    specs = load_gpu_specs()
+    assert {name for name, spec in specs.items() if spec.price is None} == {"Rubin-NVL144", "RubinU-NVL576"}
+    assert set(load_prices()) <= set(specs)
+    providers = ("Rignall 2025", "RunPod", "Google Cloud", "Oracle Cloud", "AWS", "CoreWeave", "DigitalOcean")
+    for name, price in load_prices().items():
+        assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", price.date), name
+        assert price.source.startswith(("estimate: ", *providers)), name
+        assert (
+            price.source.startswith("Rignall")
+            or "on demand" in price.source
+            or "list price" in price.source
+            or (name in ("H20-3E", "MI308X"))
+        ), name
+        assert 0 < price.usd_per_hour < 20, name
 
 
 def test_unknown_gpu_lists_the_nearest_and_all(refused: Callable[..., None]) -> None:
@@ -99,7 +154,7 @@ def test_an_extra_folder_adds_types_and_prices(tmp_path: Path) -> None:
     (tmp_path / "X1.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "prices.yaml").write_text('X1: {usd_per_hour: 3, date: "2025-01", source: ours}', encoding="utf-8")
     specs = load_gpu_specs(tmp_path)
-    assert len(specs) == 17
+    assert len(specs) == 23
     assert specs["X1"].price is not None
     assert specs["X1"].price.usd_per_hour == 3
 
@@ -130,7 +185,7 @@ def test_a_spec_without_the_drivers_memory_says_what_counts_instead(tmp_path: Pa
         ("value: 70,", "value: 701,", ("idle_w.value", "at most max_w (700)")),
         ("value: 20,", "value: 132,", ("sms_for_communication.value", "less than sms (132)")),
         ("sms:", "sm:", ("sm is not a known key",)),
-        ("family: hopper", "family: volta", ("family", "one of ampere, hopper, h20", "'volta'")),
+        ("family: hopper", "family: volta", ("family", "one of ampere, ada, hopper, h20", "'volta'")),
         ("NVIDIA-H100-80GB-HBM3", "'bad value'", ("node_selector.nvidia.com/gpu.product", "'bad value'")),
         ("nvidia.com/gpu.product", "Nvidia/'x'", ("node_selector", "label key")),
         ("value: 132, ", "", ("sms.value", "it is missing")),
@@ -153,7 +208,7 @@ def test_an_installed_package_finds_its_data_inside_itself(tmp_path: Path, monke
     (inside / "workloads" / "scenarios").mkdir(parents=True)
     (inside / "workloads" / "scenarios" / "a.yaml").write_text("", encoding="utf-8")
     shutil.copytree(SHIPPED, inside / "gpu_specs")
-    assert len(load_gpu_specs()) == 16
+    assert len(load_gpu_specs()) == 22
     assert set(shipped_scenarios()) == {"a"}
 
 
@@ -161,10 +216,11 @@ def test_compute_capabilities_are_cudas(tmp_path: Path) -> None:
     """NVIDIA's table of CUDA GPUs; another vendor's have none, and of Rubin none is published."""
     specs = load_gpu_specs()
     told = {name: spec.compute_capability for name, spec in specs.items() if spec.compute_capability}
-    hopper = dict.fromkeys(("H100", "H200", "H800", "H20", "H20-3E"), 9.0)
-    blackwell = {"DGX-B200": 10.0, "GB200-NVL72": 10.0, "DGX-B300": 10.3, "GB300-NVL72": 10.3}
-    assert told == {"A100": 8.0, **hopper, **blackwell}
-    for name, expected in (("A100", 8.0), ("H20", 9.0), ("DGX-B200", 0.0), ("MI300X", 0.0)):
+    hopper = dict.fromkeys(("H100", "H100-NVL", "H200", "H800", "H20", "H20-3E"), 9.0)
+    blackwell = {"DGX-B200": 10.0, "GB200-NVL72": 10.0, "DGX-B300": 10.3, "GB300-NVL72": 10.3, "RTX-PRO-6000": 12.0}
+    assert told == {"A100": 8.0, "A10": 8.6, "A10G": 8.6, "L4": 8.9, "L40S": 8.9, **hopper, **blackwell}
+    of_family = {"A100": 8.0, "A10": 8.0, "L4": 8.9, "H20": 9.0, "RTX-PRO-6000": 12.0, "DGX-B200": 0.0, "MI300X": 0.0}
+    for name, expected in of_family.items():
         text = (SHIPPED / f"{name}.yaml").read_text()
         own = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("compute_capability"))
         (tmp_path / f"{name}.yaml").write_text(own)

@@ -110,12 +110,8 @@ def _at(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
         ("inventory.H200", 1.5, ("inventory.H200", "whole number", "1.5 (float)"), ""),
         ("inventory.H200", True, ("inventory.H200", "whole number", "True (bool)"), ""),
         ("inventory.H200", "64", ("inventory.H200", "whole number", "'64' (str)"), ""),
-        (
-            "prices_usd_per_gpu_hour.H800",
-            2,
-            ("prices_usd_per_gpu_hour.H800", "of the inventory"),
-            "H20, H200",
-        ),
+        ("prices_usd_per_gpu_hour.H2OO", 2, ("prices_usd_per_gpu_hour.H2OO", "a known GPU type"), "or H200"),
+        ("prices_usd_per_gpu_hour.H800", "two", ("prices_usd_per_gpu_hour.H800", "a number", "'two'"), ""),
         ("prices_usd_per_gpu_hour.H200", -4, ("prices_usd_per_gpu_hour.H200", "at least 0", "-4"), ""),
         ("prices_usd_per_gpu_hour.H200", float("nan"), ("prices_usd_per_gpu_hour.H200", "finite", "nan"), ""),
         ("node_selectors.H800", {"a": "b"}, ("node_selectors.H800", "of the inventory"), "H200"),
@@ -185,10 +181,55 @@ def test_a_missing_key_is_named(read: Read, document: dict[str, Any], refused: R
     refused(lambda: read(document), "notebook", key, "it is missing")
 
 
-def test_a_missing_price_names_gpu_file_and_both_remedies(write: Write, refused: Refused) -> None:
-    path = write("s.yaml", "name: s\nmodel: deepseek-v3\nworkload: normal-500-2000\ninventory: {MI300X: 8}\n")
-    for remedy in (f"under prices_usd_per_gpu_hour in {path}", "gpu_specs/prices.yaml"):
-        refused(lambda: load_scenario(path, summarize), str(path), "MI300X", "no price", hint=remedy)
+UNPRICED = "name: s\nmodel: deepseek-v3\nworkload: normal-500-2000\ninventory: {H200: 8, Rubin-NVL144: 144}\n"
+
+
+@pytest.mark.parametrize(
+    ("objective", "why"),
+    [
+        ("{kind: budget, budget_usd_per_hour: 9}", "where objective.kind is budget"),
+        ("{kind: target, target_rps: 1}", "where objective.kind is target"),
+        ("{kind: per_dollar}", "where objective.kind is per_dollar"),
+        ("{kind: pareto, goals: [rate, price]}", "where price is among objective.goals"),
+    ],
+)
+def test_a_missing_price_stops_what_counts_money_and_names_gpu_file_and_both_remedies(
+    write: Write, refused: Refused, objective: str, why: str
+) -> None:
+    method = "{method: divider}" if "pareto" in objective else "{method: exact}"
+    path = write("s.yaml", f"{UNPRICED}objective: {objective}\nsearch: {method}\n")
+    for remedy in (f"under prices_usd_per_gpu_hour in {path}", "gpu_specs/prices.yaml", "count no money need none"):
+        refused(lambda: load_scenario(path, summarize), str(path), "Rubin-NVL144 must be", why, "no price", hint=remedy)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    ["rate", "{kind: watts, target_rps: 1}", "{kind: pareto, goals: [rate, watts]}"],
+)
+def test_a_missing_price_stops_nothing_that_counts_no_money(write: Write, objective: str) -> None:
+    method = "{method: divider}" if "pareto" in objective else "{method: exact}"
+    text = f"{UNPRICED}objective: {objective}\nsearch: {method}\n"
+    inventory = load_scenario(write("s.yaml", text), summarize).inventory
+    assert inventory.without_price == ("Rubin-NVL144",)
+    assert [(item.gpu.name, item.price_usd_per_gpu_hour) for item in inventory.items] == [
+        ("H200", 4),
+        ("Rubin-NVL144", 0),
+    ]
+
+
+def test_a_price_of_null_is_none_whatever_the_list_says(read: Read, document: dict[str, Any]) -> None:
+    """As plan.json keeps a type without a price, so that a later list changes no plan."""
+    document["prices_usd_per_gpu_hour"] = {"H200": None}
+    inventory = read(document).inventory
+    assert (inventory.without_price, inventory.item("H20").price_usd_per_gpu_hour) == (("H200",), 1)
+
+
+def test_prices_of_types_that_are_not_at_hand_are_passed_over(read: Read, document: dict[str, Any]) -> None:
+    """A price list is longer than an inventory; what is not a GPU type at all is a slip of the pen."""
+    document["prices_usd_per_gpu_hour"] = {"H200": 3, "H20": 1, "H800": 2, "MI355X": 8}
+    inventory = read(document).inventory
+    assert {item.gpu.name: item.price_usd_per_gpu_hour for item in inventory.items} == {"H200": 3, "H20": 1}
+    assert inventory.unused_prices == ("H800", "MI355X")
 
 
 def test_a_document_of_other_than_plain_values_is_refused(

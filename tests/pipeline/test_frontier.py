@@ -143,6 +143,12 @@ def test_without_prices_there_is_no_frontier():
         frontier(priced(prices_usd_per_gpu_hour={"H200": 0, "H20": 0}), 3)
 
 
+def test_a_type_without_a_price_is_not_taken_for_free():
+    unpriced = small({"H200": 24, "Rubin-NVL144": 144}, prices_usd_per_gpu_hour={"H200": 4})
+    with pytest.raises(InputError, match="a frontier counts money: there is no price for Rubin-NVL144"):
+        frontier(unpriced, 3)
+
+
 def test_large_fleets_in_reference_mode_are_refused():
     scenario = priced()
     items = tuple(replace(item, count=2000) for item in scenario.inventory.items)

@@ -51,6 +51,11 @@ SCENARIOS = [
     pytest.param(small({"A100": 64}, model="llama-3.1-405b", search=LARGE_ISLANDS), id="stages"),
     pytest.param(small({"H200": 32}, cost={"max_pipeline_stages": 4}), id="stages-of-experts"),
     pytest.param(small(MIXED, cost={"mtp_tokens": 2, "redundant_experts": 32}), id="drafts"),
+    pytest.param(small({"MI325X": 16, "MI355X": 16}), id="newer-AMD"),
+    pytest.param(small({"H100-NVL": 16, "L40S": 16}, model="llama-3.1-70b"), id="PCIe-dense"),
+    pytest.param(small({"RTX-PRO-6000": 16, "H100-NVL": 16}, model="gpt-oss-120b"), id="PCIe-FP4"),
+    pytest.param(small({"A10": 16, "A10G": 16, "L4": 16}, model="qwen3-30b-a3b"), id="24-GB"),
+    pytest.param(small({"H200": 16, "Rubin-NVL144": 16}, prices_usd_per_gpu_hour={"H200": 4}), id="unpriced"),
 ]
 
 
@@ -68,7 +73,7 @@ def test_any_plan_is_read_back_reported_and_exported(scenario: Scenario, tmp_pat
     found = plan(scenario)
     (tmp_path / "plan.json").write_bytes(encode_plan(found))
     assert load_run(tmp_path) == found
-    assert summary(found)
+    assert summary(load_run(tmp_path)) == summary(found)
     if scenario.cost.mode is CostMode.REFERENCE:
         return  # its parallel degrees may be such as no engine takes
     assert exported(found, "vllm") == ""

@@ -14,6 +14,7 @@ import yaml
 from documentation import BLOCKS, README, ROOT, TEXT, blocks
 
 from planner.cli import main
+from planner.files import load_gpu_specs
 
 Planner = Callable[[str], str]
 
@@ -134,6 +135,10 @@ def test_make_targets_do_what_the_set_up_says() -> None:
 
 def test_the_readme_is_a_page_of_200_lines() -> None:
     assert len(README.splitlines()) <= 200
+
+
+def test_the_readme_counts_the_gpu_types() -> None:
+    assert f"lists the {len(load_gpu_specs())} GPU types at hand" in README
 
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:

@@ -97,6 +97,23 @@ class TestHeadline:
         assert "at no stated price" in page.splitlines()[2]
         assert "per million" not in page
 
+    def test_a_type_without_a_price_is_said_not_to_be_counted(self, plan):
+        items = plan.scenario.inventory.items
+        (h20,) = (item for item in items if item.gpu.name == "H20")
+        mixed = tuple(replace(i, price_usd_per_gpu_hour=0.0, price_known=False) if i is h20 else i for i in items)
+        page = summary(on_scenario(plan, inventory=replace(plan.scenario.inventory, items=mixed)))
+        assert "for 384.00 USD/hour without H20, for which no price is given; " in page.splitlines()[2]
+        assert "per million" not in page
+        fleet, islands = tables(page)[:2]
+        assert {row[0]: row[-1] for row in fleet[1:]} == {
+            "H200": "256.00",
+            "H800": "128.00",
+            "H20": "–",
+            "Total": "384.00",
+        }
+        assert {row[-1] for row in islands[1:] if row[1] == "H20"} == {"–"}
+        assert "no price is given" not in summary(plan)
+
 
 class TestTables:
     def test_fleet(self, plan):

@@ -34,6 +34,7 @@ def command(
         "inventory": {item.gpu.name: item.count for item in read.inventory.items},
         "left_out": list(left_out),
         "price_usd_per_hour": read.inventory.price_usd_per_hour,
+        **({"without_price": list(read.inventory.without_price)} if read.inventory.without_price else {}),
         "cost_mode": read.cost.mode.value,
         "search": f"{read.search.method.value}, {read.search.iterations} x {read.search.batch_size}",
     }
@@ -44,3 +45,5 @@ def command(
         screen.show_table(f"{scenario}: sound", ("what", "value"), rows)
         for reason in left_out:
             screen.show_warning(f"left out of the cluster: {reason}")
+        for gpu in read.inventory.unused_prices:
+            screen.show_warning(f"price not used: the inventory has no {gpu}")

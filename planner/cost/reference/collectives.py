@@ -28,7 +28,7 @@ def prefill_ms(dev: Device, model: ModelSpec, experts: Experts, tokens: Numbers,
 
 
 def _prefill_dispatch_ms(dev: Device, model: ModelSpec, experts: Experts, tokens: Array, tp: Array) -> Array:
-    n = dev.gpu.gpus_per_nvlink_domain
+    n = dev.gpu.linked_gpus
     if n == SMALL_NODE:
         sent = (TARGET_NODES - 1) * (n / tp) * tokens * (experts.active / n) * model.hidden_size / MIB
         return sent / (n * dev.nic)
@@ -47,7 +47,7 @@ def decode_ms(
     fp8_combine: bool,
 ) -> tuple[Array, Array]:
     """(dispatch, combine) for `tokens` on each GPU. FP8 combine needs a device with FP4."""
-    d, g, n = as_array(devices), as_array(experts_on_device), dev.gpu.gpus_per_nvlink_domain
+    d, g, n = as_array(devices), as_array(experts_on_device), dev.gpu.linked_gpus
     near = experts.routed / g == SMALL_NODE if n == SMALL_NODE else d <= n
     bandwidth = np.where(near, as_array(dev.nvlink), as_array(dev.nic))
     dispatch = as_array(tokens) * model.hidden_size * experts.active / MIB / bandwidth

@@ -39,7 +39,7 @@ def device(gpu: GpuSpec, phase: Phase) -> Device:
         fp16=gpu.fp16_tflops * share,
         low=(gpu.fp4_tflops if fp4 else fp8) * share,
         memory=gpu.reference_memory_gb_s * DERATING,  # [11]
-        nvlink=gpu.nvlink_gb_s * DERATING,
+        nvlink=(gpu.host_link_gb_s or gpu.nvlink_gb_s) * DERATING,  # no published device has links of two kinds
         nic=gpu.nic_gb_s * DERATING,
         fp4=fp4,
     )

@@ -34,13 +34,25 @@ _FIGURES = (
 )
 # GB are marketing's: 10^9 bytes on the one device, 2^30 on the other (7 % more), less what ECC takes
 _MEMORY_TOLERANCE = 0.1
+_BETWEEN_DOMAINS = "host_link_gb_s"
 _NO_DRIVER_FIGURE = (
     "not given: memory_gb counts, at 10^9 bytes a GB, which understates most devices by 7 %; "
     "add memory_mib, the total that nvidia-smi or rocm-smi shows"
 )
-# where a file does not tell: all GPUs of a family have it, or none that matters more
-_CAPABILITIES = {"ampere": 8.0, "hopper": 9.0, "h20": 9.0}
-_FAMILIES = ("ampere", "hopper", "h20", "blackwell", "rubin", "cdna3", "cdna4", "other")
+# where a file does not tell: that of all GPUs of a family, or the lowest, for which no kernel is missing on the others
+_CAPABILITIES = {"ampere": 8.0, "ada": 8.9, "hopper": 9.0, "h20": 9.0, "blackwell_workstation": 12.0}
+_FAMILIES = (
+    "ampere",
+    "ada",
+    "hopper",
+    "h20",
+    "blackwell",
+    "blackwell_workstation",
+    "rubin",
+    "cdna3",
+    "cdna4",
+    "other",
+)
 
 
 def load_gpu_specs(extra: Path | None = None) -> dict[str, GpuSpec]:
@@ -125,7 +137,7 @@ def _read_spec(path: Path) -> GpuSpec:
 
 def gpu_spec_from_section(document: Section, name: str) -> GpuSpec:
     """The GPU type that a document describes, which has to be called `name`."""
-    document.allow_only("name", "vendor", "family", "node_selector", "compute_capability", *_FIGURES)
+    document.allow_only("name", "vendor", "family", "node_selector", "compute_capability", _BETWEEN_DOMAINS, *_FIGURES)
     if document.name("name") != name:
         raise document.fault("name", f"the file's name, {name}", hint="Rename the file or the GPU.")
     spec = _spec(document, _Figures(document))
@@ -145,6 +157,7 @@ def _spec(document: Section, figures: _Figures) -> GpuSpec:
         vendor=document.text("vendor"),
         **by_name,
         family=document.one_of("family", _FAMILIES),
+        host_link_gb_s=figures.read(_BETWEEN_DOMAINS) if _BETWEEN_DOMAINS in document else 0.0,
         compute_capability=_compute_capability(document, figures),
         node_selector=read_labels(document.section("node_selector")),
         sources=tuple(figures.sources),

@@ -1,6 +1,6 @@
 """The part of a scenario that says which GPUs there are, what they cost and how their nodes are found."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,17 +29,28 @@ def read_inventory(
         counts = _counts(document.section("inventory"))
     _require_types(document.file, counts, cluster)
     specs = {gpu: load_gpu_spec(gpu) for gpu in counts}
-    prices = _prices(document, specs)
+    prices, unused = _prices(document, specs, cluster)
     selectors = _selectors(document, counts)
     items = tuple(
         InventoryItem(
             gpu=replace(specs[gpu], node_selector=selectors.get(gpu, specs[gpu].node_selector)),
             count=count,
-            price_usd_per_gpu_hour=prices[gpu],
+            price_usd_per_gpu_hour=prices.get(gpu, 0.0),
+            price_known=gpu in prices,
         )
         for gpu, count in counts.items()
     )
-    return Inventory(items=items), _inputs(document, counts)
+    return Inventory(items=items, unused_prices=unused), _inputs(document, counts)
+
+
+def require_prices(file: str, inventory: Inventory, *, where: str) -> None:
+    """InputError where a type has no price; `where` says what counts money."""
+    for gpu in inventory.without_price:
+        raise InputError(
+            f"{file}: prices_usd_per_gpu_hour.{gpu} must be given {where}: there is no price for {gpu}.",
+            hint=f"Add `{gpu}: USD` under prices_usd_per_gpu_hour in {file}, or a dated price to "
+            "gpu_specs/prices.yaml; objectives that count no money need none.",
+        )
 
 
 def _require_types(file: str, counts: Mapping[str, int], cluster: Cluster | None) -> None:
@@ -95,36 +106,36 @@ def _counts(section: Section) -> dict[str, int]:
     return {gpu: section.integer(gpu, low=1, high=_MOST_GPUS) for gpu in sorted(section)}
 
 
-def _prices(document: Section, specs: Mapping[str, GpuSpec]) -> dict[str, float]:
-    prices = document.section("prices_usd_per_gpu_hour", optional=True)
-    _refuse_strangers(prices, specs)
-    return {gpu: _price(prices, spec) for gpu, spec in specs.items()}
+def _prices(
+    document: Section, specs: Mapping[str, GpuSpec], cluster: Cluster | None
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """USD per GPU and hour of the types that have a price, and the types not at hand that one was given for: a price
+    list may be longer than the inventory. A type whose price is null has none, whatever the shipped list says."""
+    section = document.section("prices_usd_per_gpu_hour", optional=True)
+    known = sorted({*gpu_spec_files(), *(() if cluster is None else cluster.gpus)})
+    _refuse_strangers(section, known, rule="a known GPU type")
+    given = {gpu: section.number(gpu, low=0, high=1e6) for gpu in section if not section.is_empty(gpu)}
+    listed = {gpu: spec.price.usd_per_hour for gpu, spec in specs.items() if spec.price is not None}
+    prices = {gpu: price for gpu, price in (listed | given).items() if gpu in specs and not _is_null(section, gpu)}
+    return prices, tuple(gpu for gpu in given if gpu not in specs)
 
 
-def _price(prices: Section, spec: GpuSpec) -> float:
-    if spec.name in prices:
-        return prices.number(spec.name, low=0, high=1e6)
-    if spec.price is None:
-        raise InputError(
-            f"{prices.file}: {prices.key_path(spec.name)} must be given: there is no price for {spec.name}.",
-            hint=f"Add `{spec.name}: USD` under prices_usd_per_gpu_hour in {prices.file}, "
-            "or a dated price to gpu_specs/prices.yaml.",
-        )
-    return spec.price.usd_per_hour
+def _is_null(section: Section, gpu: str) -> bool:
+    return gpu in section and section.is_empty(gpu)
 
 
 def _selectors(document: Section, counts: Mapping[str, int]) -> dict[str, tuple[tuple[str, str], ...]]:
     selectors = document.section("node_selectors", optional=True)
-    _refuse_strangers(selectors, counts)
+    _refuse_strangers(selectors, counts, rule="a GPU type of the inventory")
     return {gpu: read_labels(selectors.section(gpu)) for gpu in selectors}
 
 
-def _refuse_strangers(section: Section, inventory: Mapping[str, object]) -> None:
+def _refuse_strangers(section: Section, names: Collection[str], *, rule: str) -> None:
     for gpu in section:
-        if gpu not in inventory:
+        if gpu not in names:
             raise InputError(
-                f"{section.file}: {section.key_path(gpu)} must be a GPU type of the inventory; {gpu} is not.",
-                hint=nearest_hint(gpu, tuple(inventory), what="inventory's types"),
+                f"{section.file}: {section.key_path(gpu)} must be {rule}; {gpu} is not.",
+                hint=nearest_hint(gpu, tuple(names), what="GPU types"),
             )
 
 

@@ -21,6 +21,7 @@ from planner.files.disk.opening import is_folder
 from planner.files.disk.references import resolve
 from planner.files.plan.saved_plans import read_saved_plan
 from planner.files.records import read_record, record_document, record_keys
+from planner.files.scenario.inventories import require_prices
 from planner.files.sections import Section, nearest_hint, referred_from
 
 _OF_SEVERAL = ("goals", "pick", "within", "demand_rps", "current")
@@ -160,6 +161,10 @@ def require_measurable(file: str, scenario: Scenario) -> None:
             f"{scenario.workload.name} has no arrival rate.",
             hint="Add the rate that is to be served (requests/s).",
         )
+    if scenario.objective.kind.row.priced:
+        require_prices(file, scenario.inventory, where=f"where objective.kind is {scenario.objective.kind.value}")
+    if Goal.PRICE in goals:
+        require_prices(file, scenario.inventory, where="where price is among objective.goals")
     if Goal.PRICE in goals and not any(item.price_usd_per_gpu_hour > 0 for item in items):
         raise InputError(
             f"{file}: prices_usd_per_gpu_hour must be above 0 for some GPU type where price is among objective.goals; "

@@ -24,7 +24,7 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "model": _model(scenario.model),
         "workload": _workload(scenario.workload),
         "inventory": {item.gpu.name: item.count for item in items},
-        "prices_usd_per_gpu_hour": {item.gpu.name: item.price_usd_per_gpu_hour for item in items},
+        "prices_usd_per_gpu_hour": {i.gpu.name: i.price_usd_per_gpu_hour if i.price_known else None for i in items},
         "node_selectors": {item.gpu.name: dict(item.gpu.node_selector) for item in items},
         "ranges": record_document(scenario.ranges),
         "cost": cost_document(scenario.cost),

@@ -19,7 +19,10 @@ def fleet_table(plan: Plan) -> str:
     """GPUs per type and what they do; GPUs in no island count as idle."""
     rows = [_fleet_row(plan, item.gpu.name) for item in plan.scenario.inventory.items]
     total = [sum(column) for column in zip(*(counts for _, counts, _ in rows), strict=True)]
-    lines = [[escaped(gpu), *map(whole, counts), money(price)] for gpu, counts, price in rows]
+    unpriced = plan.scenario.inventory.without_price
+    lines = [
+        [escaped(gpu), *map(whole, counts), NONE if gpu in unpriced else money(price)] for gpu, counts, price in rows
+    ]
     lines.append(["**Total**", *map(whole, total), money(plan.price_usd_per_hour)])
     header = ["GPU type", "GPUs", "Islands", "In prefill", "In decode", "Idle", "USD/hour"]
     return table(header, lines, "lrrrrrr")
@@ -41,15 +44,16 @@ def islands_table(plan: Plan) -> str:
     header = ["Islands", "GPU type", "GPUs each", "Phase", *(_DEGREES[d] for d in degrees)]
     header += ["Batch", "Longest prompt", "Requests/s", "Utilisation", "USD/hour"]
     order = sorted(groups(plan), key=lambda g: PHASES.index(g.phase))
-    return table(header, [_island_row(g, degrees) for g in order], "rlrl" + "r" * (len(header) - 4))
+    unpriced = plan.scenario.inventory.without_price
+    rows = [[*_island_row(g, degrees), NONE if g.gpu in unpriced else money(g.price_usd_per_hour)] for g in order]
+    return table(header, rows, "rlrl" + "r" * (len(header) - 4))
 
 
 def _island_row(group: IslandGroup, degrees: Sequence[str]) -> list[str]:
     islands, parallel = group.islands, group.islands[0].parallel
     row = [whole(len(islands)), escaped(group.gpu), span(group.sizes), group.phase or "idle"]
-    price = money(group.price_usd_per_hour)
     if group.phase is None or parallel is None:
-        return [*row, *[NONE] * (len(degrees) + 4), price]
+        return [*row, *[NONE] * (len(degrees) + 4)]
     return [
         *row,
         *(whole(getattr(parallel, degree)) for degree in degrees),
@@ -57,7 +61,6 @@ def _island_row(group: IslandGroup, degrees: Sequence[str]) -> list[str]:
         span(i.longest_prompt for i in islands),
         rate(group.rate_rps),
         percent_span(i.utilisation for i in islands),
-        price,
     ]
 
 

@@ -67,10 +67,10 @@ def _sensitivity(plan: Plan) -> list[str]:
 def _price(plan: Plan) -> str:
     if plan.price_usd_per_hour <= 0:
         return "at no stated price"
-    return (
-        f"for {money(plan.price_usd_per_hour)} USD/hour or "
-        f"{money(plan.price_usd_per_million_tokens)} USD per million tokens"
-    )
+    rent = f"for {money(plan.price_usd_per_hour)} USD/hour"
+    if unpriced := [escaped(gpu) for gpu in plan.scenario.inventory.without_price if plan.fleet[gpu]]:
+        return f"{rent} without {', '.join(unpriced)}, for which no price is given"
+    return f"{rent} or {money(plan.price_usd_per_million_tokens)} USD per million tokens"
 
 
 def _bottleneck(plan: Plan) -> str:
