@@ -44,9 +44,8 @@ def all_reduce_part(
     count = np.where(dp > 1, model.moe_layers, 2 * model.moe_layers) + 2 * model.dense_layers
     size = tokens * model.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
     hops = np.log2(tp) / _HOPS_OF_EIGHT
-    together = max(dev.gpu.gpus_per_nvlink_domain, dev.gpu.gpus_per_host)
-    over_nic = tp > together
-    rate = np.where(over_nic, dev.nic * together, dev.link(tp))
+    over_nic = tp > dev.gpu.linked_gpus
+    rate = np.where(over_nic, dev.nic * dev.gpu.linked_gpus, dev.link(tp))
     latency_us = hops * dev.efficiency.all_reduce_us + over_nic * dev.efficiency.all_reduce_node_us
     return Part(
         name="all-reduce",

@@ -7,8 +7,9 @@
 | B | sequences of an attention group | 1 |
 | N[j] | mean answer to prompts of range j | tokens |
 | dp, pp | attention groups, stages of a replica | 1 |
+| phi | rate of a prefill pool behind a router over that of its steps (`prefill_pool`) | 1 |
 
-prefill 1000 dp n pp / t(s, n): pp steps are under way at once      decode 1000 dp B / (N mean TPOT(s + i, B))
+prefill 1000 phi dp n pp / t(s, n): pp steps are under way at once      decode 1000 dp B / (N mean TPOT(s + i, B))
 TPOT is linear in the cached length but for kinks (where communication is hidden), so a few points stand for the
 whole answer, to 0.1 %. What fits is asked for the longest prompt of a range. Arrays have shape (shapes, ranges).
 Under service levels n is the power of two (or the most that fits) with the best rate within them, B the largest batch
@@ -24,6 +25,7 @@ from planner.cost import memory
 from planner.cost.arrays import Array
 from planner.cost.backend import CostBackend
 from planner.cost.device import CostContext
+from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees, RateGrid, answer_points, longest_prompts, mean_answers, mean_prompts
 from planner.cost.service_levels import (
     ServiceBounds,
@@ -33,7 +35,7 @@ from planner.cost.service_levels import (
     transfer_ms,
 )
 from planner.cost.step import Steps
-from planner.domain import Phase, Workload
+from planner.domain import CostSource, Phase, Workload
 from planner.units import MS_PER_S
 
 LARGEST_BATCH = 1024
@@ -63,12 +65,21 @@ def prefill_rates(
     steps = _steps(Phase.PREFILL, degrees, lengths, np.ones(fits.shape), settings.kv_cache_rate)
     prompts = np.minimum(np.minimum(budget, np.floor(np.maximum(fits, 0))), np.floor(backend.largest_batch(steps)))
     ms = backend.step_ms(replace(steps, batch=np.maximum(prompts, 1)))
-    most = _grid(degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
+    pooled = _pooled(context)
+    most = _grid(pooled * degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
     if bounds is None or not bounds.bounds_ttft:
         return most
     length = lengths if bounds.misses is None else longest_prompts(workload)
     sent = transfer_ms(context, length, degrees)
-    return _within_ttft(backend, steps, length, sent, degrees, most, bounds)
+    within = _within_ttft(backend, steps, length, sent, degrees, most, bounds)
+    return replace(within, rates_rps=within.rates_rps * pooled)
+
+
+def _pooled(context: CostContext) -> float:
+    """The factor; a profile was measured as it is served."""
+    if context.settings.source is CostSource.TABULATED:
+        return 1.0
+    return efficiency_of(context.gpu, context.settings.calibration).prefill_pool
 
 
 def _within_ttft(

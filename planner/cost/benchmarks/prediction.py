@@ -227,6 +227,9 @@ _WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
 }
 
 
+_Key = tuple[str, str, tuple[float, float, float], int, EngineHabits, str]
+
+
 def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: EngineShares) -> PassTimes:
     """The devices as the engine drives them."""
     faster = {Phase.PREFILL: shares.engine_prefill, Phase.DECODE: shares.engine_decode}
@@ -242,8 +245,8 @@ def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: Engin
 
 def _parts(runs: Iterable[KnownRun]) -> Iterable[_Part]:
     """The runs that can be predicted, by machine, model, precision, drafts, engine and way."""
-    batches: dict[tuple[object, ...], list[BenchmarkRun]] = {}
-    contexts: dict[tuple[object, ...], tuple[CostContext, EngineHabits]] = {}
+    batches: dict[_Key, list[BenchmarkRun]] = {}
+    contexts: dict[_Key, tuple[CostContext, EngineHabits]] = {}
     for known in runs:
         if known.reason or known.gpu is None or known.model is None or not known.run.decode.gpus:
             continue
@@ -255,12 +258,13 @@ def _parts(runs: Iterable[KnownRun]) -> Iterable[_Part]:
         for way in _ways(run):
             if way == "closed" and most_sequences(known.gpu, model, run, habit) <= 0:
                 continue
-            key = (run.gpu, run.model, run.weight_bytes, run.expert_bytes, run.kv_bytes, run.mtp_tokens, habit, way)
+            precision = (run.weight_bytes, run.expert_bytes, run.kv_bytes)
+            key = (run.gpu, run.model, precision, run.mtp_tokens, habit, way)
             batches.setdefault(key, []).append(run)
             contexts[key] = (context, habit)
     for key, members in batches.items():
         context, habit = contexts[key]
-        yield _Part(batch=Batch(runs=tuple(members), context=context, habits=habit), way=str(key[-1]))
+        yield _Part(batch=Batch(runs=tuple(members), context=context, habits=habit), way=key[-1])
 
 
 def _ways(run: BenchmarkRun) -> tuple[str, ...]:
