@@ -2,7 +2,7 @@
 
 from planner.domain.assignment import Assignment, Duty, Flow, named_duties
 from planner.domain.band import Band
-from planner.domain.benchmark import BenchmarkRun, JudgedFigure, Load, Metric, Pool
+from planner.domain.benchmark import Accuracy, BenchmarkRun, JudgedFigure, Load, Metric, Pool, SliceError
 from planner.domain.cluster import (
     CORE_GROUP_SIZE,
     MOST_GPUS_OF_A_NODE,
@@ -110,6 +110,7 @@ __all__ = [
     "MOST_GPUS_OF_A_NODE",
     "SPARE_NOTE",
     "WHOLE_GPU",
+    "Accuracy",
     "Alignment",
     "Assignment",
     "AssignmentSettings",
@@ -231,6 +232,7 @@ __all__ = [
     "Service",
     "Shortfall",
     "SizeSet",
+    "SliceError",
     "SloSettings",
     "Source",
     "StepExplanation",

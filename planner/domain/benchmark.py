@@ -28,6 +28,7 @@ class Metric(StrEnum):
     TTFT = "ttft_p50_ms"
     TPOT = "tpot_p50_ms"
     LATENCY = "latency_ms"
+    STEP = "step_ms"
 
     @property
     def is_time(self) -> bool:
@@ -102,7 +103,8 @@ class JudgedFigure:
     """One measured figure beside the predicted one; None with the `reason` where nothing can be said.
 
     `low` and `high`: P10 and P90 of what may be measured, in the metric's unit. `kind`: of figure, `slices`: what the
-    run is one of, by dimension (GPU, model kind, phase, precision, concurrency).
+    run is one of, by dimension (GPU, model kind, phase, precision, concurrency). `left_out`: what a fit without the
+    run's configuration predicted, where one is on record.
     """
 
     run: BenchmarkRun
@@ -113,17 +115,52 @@ class JudgedFigure:
     slices: tuple[tuple[str, str], ...]
     low: float | None = None
     high: float | None = None
+    left_out: float | None = None
     reason: str = ""
 
     @property
     def rate_error(self) -> float:
-        """Predicted rate over the measured one, less 1 (of a time: the inverse); 1 where nothing is said."""
-        if self.predicted is None:
+        """Predicted rate over the measured one, less 1 (of a time: the inverse); 1 where nothing is said.
+
+        Of a run that the fit has seen the prediction left out of it counts, where one is on record.
+        """
+        said = self.predicted if self.left_out is None else self.left_out
+        if said is None:
             return 1.0
-        ratio = self.measured / self.predicted if self.metric.is_time else self.predicted / self.measured
-        return ratio - 1
+        return (self.measured / said if self.metric.is_time else said / self.measured) - 1
 
     @property
     def slice(self) -> str:
         """All that the figure is one of, in words."""
         return ", ".join((self.kind, *(word for _, word in self.slices)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceError:
+    """How far rates are off in one slice of figures: mean and median of the absolute errors, each at most 1, and bias.
+
+    `bias` is the median error: positive where predicted rates are too high. `unanswered`: figures without a prediction.
+    """
+
+    dimension: str
+    name: str
+    points: int
+    mean: float
+    median: float
+    bias: float
+    unanswered: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """Predictions judged: by slice, worst first in `worst`; `pairs` of GPU types at equal work, `in_order` of them.
+
+    Only pairs count whose measured rates differ by more than 15 %.
+    """
+
+    figures: tuple[JudgedFigure, ...]
+    slices: tuple[SliceError, ...]
+    worst: tuple[JudgedFigure, ...]
+    pairs: int
+    in_order: int
+    covered: float

@@ -68,7 +68,7 @@ def left_out(
         fit = fit_benchmarks(
             evidence.without(part), free, name="without", base=base, begin=whole.values, rounds=_ROUNDS
         )
-        judged += figures(part.runs, fit.calibration)
+        judged += figures(part.runs, fit.calibration, among=evidence.runs)
         for m in part.measurements:
             steps.append((m, predict_ms(m, part.gpus[m.gpu], part.models[m.model], fit.calibration)))
     return LeftOut(figures=tuple(judged), steps=tuple(steps))

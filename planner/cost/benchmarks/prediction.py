@@ -67,22 +67,29 @@ class KnownRun:
     reason: str = ""
 
 
-def figures(runs: Sequence[KnownRun], calibration: Calibration | None = None) -> tuple[JudgedFigure, ...]:
-    """Every figure of the runs that is one of `KINDS` or `DISAGGREGATED`, predicted, in the order of the runs."""
-    asked = asked_figures(runs)
+def figures(
+    runs: Sequence[KnownRun], calibration: Calibration | None = None, *, among: Sequence[KnownRun] | None = None
+) -> tuple[JudgedFigure, ...]:
+    """Every figure of the runs that is one of `KINDS` or `DISAGGREGATED`, predicted, in the order of the runs.
+
+    `among`: the runs that tell which prefill pools were the limit (default: the same ones).
+    """
+    asked = asked_figures(runs, among)
     answers = Predictions(runs).of(calibration)
     return tuple(_judged(known, metric, kind, answers) for known, metric, kind in asked)
 
 
-def asked_figures(runs: Sequence[KnownRun]) -> list[tuple[KnownRun, Metric, str]]:
+def asked_figures(
+    runs: Sequence[KnownRun], among: Sequence[KnownRun] | None = None
+) -> list[tuple[KnownRun, Metric, str]]:
     """(run, metric, kind) of every measured figure that is to be predicted."""
-    saturated = _saturated([known.run for known in runs])
+    saturated = _saturated([known.run for known in (runs if among is None else among)])
     asked = []
-    for k, known in enumerate(runs):
+    for known in runs:
         for metric, _ in known.run.measured:
             if not known.run.disaggregated:
                 kind = KINDS.get((known.run.load, metric))
-            elif metric is Metric.INPUT_RATE and k not in saturated:
+            elif metric is Metric.INPUT_RATE and (known.run.file, known.run.row) not in saturated:
                 kind = None
             else:
                 kind = DISAGGREGATED.get(metric)
@@ -139,14 +146,15 @@ def _concurrency(run: BenchmarkRun) -> str:
     return "above 512"
 
 
-def _saturated(runs: Sequence[BenchmarkRun]) -> set[int]:
-    """Positions of the disaggregated runs whose prefill pool was the limit."""
-    queued = [k for k, run in enumerate(runs) if run.disaggregated and run.decode.gpus and _queued(run)]
+def _saturated(runs: Sequence[BenchmarkRun]) -> set[tuple[str, int]]:
+    """(file, row) of the disaggregated runs whose prefill pool was the limit."""
+    queued = [run for run in runs if run.disaggregated and run.decode.gpus and _queued(run)]
     best: dict[tuple[object, ...], float] = {}
-    for k in queued:
-        alike = _alike(runs[k])
-        best[alike] = max(best.get(alike, 0.0), dict(runs[k].measured)[Metric.INPUT_RATE])
-    return {k for k in queued if dict(runs[k].measured)[Metric.INPUT_RATE] >= NEAR_BEST * best[_alike(runs[k])]}
+    for run in queued:
+        alike = _alike(run)
+        best[alike] = max(best.get(alike, 0.0), dict(run.measured)[Metric.INPUT_RATE])
+    near = (run for run in queued if dict(run.measured)[Metric.INPUT_RATE] >= NEAR_BEST * best[_alike(run)])
+    return {(run.file, run.row) for run in near}
 
 
 def _alike(run: BenchmarkRun) -> tuple[object, ...]:

@@ -1,0 +1,151 @@
+"""Predictions judged: errors by slice, the order of GPU types at equal work, the figures that are farthest off."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from planner.cost.benchmarks.figure_bands import with_band
+from planner.cost.benchmarks.prediction import KnownRun, figures
+from planner.cost.calibration import predict_ms
+from planner.domain import (
+    Accuracy,
+    BenchmarkRun,
+    Calibration,
+    GpuSpec,
+    JudgedFigure,
+    Load,
+    Measurement,
+    Metric,
+    ModelSpec,
+    Phase,
+    Pool,
+    SliceError,
+)
+
+SAME_SPEED = 1.15
+"""Measured rates of two GPU types within this ratio count as equal: as far as two engines are apart on equal work."""
+WORST = 10
+STEP_TIMES = "step time"
+
+
+def accuracy(judged: Sequence[JudgedFigure], calibration: Calibration | None = None) -> Accuracy:
+    """What the figures say of the predictions, with the band of each."""
+    banded = tuple(with_band(figure, calibration) for figure in judged)
+    said = [figure for figure in banded if figure.low is not None and figure.high is not None]
+    within = [figure.low <= figure.measured <= figure.high for figure in said]  # type: ignore[operator]
+    pairs = list(_pairs(banded))
+    return Accuracy(
+        figures=banded,
+        slices=tuple(_slices(banded)),
+        worst=tuple(sorted(banded, key=lambda figure: -_distance(figure))[:WORST]),
+        pairs=len(pairs),
+        in_order=sum(pairs),
+        covered=sum(within) / len(within) if within else 0.0,
+    )
+
+
+def judged_runs(runs: Sequence[KnownRun], calibration: Calibration | None = None) -> tuple[JudgedFigure, ...]:
+    """The figures of benchmark runs, predicted."""
+    return figures(runs, calibration)
+
+
+def judged_step(
+    m: Measurement, gpu: GpuSpec, model: ModelSpec, calibration: Calibration | None, *, file: str
+) -> JudgedFigure:
+    """A measured step time beside the predicted one."""
+    phase = Load.PREFILL_STEP if m.phase is Phase.PREFILL else Load.DECODE_STEP
+    run = BenchmarkRun(
+        row=m.row,
+        gpu=m.gpu,
+        model=m.model,
+        load=phase,
+        decode=Pool(tp=m.tp, dp=m.dp, ep=m.ep),
+        input_tokens=float(m.length),
+        output_tokens=1.0,
+        batch_per_rank=m.batch,
+        measured=((Metric.STEP, m.ms),),
+        precision=f"{8 * model.weight_bytes:g} bits",
+        file=file,
+        source=m.source,
+    )
+    kind = "MoE" if model.experts else "dense"
+    return JudgedFigure(
+        run=run,
+        metric=Metric.STEP,
+        measured=m.ms,
+        predicted=predict_ms(m, gpu, model, calibration),
+        kind=STEP_TIMES,
+        slices=(("GPU", m.gpu), ("model kind", kind), ("phase", str(phase)), ("precision", run.precision)),
+    )
+
+
+def _distance(figure: JudgedFigure) -> float:
+    """How far a rate is off either way, as a logarithm; farthest where nothing is said."""
+    return np.inf if figure.predicted is None else abs(float(np.log1p(figure.rate_error)))
+
+
+def _slices(judged: Sequence[JudgedFigure]) -> Iterator[SliceError]:
+    """By kind of figure, then by every dimension."""
+    for kind in dict.fromkeys(figure.kind for figure in judged):
+        yield _slice("figure", kind, [figure for figure in judged if figure.kind == kind])
+    for dimension in dict.fromkeys(name for figure in judged for name, _ in figure.slices):
+        words = sorted({dict(figure.slices).get(dimension, "") for figure in judged} - {""})
+        for word in words:
+            yield _slice(dimension, word, [f for f in judged if dict(f.slices).get(dimension) == word])
+
+
+def _slice(dimension: str, name: str, judged: Sequence[JudgedFigure]) -> SliceError:
+    errors = np.array([figure.rate_error for figure in judged])
+    absolute = np.minimum(np.abs(errors), 1.0)
+    answered = np.array([figure.predicted is not None for figure in judged])
+    return SliceError(
+        dimension=dimension,
+        name=name,
+        points=len(judged),
+        mean=float(absolute.mean()),
+        median=float(np.median(absolute)),
+        bias=float(np.median(errors[answered])) if answered.any() else 0.0,
+        unanswered=int((~answered).sum()),
+    )
+
+
+_RATES = (Metric.OUTPUT_RATE, Metric.LATENCY)
+
+
+def _pairs(judged: Iterable[JudgedFigure]) -> Iterator[bool]:
+    """Of every pair of GPU types at equal work: whether the faster one was predicted to be it."""
+    alike: dict[tuple[object, ...], list[JudgedFigure]] = {}
+    for figure in judged:
+        if figure.metric in _RATES and figure.predicted is not None and not figure.run.disaggregated:
+            alike.setdefault(_work(figure.run, figure.metric), []).append(figure)
+    for members in alike.values():
+        for first, other in combinations(members, 2):
+            measured = _ratio(first, other, predicted=False)
+            if first.run.gpu != other.run.gpu and max(measured, 1 / measured) > SAME_SPEED:
+                yield (measured > 1) == (_ratio(first, other, predicted=True) > 1)
+
+
+def _ratio(first: JudgedFigure, other: JudgedFigure, *, predicted: bool) -> float:
+    """Rate of the first over that of the other."""
+    values = [
+        (figure.measured if not predicted else figure.predicted if figure.left_out is None else figure.left_out) or 1.0
+        for figure in (first, other)
+    ]
+    ratio = values[0] / values[1]
+    return 1 / ratio if first.metric.is_time else ratio
+
+
+def _work(run: BenchmarkRun, metric: Metric) -> tuple[object, ...]:
+    """What is asked of a deployment: the same for two runs that differ in machine and engine alone."""
+    lengths = (run.input_tokens, run.output_tokens, run.concurrency, run.batch_per_rank)
+    return (run.model, run.load, metric, lengths, run.expert_bytes, run.mtp_tokens > 0, run.decode)
+
+
+def without_fit(judged: Sequence[JudgedFigure], recorded: dict[tuple[str, int, str], float]) -> list[JudgedFigure]:
+    """The figures with what a fit without them predicted, where it is `recorded`: by file name, row and metric."""
+    return [
+        replace(figure, left_out=recorded.get((figure.run.file.rsplit("/", 1)[-1], figure.run.row, str(figure.metric))))
+        for figure in judged
+    ]
