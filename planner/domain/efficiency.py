@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from planner.domain.band import MeasuredBand
 from planner.domain.keys import OneOf
 
 ANY_FAMILY = "any"
@@ -82,10 +83,14 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Factors under one name; later factors stand in for earlier ones of the same name and family."""
+    """Factors under one name; later factors stand in for earlier ones of the same name and family.
+
+    `bands`: how far rates by these factors are off what was measured, each measurement left out of its own fit.
+    """
 
     name: str
     factors: tuple[Factor, ...]
+    bands: tuple[MeasuredBand, ...] = ()
 
     def factor(self, name: str, family: str) -> Factor:
         """The factor of `family`, or else of any. Raises KeyError where there is neither."""
