@@ -2,7 +2,7 @@
 
 from planner.cost.admission import Mixture, admitted_shares
 from planner.cost.backend import AnalyticBackend, CostBackend, open_backend
-from planner.cost.band_draws import UncertainRate, WorkShare, probability_better, rate_band
+from planner.cost.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
 from planner.cost.bands import band_of, with_bands
 from planner.cost.breakdowns import DecodeTime, PrefillTime
 from planner.cost.calibration import PUBLISHED_FREE, doubts, fit_calibration, predict_ms
@@ -52,6 +52,7 @@ __all__ = [
     "prefill_time",
     "probability_better",
     "rate_band",
+    "shares_of_best",
     "smallest_island",
     "tabulate",
     "tabulate_placed",

@@ -100,6 +100,16 @@ def probability_better(rate: UncertainRate, other: UncertainRate) -> float | Non
     return float(np.mean(np.where(tied, 0.5, difference > 0)))
 
 
+def shares_of_best(rates: Sequence[UncertainRate], worths: Sequence[float]) -> tuple[float, ...] | None:
+    """Of each rate, how likely it is the highest of all when each is multiplied by its worth (1 / price: requests per
+    USD); they sum to 1, ties are parted. None where some rate has no band."""
+    if not rates or not all(rate.bands for rate in rates):
+        return None
+    draws = np.array([worth * rate_draws(rate) for rate, worth in zip(rates, worths, strict=True)])
+    best = draws >= draws.max(axis=0) * (1 - _TIE)
+    return tuple((best / best.sum(axis=0)).mean(axis=1).tolist())
+
+
 _TIE = 1e-12
 """Relative difference of rates that is rounding."""
 
