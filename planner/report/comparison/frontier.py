@@ -106,8 +106,8 @@ def _bands(frontier: Frontier) -> list[str]:
     if frontier.points[0].band is None:
         return []
     return [
-        f"In brackets {LEFT_OUT}. Points that rest on the same GPU types err alike, so their order is firmer than their "
-        "rates; the column of likelihoods counts that in."
+        f"In brackets {LEFT_OUT}. Points that rest on the same GPU types err alike, so their order is firmer than "
+        "their rates; the column of likelihoods counts that in."
     ]
 
 
