@@ -74,9 +74,9 @@ def slice_band(family: str, kind: str, phase: Phase, *, measured: bool, rows: Se
     group = next((row for row in of_kind if row.left_out is LeftOut.GROUP and row.family == family), None)
     words = f"{_KIND_WORDS[kind]} {phase}"
     if run is not None and measured:
-        return _band([run], f"{_points(run.points)} of {words} on {_named(family)}")
+        return _band([run], f"{_points(run.points)} of {words} on {_family_name(family)}")
     if run is not None and group is not None:
-        basis = f"{_points(group.points)} of {words} on {_named(family)}, their GPU type and model left out"
+        basis = f"{_points(group.points)} of {words} on {_family_name(family)}, their GPU type and model left out"
         return _band([group, run], basis)
     afar = next((row for row in of_kind if row.family == ANY_FAMILY), None)
     if afar is None:
@@ -97,7 +97,7 @@ def _points(count: int) -> str:
     return f"{count} left-out point{'s' * (count != 1)}"
 
 
-def _named(family: str) -> str:
+def _family_name(family: str) -> str:
     """Hopper, CDNA3, H20."""
     return family.upper() if any(character.isdigit() for character in family) else family.capitalize()
 

@@ -44,7 +44,7 @@ def test_explain_tells_the_band_and_the_digits_that_it_allows(planner: Command) 
     assert said[4] == band["basis"]
     rate, low, high = (float(figure.replace(",", "")) for figure in said.groups()[:3])
     assert (low / rate, high / rate) == pytest.approx((band["low"], band["high"]), rel=0.05)
-    assert all(figure % 100 == 0 for figure in (rate, low, high))
+    assert len(said[1].rstrip("0")) <= 2
 
 
 def test_a_calibration_tells_how_far_it_was_off_what_it_did_not_see(planner: Command) -> None:
@@ -59,7 +59,7 @@ def test_a_calibration_tells_how_far_it_was_off_what_it_did_not_see(planner: Com
     Path("odd.yaml").write_text(text.replace(low[0], "low: 99.0"), encoding="utf-8")
     refused = planner(*EXPLAIN, "--calibration", "odd.yaml")
     assert refused.status == 2
-    assert "odd.yaml: bands.H20 deepseek-v3 decode.low: must be at most high" in refused.err
+    assert "odd.yaml: bands.H20 deepseek-v3 decode.low must be at most high" in refused.err
 
 
 def test_only_what_was_measured_is_called_so(planner: Command) -> None:

@@ -52,7 +52,7 @@ class TestDigits:
         banded = banded_by(value, Band(low=low, high=high))
         said = float(banded.figure.replace(",", ""))
         assert abs(said - value) <= max((banded.high - banded.low) / 8, value / 1e3) * (1 + 1e-9)
-        assert float(banded.told(value).replace(",", "")) > 0
+        assert float(banded.rounded(value).replace(",", "")) > 0
 
     @given(st.floats(0.1, 100), st.floats(0.3, 0.99), st.floats(1.01, 3))
     def test_a_price_has_the_inverse_band(self, value: float, low: float, high: float) -> None:

@@ -65,7 +65,7 @@ def _likely(point: FrontierPoint) -> str:
 def _words(point: FrontierPoint) -> str:
     banded = rate_with(point.rate_rps, point.band)
     served = f"about {banded}" if banded else rate(point.rate_rps)
-    each = banded.told_of(point.requests_per_usd) if banded else whole(point.requests_per_usd)
+    each = banded.figure_like(point.requests_per_usd) if banded else whole(point.requests_per_usd)
     return f"{served} requests/s for {money(point.price_usd_per_hour)} USD/hour, {each} requests per USD"
 
 

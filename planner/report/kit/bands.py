@@ -25,7 +25,7 @@ class Banded:
     low: float
     high: float
 
-    def told(self, value: float) -> str:
+    def rounded(self, value: float) -> str:
         """A figure of this kind, to the digits that the band allows: 570."""
         exponent = self._exponent()
         return f"{round(value, -exponent):,.{max(0, -exponent)}f}"
@@ -33,17 +33,17 @@ class Banded:
     @property
     def figure(self) -> str:
         """The figure itself: 570."""
-        return self.told(self.value)
+        return self.rounded(self.value)
 
     @property
     def range(self) -> str:
         """P10 and P90: 430–690."""
-        return f"{self.told(self.low)}–{self.told(self.high)}"
+        return f"{self.rounded(self.low)}–{self.rounded(self.high)}"
 
     def __str__(self) -> str:
         return f"{self.figure} ({self.range})"
 
-    def told_of(self, other: float) -> str:
+    def figure_like(self, other: float) -> str:
         """Another figure, which is proportional to this one and as firm."""
         factor = other / self.value
         return Banded(other, self.low * factor, self.high * factor).figure

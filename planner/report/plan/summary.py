@@ -67,7 +67,7 @@ def _served(plan: Plan) -> tuple[str, str, str]:
         tokens, output = significant(plan.tokens_per_s), significant(plan.output_tokens_per_s)
         return f"{rate(plan.throughput_rps)} requests/s**", tokens, output
     served = f"about {banded.figure} requests/s** ({banded.range}: {LEFT_OUT})"
-    return served, banded.told_of(plan.tokens_per_s), banded.told_of(plan.output_tokens_per_s)
+    return served, banded.figure_like(plan.tokens_per_s), banded.figure_like(plan.output_tokens_per_s)
 
 
 def _sensitivity(plan: Plan) -> list[str]:
@@ -99,7 +99,7 @@ def _bottleneck(plan: Plan) -> str:
     if plan.decode_rps < plan.prefill_rps:
         narrow, wide = wide, narrow
     banded = banded_rate(plan)
-    spare = f"{100 * headroom:.0f} % headroom ({banded.told(fast) if banded else rate(fast)} requests/s)"
+    spare = f"{100 * headroom:.0f} % headroom ({banded.rounded(fast) if banded else rate(fast)} requests/s)"
     return f"**{narrow} is the bottleneck**, {wide} has {spare}"
 
 
