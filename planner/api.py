@@ -16,7 +16,9 @@ from planner.domain import (
     no_progress,
     require_sound,
 )
+from planner.plans.rate_bands import probability_better
 from planner.plans.router_grid import CELLS
+from planner.report.kit.bands import banded_rate
 from planner.runs import publication
 from planner.runs.deployments import render_plan
 from planner.runs.placed_runs import scenario_on
@@ -37,6 +39,16 @@ class PlannedDeployment:
     def throughput_rps(self) -> float:
         """Requests/s at which the whole mix is served."""
         return self.record.throughput_rps
+
+    @property
+    def rate_band_rps(self) -> tuple[float, float] | None:
+        """P10 and P90 of that rate, by measurements left out of the fit; None where its estimates have no band."""
+        band = self.record.rate_band
+        return None if band is None else (band.low_rps, band.high_rps)
+
+    def probability_better(self, other: "PlannedDeployment") -> float | None:
+        """How likely this plan serves more requests/s than the other; what both rest on errs alike. None: no bands."""
+        return probability_better(self.record, other.record)
 
     @property
     def price_usd_per_hour(self) -> float:
@@ -106,8 +118,10 @@ class PlannedDeployment:
         return Path(path)
 
     def __repr__(self) -> str:
+        banded = banded_rate(self.record)
+        rate = f"about {banded}" if banded else f"{self.throughput_rps:.1f}"
         return (
-            f"<plan {self.record.scenario.name}: {self.throughput_rps:.1f} requests/s, "
+            f"<plan {self.record.scenario.name}: {rate} requests/s, "
             f"{len(self.record.islands)} islands, {self.price_usd_per_hour:g} USD/hour>"
         )
 

@@ -30,6 +30,7 @@ from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
 from planner.plans.audit import audit
 from planner.plans.exact_lengths import recounted_rps
 from planner.plans.provenance import estimates_of, provenance_of
+from planner.plans.rate_bands import rate_band
 from planner.workload import question_of
 
 SAME = 1e-4
@@ -117,7 +118,12 @@ def _finished(
         network_bottleneck=network_bottleneck(table, assignment),
         placement=placement,
     )
-    finished = replace(finished, sensitivity=sensitivity_of(finished, evaluator), exact_rps=recounted_rps(finished))
+    finished = replace(
+        finished,
+        sensitivity=sensitivity_of(finished, evaluator),
+        exact_rps=recounted_rps(finished),
+        rate_band=rate_band(finished),
+    )
     audit(finished, question.workload)
     _require_room(finished)
     return finished

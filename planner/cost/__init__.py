@@ -2,6 +2,8 @@
 
 from planner.cost.admission import Mixture, admitted_shares
 from planner.cost.backend import AnalyticBackend, CostBackend, open_backend
+from planner.cost.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
+from planner.cost.bands import band_of, with_bands
 from planner.cost.breakdowns import DecodeTime, PrefillTime
 from planner.cost.calibration import PUBLISHED_FREE, doubts, fit_calibration, predict_ms
 from planner.cost.closest import Closest, closest
@@ -31,7 +33,10 @@ __all__ = [
     "Queue",
     "Steps",
     "TabulatedBackend",
+    "UncertainRate",
+    "WorkShare",
     "admitted_shares",
+    "band_of",
     "closest",
     "compare_configurations",
     "decode_time",
@@ -45,8 +50,12 @@ __all__ = [
     "predict_ms",
     "predicted_wait",
     "prefill_time",
+    "probability_better",
+    "rate_band",
+    "shares_of_best",
     "smallest_island",
     "tabulate",
     "tabulate_placed",
     "tabulate_sizes",
+    "with_bands",
 ]

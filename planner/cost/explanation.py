@@ -14,6 +14,7 @@ from planner.cost import memory
 from planner.cost.arguments import require_at_least, require_whole
 from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
+from planner.cost.bands import band_of
 from planner.cost.device import CostContext, require_figures
 from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of, vendor_family
 from planner.cost.fit import require_fit
@@ -159,6 +160,7 @@ def _explained(
         origin=origin,
         origin_source=source,
         factors=tuple(_factor(name, context) for name in FACTOR_NAMES),
+        band=band_of(gpu, model, phase, settings),
     )
 
 

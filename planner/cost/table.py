@@ -12,6 +12,7 @@ import numpy as np
 from planner.cost import memory
 from planner.cost.arrays import Array
 from planner.cost.backend import open_backend
+from planner.cost.bands import band_of
 from planner.cost.device import CostContext, require_figures
 from planner.cost.divisors import divisors
 from planner.cost.efficiency import origin_of
@@ -24,6 +25,7 @@ from planner.cost.reference import reference_configurations
 from planner.cost.service_levels import ServiceBounds
 from planner.cost.tabulated import TabulatedBackend
 from planner.domain import (
+    Band,
     ClassPerformance,
     CostMode,
     CostSettings,
@@ -122,6 +124,7 @@ def tabulate_placed(
         step_ms=tuple(grid.step_ms[0].tolist()),
         origin=origin,
         origin_source=source,
+        band=band_of(gpu, model, phase, settings),
         utilisation_limits=_cells(grid.utilisation_limits, 0),
         service_ms=_cells(grid.service_ms, 0),
     )
@@ -174,6 +177,7 @@ class _Shapes:
     rows: dict[int, range]
     grid: RateGrid
     origin: tuple[Origin, str]
+    band: Band | None
 
     @classmethod
     def of(
@@ -200,7 +204,8 @@ class _Shapes:
             for k in range(0, len(configs), _SHAPES_AT_ONCE)
         ]
         grid = RateGrid.joined(pieces, len(workload.ranges))
-        return cls(configs=configs, rows=rows, grid=grid, origin=_origin(context, phase))
+        band = band_of(context.gpu, context.model, phase, context.settings)
+        return cls(configs=configs, rows=rows, grid=grid, origin=_origin(context, phase), band=band)
 
     def of_size(self, size: int) -> Iterator[tuple[int, int]]:
         """(row, copies) of every configuration of `size` GPUs, fewest replicas first."""
@@ -245,6 +250,7 @@ def _performance(shapes: _Shapes, row: int, copies: int, rates: Array) -> PhaseP
         step_ms=tuple(shapes.grid.step_ms[row].tolist()),
         origin=origin,
         origin_source=source,
+        band=shapes.band,
         utilisation_limits=_cells(shapes.grid.utilisation_limits, row),
         service_ms=_cells(shapes.grid.service_ms, row),
     )

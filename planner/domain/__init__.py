@@ -1,7 +1,7 @@
 """Frozen records and the protocols between stages. Knows nothing but `units` and `errors`."""
 
 from planner.domain.assignment import Assignment, Duty, Flow, named_duties
-from planner.domain.band import Band
+from planner.domain.band import Band, MeasuredBand, RateBand, RateComparison
 from planner.domain.benchmark import Accuracy, BenchmarkRun, JudgedFigure, Load, Metric, Pool, SliceError
 from planner.domain.cluster import (
     CORE_GROUP_SIZE,
@@ -171,6 +171,7 @@ __all__ = [
     "LengthProfile",
     "LengthRange",
     "Load",
+    "MeasuredBand",
     "Measurement",
     "Metric",
     "MlaAttention",
@@ -214,6 +215,8 @@ __all__ = [
     "RangeService",
     "RangeSettings",
     "RangeSlo",
+    "RateBand",
+    "RateComparison",
     "Reach",
     "ReportProgress",
     "RequestTrace",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from planner.domain.band import MeasuredBand
 from planner.domain.keys import OneOf
 
 ANY_FAMILY = "any"
@@ -96,10 +97,14 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Factors under one name; later factors stand in for earlier ones of the same name and family."""
+    """Factors under one name; later factors stand in for earlier ones of the same name and family.
+
+    `bands`: how far rates by these factors are off what was measured, each measurement left out of its own fit.
+    """
 
     name: str
     factors: tuple[Factor, ...]
+    bands: tuple[MeasuredBand, ...] = ()
 
     def factor(self, name: str, *families: str) -> Factor:
         """The factor of the first of `families` that has one, or else of any. Raises KeyError where none has."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from planner.domain.band import Band
 from planner.domain.efficiency import Factor, Origin
 from planner.domain.layout import ParallelConfig, Phase
 
@@ -30,7 +31,8 @@ class StepExplanation:
 
     `step_ms` is one pass over the model; `total_ms` is what it stands for: prompts taken in, or the time per output
     token (pipelined steps and drafted tokens counted). `roofline_tokens_per_s_per_gpu` is what data-sheet rates
-    would give without any loss. `origin` says how firm the estimate is, `factors` what went into it.
+    would give without any loss. `origin` says how firm the estimate is, `factors` what went into it, `band` how far
+    the rate may be off.
     """
 
     gpu: str
@@ -54,6 +56,7 @@ class StepExplanation:
     origin: Origin
     origin_source: str
     factors: tuple[Factor, ...]
+    band: Band | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

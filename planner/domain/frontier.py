@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from planner.domain.band import RateBand
 from planner.domain.layout import Layout
 
 
@@ -10,7 +11,8 @@ class FrontierPoint:
     """The best layout found for a budget, and what no layout of that budget exceeds.
 
     `price_usd_per_hour` is what the layout costs, at most the budget. `gpus`: how many are rented, by type, in the
-    order of the inventory. `watts`: of these GPUs at full load.
+    order of the inventory. `watts`: of these GPUs at full load. `band`: how far the rate may be off;
+    `most_per_usd_probability`: that this point serves most requests per USD of the frontier's (None: no bands).
     """
 
     budget_usd_per_hour: float
@@ -20,6 +22,8 @@ class FrontierPoint:
     gpus: tuple[tuple[str, int], ...]
     watts: float
     layout: Layout
+    band: RateBand | None = None
+    most_per_usd_probability: float | None = None
 
     @property
     def gap(self) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from planner.domain.band import Band
 from planner.domain.efficiency import Origin
 from planner.domain.layout import IslandClass, ParallelConfig, Phase, Role
 from planner.domain.workload import LengthRange
@@ -17,7 +18,7 @@ class PhasePerformance:
     Under service levels `rates_rps` keep to them: `utilisation_limits[j]` is the busy share that they stop at (empty:
     1), `service_ms[j]` what a bound is held against: prefill and KV transfer, or TPOT as bounded (empty: no bound).
     `parallel` is None, and `reason` says why, where the class cannot serve the phase at all. `origin` and
-    `origin_source` say how firm the rates are.
+    `origin_source` say how firm the rates are, `band` how far off they may be (None: a profile's, or the paper's).
     """
 
     parallel: ParallelConfig | None
@@ -27,6 +28,7 @@ class PhasePerformance:
     reason: str = ""
     origin: Origin = Origin.DEFAULT
     origin_source: str = ""
+    band: Band | None = None
     utilisation_limits: tuple[float, ...] = ()
     service_ms: tuple[float, ...] = ()
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from planner.domain.band import Band, RateBand
 from planner.domain.efficiency import Origin
 from planner.domain.keys import Bounds, Items, Key, Mapped, OneOf
 from planner.domain.layout import ParallelConfig, Phase, Reach
@@ -82,6 +83,7 @@ class Estimate:
     phase: Phase
     origin: Origin
     source: str
+    band: Annotated[Band | None, Key("how far measured rates were off predicted ones", sparse=True)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,10 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The planner's answer to one scenario. With a `placement` the rates are those of the islands where they lie."""
+    """The planner's answer to one scenario. With a `placement` the rates are those of the islands where they lie.
+
+    `rate_band`: how far the throughput may be off; None in reference mode, of a profile's times, and of older plans.
+    """
 
     scenario: Scenario
     throughput_rps: Annotated[_Amount, Key("requests/s at which the whole mix is served in both phases")]
@@ -135,6 +140,7 @@ class Plan:
         str, Key("part of the network that holds the rate back (empty: none)", added=True)
     ] = ""
     placement: Placement | None = None
+    rate_band: RateBand | None = None
 
     @property
     def fleet(self) -> dict[str, int]:

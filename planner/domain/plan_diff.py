@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from planner.domain.band import RateComparison
 from planner.domain.deployed import DeployedIsland
 from planner.domain.layout import Phase
 
@@ -101,7 +102,8 @@ class RouteChange:
 class PlanDiff:
     """Old against new. `head`: name, model, engine, target and inventory where they differ; `restart_reasons`: those of
     them that restart every island. `pods_compared`: both sides tell the pods of every island that they share; runs tell
-    none, as nobody has chosen images, cores, queues or pins."""
+    none, as nobody has chosen images, cores, queues or pins. `rates`: of both, where two runs of one model and workload
+    are compared."""
 
     old: str
     new: str
@@ -111,6 +113,7 @@ class PlanDiff:
     gpus: tuple[GpuChange, ...]
     routes: tuple[RouteChange, ...]
     pods_compared: bool = True
+    rates: RateComparison | None = None
 
     def moved_of_all(self, phase: Phase) -> float | None:
         """Share of all requests that change island in `phase`; None where the plans tell no probabilities."""

@@ -25,6 +25,7 @@ from planner.interrupts import check, deferred
 from planner.layouts.certificate import MOST_REFERENCE_SIZES, RATE, layout_settings, offer_of
 from planner.layouts.feasibility import posed, require_room
 from planner.layouts.queued_layouts import layouts_with_queues
+from planner.layouts.rate_bands import with_bands
 
 FEWEST_POINTS = 2
 MOST_POINTS = 200
@@ -65,7 +66,8 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
                 check()  # one that was found while an interrupt came may not be the best
                 by_budget[budget] = point
                 progress(len(by_budget), points, point)
-    solved = [point for point in by_budget.values() if point is not None]
+        solved = [point for point in by_budget.values() if point is not None]
+        front = with_bands(undominated(solved), evaluator)
     if not solved and len(by_budget) < len(budgets):
         raise KeyboardInterrupt
     if not solved:
@@ -74,7 +76,7 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
             hint="Raise search.time_limit_s, of which a point gets a thirtieth.",
         )
     return Frontier(
-        points=undominated(solved),
+        points=front,
         unsolved=tuple(budget for budget, point in by_budget.items() if point is None),
         unasked=tuple(budget for budget in budgets if budget not in by_budget),
     )

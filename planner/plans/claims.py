@@ -22,6 +22,8 @@ def close(came: float, due: float, tolerance: float = TOLERANCE) -> bool:
 def false_claims(plan: Plan) -> Iterator[str]:
     """Every figure that its own rows contradict, the key first."""
     yield from _rates(plan)
+    if plan.rate_band is not None and not plan.rate_band.low_rps <= plan.rate_band.high_rps:
+        yield f"rate_band.low_rps must be at most high_rps, {plan.rate_band.high_rps:.6g}"
     if plan.certificate is not None:
         yield from _certified(plan, plan.certificate)
     if plan.sensitivity is not None:

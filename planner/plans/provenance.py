@@ -32,8 +32,9 @@ def estimates_of(table: PerformanceTable, islands: Iterable[PlannedIsland]) -> t
         (row.island.gpu, phase): row.phase(phase) for row in table.classes for phase in Phase if row.phase(phase).serves
     }
     return tuple(
-        Estimate(gpu=gpu, phase=phase, origin=rows[gpu, phase].origin, source=rows[gpu, phase].origin_source)
+        Estimate(gpu=gpu, phase=phase, origin=row.origin, source=row.origin_source, band=row.band)
         for gpu, phase in sorted(used)
+        for row in (rows[gpu, phase],)
     )
 
 

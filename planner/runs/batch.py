@@ -48,13 +48,18 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a job ended: `status` is the exit status it would have alone, `message` its error, or what was different."""
+    """How a job ended: `status` is the exit status it would have alone, `message` its error, or what was different.
+
+    `low_rps`, `high_rps`: P10 and P90 of the throughput, where its estimates have bands.
+    """
 
     scenario: str
     folder: str
     status: int
     message: str = ""
     throughput_rps: float | None = None
+    low_rps: float | None = None
+    high_rps: float | None = None
     prefill_rps: float | None = None
     decode_rps: float | None = None
     price_usd_per_hour: float | None = None
@@ -124,13 +129,15 @@ def _command_to_resume(job: Job) -> list[str]:
 
 
 def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
-    cut_short = plan.search.interrupted
+    cut_short, band = plan.search.interrupted, plan.rate_band
     return Outcome(
         scenario=plan.scenario.name,
         folder=str(folder),
         status=EXIT_INTERRUPTED if cut_short else EXIT_DONE,
         message=f"interrupted after {len(plan.search.trials)} layouts" if cut_short else "",
         throughput_rps=plan.throughput_rps,
+        low_rps=band.low_rps if band else None,
+        high_rps=band.high_rps if band else None,
         prefill_rps=plan.prefill_rps,
         decode_rps=plan.decode_rps,
         price_usd_per_hour=plan.price_usd_per_hour,

@@ -322,8 +322,8 @@ def test_kinds_describe_themselves() -> None:
 MOST_ENTRIES = 17
 CROWDED = {
     "planner": 23,  # the pipeline's table of contents
-    "planner/domain": 35,
-    "planner/cost": 32,
+    "planner/domain": 37,
+    "planner/cost": 35,
     "planner/placement/islands": 18,
 }
 

@@ -1,5 +1,6 @@
 """`planner cost`: steps explained, configurations compared, measurements fitted, and what is refused."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,32 @@ def test_explain_tells_parts_bounds_memory_and_origin(planner: Command) -> None:
     for word in ("attention", "routed experts", "dispatch", "combine", "projections", "bound by", "KV cache"):
         assert word in answer.out
     assert "origin of the estimate: carried over (measured on qwen3-30b-a3b on H20: fitted to 1" in answer.out
+
+
+def test_explain_tells_the_band_and_the_digits_that_it_allows(planner: Command) -> None:
+    band = planner(*EXPLAIN, "--json").json["band"]
+    assert 0 < band["low"] < band["high"]
+    said = re.search(r"about ([\d,]+) tokens/s per GPU \(([\d,]+)–([\d,]+): ([^)]+)\)", planner(*EXPLAIN).out)
+    assert said is not None
+    assert said[4] == band["basis"]
+    rate, low, high = (float(figure.replace(",", "")) for figure in said.groups()[:3])
+    assert (low / rate, high / rate) == pytest.approx((band["low"], band["high"]), rel=0.05)
+    assert len(said[1].rstrip("0")) <= 2
+
+
+def test_a_calibration_tells_how_far_it_was_off_what_it_did_not_see(planner: Command) -> None:
+    rows = "".join(f"H20,deepseek-v3,decode,1,32,32,4096,{batch},{ms}\n" for batch, ms in ((8, 30), (32, 41), (64, 55)))
+    Path("three.csv").write_text("gpu,model,phase,tp,dp,ep,length,batch,ms\n" + rows, encoding="utf-8")
+    assert planner("cost", "calibrate", "three.csv", "--out", "mine.yaml").status == EXIT_DONE
+    explained = planner(*EXPLAIN, "--calibration", "mine.yaml", "--json").json
+    assert explained["band"]["basis"] == "3 left-out points of deepseek-v3 on H20 in decode, the user's own"
+    text = Path("mine.yaml").read_text(encoding="utf-8")
+    low = re.search(r"low: ([\d.]+)", text)
+    assert low is not None
+    Path("odd.yaml").write_text(text.replace(low[0], "low: 99.0"), encoding="utf-8")
+    refused = planner(*EXPLAIN, "--calibration", "odd.yaml")
+    assert refused.status == 2
+    assert "odd.yaml: bands.H20 deepseek-v3 decode.low must be at most high" in refused.err
 
 
 def test_only_what_was_measured_is_called_so(planner: Command) -> None:

@@ -32,7 +32,7 @@ def calibrate_command(
     rows = files.load_measurements(measurements)
     gpus, models = files.measured_records(rows, str(measurements), cost_options.models(model))
     before = files.load_calibration(base) if base else None
-    fit = cost.fit_calibration(rows, gpus, models, name=called, base=before)
+    fit = cost.with_bands(cost.fit_calibration(rows, gpus, models, name=called, base=before))
     files.write_calibration(fit, path, force=force)
     _show_fit(fit, json=json, file=str(path))
 

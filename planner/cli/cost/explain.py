@@ -80,10 +80,19 @@ def _show(e: "StepExplanation") -> None:
     time = "time to take the prompts in" if e.phase is Phase.PREFILL else "time per output token"
     share = e.tokens_per_s_per_gpu / e.roofline_tokens_per_s_per_gpu
     lines = (
-        f"{time}: {e.total_ms:,.2f} ms; {e.tokens_per_s_per_gpu:,.0f} tokens/s per GPU, {share:.0%} of the roofline; "
-        f"bound by {e.bound}",
+        f"{time}: {e.total_ms:,.2f} ms; {_rate(e)}, {share:.0%} of the roofline; bound by {e.bound}",
         f"memory per GPU: {e.weights_gb:.1f} GB of weights, {e.cache_gb:.1f} GB of KV cache, of {e.usable_gb:.1f} GB",
         f"origin of the estimate: {e.origin} ({e.origin_source}); rates of the GPU: data sheet",
     )
     for line in lines:
         screen.show_text(line)
+
+
+def _rate(e: "StepExplanation") -> str:
+    """Throughput, with its band and where that comes from."""
+    from planner.report.kit.bands import banded_by
+
+    if e.band is None:
+        return f"{e.tokens_per_s_per_gpu:,.0f} tokens/s per GPU"
+    banded = banded_by(e.tokens_per_s_per_gpu, e.band)
+    return f"about {banded.figure} tokens/s per GPU ({banded.range}: {e.band.basis})"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.plan.import_plan import deployed
+from planner.cli.plan.import_plan import deployed_and_planned
 from planner.errors import EXIT_FAILURE
 
 
@@ -16,11 +16,18 @@ def command(
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with status 1 if they differ.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Show which islands start, stop, restart or stay, how many GPUs that takes, and which requests move."""
+    """Show which islands start, stop, restart or stay, how many GPUs that takes, which requests move, and of two runs
+    which is faster and how likely."""
+    from dataclasses import replace
+
     from planner.plans.diff import compare
+    from planner.plans.rate_bands import compare_rates
     from planner.report.comparison.plan_diff import diff_document, diff_page
 
-    difference = compare(deployed(old), deployed(new))
+    (before, old_plan), (after, new_plan) = deployed_and_planned(old), deployed_and_planned(new)
+    difference = compare(before, after)
+    if old_plan is not None and new_plan is not None:
+        difference = replace(difference, rates=compare_rates(old_plan, new_plan))
     if json:
         screen.show_json(diff_document(difference))
     else:

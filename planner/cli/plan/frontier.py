@@ -71,6 +71,9 @@ def _document(curve: "Frontier", folder: str) -> dict[str, Any]:
                 "budget_usd_per_hour": point.budget_usd_per_hour,
                 "price_usd_per_hour": point.price_usd_per_hour,
                 "rate_rps": point.rate_rps,
+                "low_rps": point.band.low_rps if point.band else None,
+                "high_rps": point.band.high_rps if point.band else None,
+                "most_per_usd_probability": point.most_per_usd_probability,
                 "bound_rps": point.bound_rps,
                 "gap": point.gap,
                 "requests_per_usd": point.requests_per_usd,
@@ -88,16 +91,34 @@ def _show(curve: "Frontier", out: Path) -> None:
     rows = [
         (
             round(point.price_usd_per_hour, 2),
-            round(point.rate_rps, 1),
+            _rate(point),
             round(point.bound_rps, 1),
             round(100 * point.gap, 1),
             round(point.requests_per_usd),
             *(count for _, count in point.gpus),
             round(point.watts),
-            "most per USD" if point is curve.most_per_dollar else "",
+            _remark(point, best=point is curve.most_per_dollar),
         )
         for point in curve.points
     ]
     columns = ("USD/hour", "requests/s", "at most", "gap %", "requests per USD", *types, "watts", "")
     screen.show_table("Frontier", columns, rows)
     screen.show_text(f"Written to {out}")
+
+
+def _rate(point: "FrontierPoint") -> object:
+    """Requests/s, with the band where there is one."""
+    from planner.report.kit.bands import rate_with
+
+    banded = rate_with(point.rate_rps, point.band)
+    return round(point.rate_rps, 1) if banded is None else f"{point.rate_rps:.1f} ({banded.range})"
+
+
+def _remark(point: "FrontierPoint", *, best: bool) -> str:
+    """Which point serves most per USD, and how likely."""
+    from planner.report.comparison.rate_words import likelihood
+
+    if not best:
+        return ""
+    probability = point.most_per_usd_probability
+    return "most per USD" if probability is None else f"most per USD ({likelihood(probability)})"

@@ -10,7 +10,7 @@ from planner.cli import screen
 from planner.cli.plan import saved_runs
 
 if TYPE_CHECKING:
-    from planner.domain import DeployedPlan
+    from planner.domain import DeployedPlan, Plan
 
 
 def command(
@@ -40,11 +40,16 @@ def deployed(source: Path) -> "DeployedPlan":
     Raises:
         InputError: it is neither, or what is in it is not sound; the error names file, object and field.
     """
+    return deployed_and_planned(source)[0]
+
+
+def deployed_and_planned(source: Path) -> "tuple[DeployedPlan, Plan | None]":
+    """As `deployed`, and the plan itself where `source` is a run: manifests tell little of its rate."""
     from planner import export, files
 
     if (files.is_there(source) and not files.is_folder(source)) or files.holds_run(source):
         plan = saved_runs.read_run(source)
         folder = source if files.is_folder(source) else source.parent
         exported = any((folder / "manifests").glob("*.yaml"))  # without manifests nobody has chosen an engine
-        return export.summarize_plan(plan, engine=files.engine_of(folder) if exported else "")
-    return export.read_plan(files.load_manifests(source), str(source))
+        return export.summarize_plan(plan, engine=files.engine_of(folder) if exported else ""), plan
+    return export.read_plan(files.load_manifests(source), str(source)), None

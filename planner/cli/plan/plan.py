@@ -146,6 +146,14 @@ def _tell_of(outcome: "Outcome", *, quiet: bool) -> None:
         screen.show_warning(f"{outcome.scenario}: {warning}")
 
 
+def _rate(outcome: "Outcome") -> object:
+    """Requests/s, with the band where there is one."""
+    from planner.report.kit.bands import Banded
+
+    rate, low, high = outcome.throughput_rps, outcome.low_rps, outcome.high_rps
+    return str(Banded(rate, low, high)) if rate and low and high else rate
+
+
 def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> None:
     from planner.runs.batch import run_scenarios
 
@@ -175,7 +183,7 @@ def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> 
                 (
                     o.scenario,
                     o.status,
-                    o.throughput_rps,
+                    _rate(o),
                     o.price_usd_per_hour,
                     o.price_usd_per_million_tokens,
                     o.message or o.folder,

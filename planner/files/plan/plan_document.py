@@ -30,6 +30,7 @@ def plan_content(plan: Plan) -> Document:
         "schema_version": SCHEMA_VERSION,
         "name": plan.scenario.name,
         "throughput_rps": plan.throughput_rps,
+        "rate_band": None if plan.rate_band is None else record_document(plan.rate_band),
         "prefill_rps": plan.prefill_rps,
         "decode_rps": plan.decode_rps,
         "tokens_per_s": plan.tokens_per_s,

@@ -23,6 +23,7 @@ from planner.domain import (
     Plan,
     PlannedIsland,
     Provenance,
+    RateBand,
     RequestTrace,
     Route,
     Scenario,
@@ -95,6 +96,7 @@ def _read_plan(document: Document, scenario: Scenario) -> Plan:
     return Plan(
         scenario=replace(scenario, inputs=inputs),
         throughput_rps=document["throughput_rps"],
+        rate_band=load_record(RateBand, document["rate_band"]) if document.get("rate_band") else None,
         prefill_rps=document["prefill_rps"],
         decode_rps=document["decode_rps"],
         objective_rps=document["assignment"]["objective_rps"],

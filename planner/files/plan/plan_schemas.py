@@ -13,6 +13,7 @@ from planner.domain import (
     Plan,
     PlannedIsland,
     Provenance,
+    RateBand,
     SearchRecord,
 )
 from planner.domain.placement import Evictions, PlacedPart
@@ -59,7 +60,13 @@ def _properties() -> Document:
             {"enum": [UNSEALED_VERSION, SCHEMA_VERSION]}, "2; plans of before digests have 1, and count as unverified"
         ),
         "name": {"type": "string"},
-        **field_schemas(Plan, "throughput_rps", "prefill_rps", "decode_rps"),
+        **field_schemas(Plan, "throughput_rps"),
+        "rate_band": _noted(
+            _or_null(record_schema(RateBand)),
+            "P10 and P90 of the rate, by measurements left out of the fit (null: its estimates have no band)",
+            None,
+        ),
+        **field_schemas(Plan, "prefill_rps", "decode_rps"),
         "tokens_per_s": _noted(_AMOUNT, "input and output tokens"),
         "output_tokens_per_s": _AMOUNT,
         "price_usd_per_hour": _noted(_AMOUNT, "rent of the whole inventory"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from planner.domain import Calibration, CalibrationFit, Factor
+from planner.domain import Calibration, CalibrationFit, Factor, MeasuredBand
 from planner.domain.efficiency import BOUNDS
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
@@ -27,12 +27,27 @@ def load_calibration(path: Path) -> Calibration:
 
 def calibration_from_document(document: Section) -> Calibration:
     """The calibration of a document; its `measurements` are for readers, not for the planner."""
-    document.allow_only("name", "factors", "measurements")
+    document.allow_only("name", "factors", "bands", "measurements")
     factors = document.section("factors")
     read = tuple(_factor(factors.section(key)) for key in factors)
     if not read:
         raise document.fault("factors", "at least one factor")
-    return Calibration(name=document.name("name"), factors=read)
+    return Calibration(name=document.name("name"), factors=read, bands=_bands(document))
+
+
+def _bands(document: Section) -> tuple[MeasuredBand, ...]:
+    """How far measurements were off a fit without them; files of before tell nothing of it."""
+    if "bands" not in document:
+        return ()
+    rows = document.section("bands")
+    return tuple(_band(rows.section(key)) for key in rows)
+
+
+def _band(section: Section) -> MeasuredBand:
+    band = read_record(MeasuredBand, section)
+    if band.low > band.high:
+        raise section.fault("low", f"at most high, {band.high:g}")
+    return band
 
 
 def _factor(section: Section) -> Factor:
@@ -60,9 +75,11 @@ def _is_word(value: object) -> bool:
 
 def calibration_document(calibration: Calibration) -> dict[str, object]:
     """The mapping that reads back as `calibration`."""
+    bands = {f"{band.gpu} {band.model} {band.phase}": record_document(band) for band in calibration.bands}
     return {
         "name": calibration.name,
         "factors": {f"{factor.name}.{factor.family}": record_document(factor) for factor in calibration.factors},
+        **({"bands": bands} if bands else {}),
     }
 
 

@@ -52,6 +52,7 @@ def _rates(axes: Axes, frontier: Frontier) -> None:
         markersize=4.5,
         label="best layout found",
     )
+    highest = _bands(axes, frontier)
     best = frontier.most_per_dollar
     axes.scatter(
         [best.price_usd_per_hour],
@@ -65,8 +66,26 @@ def _rates(axes: Axes, frontier: Frontier) -> None:
         label=f"most per USD\n({whole(best.requests_per_usd)} requests)",
     )
     axes.set_ylabel("rate of the whole mix (requests/s)")
-    axes.set_ylim(0, 1.06 * max(bounds))
+    axes.set_ylim(0, 1.06 * max(*bounds, highest))
     style.legend_beside(axes)
+
+
+def _bands(axes: Axes, frontier: Frontier) -> float:
+    """P10 to P90 of every rate that has a band; returns the highest."""
+    rows = [(point.price_usd_per_hour, point.band) for point in frontier.points]
+    banded = [(price, band) for price, band in rows if band is not None]
+    if not banded:
+        return 0.0
+    axes.vlines(
+        [price for price, _ in banded],
+        [band.low_rps for _, band in banded],
+        [band.high_rps for _, band in banded],
+        color=style.TYPE_PALETTE[0],
+        alpha=0.5,
+        linewidth=1.4,
+        label="P10–P90 of the rate",
+    )
+    return max(band.high_rps for _, band in banded)
 
 
 def _mix(axes: Axes, frontier: Frontier, scenario: Scenario) -> None:

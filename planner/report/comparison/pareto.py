@@ -1,6 +1,7 @@
 """The frontier of a search with several goals, in words and as a table."""
 
 from planner.domain import Goal, Pick, Plan, Trial
+from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import counted, money, percent, rate, significant, whole
 
@@ -36,9 +37,19 @@ def frontier_text(plan: Plan) -> list[str]:
     front = frontier_trials(plan)
     lead = (
         f"{counted(len(front), 'layout')} of the {whole(served)} that serve: no other that was tried is as good in "
-        f"every goal and better in one. {_rule(plan)}"
+        f"every goal and better in one, as predicted. {_rule(plan)}{_firmness(plan)}"
     )
     return ["\n\n".join(["## Frontier", lead, frontier_table(plan), *_more(front), *_goals_explained(plan)])]
+
+
+def _firmness(plan: Plan) -> str:
+    banded = banded_rate(plan)
+    if banded is None:
+        return ""
+    return (
+        f" Its rate is about {banded} requests/s ({LEFT_OUT}): layouts that use the same GPU types alike err alike, "
+        "others whose rates lie closer than that may come out in another order."
+    )
 
 
 def frontier_table(plan: Plan) -> str:

@@ -7,6 +7,7 @@ from matplotlib.ticker import MaxNLocator
 from planner.domain import Goal, Plan, Trial
 from planner.report.comparison.pareto import frontier_trials
 from planner.report.kit import style
+from planner.report.kit.bands import banded_rate
 
 HEIGHT_IN = 6.6
 SHADES = "cividis"  # even in lightness, for every colour vision
@@ -78,6 +79,9 @@ def _panel(figure: Figure, axes: Axes, plan: Plan, pair: list[Goal]) -> None:
         zorder=5,
         label=f"the plan (trial {plan.search.best_trial})",
     )
+    banded = banded_rate(plan)
+    if banded is not None and chosen:
+        style.rate_bar(axes, _values(chosen, along)[0], banded)
     axes.set_xlabel(_AXES[along][0])
     axes.margins(x=0.05, y=0.08)
     axes.set_ylim(bottom=0)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from planner.domain import DeployedIsland, DeployedPlan, Phase
+from planner.domain import DeployedIsland, DeployedPlan, Phase, RateBand, RateComparison
 from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
+from planner.report.comparison.rate_words import rate_sentence
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, percent, rate, whole
 
@@ -113,7 +114,7 @@ def diff_page(diff: PlanDiff) -> str:
         same = f"Nothing changes: {counted(len(diff.islands), 'island')} as before, every request where it was."
         text = same if diff.pods_compared else f"{same}\n\n{_PODS_NOT_COMPARED}"
         return f"{title}\n\n{text}\n"
-    parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_notes(diff), *_not_compared(diff)])]
+    parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_rates(diff), *_notes(diff), *_not_compared(diff)])]
     if diff.islands:
         parts += ["## Islands", _island_table(diff.islands)]
     if diff.gpus:
@@ -134,6 +135,11 @@ def _counts(diff: PlanDiff) -> Iterator[str]:
     counts = [f"{fates.count(fate)} {fate.value}" for fate in _ORDER if fate in fates]
     if counts:
         yield f"Islands: {', '.join(counts)}."
+
+
+def _rates(diff: PlanDiff) -> Iterator[str]:
+    if diff.rates is not None:
+        yield rate_sentence(diff.rates, diff.old, diff.new)
 
 
 def _notes(diff: PlanDiff) -> Iterator[str]:
@@ -259,11 +265,26 @@ def diff_document(diff: PlanDiff) -> dict[str, Any]:
         "head": [{"field": c.field, "old": c.old, "new": c.new} for c in diff.head],
         "everything_restarts_for": list(diff.restart_reasons),
         "pods_compared": diff.pods_compared,
+        "rates": None if diff.rates is None else _rates_document(diff.rates),
         "islands": [_change_document(change) for change in diff.islands],
         "gpus": {c.gpu: _gpu_document(c) for c in diff.gpus},
         "routes": [_route_document(change) for change in diff.routes],
         "moved_share_of_all_requests": {phase.value: diff.moved_of_all(phase) for phase in Phase},
     }
+
+
+def _rates_document(rates: RateComparison) -> dict[str, Any]:
+    return {
+        "old_rps": rates.old_rps,
+        "new_rps": rates.new_rps,
+        "old_band": None if rates.old_band is None else _band_document(rates.old_band),
+        "new_band": None if rates.new_band is None else _band_document(rates.new_band),
+        "probability_new_is_faster": rates.probability_faster,
+    }
+
+
+def _band_document(band: RateBand) -> dict[str, Any]:
+    return {"low_rps": band.low_rps, "high_rps": band.high_rps, "basis": band.basis}
 
 
 def _change_document(change: IslandChange) -> dict[str, Any]:

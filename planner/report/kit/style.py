@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from planner.domain import CostMode, Inventory, Phase, Plan
+from planner.report.kit.bands import Banded
 from planner.report.plan.groups import IslandGroup
 
 WIDTH_IN = 11.0
@@ -146,6 +147,21 @@ def legend_beside(axes: Axes, title: str = "") -> None:
             borderaxespad=0,
             alignment="left",
         )
+
+
+def rate_bar(axes: Axes, x: float, banded: Banded) -> None:
+    """P10 to P90 of a rate that is drawn at `x`, as an upright bar."""
+    axes.errorbar(
+        [x],
+        [banded.value],
+        yerr=[[max(0.0, banded.value - banded.low)], [max(0.0, banded.high - banded.value)]],
+        fmt="none",
+        ecolor=INK,
+        elinewidth=1.1,
+        capsize=4,
+        zorder=4,
+        label="P10–P90 of its rate",
+    )
 
 
 def nothing_to_show(axes: Axes, text: str) -> None:

@@ -1,9 +1,9 @@
 """Plan tables as data frames: one row an island, a routing cell or a trial, columns named as the fields."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
-from planner.domain import KvFlow, Plan, PlannedIsland, Route, Trial
+from planner.domain import Band, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
 from planner.report.kit.frames import Frame
 
 _ISLAND_COLUMNS = (
@@ -21,6 +21,8 @@ _ISLAND_COLUMNS = (
     "utilisation",
     "price_usd_per_hour",
     "note",
+    "band_low",
+    "band_high",
 )
 _DEGREES = ("tp", "dp", "pp", "replicas")
 _ROUTE_COLUMNS = tuple(f.name for f in fields(Route))
@@ -29,8 +31,12 @@ _FLOW_COLUMNS = tuple(f.name for f in fields(KvFlow))
 
 
 def islands_frame(plan: Plan) -> Frame:
-    """One row an island. `phase`, `tp`, `dp`, `pp` and `replicas` are missing where the island is idle."""
-    frame = _frame([_island_row(i) for i in plan.islands], _ISLAND_COLUMNS)
+    """One row an island. `phase`, `tp`, `dp`, `pp` and `replicas` are missing where the island is idle.
+
+    `band_low`, `band_high`: P10 and P90 of measured over predicted rates of its type and phase, where there is a band.
+    """
+    bands = {(estimate.gpu, estimate.phase): estimate.band for estimate in plan.provenance.estimates}
+    frame = _frame([_island_row(i, bands) for i in plan.islands], _ISLAND_COLUMNS)
     return frame.astype(dict.fromkeys(_DEGREES, "Int64"))
 
 
@@ -87,10 +93,12 @@ def trials_frame(plan: Plan) -> Frame:
     return _frame([_trial_row(t) for t in trials], columns)
 
 
-def _island_row(island: PlannedIsland) -> dict[str, object]:
+def _island_row(island: PlannedIsland, bands: Mapping[tuple[str, Phase], Band | None]) -> dict[str, object]:
     row: dict[str, object] = {n: getattr(island, n) for n in _ISLAND_COLUMNS if hasattr(island, n)}
     parallel = island.parallel
     row["phase"] = island.phase.value if island.phase else None
+    band = bands.get((island.gpu, island.phase)) if island.phase else None
+    row |= {"band_low": band.low if band else None, "band_high": band.high if band else None}
     return row | {degree: getattr(parallel, degree, None) for degree in _DEGREES}
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 from planner.domain import CostMode, Formulation, Phase, Plan
 from planner.domain.usable import left_out_of
+from planner.report.kit.bands import banded_rate, beside
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, rate, span
 from planner.report.plan.groups import IslandGroup, groups
@@ -23,6 +24,7 @@ def notes(plan: Plan) -> list[str]:
         *_troubled_rounds(plan),
         *_unproven(plan),
         *exactness_note(plan),
+        *_beside(plan),
         *_reference(plan),
         *_deviation(plan),
         *_coarse(plan),
@@ -73,6 +75,18 @@ def _unproven(plan: Plan) -> list[str]:
         return []
     limit = plan.scenario.assignment.time_limit_s
     return [f"The solver stopped at its time limit ({limit:g} s): the assignment is **not proven optimal**."]
+
+
+def _beside(plan: Plan) -> list[str]:
+    """An estimate that its own left-out measurements do not bear out."""
+    banded = banded_rate(plan)
+    if banded is None or not beside(banded):
+        return []
+    slower = "slower" if banded.high < banded.value else "faster"
+    return [
+        f"Most measurements of these GPU types and models were **{slower} than predicted**: the rate to expect is "
+        f"{banded.range} requests/s."
+    ]
 
 
 def _reference(plan: Plan) -> list[str]:

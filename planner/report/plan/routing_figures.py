@@ -8,6 +8,7 @@ from matplotlib.ticker import PercentFormatter
 
 from planner.domain import Phase, Plan
 from planner.report.kit import style
+from planner.report.kit.bands import banded_rate
 from planner.report.plan.groups import READABLE_GROUPS, IslandGroup, groups, merged, of_phase
 from planner.report.plan.routing import Interval, intervals, rates, shares
 
@@ -33,16 +34,27 @@ def draw_shares(plan: Plan) -> Figure:
 
 
 def draw_rates(plan: Plan) -> Figure:
-    """Requests/s of each range per island group; the line is the target mix at the plan's throughput."""
+    """Requests/s of each range per island group; the line is the target mix at the plan's rate, bars its band."""
     figure, panels = _panels(plan, "requests served per range")
     target = [plan.throughput_rps * interval.probability for interval in intervals(plan)]
     tops = [_stack(axes, plan, phase, rates) for axes, phase in zip(panels, Phase, strict=True)]
     for axes, phase in zip(panels, Phase, strict=True):
         axes.plot(range(len(target)), target, color=style.INK, linewidth=1.2, marker=".", label="target mix")
+        highest = _band(axes, plan, target)
         axes.set_ylabel(f"{phase}: served\n(requests/s)")
-        axes.set_ylim(0, 1.06 * max([*tops, *target]) or 1.0)
+        axes.set_ylim(0, 1.06 * max([*tops, *target, highest]) or 1.0)
         _finish(axes, plan, phase)
     return figure
+
+
+def _band(axes: Axes, plan: Plan, target: Sequence[float]) -> float:
+    """Bars from what the mix comes to at P10 of the plan's rate to that at P90; returns the highest."""
+    banded = banded_rate(plan)
+    if banded is None:
+        return 0.0
+    low, high = ([value * end / banded.value for value in target] for end in (banded.low, banded.high))
+    axes.vlines(range(len(target)), low, high, color=style.INK, linewidth=0.9, label="P10–P90 of the rate", zorder=3)
+    return max(high, default=0.0)
 
 
 def _panels(plan: Plan, title: str) -> tuple[Figure, Sequence[Axes]]:

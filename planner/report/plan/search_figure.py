@@ -6,6 +6,7 @@ from matplotlib.ticker import MaxNLocator
 
 from planner.domain import Plan, Trial
 from planner.report.kit import style
+from planner.report.kit.bands import banded_rate
 
 HEIGHT_IN = 5.0
 
@@ -59,6 +60,14 @@ def _best(axes: Axes, plan: Plan) -> None:
             zorder=5,
             label=f"the plan (trial {winner.index})",
         )
+        _band(axes, plan, winner)
+
+
+def _band(axes: Axes, plan: Plan, winner: Trial) -> None:
+    """Where the plan's rate may come to lie; placed on nodes, it may not be the one that the search saw."""
+    banded = banded_rate(plan)
+    if banded is not None:
+        style.rate_bar(axes, winner.iteration, banded)
 
 
 def _failures(axes: Axes, trials: tuple[Trial, ...]) -> None:

@@ -1,8 +1,8 @@
 """The tables of the summary, one function a section."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from planner.domain import Phase, Plan, Trial
+from planner.domain import Band, Phase, Plan, Trial
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, percent_span, rate, span, whole
 from planner.report.plan.groups import PHASES, IslandGroup, groups
@@ -13,6 +13,7 @@ LISTED_GROUPS = 4
 
 _DEGREES = {"tp": "TP", "dp": "DP", "pp": "PP", "replicas": "Replicas"}
 _BARS = "▁▂▃▄▅▆▇█"
+_Bands = Mapping[tuple[str, Phase], Band]
 
 
 def fleet_table(plan: Plan) -> str:
@@ -42,24 +43,29 @@ def islands_table(plan: Plan) -> str:
     """Equal islands in one row; rate and price are of the row's islands together. PP only where some island has it."""
     degrees = [d for d in _DEGREES if d != "pp" or any(i.parallel and i.parallel.pp > 1 for i in plan.islands)]
     header = ["Islands", "GPU type", "GPUs each", "Phase", *(_DEGREES[d] for d in degrees)]
-    header += ["Batch", "Longest prompt", "Requests/s", "Utilisation", "USD/hour"]
+    bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates if e.band is not None}
+    header += ["Batch", "Longest prompt", "Requests/s", *(["P10–P90"] if bands else []), "Utilisation", "USD/hour"]
     order = sorted(groups(plan), key=lambda g: PHASES.index(g.phase))
     unpriced = plan.scenario.inventory.without_price
-    rows = [[*_island_row(g, degrees), NONE if g.gpu in unpriced else money(g.price_usd_per_hour)] for g in order]
+    rows = [
+        [*_island_row(g, degrees, bands), NONE if g.gpu in unpriced else money(g.price_usd_per_hour)] for g in order
+    ]
     return table(header, rows, "rlrl" + "r" * (len(header) - 4))
 
 
-def _island_row(group: IslandGroup, degrees: Sequence[str]) -> list[str]:
+def _island_row(group: IslandGroup, degrees: Sequence[str], bands: _Bands) -> list[str]:
+    """`bands`: those that the plan's estimates have; none at all: no column of them."""
     islands, parallel = group.islands, group.islands[0].parallel
     row = [whole(len(islands)), escaped(group.gpu), span(group.sizes), group.phase or "idle"]
     if group.phase is None or parallel is None:
-        return [*row, *[NONE] * (len(degrees) + 4)]
+        return [*row, *[NONE] * (len(degrees) + 4 + bool(bands))]
     return [
         *row,
         *(whole(getattr(parallel, degree)) for degree in degrees),
         span(i.batch_size for i in islands),
         span(i.longest_prompt for i in islands),
         rate(group.rate_rps),
+        *([band_in_percent(bands.get((group.gpu, group.phase)))] if bands else []),
         percent_span(i.utilisation for i in islands),
     ]
 
@@ -159,4 +165,17 @@ def _estimates(plan: Plan) -> list[str]:
     if not provenance.estimates:
         return []
     rates = "; ".join(f"{escaped(e.gpu)} {e.phase}: {e.origin} ({escaped(e.source)})" for e in provenance.estimates)
-    return [f"Efficiency factors: {escaped(provenance.calibration)}. Origin of the rates: {rates}"]
+    bands = "; ".join(
+        f"{escaped(e.gpu)} {e.phase}: {band_in_percent(e.band)} ({escaped(e.band.basis)})"
+        for e in provenance.estimates
+        if e.band is not None
+    )
+    return [
+        f"Efficiency factors: {escaped(provenance.calibration)}. Origin of the rates: {rates}",
+        *([f"P10–P90 of measured over predicted rates: {bands}"] if bands else []),
+    ]
+
+
+def band_in_percent(band: Band | None) -> str:
+    """A band as 72–140 % of the estimate."""
+    return NONE if band is None else f"{100 * band.low:.0f}–{100 * band.high:.0f} %"

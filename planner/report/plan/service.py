@@ -1,6 +1,7 @@
 """Service levels and exactness of a plan, in words."""
 
 from planner.domain import Phase, Plan, RangeService, Service
+from planner.report.kit.bands import banded_rate
 from planner.report.kit.markdown import table
 from planner.report.kit.quantities import percent, rate, whole
 
@@ -11,7 +12,9 @@ def service_text(plan: Plan) -> list[str]:
     if service is None:
         return []
     which = "the mean" if service.percentile is None else f"P{service.percentile:g}"
-    lead = f"Goodput {rate(service.goodput_rps)} requests/s: bounds hold for {which} in every range."
+    banded = banded_rate(plan)
+    goodput = f"about {banded}" if banded else rate(service.goodput_rps)
+    lead = f"Goodput {goodput} requests/s: bounds hold for {which} in every range."
     if service.factor < 1 and service.binding is not None:
         lead += (
             f" The queue of {service.binding_phase} islands of {service.binding.size} {service.binding.gpu} allows "

@@ -3,6 +3,7 @@
 from planner.domain import CostMode, Phase, Plan, Scenario
 from planner.report.cluster.placement import placement_text
 from planner.report.comparison.pareto import frontier_text
+from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.markdown import bullets, escaped
 from planner.report.kit.quantities import money, percent, rate, significant, whole
 from planner.report.plan.certificate import certificate_text
@@ -52,11 +53,21 @@ def headline(plan: Plan) -> str:
             f"**The {gpus} GPUs serve no request of this workload** as a whole: some range has no island "
             f"in one phase. The fleet costs {money(plan.price_usd_per_hour)} USD/hour."
         )
+    served, tokens, output = _served(plan)
     return (
-        f"**The {gpus} GPUs serve {rate(plan.throughput_rps)} requests/s**: "
-        f"{significant(plan.tokens_per_s)} tokens/s in and out, "
-        f"{significant(plan.output_tokens_per_s)} of them output, {_price(plan)}; {_bottleneck(plan)}."
+        f"**The {gpus} GPUs serve {served}: {tokens} tokens/s in and out, "
+        f"{output} of them output, {_price(plan)}; {_bottleneck(plan)}."
     )
+
+
+def _served(plan: Plan) -> tuple[str, str, str]:
+    """The rate, all tokens/s and output tokens/s, with as many digits as the rate's band allows."""
+    banded = banded_rate(plan)
+    if banded is None:
+        tokens, output = significant(plan.tokens_per_s), significant(plan.output_tokens_per_s)
+        return f"{rate(plan.throughput_rps)} requests/s**", tokens, output
+    served = f"about {banded.figure} requests/s** ({banded.range}: {LEFT_OUT})"
+    return served, banded.figure_like(plan.tokens_per_s), banded.figure_like(plan.output_tokens_per_s)
 
 
 def _sensitivity(plan: Plan) -> list[str]:
@@ -70,7 +81,14 @@ def _price(plan: Plan) -> str:
     rent = f"for {money(plan.price_usd_per_hour)} USD/hour"
     if unpriced := [escaped(gpu) for gpu in plan.scenario.inventory.without_price if plan.fleet[gpu]]:
         return f"{rent} without {', '.join(unpriced)}, for which no price is given"
-    return f"{rent} or {money(plan.price_usd_per_million_tokens)} USD per million tokens"
+    banded = banded_rate(plan)
+    per_million = plan.price_usd_per_million_tokens
+    if banded is None:
+        each = f"{money(per_million)} USD per million tokens"
+    else:
+        price = banded.dividing(per_million * plan.throughput_rps)
+        each = f"about {price.figure} USD per million tokens ({price.range})"
+    return f"{rent} or {each}"
 
 
 def _bottleneck(plan: Plan) -> str:
@@ -83,7 +101,8 @@ def _bottleneck(plan: Plan) -> str:
     narrow, wide = Phase.PREFILL, Phase.DECODE
     if plan.decode_rps < plan.prefill_rps:
         narrow, wide = wide, narrow
-    spare = f"{100 * headroom:.0f} % headroom ({rate(fast)} requests/s)"
+    banded = banded_rate(plan)
+    spare = f"{100 * headroom:.0f} % headroom ({banded.rounded(fast) if banded else rate(fast)} requests/s)"
     return f"**{narrow} is the bottleneck**, {wide} has {spare}"
 
 

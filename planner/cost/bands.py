@@ -1,0 +1,130 @@
+"""The band of an estimate: P10 and P90 of measured over predicted rates, from residuals of its slice.
+
+| symbol | meaning                                                                    | unit |
+|--------|----------------------------------------------------------------------------|------|
+| slice  | GPU family, kind of model (dense, moe), phase                              |      |
+| r      | residual ln(measured / predicted) of a measurement left out of the fit     | 1    |
+| n, m, s| number, mean and standard deviation of somebody's own residuals            | 1    |
+| t      | 0.9 quantile of Student's t with n - 1 degrees of freedom                  | 1    |
+| band   | exp of P10 and P90 of r; of own residuals m -+ t s sqrt(1 + 1/n)           | 1    |
+
+What counts, the first that there is:
+
+1. the user's calibration measured this GPU type and model in this phase and tells its own left-out residuals: these
+2. type and model were measured: the slice's residuals, run by run
+3. another type or model of the slice was measured, and residuals without whole (type, model) groups are known: these
+4. else carried over from other families: residuals without the whole family, of this kind of model and phase
+
+3 and 4 are never narrower than the slices they are carried over from: their ends reach at least as far. Reference mode
+and profiles have no band: the one is compared with a paper, the other is somebody's own measurement.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from planner.cost.band_table import BAND_TABLE, DENSE, MOE, BandRow, LeftOut
+from planner.cost.efficiency import origin_of
+from planner.domain import (
+    Band,
+    CalibrationFit,
+    CostMode,
+    CostSettings,
+    CostSource,
+    GpuSpec,
+    JudgedMeasurement,
+    MeasuredBand,
+    ModelSpec,
+    Origin,
+    Phase,
+)
+from planner.domain.efficiency import ANY_FAMILY
+from planner.errors import InconsistentPlanError
+
+FEWEST_OWN_RESIDUALS = 3
+"""Of fewer, a spread tells nothing (t is 3.08 of two points): the slice's residuals count."""
+
+_KIND_WORDS = {DENSE: "dense", MOE: "MoE"}
+_TAIL = 0.9
+
+
+def band_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings) -> Band | None:
+    """The band of rates of `model` on `gpu` in `phase`; None in reference mode and of a profile's times."""
+    if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
+        return None
+    calibration = settings.calibration
+    for own in calibration.bands if calibration else ():
+        if (own.gpu, own.model, own.phase) == (gpu.name, model.name, phase):
+            basis = f"{_points(own.points)} of {model.name} on {gpu.name} in {phase}, the user's own"
+            return Band(low=own.low, high=own.high, basis=basis, points=own.points)
+    origin, _ = origin_of(gpu, model, phase, calibration)
+    kind = MOE if model.routed_experts else DENSE
+    return slice_band(gpu.family, kind, phase, measured=origin in (Origin.USER, Origin.PUBLISHED))
+
+
+def slice_band(family: str, kind: str, phase: Phase, *, measured: bool, rows: Sequence[BandRow] = BAND_TABLE) -> Band:
+    """The band of a slice by the rows of a table. `measured`: GPU type and model are among the measurements.
+
+    Raises InconsistentPlanError where the table lacks the row of all families for this kind and phase.
+    """
+    of_kind = [row for row in rows if (row.kind, row.phase) == (kind, phase)]
+    runs = [row for row in of_kind if row.left_out is LeftOut.RUN]
+    run = next((row for row in runs if row.family == family), None)
+    group = next((row for row in of_kind if row.left_out is LeftOut.GROUP and row.family == family), None)
+    words = f"{_KIND_WORDS[kind]} {phase}"
+    if run is not None and measured:
+        return _band([run], f"{_points(run.points)} of {words} on {_family_name(family)}")
+    if run is not None and group is not None:
+        basis = f"{_points(group.points)} of {words} on {_family_name(family)}, their GPU type and model left out"
+        return _band([group, run], basis)
+    afar = next((row for row in of_kind if row.family == ANY_FAMILY), None)
+    if afar is None:
+        raise InconsistentPlanError(
+            f"band table: must have a row of family {ANY_FAMILY} for {words}, got none.",
+            hint="Add the residuals without whole families to planner/cost/band_table.py.",
+        )
+    return _band([afar, *runs], f"carried over: {_points(afar.points)} of {words}, their GPU family left out")
+
+
+def _band(rows: Sequence[BandRow], basis: str) -> Band:
+    """As wide as the widest row at either end; the first row is the one that counts."""
+    low, high = min(row.log_low for row in rows), max(row.log_high for row in rows)
+    return Band(low=math.exp(low), high=math.exp(high), basis=basis, points=rows[0].points)
+
+
+def _points(count: int) -> str:
+    return f"{count} left-out point{'s' * (count != 1)}"
+
+
+def _family_name(family: str) -> str:
+    """Hopper, CDNA3, H20."""
+    return family.upper() if any(character.isdigit() for character in family) else family.capitalize()
+
+
+def with_bands(fit: CalibrationFit) -> CalibrationFit:
+    """The fit, its calibration telling the band of every GPU type, model and phase with enough left-out residuals."""
+    return replace(fit, calibration=replace(fit.calibration, bands=tuple(_own_bands(fit.fitted))))
+
+
+def _own_bands(points: Sequence[JudgedMeasurement]) -> Iterator[MeasuredBand]:
+    def group(point: JudgedMeasurement) -> tuple[str, str, Phase]:
+        return point.measurement.gpu, point.measurement.model, point.measurement.phase
+
+    left_out = sorted((p for p in points if math.isfinite(p.left_out_ms)), key=group)
+    for (gpu, model, phase), members in groupby(left_out, key=group):
+        residuals = [math.log(p.left_out_ms / p.measurement.ms) for p in members]
+        if len(residuals) >= FEWEST_OWN_RESIDUALS:
+            low, high = _prediction_interval(residuals)
+            yield MeasuredBand(gpu=gpu, model=model, phase=phase, low=low, high=high, points=len(residuals))
+
+
+def _prediction_interval(residuals: Sequence[float]) -> tuple[float, float]:
+    """P10 and P90 of the next ratio, as exp of a normal residual whose mean and spread are known from these alone."""
+    from scipy.special import stdtrit  # noqa: PLC0415  (slow to load, seldom needed)
+
+    n = len(residuals)
+    mean = math.fsum(residuals) / n
+    spread = math.sqrt(math.fsum((r - mean) ** 2 for r in residuals) / (n - 1))
+    half = float(stdtrit(n - 1, _TAIL)) * spread * math.sqrt(1 + 1 / n)
+    return math.exp(mean - half), math.exp(mean + half)

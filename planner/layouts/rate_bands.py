@@ -1,0 +1,53 @@
+"""How far the rates of a frontier may be off, and which of its points serves most per USD in how many draws.
+
+The work of a phase on one GPU type is what its islands serve in the time assigned to them: prompt tokens in prefill, in
+decode requests. Draws and what comes of them: `planner.cost.band_draws`.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.cost import UncertainRate, WorkShare, rate_band, shares_of_best
+from planner.domain import Assignment, Band, FrontierPoint, PerformanceTable, Phase
+from planner.evaluation.evaluator import Evaluator
+
+
+def with_bands(points: Sequence[FrontierPoint], evaluator: Evaluator) -> tuple[FrontierPoint, ...]:
+    """The points with the bands of their rates, and how likely each serves most per USD; as they are where nothing has
+    a band."""
+    rates = [_rate(point, evaluator) for point in points]
+    likely = shares_of_best(rates, [1 / point.price_usd_per_hour for point in points])
+    if likely is None:
+        return tuple(points)
+    return tuple(
+        replace(point, band=rate_band(rate), most_per_usd_probability=probability)
+        for point, rate, probability in zip(points, rates, likely, strict=True)
+    )
+
+
+def _rate(point: FrontierPoint, evaluator: Evaluator) -> UncertainRate:
+    assignment = evaluator.evaluate(point.layout).assignment
+    assert assignment is not None, "a point of the frontier serves"
+    return uncertain_rate(evaluator.table(point.layout), assignment)
+
+
+def uncertain_rate(table: PerformanceTable, assignment: Assignment) -> UncertainRate:
+    """What the rate of an assignment rests on."""
+    work: dict[tuple[str, Phase], float] = defaultdict(float)
+    bands: dict[tuple[str, Phase], Band | None] = {}
+    for duty in assignment.duties:
+        performance, key = table.row(duty.island).phase(duty.phase), (duty.island.gpu, duty.phase)
+        bands[key] = performance.band
+        for share, rate, span in zip(duty.time_shares, performance.rates_rps, table.ranges, strict=True):
+            work[key] += duty.count * share * rate * (span.mean_input_tokens if duty.phase is Phase.PREFILL else 1.0)
+    totals = {phase: sum(amount for (_, of), amount in work.items() if of is phase) for phase in Phase}
+    return UncertainRate(
+        rate_rps=assignment.throughput_rps,
+        shares=tuple(
+            WorkShare(gpu=gpu, phase=phase, share=amount / totals[phase], band=bands[gpu, phase])
+            for (gpu, phase), amount in work.items()
+            if amount > 0
+        ),
+        utilisations=tuple((phase, assignment.throughput_rps / assignment.phase_rps(phase)) for phase in Phase),
+    )
