@@ -4,6 +4,18 @@ from planner.cost.admission import Mixture, admitted_shares
 from planner.cost.backend import AnalyticBackend, CostBackend, open_backend
 from planner.cost.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
 from planner.cost.bands import band_of, with_bands
+from planner.cost.benchmarks import (
+    BenchmarkFit,
+    Evidence,
+    KnownRun,
+    RunsFit,
+    accuracy,
+    fit_benchmarks,
+    fit_own_runs,
+    judged_runs,
+    judged_step,
+    without_fit,
+)
 from planner.cost.breakdowns import DecodeTime, PrefillTime
 from planner.cost.calibration import PUBLISHED_FREE, doubts, fit_calibration, predict_ms
 from planner.cost.closest import Closest, closest
@@ -24,17 +36,22 @@ __all__ = [
     "PUBLISHED_FREE",
     "UNFITTED",
     "AnalyticBackend",
+    "BenchmarkFit",
     "Closest",
     "CostBackend",
     "CostContext",
     "DecodeTime",
+    "Evidence",
+    "KnownRun",
     "Mixture",
     "PrefillTime",
     "Queue",
+    "RunsFit",
     "Steps",
     "TabulatedBackend",
     "UncertainRate",
     "WorkShare",
+    "accuracy",
     "admitted_shares",
     "band_of",
     "closest",
@@ -42,7 +59,11 @@ __all__ = [
     "decode_time",
     "doubts",
     "explain",
+    "fit_benchmarks",
     "fit_calibration",
+    "fit_own_runs",
+    "judged_runs",
+    "judged_step",
     "largest_share",
     "max_batch_size",
     "mixture",
@@ -58,4 +79,5 @@ __all__ = [
     "tabulate_placed",
     "tabulate_sizes",
     "with_bands",
+    "without_fit",
 ]

@@ -115,11 +115,11 @@ def _own_bands(points: Sequence[JudgedMeasurement]) -> Iterator[MeasuredBand]:
     for (gpu, model, phase), members in groupby(left_out, key=group):
         residuals = [math.log(p.left_out_ms / p.measurement.ms) for p in members]
         if len(residuals) >= FEWEST_OWN_RESIDUALS:
-            low, high = _prediction_interval(residuals)
+            low, high = own_band(residuals)
             yield MeasuredBand(gpu=gpu, model=model, phase=phase, low=low, high=high, points=len(residuals))
 
 
-def _prediction_interval(residuals: Sequence[float]) -> tuple[float, float]:
+def own_band(residuals: Sequence[float]) -> tuple[float, float]:
     """P10 and P90 of the next ratio, as exp of a normal residual whose mean and spread are known from these alone."""
     from scipy.special import stdtrit  # noqa: PLC0415  (slow to load, seldom needed)
 

@@ -51,6 +51,9 @@ BOUNDS = {
 }
 
 
+_MOST_MODELS = 3  # that a provenance names
+
+
 class Origin(StrEnum):
     """Where a number comes from, from the firmest to the weakest for the machine at hand."""
 
@@ -91,6 +94,8 @@ class Factor:
         if self.origin not in (Origin.USER, Origin.PUBLISHED):
             return self.source
         models = dict.fromkeys(model for _, model in self.measured)
+        if len(models) > _MOST_MODELS:
+            return f"measured with {len(models)} models on {', '.join(self.gpus)}: {self.source}"
         places = [f"{name} on {', '.join(gpu for gpu, model in self.measured if model == name)}" for name in models]
         return f"measured on {' and '.join(places) or ', '.join(self.gpus)}: {self.source}"
 

@@ -23,8 +23,14 @@ from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
 from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import load_scenario, scenario_from_document
-from planner.files.tables.calibrations import load_calibration, write_calibration
-from planner.files.tables.measurements import load_measurements, load_published_measurements, measured_records
+from planner.files.tables.calibrations import load_calibration, write_calibration, write_runs_calibration
+from planner.files.tables.measurements import (
+    is_step_table,
+    load_left_out,
+    load_measurements,
+    load_published_measurements,
+    measured_records,
+)
 from planner.files.tables.traces import read_trace
 from planner.files.tables.workload_writer import workload_path, write_workload
 from planner.files.tables.workloads import load_workload
@@ -46,6 +52,7 @@ __all__ = [
     "holds_search",
     "input_hash",
     "is_folder",
+    "is_step_table",
     "is_there",
     "load_benchmarks",
     "load_calibration",
@@ -53,6 +60,7 @@ __all__ = [
     "load_given_benchmarks",
     "load_gpu_spec",
     "load_gpu_specs",
+    "load_left_out",
     "load_manifests",
     "load_measurements",
     "load_model",
@@ -83,5 +91,6 @@ __all__ = [
     "write_file",
     "write_folder",
     "write_run",
+    "write_runs_calibration",
     "write_workload",
 ]

@@ -9,6 +9,7 @@ from planner.report.cost.cost_figures import (
     breakdown_figure,
     configurations_figure,
     encode_figure,
+    judged_figure,
     roofline_figure,
 )
 from planner.report.cost.cost_frames import accuracy_frame, configurations_frame, factors_frame, parts_frame
@@ -39,6 +40,7 @@ __all__ = [
     "frontier_frame",
     "frontier_page",
     "islands_frame",
+    "judged_figure",
     "parts_frame",
     "placement_frame",
     "placement_page",

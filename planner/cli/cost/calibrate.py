@@ -1,4 +1,4 @@
-"""`planner cost calibrate` and `planner cost accuracy`: the model against measurements."""
+"""`planner cost calibrate`: the factors fitted to the user's own measurements."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,65 +6,133 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.cost import benchmark_options as runs
 from planner.cli.cost import options as cost_options
+from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain import CalibrationFit, JudgedMeasurement
+    from planner.cost import RunsFit
+    from planner.domain import Calibration, CalibrationFit, JudgedFigure, JudgedMeasurement
 
 
-def calibrate_command(
-    measurements: Annotated[Path, typer.Argument(help="A CSV: gpu, model, phase, tp, dp, ep, length, batch, ms.")],
+def command(
+    measurements: runs.Files = None,
     out: Annotated[
-        Path | None, typer.Option(help="Calibration file. [default: NAME.calibration.yaml beside the CSV]")
+        Path | None, typer.Option(help="Calibration file. [default: NAME.calibration.yaml beside the first file]")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the calibration. [default: the CSV's]")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the calibration. [default: the first file's]")] = None,
     base: Annotated[Path | None, typer.Option(help="A calibration to start from. [default: built in]")] = None,
-    model: cost_options.Models = None,
+    gpu: runs.Gpu = None,
+    model: runs.RunModels = None,
+    tp: runs.Tp = None,
+    dp: runs.Dp = None,
+    ep: runs.Ep = None,
+    gpus: runs.Gpus = None,
+    precision: runs.Precision = None,
+    engine: runs.Engine = None,
     force: cost_options.Force = False,
     json: cost_options.Json = False,
 ) -> None:
-    """Fit the efficiency factors to measured step times, and write them for scenarios to name (cost.calibration)."""
+    """Fit the factors to step times or benchmark runs, and write them for scenarios to name (cost.calibration)."""
     from planner import cost, files
 
-    called = name or measurements.stem
-    path = out or measurements.with_name(f"{called}.calibration.yaml")
+    paths = measurements or []
+    if not paths:
+        raise InputError("FILE: must name at least one file of measurements, got none.", hint="See --help for formats.")
+    called = name or paths[0].stem
+    path = out or paths[0].with_name(f"{called}.calibration.yaml")
     files.refuse_existing(path, force=force)
-    rows = files.load_measurements(measurements)
-    gpus, models = files.measured_records(rows, str(measurements), cost_options.models(model))
+    own, served = runs.told_models(model)
+    conditions = files.Conditions(
+        gpu=gpu, model=served, tp=tp, dp=dp, ep=ep, gpus=gpus, precision=precision, engine=engine
+    )
+    measured = runs.load_measured(paths, own, conditions)
     before = files.load_calibration(base) if base else None
-    fit = cost.with_bands(cost.fit_calibration(rows, gpus, models, name=called, base=before))
-    files.write_calibration(fit, path, force=force)
-    _show_fit(fit, json=json, file=str(path))
+    if measured.runs:
+        _require_runs(measured)
+        fit = cost.fit_own_runs(measured.evidence, name=called, base=before)
+        files.write_runs_calibration(fit.calibration, fit.before, fit.after, fit.left_out, path, force=force)
+        _show_runs_fit(fit, json=json, file=str(path))
+        return
+    steps = cost.fit_calibration(measured.measurements, measured.gpus, measured.models, name=called, base=before)
+    files.write_calibration(steps, path, force=force)
+    _show_fit(steps, json=json, file=str(path))
 
 
-def accuracy_command(
-    measurements: Annotated[
-        Path | None, typer.Argument(help="A CSV of measurements. [default: the published ones]")
-    ] = None,
-    model: cost_options.Models = None,
-    figure: cost_options.FigureFile = None,
-    force: cost_options.Force = False,
-    json: cost_options.Json = False,
-) -> None:
-    """How far predictions are from measurements: fitted, and each point left out of its own fit."""
-    from planner import cost, files, report
-    from planner.domain import Origin
+def _require_runs(measured: runs.Measured) -> None:
+    """Every run must be of a GPU type and a model that are known: a fit leaves nothing out silently."""
+    faults = [f"{k.run.file}: row {k.run.row}: {k.reason}" for k in measured.runs if k.reason]
+    if faults:
+        raise InputError(" ".join(faults[:5]), hint="Correct the names or the degrees, or leave the runs out.")
 
-    if measurements is None:
-        rows = files.load_published_measurements()
-        gpus, models = files.measured_records(rows, "published measurements")
-        fit = cost.fit_calibration(
-            rows, gpus, models, name="published", origin=Origin.PUBLISHED, base=cost.UNFITTED, free=cost.PUBLISHED_FREE
+
+def _show_runs_fit(fit: "RunsFit", *, json: bool, file: str) -> None:
+    means = {which: _mean(getattr(fit, which)) for which in ("before", "after", "left_out")}
+    if json:
+        screen.show_json(
+            {
+                "calibration": fit.calibration.name,
+                "file": file,
+                "factors": _factors(fit.calibration),
+                "mean_absolute_error": means,
+                "figures": [_figure(*pair) for pair in zip(fit.before, fit.after, strict=True)],
+            }
         )
-    else:
-        rows = files.load_measurements(measurements)
-        gpus, models = files.measured_records(rows, str(measurements), cost_options.models(model))
-        fit = cost.fit_calibration(rows, gpus, models, name=measurements.stem)
-    cost_options.draw(figure, lambda: report.accuracy_figure(fit), force=force)
-    _show_fit(fit, json=json)
+        return
+    columns = ("file", "row", "figure", "measured", "before the fit", "after")
+    rows = [
+        (
+            after.run.file.rsplit("/", 1)[-1],
+            after.run.row,
+            after.kind,
+            f"{after.measured:,.4g}",
+            f"{before.rate_error:+.1%}",
+            f"{after.rate_error:+.1%}",
+        )
+        for before, after in zip(fit.before, fit.after, strict=True)
+    ]
+    screen.show_table(f"Calibration {fit.calibration.name}", columns, rows)
+    left_out = f", {means['left_out']:.1%} left out" if fit.left_out else "; one configuration alone: none is left out"
+    screen.show_text(
+        f"mean absolute error of rates: {means['before']:.1%} before, {means['after']:.1%} after the fit{left_out}"
+    )
+    _show_factors(fit.calibration)
+    for band in fit.calibration.bands:
+        screen.show_text(
+            f"band of {band.model} on {band.gpu} in {band.phase}: {band.low:.0%} to {band.high:.0%} of the estimate "
+            f"({band.points} left-out figures)"
+        )
+    screen.show_text(f"written: {file}")
 
 
-def _show_fit(fit: "CalibrationFit", *, json: bool, file: str | None = None) -> None:
+def _mean(figures: "tuple[JudgedFigure, ...]") -> float | None:
+    errors = [min(1.0, abs(figure.rate_error)) for figure in figures]
+    return sum(errors) / len(errors) if errors else None
+
+
+def _figure(before: "JudgedFigure", after: "JudgedFigure") -> dict[str, object]:
+    return {
+        "file": after.run.file,
+        "row": after.run.row,
+        "metric": str(after.metric),
+        "measured": after.measured,
+        "before": before.predicted,
+        "after": after.predicted,
+        "reason": after.reason,
+    }
+
+
+def _factors(calibration: "Calibration") -> dict[str, float]:
+    return {f"{f.name}.{f.family}": f.value for f in calibration.factors}
+
+
+def _show_factors(calibration: "Calibration") -> None:
+    for factor in calibration.factors:
+        unit = "" if factor.unit == "1" else f" {factor.unit}"
+        screen.show_text(f"{factor.name} ({factor.family}): {factor.value:.4f}{unit}; {factor.provenance}")
+
+
+def _show_fit(fit: "CalibrationFit", *, json: bool, file: str) -> None:
     from planner import cost
 
     means = {which: fit.mean_error(which) for which in ("before", "after", "left_out")}
@@ -73,7 +141,7 @@ def _show_fit(fit: "CalibrationFit", *, json: bool, file: str | None = None) -> 
             {
                 "calibration": fit.calibration.name,
                 "file": file,
-                "factors": {f"{f.name}.{f.family}": f.value for f in fit.calibration.factors},
+                "factors": _factors(fit.calibration),
                 "mean_absolute_error": means,
                 "points": [_point(p) for p in fit.points],
             }
@@ -96,11 +164,8 @@ def _show_fit(fit: "CalibrationFit", *, json: bool, file: str | None = None) -> 
         f"mean absolute error of the fitted points: {means['before']:.1%} before, {means['after']:.1%} after the fit, "
         f"{means['left_out']:.1%} left out"
     )
-    for factor in fit.calibration.factors:
-        unit = "" if factor.unit == "1" else f" {factor.unit}"
-        screen.show_text(f"{factor.name} ({factor.family}): {factor.value:.4f}{unit}; {factor.provenance}")
-    if file:
-        screen.show_text(f"written: {file}")
+    _show_factors(fit.calibration)
+    screen.show_text(f"written: {file}")
     for warning in cost.doubts(fit):
         screen.show_warning(warning)
 

@@ -2,6 +2,7 @@
 
 import typer
 
+from planner.cli.cost import accuracy as cost_accuracy
 from planner.cli.cost import calibrate as cost_calibrate
 from planner.cli.cost import configurations as cost_configurations
 from planner.cli.cost import explain as cost_explain
@@ -9,5 +10,5 @@ from planner.cli.cost import explain as cost_explain
 group = typer.Typer(help="The cost model: explained, judged, calibrated.", no_args_is_help=True)
 group.command("explain")(cost_explain.command)
 group.command("configurations")(cost_configurations.command)
-group.command("calibrate")(cost_calibrate.calibrate_command)
-group.command("accuracy")(cost_calibrate.accuracy_command)
+group.command("calibrate")(cost_calibrate.command)
+group.command("accuracy")(cost_accuracy.command)

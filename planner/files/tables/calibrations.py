@@ -1,10 +1,11 @@
 """Calibration files: fitted factors, each with origin and source, and the errors before and after the fit (YAML)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
-from planner.domain import Calibration, CalibrationFit, Factor, MeasuredBand
+from planner.domain import Calibration, CalibrationFit, Factor, JudgedFigure, MeasuredBand
 from planner.domain.efficiency import BOUNDS
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
@@ -81,6 +82,33 @@ def calibration_document(calibration: Calibration) -> dict[str, object]:
         "factors": {f"{factor.name}.{factor.family}": record_document(factor) for factor in calibration.factors},
         **({"bands": bands} if bands else {}),
     }
+
+
+def write_runs_calibration(
+    calibration: Calibration,
+    before: Sequence[JudgedFigure],
+    after: Sequence[JudgedFigure],
+    left_out: Sequence[JudgedFigure],
+    path: Path,
+    *,
+    force: bool = False,
+) -> None:
+    """Write a fit to benchmark runs with every figure's errors of rates; refuses to replace a file unless `force`."""
+    unseen = {(f.run.file, f.run.row, f.metric): f.rate_error for f in left_out}
+    document = calibration_document(calibration)
+    document["measurements"] = {
+        f"{Path(new.run.file).name} row {new.run.row} {new.metric}": {
+            "measurement": new.slice,
+            "measured": new.measured,
+            "before_error": round(old.rate_error, 4),
+            "after_error": round(new.rate_error, 4),
+            "left_out_error": None if key not in unseen else round(unseen[key], 4),
+        }
+        for old, new in zip(before, after, strict=True)
+        for key in ((new.run.file, new.run.row, new.metric),)
+    }
+    text = _HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    write_file(path, text.encode(), force=force)
 
 
 def write_calibration(fit: CalibrationFit, path: Path, *, force: bool = False) -> None:

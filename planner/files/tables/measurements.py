@@ -20,6 +20,7 @@ from planner.files.sections import nearest_hint
 
 REQUIRED = ("gpu", "model", "phase", "tp", "dp", "ep", "length", "batch", "ms")
 OPTIONAL = ("pp", "kv_cache_rate", "two_micro_batches", "balanced", "kv_bytes", "fit", "source")
+LEFT_OUT = Path(__file__).resolve().parents[1] / "measurement_sets" / "left_out.csv"
 PUBLISHED = Path(__file__).resolve().parents[1] / "measurement_sets" / "published.csv"
 _MOST_FAULTS = 5
 
@@ -27,6 +28,20 @@ _MOST_FAULTS = 5
 def load_published_measurements() -> tuple[Measurement, ...]:
     """The published measurements that the built-in factors are fitted to, each with its source."""
     return load_measurements(PUBLISHED)
+
+
+def is_step_table(path: Path) -> bool:
+    """Whether a file is a CSV of step times: its header names `ms` and `phase`."""
+    if path.suffix.lower() != ".csv":
+        return False
+    header = {cell.strip() for cell in read_text(path).split("\n", 1)[0].split(",")}
+    return {"ms", "phase"} <= header
+
+
+def load_left_out() -> dict[tuple[str, int, str], float]:
+    """What fits without a point's configuration predicted of the points at hand: by file name, row and metric."""
+    rows = csv.DictReader(io.StringIO(read_text(LEFT_OUT), newline=""))
+    return {(row["file"], int(row["row"]), row["metric"]): float(row["without_configuration"]) for row in rows}
 
 
 def load_measurements(path: Path) -> tuple[Measurement, ...]:

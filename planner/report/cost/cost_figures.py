@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from planner.domain import CalibrationFit, ConfigurationRates, StepExplanation
+from planner.domain import Accuracy, CalibrationFit, ConfigurationRates, StepExplanation
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,6 +74,19 @@ def accuracy_figure(fit: CalibrationFit) -> "Figure":
 
     with style.look():
         return accuracy.draw(fit)
+
+
+def judged_figure(judged: Accuracy) -> "Figure":
+    """Predicted over measured rates of benchmark figures, a row a kind, coloured by GPU type.
+
+    Raises InputError where nothing was measured.
+    """
+    _require(judged.figures, "judged.figures", "planner.cost.accuracy")
+    from planner.report.cost import judged as judged_panels  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+
+    with style.look():
+        return judged_panels.draw(judged)
 
 
 def _require(entries: Sequence[object], name: str, source: str) -> None:

@@ -1,0 +1,104 @@
+"""`planner cost accuracy`: predictions beside what was measured, by slice, with bands."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.cost import benchmark_options as runs
+from planner.cli.cost import options as cost_options
+
+if TYPE_CHECKING:
+    from planner.domain import Accuracy, Calibration, JudgedFigure
+
+
+def command(
+    measurements: runs.Files = None,
+    calibration: cost_options.Calibration = None,
+    gpu: runs.Gpu = None,
+    model: runs.RunModels = None,
+    tp: runs.Tp = None,
+    dp: runs.Dp = None,
+    ep: runs.Ep = None,
+    gpus: runs.Gpus = None,
+    precision: runs.Precision = None,
+    engine: runs.Engine = None,
+    seen: Annotated[
+        bool, typer.Option("--seen", help="Of points that the fit has seen, tell the fit's own predictions.")
+    ] = False,
+    figure: cost_options.FigureFile = None,
+    force: cost_options.Force = False,
+    json: cost_options.Json = False,
+) -> None:
+    """How far predictions are from measurements, by slice; without a file: all at hand, left out of the fit."""
+    from planner import files, report
+
+    factors = files.load_calibration(calibration) if calibration else None
+    own, served = runs.told_models(model)
+    conditions = files.Conditions(
+        gpu=gpu, model=served, tp=tp, dp=dp, ep=ep, gpus=gpus, precision=precision, engine=engine
+    )
+    paths: list[Path] = measurements or []
+    measured = runs.load_measured(paths, own, conditions) if paths else runs.load_given()
+    judged = _judged(measured, factors, left_out=not paths and not seen and factors is None)
+    cost_options.draw(figure, lambda: report.judged_figure(judged), force=force)
+    if json:
+        screen.show_json([_row(item) for item in judged.figures])
+        return
+    _show(judged)
+
+
+def _judged(measured: runs.Measured, calibration: "Calibration | None", *, left_out: bool) -> "Accuracy":
+    from planner import cost, files
+
+    judged = list(cost.judged_runs(measured.runs, calibration))
+    judged += [
+        cost.judged_step(m, measured.gpus[m.gpu], measured.models[m.model], calibration, file=measured.step_file)
+        for m in measured.measurements
+    ]
+    if left_out:
+        judged = cost.without_fit(judged, files.load_left_out())
+    return cost.accuracy(judged, calibration)
+
+
+def _row(item: "JudgedFigure") -> dict[str, object]:
+    return {
+        "file": item.run.file,
+        "row": item.run.row,
+        "metric": str(item.metric),
+        "measured": item.measured,
+        "predicted": item.predicted,
+        "low": item.low,
+        "high": item.high,
+        "left_out": item.left_out,
+        "rate_error": item.rate_error,
+        "slice": item.slice,
+        "reason": item.reason,
+    }
+
+
+def _show(judged: "Accuracy") -> None:
+    columns = ("slice of", "", "points", "mean error", "median error", "bias", "not predicted")
+    rows = [
+        (s.dimension, s.name, s.points, f"{s.mean:.1%}", f"{s.median:.1%}", f"{s.bias:+.1%}", s.unanswered or "")
+        for s in judged.slices
+    ]
+    screen.show_table(
+        "Errors of rates, each at most 100 %; bias: median, positive where predicted too fast", columns, rows
+    )
+    if judged.pairs:
+        screen.show_text(
+            f"GPU types at equal work, more than 15 % apart: {judged.in_order} of {judged.pairs} pairs in order"
+        )
+    screen.show_text(f"within their 80 % bands: {judged.covered:.0%} of the figures")
+    worst = [
+        (item.run.file.rsplit("/", 1)[-1], item.run.row, item.slice, str(item.metric), *_values(item))
+        for item in judged.worst
+    ]
+    screen.show_table("Farthest off", ("file", "row", "conditions", "metric", "measured", "predicted"), worst)
+
+
+def _values(item: "JudgedFigure") -> tuple[str, str]:
+    said = item.predicted if item.left_out is None else item.left_out
+    return f"{item.measured:,.4g}", f"{said:,.4g}" if said is not None else item.reason

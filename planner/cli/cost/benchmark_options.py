@@ -1,0 +1,110 @@
+"""What `planner cost accuracy` and `planner cost calibrate` share: files of measurements, and their conditions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.cost import Evidence, KnownRun
+    from planner.domain import GpuSpec, Measurement, ModelSpec
+    from planner.files import Conditions
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="CSV of step times or measured points; results of vllm bench serve, llm-d, aiperf, guidellm, "
+        "inference-perf, Dynamo's profiler."
+    ),
+]
+Gpu = Annotated[str | None, typer.Option(help="GPU type of the runs, where a file does not say it.")]
+RunModels = Annotated[
+    list[str] | None,
+    typer.Option("--model", help="Model of the runs, where a file leaves it open; or a config.json that a CSV names."),
+]
+Tp = Annotated[int | None, typer.Option(help="GPUs of an attention group.")]
+Dp = Annotated[int | None, typer.Option(help="Attention groups of a worker.")]
+Ep = Annotated[int | None, typer.Option(help="GPUs that experts are spread over; 1 in a dense model.")]
+Gpus = Annotated[int | None, typer.Option(help="GPUs of all workers.")]
+Precision = Annotated[str | None, typer.Option(help="Of the weights: FP8, NVFP4, BF16, ...")]
+Engine = Annotated[str | None, typer.Option(help="vllm, sglang, trt, atom.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What files hold: step times with their records, and benchmark runs."""
+
+    measurements: "tuple[Measurement, ...]"
+    step_file: str
+    gpus: "dict[str, GpuSpec]"
+    models: "dict[str, ModelSpec]"
+    runs: "tuple[KnownRun, ...]"
+
+    @property
+    def evidence(self) -> "Evidence":
+        """As a fit takes it."""
+        from planner.cost import Evidence
+
+        return Evidence(measurements=self.measurements, gpus=self.gpus, models=self.models, runs=self.runs)
+
+
+def load_measured(paths: Sequence[Path], models: "dict[str, ModelSpec]", conditions: "Conditions") -> Measured:
+    """The step times and runs of the files; a run without records keeps its reason."""
+    from planner import files
+
+    tables = [path for path in paths if files.is_step_table(path)]
+    measurements = tuple(m for path in tables for m in files.load_measurements(path))
+    gpus, named = files.measured_records(measurements, ", ".join(map(str, tables)), models) if tables else ({}, {})
+    rest = [path for path in paths if path not in tables]
+    runs = files.load_benchmarks(rest, conditions) if rest else ()
+    return Measured(
+        measurements=measurements,
+        step_file=str(tables[0]) if tables else "",
+        gpus=gpus,
+        models=named,
+        runs=known_runs(files.resolve_names(runs, models=models)),
+    )
+
+
+def told_models(told: Sequence[str] | None) -> "tuple[dict[str, ModelSpec], str | None]":
+    """The user's own models by name, and the model of the runs: a file is the one, a name the other."""
+    from planner.cli.cost import options
+
+    paths = [Path(text) for text in told or () if text.endswith(".json")]
+    names = [text for text in told or () if not text.endswith(".json")]
+    if len(names) > 1:
+        raise InputError(
+            f"--model: must name one model of the runs, got {', '.join(names)}.",
+            hint="Calibrate with the runs of one model at a time; a config.json may be given besides.",
+        )
+    own = options.models(paths)
+    return own, names[0] if names else next(iter(own), None) if len(own) == 1 else None
+
+
+def load_given() -> Measured:
+    """All measurements that come along."""
+    from planner import files
+
+    measurements = files.load_published_measurements()
+    gpus, models = files.measured_records(measurements, "published measurements")
+    return Measured(
+        measurements=measurements,
+        step_file="published.csv",
+        gpus=gpus,
+        models=models,
+        runs=known_runs(files.resolve_names(files.load_given_benchmarks())),
+    )
+
+
+def known_runs(named: Sequence[object]) -> "tuple[KnownRun, ...]":
+    """Runs with the records that their names stand for, as the cost stage takes them."""
+    from planner.cost import KnownRun
+
+    return tuple(
+        KnownRun(run=item.run, gpu=item.gpu, model=item.model, reason=item.reason)  # type: ignore[attr-defined]
+        for item in named
+    )

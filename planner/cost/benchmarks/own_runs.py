@@ -1,0 +1,130 @@
+"""A user's own runs and step times: factors of their GPU families fitted, judged before, after and left out.
+
+What runs can tell is the pace of the engine's kernels in both phases, by family; with more of them also the share of
+bandwidth that caches are read at, and the latency of an all-reduce. The rest stays as built in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.bands import FEWEST_OWN_RESIDUALS, own_band
+from planner.cost.benchmarks.fit import Evidence, fit_benchmarks
+from planner.cost.benchmarks.left_out import Item, configuration
+from planner.cost.benchmarks.prediction import KnownRun, figures
+from planner.cost.calibration import FreeFactor
+from planner.cost.efficiency import merged
+from planner.domain import Calibration, Factor, JudgedFigure, MeasuredBand, Metric, Origin, Phase
+from planner.errors import InputError
+
+ENOUGH_FOR_MORE = 6
+MOST_LEFT_OUT = 12
+"""Configurations that are left out one by one; more are dealt to so many parts."""
+_PREFILL_METRICS = (Metric.INPUT_RATE, Metric.TTFT)
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsFit:
+    """Factors fitted to runs. Figures before, after, and predicted by fits without their configuration, in one order.
+
+    `left_out` is empty where there is one configuration alone.
+    """
+
+    calibration: Calibration
+    before: tuple[JudgedFigure, ...]
+    after: tuple[JudgedFigure, ...]
+    left_out: tuple[JudgedFigure, ...]
+
+
+def fit_own_runs(evidence: Evidence, *, name: str, base: Calibration | None = None) -> RunsFit:
+    """Fit the pace of the measured families. Raises InputError where no run can be predicted."""
+    known = [item for item in evidence.runs if not item.reason and item.gpu is not None]
+    judged = [figure for figure in figures(evidence.runs, base) if figure.predicted is not None]
+    if not known or not judged:
+        raise InputError(
+            "runs: must have at least one figure that can be predicted, got none.",
+            hint="See planner cost accuracy FILE for the reasons.",
+        )
+    whole, free = merged(base), _free(known)
+    fit = fit_benchmarks(evidence, free, name=name, base=whole, rounds=_ROUNDS)
+    after = figures(evidence.runs, fit.calibration)
+    left_out = tuple(_left_out(evidence, free, whole, fit.values))
+    return RunsFit(
+        calibration=Calibration(
+            name=name,
+            factors=tuple(_own(factor, known) for factor in _moved(fit.calibration, free)),
+            bands=tuple(_bands(left_out)),
+        ),
+        before=figures(evidence.runs, base),
+        after=after,
+        left_out=left_out,
+    )
+
+
+def _free(known: Sequence[KnownRun]) -> tuple[FreeFactor, ...]:
+    families: dict[str, int] = {}
+    for item in known:
+        if item.gpu is not None:
+            families[item.gpu.family] = families.get(item.gpu.family, 0) + 1
+    free: list[FreeFactor] = []
+    for family, count in sorted(families.items()):
+        free += [FreeFactor(name=f"kernels_{phase}", family=family, sigma=0.4, low=0.02, high=1) for phase in Phase]
+        if count >= ENOUGH_FOR_MORE:
+            free.append(FreeFactor(name="cache", family=family, sigma=0.3, low=0.02, high=1))
+            free.append(FreeFactor(name="all_reduce_us", family=family, sigma=0.5, low=0.5, high=1000))
+    return tuple(free)
+
+
+def _moved(calibration: Calibration, free: Sequence[FreeFactor]) -> list[Factor]:
+    return [calibration.factor(f.name, f.family) for f in free]
+
+
+def _own(factor: Factor, known: Sequence[KnownRun]) -> Factor:
+    """The factor as the user's, with what it was measured on."""
+    pairs = {
+        (item.run.gpu, item.run.model) for item in known if item.gpu is not None and item.gpu.family == factor.family
+    }
+    count = sum(1 for item in known if item.gpu is not None and item.gpu.family == factor.family)
+    return replace(
+        factor,
+        origin=Origin.USER,
+        source=f"fitted to {count} run{'s' * (count > 1)}",
+        gpus=tuple(sorted({gpu for gpu, _ in pairs})),
+        measured=tuple(sorted(pairs)),
+    )
+
+
+def _left_out(
+    evidence: Evidence, free: Sequence[FreeFactor], base: Calibration, begin: Sequence[float]
+) -> list[JudgedFigure]:
+    """Figures predicted without their configuration."""
+    items: list[Item] = list(evidence.runs)
+    distinct = sorted({configuration(item) for item in items}, key=repr)
+    if len(distinct) < 2:
+        return []
+    part_of = {key: k % MOST_LEFT_OUT for k, key in enumerate(distinct)}
+    judged: list[JudgedFigure] = []
+    for part in range(min(len(distinct), MOST_LEFT_OUT)):
+        out = tuple(known for known in evidence.runs if part_of[configuration(known)] == part)
+        kept = tuple(known for known in evidence.runs if part_of[configuration(known)] != part)
+        fit = fit_benchmarks(replace(evidence, runs=kept), free, name="without", base=base, begin=begin, rounds=_ROUNDS)
+        judged += figures(out, fit.calibration, among=evidence.runs)
+    return judged
+
+
+def _bands(left_out: Sequence[JudgedFigure]) -> list[MeasuredBand]:
+    """Of every GPU type, model and phase with enough left-out figures."""
+    residuals: dict[tuple[str, str, Phase], list[float]] = {}
+    for figure in left_out:
+        if figure.predicted is not None:
+            phase = Phase.PREFILL if figure.metric in _PREFILL_METRICS else Phase.DECODE
+            log = float(-np.log1p(figure.rate_error))
+            residuals.setdefault((figure.run.gpu, figure.run.model, phase), []).append(log)
+    bands = []
+    for (gpu, model, phase), logs in sorted(residuals.items()):
+        if len(logs) >= FEWEST_OWN_RESIDUALS:
+            low, high = own_band(logs)
+            bands.append(MeasuredBand(gpu=gpu, model=model, phase=phase, low=low, high=high, points=len(logs)))
+    return bands
