@@ -92,7 +92,7 @@ def _show_runs_fit(fit: "RunsFit", *, json: bool, file: str) -> None:
         for before, after in zip(fit.before, fit.after, strict=True)
     ]
     screen.show_table(f"Calibration {fit.calibration.name}", columns, rows)
-    left_out = f", {means['left_out']:.1%} left out" if fit.left_out else "; one configuration alone: none is left out"
+    left_out = f", {means['left_out']:.1%} left out" if fit.left_out else "; one run alone: none is left out"
     screen.show_text(
         f"mean absolute error of rates: {means['before']:.1%} before, {means['after']:.1%} after the fit{left_out}"
     )

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.free_factors import VENDOR_OF_FAMILY
@@ -41,6 +42,10 @@ OLD_ENGINES = 2025  # figures of engines before this year count little
 OLD_TRUST = 2.5
 _LOST = 3.0  # log of a figure that is not to be predicted, or that far off
 _STEP = 1e-3
+
+
+Key = tuple[str, int] | tuple[str, int, Metric]
+"""A step time by its row, or a figure by file, row and metric."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +89,8 @@ def fit_benchmarks(
     """Fit `free` to the evidence, from `begin` (values) or the base's own. The base must have every factor."""
     from scipy.optimize import least_squares  # noqa: PLC0415  (slow to load, seldom needed)
 
-    problem = _Problem.of(evidence, tuple(free), base)
-    low, high = (np.log([getattr(f, end) for f in free]) for end in ("low", "high"))
+    problem = Problem.of(evidence, tuple(free), base)
+    low, high = problem.bounds
     start = np.log(begin) if begin is not None else problem.centres
     start = np.clip(start, low + 1e-6, high - 1e-6)
     problem.residuals(start)
@@ -109,17 +114,17 @@ def fit_benchmarks(
     )
 
 
-def log_ratios(evidence: Evidence, calibration: Calibration | None, predictions: Predictions) -> dict[object, float]:
+def log_ratios(evidence: Evidence, calibration: Calibration | None, predictions: Predictions) -> dict[Key, float]:
     """log(predicted / measured rate) by figure: ("step", row) or (file, row, metric)."""
-    ratios: dict[object, float] = {}
+    ratios: dict[Key, float] = {}
     for m in evidence.measurements:
         predicted = predict_ms(m, evidence.gpus[m.gpu], evidence.models[m.model], calibration)
         ratios["step", m.row] = float(np.log(m.ms / predicted))
     answers = predictions.of(calibration)
     for known, metric, _ in asked_figures(evidence.runs):
-        key = (known.run.file, known.run.row, metric)
-        answer = answers.get(key)
-        ratios[key] = _LOST if answer is None else _log_ratio(metric, answer, dict(known.run.measured)[metric])
+        figure = (known.run.file, known.run.row, metric)
+        answer = answers.get(figure)
+        ratios[figure] = _LOST if answer is None else _log_ratio(metric, answer, dict(known.run.measured)[metric])
     return ratios
 
 
@@ -129,18 +134,20 @@ def _log_ratio(metric: Metric, predicted: float, measured: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Problem:
+class Problem:
+    """The residuals of a fit: figures by key, then factors."""
+
     evidence: Evidence
     free: tuple[FreeFactor, ...]
     base: Calibration
-    trust: dict[object, float]
+    trust: dict[Key, float]
     predictions: Predictions
     followed: tuple[int | None, ...]
 
     @classmethod
-    def of(cls, evidence: Evidence, free: tuple[FreeFactor, ...], base: Calibration) -> "_Problem":
+    def of(cls, evidence: Evidence, free: tuple[FreeFactor, ...], base: Calibration) -> "Problem":
         """The problem with the trust of every figure that can be predicted."""
-        trust: dict[object, float] = {("step", m.row): TRUST["step time"] for m in evidence.measurements if m.fitted}
+        trust: dict[Key, float] = {("step", m.row): TRUST["step time"] for m in evidence.measurements if m.fitted}
         predictions = Predictions(evidence.runs, exact=False)
         answered = predictions.of(base)
         for known, metric, kind in asked_figures(evidence.runs):
@@ -173,6 +180,29 @@ class _Problem:
         )
         replaced = {(f.name, f.family) for f in self.free}
         return tuple(f for f in self.base.factors if (f.name, f.family) not in replaced) + moved
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Logarithms that the factors may have at least and at most."""
+        low, high = (np.log([getattr(f, end) for f in self.free]) for end in ("low", "high"))
+        return low, high
+
+    def slopes(self, x: Array) -> Array:
+        """Derivatives of the residuals by the factors' logarithms, shape (residuals, factors)."""
+        here = self.residuals(x)
+        columns = []
+        for k in range(len(x)):
+            beside = np.array(x)
+            beside[k] += _STEP
+            columns.append((self.residuals(beside) - here) / _STEP)
+        return np.stack(columns, axis=1)
+
+    def rows_without(self, part: Evidence) -> NDArray[np.bool_]:
+        """Which residuals are not of a part of the evidence; those of the factors all stay."""
+        steps = {("step", m.row) for m in part.measurements}
+        runs = {(known.run.file, known.run.row) for known in part.runs}
+        kept = [key not in steps and key[:2] not in runs for key in self.trust]
+        return np.array([*kept, *[True] * len(self.free)])
 
     def residuals(self, x: Array) -> Array:
         """Of the figures, then of the factors."""

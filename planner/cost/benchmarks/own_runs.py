@@ -20,7 +20,9 @@ from planner.errors import InputError
 
 ENOUGH_FOR_MORE = 6
 MOST_LEFT_OUT = 12
-"""Configurations that are left out one by one; more are dealt to so many parts."""
+"""Configurations, or runs, that are left out one by one; more are dealt to so many parts."""
+FEWEST_CONFIGURATIONS = 3  # of fewer, runs are left out one by one
+FEWEST_LEFT = 2
 _PREFILL_METRICS = (Metric.INPUT_RATE, Metric.TTFT)
 _ROUNDS = 8
 
@@ -29,7 +31,7 @@ _ROUNDS = 8
 class RunsFit:
     """Factors fitted to runs. Figures before, after, and predicted by fits without their configuration, in one order.
 
-    `left_out` is empty where there is one configuration alone.
+    `left_out` is empty where there is one run alone.
     """
 
     calibration: Calibration
@@ -100,18 +102,23 @@ def _left_out(
     evidence: Evidence, free: Sequence[FreeFactor], base: Calibration, begin: Sequence[float]
 ) -> list[JudgedFigure]:
     """Figures predicted without their configuration."""
-    items: list[Item] = list(evidence.runs)
-    distinct = sorted({configuration(item) for item in items}, key=repr)
-    if len(distinct) < 2:
+    by = configuration if len({configuration(known) for known in evidence.runs}) >= FEWEST_CONFIGURATIONS else _alone
+    distinct = sorted({by(known) for known in evidence.runs}, key=repr)
+    if len(distinct) < FEWEST_LEFT:
         return []
     part_of = {key: k % MOST_LEFT_OUT for k, key in enumerate(distinct)}
     judged: list[JudgedFigure] = []
     for part in range(min(len(distinct), MOST_LEFT_OUT)):
-        out = tuple(known for known in evidence.runs if part_of[configuration(known)] == part)
-        kept = tuple(known for known in evidence.runs if part_of[configuration(known)] != part)
+        out = tuple(known for known in evidence.runs if part_of[by(known)] == part)
+        kept = tuple(known for known in evidence.runs if part_of[by(known)] != part)
         fit = fit_benchmarks(replace(evidence, runs=kept), free, name="without", base=base, begin=begin, rounds=_ROUNDS)
         judged += figures(out, fit.calibration, among=evidence.runs)
     return judged
+
+
+def _alone(item: Item) -> tuple[object, ...]:
+    """A run by itself."""
+    return (item.run.file, item.run.row) if isinstance(item, KnownRun) else ("step", item.row)
 
 
 def _bands(left_out: Sequence[JudgedFigure]) -> list[MeasuredBand]:
