@@ -11,6 +11,7 @@ import yaml
 
 import planner
 from planner.domain import Scenario
+from planner.report.kit.bands import Banded
 
 SEARCH = {"method": "random", "iterations": 2, "batch_size": 4, "min_island_size": 12}
 QUESTION: dict[str, Any] = {
@@ -37,7 +38,11 @@ def test_figures_of_a_plan(plan: planner.PlannedDeployment) -> None:
     assert plan.throughput_rps == min(plan.record.prefill_rps, plan.record.decode_rps) > 0
     assert plan.price_usd_per_hour == 32 * 4 + 32 * 1
     assert "160 USD/hour" in repr(plan)
-    assert f"{plan.throughput_rps:.1f} requests/s" in repr(plan)
+    assert plan.rate_band_rps is not None
+    low, high = plan.rate_band_rps
+    assert low < high
+    assert f"about {Banded(plan.throughput_rps, low, high)} requests/s" in repr(plan)
+    assert plan.probability_better(plan) == 0.5
 
 
 def test_tables_are_data_frames(plan: planner.PlannedDeployment) -> None:

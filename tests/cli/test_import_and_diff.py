@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,21 @@ def test_nothing_changes_between_a_run_and_its_manifests(planner: Command, run: 
     assert planner("export", run, "--target", target, "--out", "same").status == 0
     answer = planner("diff", run, "same", "--exit-code")
     assert (answer.status, "Nothing changes" in answer.out) == (0, True)
+
+
+def test_of_two_runs_it_tells_which_is_faster_and_how_likely(planner: Command, run: Path, even_run: Path) -> None:
+    old, new = (json.loads((folder / "plan.json").read_text()) for folder in (run, even_run))
+    rates = planner("diff", run, even_run, "--json").json["rates"]
+    assert (rates["old_rps"], rates["new_rps"]) == (old["throughput_rps"], new["throughput_rps"])
+    assert (rates["old_band"], rates["new_band"]) == (old["rate_band"], new["rate_band"])
+    assert 0 <= rates["probability_new_is_faster"] <= 1
+    page = planner("diff", run, even_run).out
+    assert re.search(r"Rate: [\d.,]+ \([\d.,]+–[\d.,]+\) → [\d.,]+ \([\d.,]+–[\d.,]+\) requests/s; ", page)
+    assert re.search(r"(is faster by .* \(.*likely.*: .*%\)|predicted to serve the same)\.", page)
+
+
+def test_manifests_tell_nothing_of_rates(planner: Command, run: Path, manifests: Path) -> None:
+    assert planner("diff", run, manifests, "--json").json["rates"] is None
 
 
 def test_another_engine_restarts_all_and_the_exit_code_says_so_if_asked(planner: Command, even_run: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.cost import UncertainRate, WorkShare, probability_better, rate_band
+from planner.cost import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
 from planner.cost.band_draws import SHARED, _scores, rate_draws
 from planner.domain import Band, Phase
 
@@ -175,6 +175,30 @@ class TestComparison:
 
     def test_nothing_is_said_of_rates_without_bands(self) -> None:
         assert probability_better(rate(("H20", DECODE, 1.0, None)), rate(("H20", DECODE, 1.0, WIDE))) is None
+
+
+class TestBestOfSeveral:
+    @given(st.lists(st.tuples(gpus, bands, st.floats(50, 200), st.floats(0.5, 2)), min_size=1, max_size=5))
+    @settings(max_examples=30, deadline=None)
+    def test_one_of_them_is(self, rows: list[tuple[str, Band, float, float]]) -> None:
+        shares = shares_of_best([rate((g, DECODE, 1.0, b), rps=rps) for g, b, rps, _ in rows], [w for *_, w in rows])
+        assert shares is not None
+        assert sum(shares) == pytest.approx(1)
+        assert all(share >= 0 for share in shares)
+
+    def test_of_two_it_is_the_probability_that_one_is_better(self) -> None:
+        a, b = rate(("H200", DECODE, 1.0, WIDE), rps=110.0), rate(("H20", DECODE, 1.0, WIDE))
+        assert shares_of_best([a, b], [1.0, 1.0]) == pytest.approx(
+            (probability_better(a, b), probability_better(b, a)), abs=1e-9
+        )
+
+    def test_worth_decides_between_points_that_err_alike(self) -> None:
+        rates = [rate(("H20", DECODE, 1.0, WIDE), rps=rps) for rps in (100.0, 150.0, 100.0)]
+        assert shares_of_best(rates, [2.0, 1.0, 2.0]) == pytest.approx((0.5, 0.0, 0.5))
+
+    def test_without_a_band_nothing_is_said(self) -> None:
+        assert shares_of_best([rate(("H20", DECODE, 1.0, None)), rate(("H20", DECODE, 1.0, WIDE))], [1.0, 1.0]) is None
+        assert shares_of_best([], []) is None
 
 
 def test_draws_depend_on_type_and_phase_alone() -> None:

@@ -103,6 +103,12 @@ def test_a_point_is_its_layouts_rent_watts_and_rate(found):
     assert found.most_per_dollar.requests_per_usd == max(p.requests_per_usd for p in found.points)
 
 
+def test_points_have_bands_and_one_of_them_serves_most_per_usd(found):
+    assert all(point.band is not None and point.band.low_rps < point.band.high_rps for point in found.points)
+    likely = [point.most_per_usd_probability for point in found.points]
+    assert sum(likely) == pytest.approx(1)
+
+
 def test_every_budget_is_told(found, heard):
     assert [(done, total) for done, total, _ in heard] == [(k, POINTS) for k in range(1, POINTS + 1)]
     assert found.unsolved == ()

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from pipeline_scenarios import small
 
-from planner.domain import Band, CostMode, CostSettings, Phase, Plan, RateBand
+from planner.domain import Band, ClassPerformance, CostMode, CostSettings, Phase, Plan, RateBand
 from planner.errors import InputError
 from planner.evaluation.evaluator import open_evaluator
+from planner.evaluation.judging import judge
 from planner.files.plan.plan_document import encode_plan
 from planner.files.plan.plan_reader import decode_plan
 from planner.layouts.feasibility import posed
@@ -38,6 +39,12 @@ def scaled(plan: Plan, factor: float) -> Plan:
     rates = {name: getattr(plan, name) * factor for name in ("throughput_rps", "prefill_rps", "decode_rps")}
     changed = replace(plan, routing=routing, **rates)
     return replace(changed, rate_band=rate_band(changed))
+
+
+def faster(row: ClassPerformance, gpu: str, factor: float) -> ClassPerformance:
+    """The row of an island class, its rates of prefill multiplied where it is of that type."""
+    rates = tuple(rate * (factor if row.island.gpu == gpu else 1.0) for rate in row.prefill.rates_rps)
+    return replace(row, prefill=replace(row.prefill, rates_rps=rates))
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +84,22 @@ class TestTheory:
         assert dict(came.utilisations) == pytest.approx(dict(due.utilisations))
         shares = {(s.gpu, s.phase): s.share for s in due.shares}
         assert {(s.gpu, s.phase): s.share for s in came.shares} == pytest.approx(shares, abs=0.03)  # means, midpoints
+
+    @pytest.mark.parametrize("factor", [0.7, 1.4])
+    def test_capacity_is_linear_in_the_error_of_a_type_as_load_shifts(self, example: Plan, factor: float) -> None:
+        """The work that a type does is what its error counts for: assigning anew by the changed rates says so, too."""
+        with open_evaluator(posed(example.scenario)) as evaluator:
+            trial = next(t for t in example.search.trials if t.index == example.search.best_trial)
+            table = evaluator.table(trial.layout)
+            before = judge(table, trial.layout, evaluator.question).assignment
+            assert before is not None
+            for share in rate_of_assignment(table, before).shares:
+                if share.phase is Phase.PREFILL:
+                    changed = replace(table, classes=tuple(faster(row, share.gpu, factor) for row in table.classes))
+                    after = judge(changed, trial.layout, evaluator.question).assignment
+                    assert after is not None
+                    due = 1 + share.share * (factor - 1)
+                    assert after.prefill_rps / before.prefill_rps == pytest.approx(due, abs=0.05)
 
     def test_what_the_network_holds_back_does_not_rise(self, one_type: Plan) -> None:
         held = banded(replace(one_type, network_bottleneck="NICs of H100"), prefill=BAND, decode=BAND)

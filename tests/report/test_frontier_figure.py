@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from planner.domain import CostMode, CostSettings, Frontier, FrontierPoint, IslandClass, Layout
+from planner.domain import CostMode, CostSettings, Frontier, FrontierPoint, IslandClass, Layout, RateBand
 from planner.report import encode_figure, frontier_figure, frontier_frame, frontier_page
 
 # (budget, price, rate, bound, H200, H800, H20)
@@ -54,6 +54,40 @@ def test_the_page_names_the_point_of_most_per_dollar(found, plan):
     assert page.count("\n| ") == 2 + len(ROWS)
     assert "no layout was found" not in page
     assert "no layout was found" in frontier_page(replace(found, unsolved=(77.0,)), plan.scenario)
+
+
+@pytest.fixture
+def firm(found: Frontier) -> Frontier:
+    """The frontier with bands, and how likely each point serves most per USD."""
+    likely = (0.02, 0.71, 0.25, 0.02)
+    return replace(
+        found,
+        points=tuple(
+            replace(
+                p, band=RateBand(low_rps=0.8 * p.rate_rps, high_rps=1.2 * p.rate_rps), most_per_usd_probability=share
+            )
+            for p, share in zip(found.points, likely, strict=True)
+        ),
+    )
+
+
+def test_points_with_bands_say_how_likely_they_are_the_best(firm, plan):
+    page = frontier_page(firm, plan.scenario)
+    assert "10 H200, 32 H800, 36 H20 serve most per USD** as predicted (likely: 71 %): about 190 (150–230)" in page
+    assert "| 140.00 | 190.0 (150–230) |" in page
+    assert "| **4,886** | 71 % |" in page
+    frame = frontier_frame(firm)
+    assert list(frame["most_per_usd_probability"]) == [0.02, 0.71, 0.25, 0.02]
+    assert frame["high_rps"][3] == pytest.approx(576)
+
+
+def test_bands_are_bars_that_fit(firm, found, plan):
+    upper = frontier_figure(firm, plan.scenario).axes[0]
+    ends = [(s[0][1], s[1][1]) for s in labelled(upper, "P10–P90").get_segments()]
+    assert ends == [pytest.approx((0.8 * p.rate_rps, 1.2 * p.rate_rps)) for p in firm.points]
+    assert upper.get_ylim()[1] >= 576
+    with pytest.raises(StopIteration):
+        labelled(frontier_figure(found, plan.scenario).axes[0], "P10–P90")
 
 
 def test_the_figure_shows_rate_under_bound_and_the_mix(found, plan):

@@ -14,9 +14,9 @@ def test_islands(plan):
     frame = islands_frame(plan)
     assert list(frame.columns) == [
         *("id", "gpu", "size", "phase", "tp", "dp", "pp", "replicas", "batch_size", "longest_prompt"),
-        *("rate_rps", "utilisation", "price_usd_per_hour", "note"),
+        *("rate_rps", "utilisation", "price_usd_per_hour", "note", "band_low", "band_high"),
     ]
-    assert frame.shape == (12, 14)
+    assert frame.shape == (12, 16)
     assert frame["size"].sum() == 252
     assert frame["price_usd_per_hour"].sum() == 64 * 4 + 62 * 2 + 126
     assert frame.groupby("phase")["rate_rps"].sum().to_dict() == pytest.approx({"prefill": 180, "decode": 180})

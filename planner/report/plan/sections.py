@@ -104,7 +104,8 @@ def search_text(plan: Plan) -> str:
     if not trials:
         return "No search was made: the layout was given."
     if settings.method.row.solves:
-        return "\n\n".join(["Method exact: the layout itself was solved for, as a MILP.", *_best_trial(plan)])
+        lead = "Method exact: the layout itself was solved for, as a MILP."
+        return "\n\n".join([lead, *_best_trial(plan), *_as_predicted(plan)])
     rounds = len({t.iteration for t in trials})
     surrogate = f" with surrogate {settings.surrogate}" if settings.method.row.surrogate else ""
     effort = (
@@ -113,7 +114,18 @@ def search_text(plan: Plan) -> str:
     )
     by_round = plan.search.best_by_iteration()
     progress = f"Best so far, round by round: `{_sparkline(by_round)}`"
-    return "\n\n".join([effort, progress, _progress_table(trials, by_round), *_best_trial(plan)])
+    table_of_rounds = _progress_table(trials, by_round)
+    return "\n\n".join([effort, progress, table_of_rounds, *_best_trial(plan), *_as_predicted(plan)])
+
+
+def _as_predicted(plan: Plan) -> list[str]:
+    """What "best" means of layouts whose rates are closer than their bands."""
+    if plan.rate_band is None:
+        return []
+    return [
+        "Best is meant as predicted: layouts that use the same GPU types in the same phases err alike and keep their "
+        "order, others that come closer than their bands may not (`planner diff` of two runs says how likely)."
+    ]
 
 
 def _sparkline(values: Sequence[float]) -> str:
