@@ -11,9 +11,10 @@
 | sigma | part of the traffic between nodes that crosses access switches: 1 - 1/ceil(D / GPUs of a switch) | 1 |
 
 Prefill sends a token once over the NIC to each foreign domain it visits, min(M, k (1 - (1 - 1/k)^K)) (k - 1)/k of
-them, and fans it out over NVLink, or over the link between the NVLink domains of a host where they are several. Decode
-sends every copy by itself, (k - 1)/k of them over the NIC. NIC and NVLink work at the same time. NIC time grows by
-1 + sigma (1/crossing - 1).
+them, and fans it out over NVLink, or over the link between the NVLink domains of a host where they are several: once to
+each other GPU that has one of its experts, D (1 - (1 - 1/D)^K) (D - 1)/D of them. Decode does so within one domain;
+over several it sends every copy by itself, (k - 1)/k of them over the NIC. NIC and NVLink work at the same time. NIC
+time grows by 1 + sigma (1/crossing - 1). One attention group needs no all-to-all: two all-reduces a layer combine.
 Of a placed replica (`Reach`) the GPU that lies worst counts, as all wait for it: the share of the replica that it
 reaches over the NIC alone stands for (k - 1)/k, the share under other switches for sigma.
 Source: facts on the cost model (defect 8), DeepEP's two modes; crossing 1/1.27: Alibaba ASI (all-reduce within a switch
@@ -25,7 +26,7 @@ import numpy as np
 from planner.cost.arrays import Array, as_array, ceil_divide
 from planner.cost.device import Device
 from planner.cost.parts import Part
-from planner.domain import CostSettings, Experts, ModelSpec, Phase
+from planner.domain import CostSettings, Experts, ModelSpec
 
 DISPATCH_BYTES = 1
 COMBINE_BYTES = 2
@@ -75,7 +76,7 @@ def all_to_all_parts(
     _, foreign = _domains(dev, settings, d)
     us = dev.efficiency.all_to_all_us + (foreign > 0) * dev.efficiency.all_to_all_node_us
     latency = np.where(d > 1, layers * micro_batches * us / _US_PER_MS, 0.0)
-    message = layers * tokens * model.hidden_size * per_byte
+    message = np.where(d > 1, layers * tokens * model.hidden_size * per_byte, 0.0)  # a placed group may span domains
     return (
         Part(name="dispatch", network_ms=message * DISPATCH_BYTES, latency_ms=latency),
         Part(name="combine", network_ms=message * COMBINE_BYTES, latency_ms=latency),
@@ -86,15 +87,10 @@ def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices:
     """Time that one byte of every token's activations takes to reach its experts (ms)."""
     k, (domains, foreign) = experts.active, _domains(dev, settings, devices)
     ranks = devices * (1 - (1 - 1 / devices) ** k)
-    if dev.phase is Phase.PREFILL:
-        visited = domains * (1 - (1 - 1 / domains) ** k)
-        over_nic = np.minimum(visited, experts.node_limit or k) * foreign
-        over_nvlink = ranks * (devices - 1) / devices
-    else:
-        over_nic = k * foreign
-        over_nvlink = np.where(
-            domains > 1, np.where(devices > 1, k * (1 - foreign), 0.0), ranks * (devices - 1) / devices
-        )
+    visited = domains * (1 - (1 - 1 / domains) ** k)
+    over_nic = np.where(dev.fans_out, np.minimum(visited, experts.node_limit or k), k) * foreign
+    each_rank_once = dev.fans_out | (domains <= 1)
+    over_nvlink = np.where(each_rank_once, ranks * (devices - 1) / devices, k * (1 - foreign))
     return np.maximum(over_nic / dev.nic * crossing_factor(settings, devices), over_nvlink / dev.link(devices))
 
 

@@ -50,7 +50,10 @@ class CostContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One GPU type in one phase. `weights` and `experts`: FLOP/ms for GEMMs on weights of their precision."""
+    """One GPU type in one phase. `weights` and `experts`: FLOP/ms for GEMMs on weights of their precision.
+
+    `fans_out`: whether a token crosses the NIC once for each foreign domain, as in prefill, or once for each expert.
+    """
 
     gpu: GpuSpec
     phase: Phase
@@ -62,7 +65,8 @@ class Device:
     cache: float
     nvlink: float
     host_link: float
-    nic: float
+    nic: Array | float
+    fans_out: NDArray[np.bool_] | bool
 
     def link(self, devices: Array) -> Array:
         """Bytes/ms at which so many GPUs side by side reach each other without a NIC: several NVLink domains of a host
@@ -91,6 +95,7 @@ def device(
         nvlink=gpu.nvlink_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         host_link=gpu.host_link_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
+        fans_out=phase is Phase.PREFILL,
     )
 
 

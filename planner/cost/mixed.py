@@ -108,7 +108,7 @@ def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWor
 
 
 def _blended(prefill: Device, decode: Device, chunk_share: Array, sequence_share: Array) -> Device:
-    """Arithmetic rates by the tokens of both kinds; everything else as in decode, links as in prefill."""
+    """Arithmetic rates by the tokens of both kinds; links as in prefill where there is a chunk."""
 
     def blend(first: Array, other: Array) -> Array:
         return np.asarray(1 / (chunk_share / first + sequence_share / other))
@@ -118,4 +118,6 @@ def _blended(prefill: Device, decode: Device, chunk_share: Array, sequence_share
         fp16=blend(prefill.fp16, decode.fp16),
         weights=blend(prefill.weights, decode.weights),
         experts=blend(prefill.experts, decode.experts),
+        nic=np.where(chunk_share > 0, prefill.nic, decode.nic),
+        fans_out=chunk_share > 0,
     )

@@ -153,9 +153,19 @@ def compute(tflops: float, spec: GpuSpec, phase: Phase, *, overlapped: bool = Fa
     return tflops * 1e9 * factors(spec).kernels(phase) * computing / spec.sms
 
 
-def read_ms(gigabytes: float, spec: GpuSpec, phase: Phase) -> float:
-    """So many GB out of memory."""
-    return gigabytes / (spec.memory_gb_s * factors(spec).memory * factors(spec).kernels(phase)) * 1000
+def read_ms(gigabytes: float, spec: GpuSpec) -> float:
+    """So many GB of weights or activations out of memory."""
+    return gigabytes / (spec.memory_gb_s * factors(spec).memory) * 1000
+
+
+def cache_ms(gigabytes: float, spec: GpuSpec) -> float:
+    """So many GB of keys and values out of memory: scattered, they come at a share of their own."""
+    return gigabytes / (spec.memory_gb_s * factors(spec).cache) * 1000
+
+
+def slower_of_both(compute_ms: float, memory_ms: float) -> float:
+    """The time of a part that both bound: their fourth powers add up."""
+    return float((compute_ms**4 + memory_ms**4) ** 0.25)
 
 
 def gemm_ms(
@@ -166,8 +176,12 @@ def gemm_ms(
     return flops / (compute(tflops, spec, phase, overlapped=overlapped) * f.gemm * rows / (rows + f.gemm_half))
 
 
+def expert_rate(each: float, tflops: float, spec: GpuSpec, phase: Phase) -> float:
+    """FLOP/ms of grouped GEMMs with `each` tokens an expert, in FP8 or 16 bits."""
+    f = factors(spec)
+    return compute(tflops, spec, phase) * f.expert * (each / (each + f.expert_half)) ** f.expert_power
+
+
 def experts_ms(visits: float, experts: float, tflops: float, spec: GpuSpec, phase: Phase) -> float:
     """DeepSeek-V3's routed experts of one layer: `visits` tokens shared evenly by so many experts."""
-    f, each = factors(spec), visits / experts
-    reached = compute(tflops, spec, phase) * f.expert * each / (each + f.expert_half)
-    return 2 * visits * EXPERT_PARAMETERS / reached
+    return 2 * visits * EXPERT_PARAMETERS / expert_rate(visits / experts, tflops, spec, phase)

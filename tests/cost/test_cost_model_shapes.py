@@ -12,7 +12,9 @@ from cost_figures import (
     LAYERS,
     MOE_LAYERS,
     PLAIN,
+    cache_ms,
     compute,
+    expert_rate,
     factors,
     gemm_ms,
     gpu,
@@ -49,7 +51,7 @@ class TestGroupedAttention:
             80 * gemm_ms(2 * s * LLAMA_ATTENTION / tp, 989, spec, PREFILL, rows=s)
         )
         assert float(projections.memory_ms) == pytest.approx(
-            80 * read_ms(LLAMA_ATTENTION * 2 / tp / 1e9, spec, PREFILL)
+            80 * read_ms(LLAMA_ATTENTION * 2 / tp / 1e9, spec)
         )
         pairs = s * (s + 1) / 2
         scores = 80 * 2 * 64 / tp * pairs * 2 * 128 / (compute(989, spec, PREFILL) * f.attention_prefill)
@@ -63,14 +65,15 @@ class TestGroupedAttention:
         """Beyond 8 GPUs the 8 heads are repeated."""
         found = step("H100", DECODE, length=5000, batch=32, tp=tp, shape=LLAMA).part("attention")
         cache = 32 * 5000 * 2 * 8 * 128 * 2 * copies / tp
-        assert float(found.memory_ms) == pytest.approx(80 * read_ms(cache / 1e9, gpu("H100"), DECODE))
+        assert float(found.memory_ms) == pytest.approx(80 * cache_ms(cache / 1e9, gpu("H100")))
 
     @pytest.mark.parametrize("tp", [1, 2, 8])
     def test_two_all_reduces_a_layer(self, tp: int) -> None:
         f, found = factors(gpu("H100")), step("H100", PREFILL, length=3000, tp=tp, shape=LLAMA).part("all-reduce")
         sent = 160 * 3000 * 8192 * 2 * 2 * (tp - 1) / tp
         assert float(found.network_ms) == pytest.approx(sent / (450e6 * f.nvlink))
-        assert float(found.latency_ms) == pytest.approx(160 * f.all_reduce_us / 1000 if tp > 1 else 0)
+        hops = {1: 0, 2: 1, 8: 3}[tp]  # the latency is that of eight GPUs, three doublings
+        assert float(found.latency_ms) == pytest.approx(160 * f.all_reduce_us * hops / 3 / 1000)
 
     def test_no_experts_no_messages(self) -> None:
         names = {part.name for part in step("H100", PREFILL, length=3000, tp=8, shape=LLAMA).parts}
@@ -87,7 +90,7 @@ class TestSlidingWindow:
     def test_decode_reads_and_multiplies_what_is_seen(self, s: int) -> None:
         spec, f, seen = gpu("H100"), factors(gpu("H100")), 18 * s + 18 * min(s, 128)
         found = step(spec, DECODE, length=s, batch=16, shape="gpt-oss-120b").part("attention")
-        assert float(found.memory_ms) == pytest.approx(read_ms(16 * seen * 2 * 8 * 64 * 2 / 1e9, spec, DECODE))
+        assert float(found.memory_ms) == pytest.approx(cache_ms(16 * seen * 2 * 8 * 64 * 2 / 1e9, spec))
         flops = 2 * 16 * seen * 64 * 2 * 64
         assert float(found.compute_ms) == pytest.approx(flops / (compute(989, spec, DECODE) * f.attention_decode))
 
@@ -123,7 +126,7 @@ class TestExperts:
         spec, weights = gpu("H200"), 59 * 2 * 3 * 5120 * 1536
         found = step(spec, PREFILL, length=4096, tp=4, dp=4, shape="deepseek-v2").part("shared experts")
         assert float(found.compute_ms) == pytest.approx(gemm_ms(2 * 1024 * weights, 989, spec, PREFILL, rows=1024))
-        assert float(found.memory_ms) == pytest.approx(read_ms(weights * 2 / 1e9, spec, PREFILL))
+        assert float(found.memory_ms) == pytest.approx(read_ms(weights * 2 / 1e9, spec))
         none = step(spec, PREFILL, length=4096, dp=8, shape="mixtral-8x7b").part("shared experts")
         assert float(none.ms) == 0
 
@@ -135,14 +138,15 @@ class TestExperts:
         spec, f = gpu(name), factors(gpu(name))
         found = step(spec, DECODE, length=1000, batch=8192, shape="gpt-oss-120b").part("routed experts")
         each, weights = 8192 * 4 / 128, 36 * 3 * 2880 * 2880
-        rate = compute(tflops, spec, DECODE) * f.expert * each / (each + f.expert_half)
+        of_format = f.expert_fp4 if gpu(name).fp4_tflops else f.weight_only
+        rate = expert_rate(each, tflops, spec, DECODE) * of_format
         assert float(found.compute_ms) == pytest.approx(2 * 8192 * 4 * weights / rate)
-        assert float(found.memory_ms) == pytest.approx(read_ms(128 * weights * 0.53125 / 1e9, spec, DECODE))
+        assert float(found.memory_ms) == pytest.approx(read_ms(128 * weights * 0.53125 / 1e9, spec))
 
     @pytest.mark.parametrize(("batch", "visited"), [(1, 8), (4, 256 * (1 - (1 - 8 / 256) ** 4)), (4096, 256)])
     def test_only_visited_experts_are_read(self, batch: int, visited: float) -> None:
         found = step("H200", DECODE, length=1000, batch=batch).part("routed experts")
-        read = read_ms(MOE_LAYERS * visited * EXPERT_PARAMETERS / 1e9, gpu("H200"), DECODE)
+        read = read_ms(MOE_LAYERS * visited * EXPERT_PARAMETERS / 1e9, gpu("H200"))
         assert float(found.memory_ms) == pytest.approx(read)
 
     @pytest.mark.parametrize(("devices", "redundant", "held"), [(64, 0, 4), (64, 64, 5), (288, 32, 1), (100, 0, 3)])
@@ -151,7 +155,7 @@ class TestExperts:
         assert float(experts_on_device(model(), settings, devices)) == held + 1
         found = step("H200", DECODE, length=1000, batch=512, dp=devices, settings=settings).part("routed experts")
         assert float(found.memory_ms) == pytest.approx(
-            read_ms(MOE_LAYERS * held * EXPERT_PARAMETERS / 1e9, gpu("H200"), DECODE)
+            read_ms(MOE_LAYERS * held * EXPERT_PARAMETERS / 1e9, gpu("H200"))
         )
         more = weights_gb(model(), tp=1, experts_on_device=held + 2) - weights_gb(
             model(), tp=1, experts_on_device=held + 1
@@ -167,7 +171,12 @@ class TestExperts:
         f, held = factors(gpu("H200")), 256 / devices
         busiest = 1 + (f.imbalance - 1) * excess
         each = 4096 * 8 / held
-        slowed = (each * busiest + f.expert_half) / (each + f.expert_half)  # more tokens, at a better rate
+
+        def took(tokens: float) -> float:  # more tokens, at a better rate
+            return tokens / (tokens / (tokens + f.expert_half)) ** f.expert_power
+
+        # and all wait for the rank with the most prompt tokens
+        slowed = took(each * busiest) / took(each) * (1 + (f.rank_imbalance - 1) * excess)
         assert float(uneven.compute_ms / even.compute_ms) == pytest.approx(slowed)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cost_figures import gpu, model
+from cost_figures import factors, gpu, model
 from cost_workloads import workload
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,7 +165,10 @@ def test_reference_rows_are_the_papers_definition(name: str, size: int) -> None:
 
 
 def default_prefill(spec: GpuSpec, shape: ModelSpec, settings: CostSettings, c: ParallelConfig, s: int) -> float:
-    """1000 r dp n pp / t; n prompts a rank: as many as the token budget and memory allow, at least one in chunks."""
+    """1000 phi r dp n pp / t; n prompts a rank: as many as the token budget and memory allow, at least one in chunks.
+
+    phi: what a pool of prefill replicas keeps of their pace.
+    """
     held = experts_on_device(shape, settings, c.stage_devices)
     room = float(
         max_prompts(
@@ -176,7 +179,7 @@ def default_prefill(spec: GpuSpec, shape: ModelSpec, settings: CostSettings, c: 
     if prompts == 0:
         return 0.0
     time = prefill_time(spec, s, tp=c.tp, dp=c.dp, pp=c.pp, prompts_per_rank=prompts, model=shape, settings=settings)
-    return 1000 * c.replicas * c.dp * prompts * c.pp / float(time.total_ms)
+    return 1000 * factors(spec).prefill_pool * c.replicas * c.dp * prompts * c.pp / float(time.total_ms)
 
 
 def default_decode(

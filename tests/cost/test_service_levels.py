@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cost_figures import gpu, model
+from cost_figures import factors, gpu, model
 from cost_workloads import workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -150,7 +150,7 @@ def test_prefill_leaves_time_for_everything_else(percentile: float | None) -> No
     for j, prompt in enumerate((128, 1024, 4096)):
         alone = prefill_time("H200", prompt, tp=one.tp, dp=one.dp, prompts_per_rank=found.batch_sizes[j]).total_ms
         assert float(alone) < found.service_ms[j] < 900 - FIRST_STEP_MS
-        full = one.replicas * one.dp * found.batch_sizes[j] * 1000 / float(alone)
+        full = one.replicas * one.dp * found.batch_sizes[j] * 1000 / float(alone) * factors(gpu("H200")).prefill_pool
         assert found.rates_rps[j] == pytest.approx(full * found.utilisation_limit(j))
 
 
