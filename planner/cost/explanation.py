@@ -146,7 +146,7 @@ def _explained(
         hidden_ms=float(cost.hidden_ms),
         total_ms=total,
         tokens_per_s_per_gpu=per_gpu / total,
-        roofline_tokens_per_s_per_gpu=per_gpu / (roofline_ms(gpu, model, cost) * total / _pass_ms(cost)),
+        roofline_tokens_per_s_per_gpu=per_gpu / (roofline_ms(gpu, model, cost) * float(cost.scale)),
         bound=_bound(parts),
         weights_gb=float(
             memory.weights_gb(
@@ -198,10 +198,6 @@ def _parts(cost: StepCost) -> tuple[PartOfStep, ...]:
         for part in cost.parts
         if float(part.ms) > 0
     )
-
-
-def _pass_ms(cost: StepCost) -> float:
-    return float(sum(part.ms for part in cost.parts) - cost.hidden_ms)
 
 
 def _bound(parts: Sequence[PartOfStep]) -> str:

@@ -22,7 +22,7 @@ from planner.cost.arrays import Array, as_array
 from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, device
 from planner.cost.parts import Part, StepCost
-from planner.cost.step import Steps, common_parts, scaled, score_part, summed
+from planner.cost.step import Steps, common_parts, fullest_rank, scaled, score_part, summed
 from planner.domain import CostSettings, ModelSpec, Phase
 
 
@@ -78,15 +78,12 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         parts = tuple(scaled(part, drafted) for part in parts)
     asked = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.prompt
     head = ffn.head_part(blend, model, tokens=asked, tp=p.tp)
-    parts = (*parts, head)
-    if not settings.balanced_experts and (p.dp > 1).any():
-        fullest = 1 + (ffn.busiest(prefill.efficiency.rank_imbalance, p.dp) - 1) * p.chunk / n
-        parts = tuple(scaled(part, fullest) for part in parts)
     fixed = Part(
         name="scheduling",
         latency_ms=np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms),
     )
-    return summed(blend, model, steps, (*parts, fixed), one, gained=1.0)
+    waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
+    return summed(blend, model, steps, (*parts, head, fixed), one, gained=1.0, waiting=waiting)
 
 
 def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:

@@ -18,8 +18,8 @@ BOUNDS = ("compute", "memory", "network", "latency")
 
 def smooth_maximum(first: Quantity, other: Quantity) -> Array:
     """(a^4 + b^4)^(1/4), element by element: at least the larger, at most 19 % above it."""
-    a, b = as_array(first), as_array(other)
-    return np.asarray(np.sqrt(np.sqrt(a**4 + b**4)))
+    a, b = np.square(first), np.square(other)
+    return np.asarray(np.sqrt(np.sqrt(a * a + b * b)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +50,16 @@ class Part:
 class StepCost:
     """One step's parts, the communication that computation hides, and the whole (ms).
 
-    `overlapped`: whether in two micro-batches.
+    `overlapped`: whether in two micro-batches. `waiting`: by how much attention ranks that wait for the fullest are
+    slowed (>= 1).
     `scale` makes a pass over the model the step that was asked for: pipelined, the slowest stage counts for every
-    stage; with drafts, a pass yields several tokens. A new pipelined step may begin every `total_ms / pp`.
+    stage; with drafts, a pass yields several tokens; A new pipelined step may begin every `total_ms / pp`.
     """
 
     parts: tuple[Part, ...]
     hidden_ms: Array
     scale: Array
+    waiting: Array
     total_ms: Array
     overlapped: NDArray[np.bool_]
 

@@ -100,6 +100,7 @@ def _faster(first: StepCost, other: StepCost) -> StepCost:
         parts=parts,
         hidden_ms=pick(first.hidden_ms, other.hidden_ms),
         scale=first.scale,
+        waiting=first.waiting,
         total_ms=pick(first.total_ms, other.total_ms),
         overlapped=pick(first.overlapped, other.overlapped) > 0,
     )
@@ -134,16 +135,13 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     )
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=passes * dev.efficiency.step_prefill_ms)
-    parts = waiting_parts(dev, settings, steps, (*parts, head))
-    return summed(dev, model, steps, (*parts, fixed), micro, gained=1.0)
+    parts = (*parts, head, fixed)
+    return summed(dev, model, steps, parts, micro, gained=1.0, waiting=fullest_rank(dev, settings, steps.dp))
 
 
-def waiting_parts(dev: Device, settings: CostSettings, steps: Steps, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The parts as the fullest of the attention ranks has them, which the others wait for."""
-    if settings.balanced_experts:
-        return parts
-    fullest = ffn.busiest(dev.efficiency.rank_imbalance, steps.dp)
-    return tuple(scaled(part, fullest) for part in parts)
+def fullest_rank(dev: Device, settings: CostSettings, dp: Array) -> Array:
+    """Prefill of the fullest of `dp` attention ranks, which the others wait for, over that of the mean one."""
+    return as_array(1.0) if settings.balanced_experts else ffn.busiest(dev.efficiency.rank_imbalance, dp)
 
 
 def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps, micro: Array) -> StepCost:
@@ -166,8 +164,8 @@ def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps,
         passes=as_array(1.0),
         micro=micro,
     )
-    drafted = settings.mtp_tokens / model.layers
-    parts = tuple(scaled(part, 1 + drafted) for part in parts)  # a draft layer costs about what another layer does
+    if settings.mtp_tokens:  # a draft layer costs about what another layer does
+        parts = tuple(scaled(part, 1 + settings.mtp_tokens / model.layers) for part in parts)
     head = ffn.head_part(dev, model, tokens=sequences * (verified + settings.mtp_tokens), tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=as_array(dev.efficiency.step_decode_ms))
     return summed(dev, model, steps, (*parts, head, fixed), micro, gained=gained)
@@ -289,8 +287,9 @@ def summed(
     micro: Array,
     *,
     gained: float,
+    waiting: Array | float = 1.0,
 ) -> StepCost:
-    """The step of these parts: communication hidden where micro-batches overlap, stages and drafts counted."""
+    """The step of these parts: communication hidden where micro-batches overlap; stages, drafts and waiting counted."""
     by_name = {part.name: part.ms for part in parts}
     communication = by_name.get("dispatch", as_array(0.0)) + by_name.get("combine", as_array(0.0))
     share = model.moe_layers / model.layers
@@ -304,6 +303,7 @@ def summed(
         parts=parts,
         hidden_ms=hidden,
         scale=scale,
-        total_ms=as_array(unscaled_ms * scale),
+        waiting=as_array(waiting),
+        total_ms=as_array(unscaled_ms * scale * waiting),
         overlapped=micro > 1,
     )
