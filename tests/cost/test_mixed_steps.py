@@ -138,7 +138,15 @@ class TestBothEnds:
         whole = step("H200", Phase.PREFILL, length=8192, dp=8, settings=ONE_WAY, max_tokens_per_step=2048)
         asked = {"spec": gpu("H200"), "shape": model(), "settings": ONE_WAY, "tp": 1, "dp": 8, "cached": 1}
         found = run(Mixture(**asked, sequences=0, chunk=2048, prompt=8192))
-        for name in ("projections", "attention", "dense", "shared experts", "routed experts", "dispatch", "small kernels"):
+        for name in ("projections", "attention", "dense", "shared experts", "routed experts", "dispatch"):
+            "projections",
+            "attention",
+            "dense",
+            "shared experts",
+            "routed experts",
+            "dispatch",
+            "small kernels",
+        ):
             assert 4 * float(found.part(name).ms) == pytest.approx(float(whole.part(name).ms)), name
 
 
