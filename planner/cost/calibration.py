@@ -20,7 +20,7 @@ import numpy as np
 from planner.cost import memory
 from planner.cost.arrays import Array, as_array
 from planner.cost.device import CostContext, require_figures
-from planner.cost.efficiency import merged
+from planner.cost.efficiency import merged, vendor_family
 from planner.cost.parallelism import require_configuration
 from planner.cost.roofline import least_ms
 from planner.cost.step import Steps, step_cost
@@ -229,7 +229,7 @@ class _Problem:
             if behind:
                 measured = tuple(sorted({(m.gpu, self.models[m.model].name) for m in behind}))
                 source = f"fitted to {len(behind)} step time{'s' * (len(behind) > 1)}"
-                unit = self.base.factor(free.name, free.family).unit
+                unit = self._before(free).unit
                 factors.append(
                     Factor(
                         name=free.name,
@@ -256,13 +256,18 @@ class _Problem:
 
     def _plain(self, x: Array) -> Calibration:
         factors = tuple(
-            replace(self.base.factor(free.name, free.family), family=free.family, value=value)
+            replace(self._before(free), family=free.family, value=value)
             for free, value in zip(self.free, np.exp(x).tolist(), strict=True)
         )
         return Calibration(name="candidate", factors=self.base.factors + factors)
 
     def _centres(self) -> Array:
-        return np.log([self.base.factor(free.name, free.family).value for free in self.free])
+        return np.log([self._before(free).value for free in self.free])
+
+    def _before(self, free: FreeFactor) -> Factor:
+        """The base's factor that holds for the family: its own, its vendor's, or that of any."""
+        vendors = {vendor_family(gpu) for gpu in self.gpus.values() if gpu.family == free.family}
+        return self.base.factor(free.name, free.family, *vendors)
 
     def _strain(self, x: Array) -> list[float]:
         """How far each factor has moved, a family's from that of all families where this is free, too."""

@@ -88,9 +88,10 @@ def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices:
     k, (domains, foreign) = experts.active, _domains(dev, settings, devices)
     ranks = devices * (1 - (1 - 1 / devices) ** k)
     visited = domains * (1 - (1 - 1 / domains) ** k)
-    over_nic = np.where(dev.fans_out, np.minimum(visited, experts.node_limit or k), k) * foreign
-    each_rank_once = dev.fans_out | (domains <= 1)
-    over_nvlink = np.where(each_rank_once, ranks * (devices - 1) / devices, k * (1 - foreign))
+    copies = 1 - dev.fans_out
+    over_nic = (dev.fans_out * np.minimum(visited, experts.node_limit or k) + copies * k) * foreign
+    each_once = ranks * (devices - 1) / devices
+    over_nvlink = np.where(domains > 1, dev.fans_out * each_once + copies * k * (1 - foreign), each_once)
     return np.maximum(over_nic / dev.nic * crossing_factor(settings, devices), over_nvlink / dev.link(devices))
 
 

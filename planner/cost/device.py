@@ -52,7 +52,7 @@ class CostContext:
 class Device:
     """One GPU type in one phase. `weights` and `experts`: FLOP/ms for GEMMs on weights of their precision.
 
-    `fans_out`: whether a token crosses the NIC once for each foreign domain, as in prefill, or once for each expert.
+    `fans_out`: share of the tokens that cross the NIC once for each foreign domain, as in prefill, not for each expert.
     """
 
     gpu: GpuSpec
@@ -66,7 +66,7 @@ class Device:
     nvlink: float
     host_link: float
     nic: Array | float
-    fans_out: NDArray[np.bool_] | bool
+    fans_out: Array | float
 
     def link(self, devices: Array) -> Array:
         """Bytes/ms at which so many GPUs side by side reach each other without a NIC: several NVLink domains of a host
@@ -95,7 +95,7 @@ def device(
         nvlink=gpu.nvlink_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         host_link=gpu.host_link_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
-        fans_out=phase is Phase.PREFILL,
+        fans_out=float(phase is Phase.PREFILL),
     )
 
 

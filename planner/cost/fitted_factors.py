@@ -59,8 +59,10 @@ _MEASURED: dict[str, tuple[tuple[str, str], ...]] = {
         ("H800", "deepseek-v3"),
     ),
 }
-# step times and benchmark runs of each family
-_COUNTS = {"ampere": 4, "blackwell": 172, "cdna3": 15, "cdna4": 99, "h20": 3, "hopper": 83}
+_PREFILL_NOT_MEASURED = (("H20", "deepseek-r1"),)
+# step times and benchmark runs of each family that can be predicted
+_COUNTS = {"ampere": 4, "blackwell": 169, "cdna3": 15, "cdna4": 99, "h20": 3, "hopper": 83}
+_OF_VENDOR = {"nvidia": ("ampere", "blackwell", "h20", "hopper"), "amd": ("cdna3", "cdna4")}
 
 # name, family (or vendor, or engine), value
 _VALUES: tuple[tuple[str, str, float], ...] = (
@@ -120,8 +122,10 @@ _SETS = "planner/files/measurement_sets"
 
 
 def _fitted(name: str, family: str, value: float) -> Factor:
-    measured = _MEASURED.get(family, ())
-    behind = _COUNTS.get(family, sum(_COUNTS.values()))
+    families = (family,) if family in _COUNTS else _OF_VENDOR.get(family, tuple(_COUNTS))
+    untold = _PREFILL_NOT_MEASURED if name == "kernels_prefill" else ()
+    measured = tuple(place for one in families for place in _MEASURED[one] if place not in untold)
+    behind = sum(_COUNTS[one] for one in families)
     return Factor(
         name=name,
         family=family,

@@ -9,7 +9,9 @@
 | k | kernels' share: k(prefill) and k(decode), each by its tokens: n / (c / k_p + b v / k_d) | 1 |
 
 Products over weights and experts see all n tokens at once; attention of the chunk and of the sequences add up.
-With b = 0 the pass is a prefill step, with c = 0 a decode pass.
+With b = 0 the pass is a prefill step, with c = 0 a decode pass, both in one micro-batch. Where k(decode) is far below
+k(prefill), a short chunk fills up the products of few sequences, and the pass may be a little shorter than without it;
+so may one with more sequences where prompts are spread unevenly over the ranks, as their share of the tokens falls.
 Source: facts on aggregated serving (chunked prefill as in vLLM, SGLang and TensorRT-LLM).
 """
 
@@ -43,7 +45,7 @@ class Passes:
 
 def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
     """The parts of one pass (ms); `total_ms` is the pass, whatever it gains with drafts."""
-    plain = np.zeros(1, dtype=bool)
+    plain = np.array(False)
     by_phase = {
         phase: device(context.gpu, context.model, phase, context.settings.calibration, overlapped=plain)
         for phase in Phase
@@ -71,7 +73,17 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         score_part("attention of sequences", decode, model, of_sequences),
     )
     parts = common_parts(
-        blend, model, settings, steps, both, scores=scores, new=n, expanded=p.chunk, passes=one, micro=one
+        blend,
+        model,
+        settings,
+        steps,
+        both,
+        scores=scores,
+        new=n,
+        expanded=_expanded(passes),
+        passes=one,
+        micro=one,
+        expanding=prefill.weights,
     )
     if settings.mtp_tokens:
         drafted = 1 + settings.mtp_tokens / model.layers * decoded / n
@@ -89,13 +101,11 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
 def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:
     """Of the chunk and of the sequences. Of a prompt in several chunks the mean one counts."""
     p = passes
-    prompts = p.chunk / p.prompt
-    chunks = np.maximum(1.0, p.prompt / np.maximum(p.chunk, 1.0))
     of_chunk = attention.prefill_work(
         model,
         new=p.chunk,
-        expanded=prompts * p.prompt * (chunks + 1) / 2,
-        pairs=prompts * attention.causal_pairs(model, new=p.prompt, total=p.prompt),
+        expanded=_expanded(p),
+        pairs=p.chunk / p.prompt * attention.causal_pairs(model, new=p.prompt, total=p.prompt),
         tp=p.tp,
     )
     of_sequences = attention.decode_work(
@@ -104,8 +114,14 @@ def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWor
     return of_chunk, of_sequences
 
 
+def _expanded(passes: Passes) -> Array:
+    """Tokens whose keys and values the chunk reads: its own, and those of its prompt's chunks before it."""
+    chunks = np.maximum(1.0, passes.prompt / np.maximum(passes.chunk, 1.0))
+    return passes.chunk * (chunks + 1) / 2
+
+
 def _blended(prefill: Device, decode: Device, chunk_share: Array, sequence_share: Array) -> Device:
-    """Arithmetic rates by the tokens of both kinds; links as in prefill where there is a chunk."""
+    """Rates of arithmetic and of the NIC by the tokens of both kinds, and what each sends; the rest is common."""
 
     def blend(first: Array, other: Array) -> Array:
         return np.asarray(1 / (chunk_share / first + sequence_share / other))
@@ -115,6 +131,6 @@ def _blended(prefill: Device, decode: Device, chunk_share: Array, sequence_share
         fp16=blend(prefill.fp16, decode.fp16),
         weights=blend(prefill.weights, decode.weights),
         experts=blend(prefill.experts, decode.experts),
-        nic=np.where(chunk_share > 0, prefill.nic, decode.nic),
-        fans_out=chunk_share > 0,
+        nic=blend(as_array(prefill.nic), as_array(decode.nic)),
+        fans_out=chunk_share,
     )

@@ -183,11 +183,16 @@ def common_parts(
     expanded: Array,
     passes: Array,
     micro: Array,
+    expanding: Array | None = None,
 ) -> tuple[Part, ...]:
-    """Parts that all steps have, over all layers and `passes` over the model of `micro` micro-batches each."""
+    """Parts that all steps have, over all layers and `passes` over the model of `micro` micro-batches each.
+
+    `expanding`: FLOP/ms for the expansion of MLA's cache, where it differs from other products over weights.
+    """
     loads = micro * passes
+    rate = dev.weights if expanding is None else expanding
     parts = [
-        _projections_part(dev, model, work, rows=new, expanded=expanded, loads=loads),
+        _projections_part(dev, model, work, rows=new, expanded=expanded, loads=loads, expanding=rate),
         *scores,
         collectives.all_reduce_part(dev, model, tokens=new, tp=steps.tp, dp=steps.dp, micro_batches=loads),
         _small_kernels_part(dev, model, tokens=new, tp=steps.tp, loads=loads),
@@ -235,7 +240,7 @@ def score_part(name: str, dev: Device, model: ModelSpec, work: AttentionWork) ->
 
 
 def _projections_part(
-    dev: Device, model: ModelSpec, work: AttentionWork, *, rows: Array, expanded: Array, loads: Array
+    dev: Device, model: ModelSpec, work: AttentionWork, *, rows: Array, expanded: Array, loads: Array, expanding: Array
 ) -> Part:
     layers, eff = model.layers, dev.efficiency
     projections = ffn.gemm_part(
@@ -248,7 +253,7 @@ def _projections_part(
         micro_batches=loads,
     )
     expansion = layers * 2 * work.expansion_macs
-    reached = dev.weights * eff.gemm * saturation(expanded / loads, eff.gemm_half)
+    reached = expanding * eff.gemm * saturation(expanded / loads, eff.gemm_half)
     return replace(
         projections, compute_ms=projections.compute_ms + expansion / reached, flops=projections.flops + expansion
     )

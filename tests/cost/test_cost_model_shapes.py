@@ -50,9 +50,7 @@ class TestGroupedAttention:
         assert float(projections.compute_ms) == pytest.approx(
             80 * gemm_ms(2 * s * LLAMA_ATTENTION / tp, 989, spec, PREFILL, rows=s)
         )
-        assert float(projections.memory_ms) == pytest.approx(
-            80 * read_ms(LLAMA_ATTENTION * 2 / tp / 1e9, spec)
-        )
+        assert float(projections.memory_ms) == pytest.approx(80 * read_ms(LLAMA_ATTENTION * 2 / tp / 1e9, spec))
         pairs = s * (s + 1) / 2
         scores = 80 * 2 * 64 / tp * pairs * 2 * 128 / (compute(989, spec, PREFILL) * f.attention_prefill)
         assert float(attention.compute_ms) == pytest.approx(scores)

@@ -1,0 +1,22 @@
+"""What the built-in factors were fitted to: step times and benchmark runs that come with the package."""
+
+from functools import cache
+
+from planner.cost.benchmarks.fit import Evidence
+from planner.cost.benchmarks.prediction import KnownRun
+from planner.files import load_given_benchmarks, load_published_measurements, measured_records, resolve_names
+
+
+@cache
+def known_runs() -> tuple[KnownRun, ...]:
+    """The given benchmark runs with the records that they name."""
+    named = resolve_names(load_given_benchmarks())
+    return tuple(KnownRun(run=one.run, gpu=one.gpu, model=one.model, reason=one.reason) for one in named)
+
+
+@cache
+def evidence() -> Evidence:
+    """All that the fit is to explain."""
+    rows = load_published_measurements()
+    gpus, models = measured_records(rows, "published measurements")
+    return Evidence(measurements=tuple(rows), gpus=gpus, models=models, runs=known_runs())

@@ -1,0 +1,171 @@
+"""The built-in factors: what the fit finds for what comes with the package, and what is called measured."""
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from benchmark_evidence import evidence, known_runs
+from cost_figures import gpu, model
+
+from planner.cost import BUILT_IN, UNFITTED, predict_ms
+from planner.cost.benchmarks.fit import Evidence, fit_benchmarks
+from planner.cost.benchmarks.free_factors import BENCHMARK_FREE, VENDOR_OF_FAMILY
+from planner.cost.benchmarks.prediction import figures
+from planner.cost.calibration import FreeFactor
+from planner.cost.efficiency import origin_of
+from planner.cost.fitted_factors import FITTED
+from planner.domain import JudgedFigure, Load, Origin, Phase
+from planner.domain.efficiency import ANY_FAMILY
+
+WELL_KNOWN = 0.15  # standard deviation after the fit, of what was expected before it
+ROUNDING = 2e-4  # four digits are kept
+
+
+def test_step_times_are_within_ten_percent_in_the_mean() -> None:
+    """With the factors that stand for all runs together, of the ten steps that are fitted."""
+    given = evidence()
+    off = [
+        abs(predict_ms(m, given.gpus[m.gpu], given.models[m.model]) / m.ms - 1) for m in given.measurements if m.fitted
+    ]
+    assert len(off) == 10
+    assert np.mean(off) <= 0.10
+
+
+def test_every_free_factor_stands_in_the_table_within_its_bounds() -> None:
+    free = {(f.name, f.family): f for f in BENCHMARK_FREE}
+    assert {(f.name, f.family) for f in FITTED} == set(free)
+    assert len(FITTED) == len(free)
+    for factor in FITTED:
+        bounds = free[factor.name, factor.family]
+        assert bounds.low <= factor.value <= bounds.high, (factor.name, factor.family)
+
+
+@pytest.mark.study
+def test_the_fit_finds_the_built_in_factors() -> None:
+    """Within 3 % where the evidence, and not what was expected before, determines the factor."""
+    fit = fit_benchmarks(evidence(), BENCHMARK_FREE, name="anew", base=UNFITTED, rounds=12)
+    known = np.sqrt(np.diag(fit.covariance)) <= WELL_KNOWN * np.array([f.sigma for f in fit.free])
+    assert known.sum() >= len(fit.free) / 4
+    for free, value, well in zip(fit.free, fit.values, known, strict=True):
+        built_in = BUILT_IN.factor(free.name, free.family).value
+        if well:
+            assert value == pytest.approx(built_in, rel=0.03), (free.name, free.family)
+
+
+def some_of_hopper() -> Evidence:
+    """Steps and disaggregated decode of two GPU types."""
+    given = evidence()
+    chosen = [known for known in given.runs if known.run.gpu == "H200" and known.run.load is Load.CLOSED_LOOP]
+    steps = [m for m in given.measurements if m.gpu == "H800"]
+    return replace(given, measurements=tuple(steps), runs=tuple(chosen[::4]))
+
+
+def chosen_factors(*names: str) -> tuple[FreeFactor, ...]:
+    return tuple(f for f in BENCHMARK_FREE if f.family == "hopper" and f.name in names)
+
+
+class TestTheFit:
+    """Its small form: two factors of one family and some of the runs."""
+
+    FREE = chosen_factors("kernels_decode", "kernels_prefill")
+
+    def test_from_the_built_in_values_it_is_soon_at_rest(self) -> None:
+        """Further rounds move nothing that the first ones have found."""
+        some = some_of_hopper()
+        few = fit_benchmarks(some, self.FREE, name="few", base=BUILT_IN, rounds=6)
+        more = fit_benchmarks(some, self.FREE, name="more", base=BUILT_IN, begin=few.values, rounds=6)
+        assert more.values == pytest.approx(few.values, rel=0.01)
+
+    def test_it_explains_more_than_before(self) -> None:
+        """From a value that is far off, towards the built-in one."""
+        slow = replace(BUILT_IN.factor("kernels_decode", "hopper"), value=0.3)
+        base = replace(BUILT_IN, factors=(*BUILT_IN.factors, slow))
+        some = some_of_hopper()
+        fit = fit_benchmarks(some, chosen_factors("kernels_decode"), name="mended", base=base, rounds=6)
+        before, after = (
+            np.mean([min(1.0, abs(f.rate_error)) for f in figures(some.runs, calibration)])
+            for calibration in (base, fit.calibration)
+        )
+        assert after < before
+        assert fit.values[0] > 0.5
+
+    def test_nothing_but_the_free_factors_moves(self) -> None:
+        fit = fit_benchmarks(some_of_hopper(), self.FREE, name="few", base=BUILT_IN, rounds=1)
+        free = {(f.name, f.family) for f in self.FREE}
+        for factor in BUILT_IN.factors:
+            if (factor.name, factor.family) not in free:
+                assert fit.calibration.factor(factor.name, factor.family).value == (
+                    BUILT_IN.factor(factor.name, factor.family).value
+                )
+
+    def test_without_evidence_nothing_moves(self) -> None:
+        none = replace(evidence(), measurements=(), runs=())
+        fit = fit_benchmarks(none, self.FREE, name="none", base=UNFITTED, rounds=3)
+        for free, value in zip(self.FREE, fit.values, strict=True):
+            assert value == pytest.approx(UNFITTED.factor(free.name, free.family).value)
+
+
+PHASES = {  # of what a kind of figure tells the kernels' pace; of both phases where a kind is not listed
+    "saturated prefill": (Phase.PREFILL,),
+    "prefill steps": (Phase.PREFILL,),
+    "first token": (Phase.PREFILL,),
+    "disaggregated decode TPOT": (Phase.DECODE,),
+    "decode steps": (Phase.DECODE,),
+}
+
+
+@cache
+def answered() -> tuple[JudgedFigure, ...]:
+    """The figures of the given runs that there is an answer to."""
+    return tuple(figure for figure in figures(known_runs()) if figure.predicted is not None)
+
+
+@cache
+def measured_places() -> set[tuple[str, str, Phase]]:
+    """(GPU type, model, phase) of everything that was fitted to."""
+    places = {(m.gpu, m.model, m.phase) for m in evidence().measurements if m.fitted}
+    for figure in answered():
+        run = figure.run
+        places |= {(run.gpu, run.model, phase) for phase in PHASES.get(figure.kind, tuple(Phase))}
+    return places
+
+
+class TestWhatIsCalledMeasured:
+    def test_a_familys_factors_name_what_was_measured_of_it(self) -> None:
+        places = measured_places()
+        for phase in Phase:
+            for family in VENDOR_OF_FAMILY:
+                told = set(BUILT_IN.factor(f"kernels_{phase.value}", family).measured)
+                assert told == {(name, model) for name, model, p in places if p is phase and gpu(name).family == family}
+
+    @pytest.mark.parametrize("name", ["H100", "H800", "H200", "H20", "GB200-NVL72", "DGX-B200", "MI300X", "L40S"])
+    def test_nothing_else_is_called_measured(self, name: str) -> None:
+        for shape in ("deepseek-v3", "deepseek-r1", "qwen3-30b-a3b", "llama-3.1-70b", "gpt-oss-120b"):
+            for phase in Phase:
+                origin, _ = origin_of(gpu(name), model(shape), phase, None)
+                assert (origin is Origin.PUBLISHED) == ((name, shape, phase) in measured_places())
+
+    def test_common_factors_name_all_that_they_were_fitted_to(self) -> None:
+        everything = {(name, model) for name, model, _ in measured_places()}
+        for factor in FITTED:
+            if factor.family == ANY_FAMILY and factor.name != "kernels_prefill":
+                assert set(factor.measured) == everything, factor.name
+        for vendor in ("nvidia", "amd"):
+            told = set(BUILT_IN.factor("kernels_decode", vendor).measured)
+            assert told == {pair for pair in everything if VENDOR_OF_FAMILY[gpu(pair[0]).family] == vendor}
+
+    def test_what_is_told_of_a_source_is_a_sentence(self) -> None:
+        for factor in FITTED:
+            assert factor.origin is Origin.PUBLISHED
+            assert "measured on :" not in factor.provenance
+            assert "published step times and benchmark runs" in factor.provenance
+
+    def test_counts_are_those_of_the_evidence(self) -> None:
+        runs = {id(figure.run): figure.run for figure in answered()}.values()
+        counts = Counter(gpu(run.gpu).family for run in runs)
+        counts.update(gpu(m.gpu).family for m in evidence().measurements if m.fitted)
+        for family, count in counts.items():
+            source = BUILT_IN.factor("kernels_decode", family).source
+            assert source.startswith(f"fitted to {count} published"), family
