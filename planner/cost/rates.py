@@ -65,7 +65,7 @@ def prefill_rates(
     steps = _steps(Phase.PREFILL, degrees, lengths, np.ones(fits.shape), settings.kv_cache_rate)
     prompts = np.minimum(np.minimum(budget, np.floor(np.maximum(fits, 0))), np.floor(backend.largest_batch(steps)))
     ms = backend.step_ms(replace(steps, batch=np.maximum(prompts, 1)))
-    pooled = _pooled(context)
+    pooled = pool_share(context)
     most = _grid(pooled * degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
     if bounds is None or not bounds.bounds_ttft:
         return most
@@ -75,8 +75,8 @@ def prefill_rates(
     return replace(within, rates_rps=within.rates_rps * pooled)
 
 
-def _pooled(context: CostContext) -> float:
-    """The factor; a profile was measured as it is served."""
+def pool_share(context: CostContext) -> float:
+    """The rate of a prefill pool over that of its steps; a profile was measured as it is served."""
     if context.settings.source is CostSource.TABULATED:
         return 1.0
     return efficiency_of(context.gpu, context.settings.calibration).prefill_pool
