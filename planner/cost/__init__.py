@@ -22,6 +22,7 @@ from planner.cost.closest import Closest, closest
 from planner.cost.device import CostContext
 from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
+from planner.cost.rates import pool_share
 from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, mixture
 from planner.cost.step import Steps
 from planner.cost.table import smallest_island, tabulate, tabulate_placed, tabulate_sizes
@@ -68,6 +69,7 @@ __all__ = [
     "max_batch_size",
     "mixture",
     "open_backend",
+    "pool_share",
     "predict_ms",
     "predicted_wait",
     "prefill_time",

@@ -65,16 +65,16 @@ def prefill_rates(
     steps = _steps(Phase.PREFILL, degrees, lengths, np.ones(fits.shape), settings.kv_cache_rate)
     prompts = np.minimum(np.minimum(budget, np.floor(np.maximum(fits, 0))), np.floor(backend.largest_batch(steps)))
     ms = backend.step_ms(replace(steps, batch=np.maximum(prompts, 1)))
-    found = _grid(degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
+    grid = _grid(degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
     if bounds is not None and bounds.bounds_ttft:
         length = lengths if bounds.misses is None else longest_prompts(workload)
         sent = transfer_ms(context, length, degrees)
-        found = _within_ttft(backend, steps, length, sent, degrees, found, bounds)
-    return replace(found, rates_rps=found.rates_rps * _pooled(context))
+        grid = _within_ttft(backend, steps, length, sent, degrees, grid, bounds)
+    return replace(grid, rates_rps=grid.rates_rps * pool_share(context))
 
 
-def _pooled(context: CostContext) -> float:
-    """phi; a profile was measured as it is served."""
+def pool_share(context: CostContext) -> float:
+    """phi: the rate of a prefill pool over that of its steps; a profile was measured as it is served."""
     if context.settings.source is CostSource.TABULATED:
         return 1.0
     return efficiency_of(context.gpu, context.settings.calibration).prefill_pool

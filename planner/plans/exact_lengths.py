@@ -9,9 +9,10 @@
 | w[i, j] | time for one request of the mix: sum over s in j of q(s) / b[i](s) | s |
 | n, B | prompts of a rank and prefill step, sequences of an attention group | 1 |
 | N | mean answer: of all prompts, as the plan has it, or of those of s tokens | tokens |
+| phi | rate of a prefill pool over that of its steps | 1 |
 
 throughput = min over islands of 1 / sum_j a w / u
-prefill b = r dp n pp 1000 / t(s, n), reference 1000 / t      decode b = r dp B 1000 / (N mean TPOT), reference r B
+prefill b = phi r dp n pp 1000 / t(s, n), reference 1000 / t      decode b = r dp B 1000 / (N mean TPOT), reference r B
 n is the plan's, or fewer where the tokens of a step would pass the budget; B is the plan's.
 Neither the performance table nor the solver is asked; only the cost stage's times of single steps.
 Source: Rignall 2025, section 5.2.2 (there at the best degrees of every length; here at those that the plan deploys).
@@ -22,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.cost import CostContext, Steps, decode_time, open_backend, prefill_time
+from planner.cost import CostContext, Steps, decode_time, open_backend, pool_share, prefill_time
 from planner.cost.arrays import Array, as_array
 from planner.domain import (
     CostMode,
@@ -275,8 +276,9 @@ def _prefill_rates(
     budget = [max(1, int(cost.max_tokens_per_step / new)) for new in fresh]
     batch = as_array([min(n, most) for n, most in zip(batches, budget, strict=True)])
     steps = _steps(Phase.PREFILL, parallel, lengths, batch.clip(min=1), cached=cost.kv_cache_rate)
-    ms = open_backend(CostContext(gpu=spec, model=scenario.model, settings=cost)).step_ms(steps)
-    return as_array(parallel.replicas * parallel.dp * parallel.pp * batch * MS_PER_S / ms)
+    context = CostContext(gpu=spec, model=scenario.model, settings=cost)
+    started = parallel.replicas * parallel.dp * parallel.pp * batch
+    return as_array(pool_share(context) * started * MS_PER_S / open_backend(context).step_ms(steps))
 
 
 def _decode_rates(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from reference_data import reference_rows
 
+from planner.cost.efficiency import FACTOR_NAMES, efficiency_of
 from planner.cost.factors import BUILT_IN
 from planner.domain.efficiency import ANY_FAMILY
 from planner.errors import PlannerError
@@ -102,16 +103,28 @@ def test_links_within_a_host_are_nvlink_or_else_pcie_and_say_so() -> None:
     assert all(spec.linked_gpus >= spec.gpus_per_host for spec in specs.values())
 
 
-def test_new_types_take_the_factors_of_all_families() -> None:
-    """Nothing is fitted on them: no other family's figures are theirs."""
+def test_types_in_no_fit_take_the_factors_of_their_vendor() -> None:
+    """Nothing is fitted on them alone: no other family's figures are theirs."""
     own = {factor.family for factor in BUILT_IN.factors} - {ANY_FAMILY}
     specs = load_gpu_specs()
-    assert {specs[name].family for name in ("MI355X", "L40S", "L4", "RTX-PRO-6000")} == {
-        "cdna4",
-        "ada",
-        "blackwell_workstation",
-    }
-    assert not own & {"cdna4", "ada", "blackwell_workstation"}
+    unfitted = {name: specs[name].family for name in ("L40S", "L4", "RTX-PRO-6000")}
+    assert set(unfitted.values()) == {"ada", "blackwell_workstation"}
+    assert not own & set(unfitted.values())
+    for name in unfitted:
+        for factor in FACTOR_NAMES:
+            assert getattr(efficiency_of(specs[name], None), factor) == BUILT_IN.factor(factor, "nvidia").value
+    shared = [factor for factor in FACTOR_NAMES if BUILT_IN.factor(factor, "nvidia").family == "nvidia"]
+    assert {"kernels_prefill", "kernels_decode"} <= set(shared)
+
+
+def test_only_families_that_were_measured_have_factors_of_their_own() -> None:
+    specs = load_gpu_specs()
+    families = {spec.family for spec in specs.values()}
+    fitted = [factor for factor in BUILT_IN.factors if factor.family in families]
+    assert {specs["MI355X"].family, specs["H200"].family} <= {factor.family for factor in fitted}
+    for factor in fitted:
+        if factor.measured:
+            assert {specs[name].family for name in factor.gpus} == {factor.family}, factor
 
 
 def test_hosts_and_efficiency_curves() -> None:

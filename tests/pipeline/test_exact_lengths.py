@@ -7,13 +7,34 @@ import pytest
 from pipeline_scenarios import by_deviation, shipped, short, small
 
 from planner.cost import decode_time, prefill_time
-from planner.domain import CostMode, CostSettings, LengthProfile, Phase, Plan, PlannedIsland, RangeSettings, Scenario
+from planner.domain import (
+    Calibration,
+    CostMode,
+    CostSettings,
+    Factor,
+    LengthProfile,
+    Origin,
+    Phase,
+    Plan,
+    PlannedIsland,
+    RangeSettings,
+    Scenario,
+)
 from planner.errors import InputError
 from planner.pipeline import plan
 from planner.plans.exact_lengths import evaluate_exactly
 
 MIDPOINTS = (512, 1536, 2560, 3584)
 MODES = tuple(CostMode)
+POOL_SHARE = 0.625  # of its steps' rate, in a prefill pool
+POOLED = Calibration(
+    name="a share of their own",
+    factors=(
+        Factor(
+            name="prefill_pool", family="any", value=POOL_SHARE, unit="1", origin=Origin.DEFAULT, source="these tests"
+        ),
+    ),
+)
 
 
 def over(lengths: tuple[int, ...], mode: CostMode, *, width: int = 1024, answer: float = 28.0) -> Scenario:
@@ -27,7 +48,8 @@ def over(lengths: tuple[int, ...], mode: CostMode, *, width: int = 1024, answer:
         max_output_tokens=1000,
     )
     scenario = small({"H200": 48, "H20": 32})
-    return replace(scenario, workload=profile, ranges=RangeSettings(width=width), cost=CostSettings(mode=mode))
+    cost = CostSettings(mode=mode, calibration=POOLED if mode is CostMode.DEFAULT else None)
+    return replace(scenario, workload=profile, ranges=RangeSettings(width=width), cost=cost)
 
 
 @pytest.mark.parametrize("answer", [1.0, 28.4, 211.0, 700.0])
@@ -56,7 +78,7 @@ def _seconds(made: Plan, island: PlannedIsland) -> float:
             if route.phase is Phase.PREFILL:
                 n = min(route.batch_size, max(1, scenario.cost.max_tokens_per_step // s))
                 step = prefill_time(gpu, s, tp=degrees.tp, dp=degrees.dp, prompts_per_rank=n, model=scenario.model)
-                rate = degrees.dp * n * 1000 / float(step.total_ms)
+                rate = POOL_SHARE * degrees.dp * n * 1000 / float(step.total_ms)
             else:
                 answer = int(scenario.workload.mean_output_tokens)
                 each = decode_time(

@@ -256,13 +256,16 @@ def test_a_layout_that_serves_nothing_says_why() -> None:
 
 
 def test_rates_of_a_model_that_nobody_measured_are_called_carried_over() -> None:
-    """Built-in factors come from DeepSeek-V3 on H100, among others; Llama there has them from it."""
-    llama = plan(small({"H100": 16}, model="llama-3.1-70b"))
-    origins = {(one.gpu, one.phase): one.origin for one in llama.provenance.estimates}
+    """Built-in factors come from DeepSeek-V3 on H100, among others; Mixtral there has them from it."""
+    mixtral = plan(small({"H100": 16}, model="mixtral-8x7b"))
+    origins = {(one.gpu, one.phase): one.origin for one in mixtral.provenance.estimates}
     assert origins == {("H100", phase): Origin.CARRIED for phase in Phase}
-    page = summary(llama)
-    assert "H100 prefill: carried over (measured on deepseek-v3 on H100, H800: fitted to" in page
-    assert "published measurement" not in page
+    (told,) = (line for line in summary(mixtral).splitlines() if "Origin of the rates" in line)
+    for phase in Phase:
+        assert told.count(f"H100 {phase}: carried over (measured on ") == 1
+    assert told.count("deepseek-v3 on H100, H800 and ") == len(Phase)
+    assert "mixtral" not in told
+    assert "published measurement" not in summary(mixtral)
     deepseek = plan(small({"H100": 48}))
     assert {one.origin for one in deepseek.provenance.estimates} == {Origin.PUBLISHED}
-    assert "published measurement (measured on deepseek-v3 on H100, H800: fitted to" in summary(deepseek)
+    assert "H100 prefill: published measurement (measured on " in summary(deepseek)
