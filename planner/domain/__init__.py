@@ -2,7 +2,15 @@
 
 from planner.domain.assignment import Assignment, Duty, Flow, named_duties
 from planner.domain.band import Band
-from planner.domain.benchmark import BenchmarkRun, JudgedFigure, Load, Metric, Pool
+from planner.domain.benchmark import (
+    BenchmarkRun,
+    JudgedFigure,
+    Load,
+    MeasuringAdvice,
+    Metric,
+    Pool,
+    ProposedRun,
+)
 from planner.domain.cluster import (
     CORE_GROUP_SIZE,
     MOST_GPUS_OF_A_NODE,
@@ -171,6 +179,7 @@ __all__ = [
     "LengthRange",
     "Load",
     "Measurement",
+    "MeasuringAdvice",
     "Metric",
     "MlaAttention",
     "ModelSpec",
@@ -206,6 +215,7 @@ __all__ = [
     "Price",
     "Proposal",
     "Proposed",
+    "ProposedRun",
     "Provenance",
     "Qos",
     "Question",

@@ -1,13 +1,15 @@
-"""`planner cost`: what a step costs, how well the model is fitted, and fitting it to your own measurements."""
+"""`planner cost`: what a step costs, how good the model is, fitting it to your own measurements, what to measure."""
 
 import typer
 
 from planner.cli.cost import calibrate as cost_calibrate
 from planner.cli.cost import configurations as cost_configurations
 from planner.cli.cost import explain as cost_explain
+from planner.cli.cost import measure as cost_measure
 
 group = typer.Typer(help="The cost model: explained, judged, calibrated.", no_args_is_help=True)
 group.command("explain")(cost_explain.command)
 group.command("configurations")(cost_configurations.command)
 group.command("calibrate")(cost_calibrate.calibrate_command)
 group.command("accuracy")(cost_calibrate.accuracy_command)
+group.command("measure")(cost_measure.command)
