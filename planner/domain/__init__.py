@@ -2,7 +2,17 @@
 
 from planner.domain.assignment import Assignment, Duty, Flow, named_duties
 from planner.domain.band import Band, MeasuredBand, RateBand, RateComparison
-from planner.domain.benchmark import Accuracy, BenchmarkRun, JudgedFigure, Load, Metric, Pool, SliceError
+from planner.domain.benchmark import (
+    Accuracy,
+    BenchmarkRun,
+    JudgedFigure,
+    Load,
+    MeasuringAdvice,
+    Metric,
+    Pool,
+    ProposedRun,
+    SliceError,
+)
 from planner.domain.cluster import (
     CORE_GROUP_SIZE,
     MOST_GPUS_OF_A_NODE,
@@ -173,6 +183,7 @@ __all__ = [
     "Load",
     "MeasuredBand",
     "Measurement",
+    "MeasuringAdvice",
     "Metric",
     "MlaAttention",
     "ModelSpec",
@@ -208,6 +219,7 @@ __all__ = [
     "Price",
     "Proposal",
     "Proposed",
+    "ProposedRun",
     "Provenance",
     "Qos",
     "Question",

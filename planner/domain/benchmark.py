@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from planner.domain.layout import Layout, ParallelConfig, Phase
+
 
 class Load(StrEnum):
     """How a run was loaded, and hence what its figures mean.
@@ -164,3 +166,55 @@ class Accuracy:
     pairs: int
     in_order: int
     covered: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedRun:
+    """A benchmark run that would narrow a decision: a closed loop on one copy of the model.
+
+    `parallel`: its degrees, `batch_size` as of an island of that phase. Requests of `input_tokens` in and
+    `output_tokens` out tell about `phase` nearly alone; `concurrency` in flight, `requests` in all. `predicted`:
+    tokens/s of the copy, of prompts in prefill and of answers in decode; `spread`: how far off that may be (standard
+    deviation of its log). `reduction_rps`: of the regret, beyond the runs proposed before it.
+    """
+
+    gpu: str
+    phase: Phase
+    parallel: ParallelConfig
+    batch_size: int
+    input_tokens: int
+    output_tokens: int
+    concurrency: int
+    requests: int
+    predicted_tokens_per_s: float
+    spread: float
+    reduction_rps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringAdvice:
+    """What to measure before deciding on a layout.
+
+    `layout`: the best by what is known now, of `layouts` that are best where the machines are otherwise; `expected_rps`
+    its mean rate over the draws. `regret_rps`: what deciding now is expected to lose against knowing the machines.
+    `runs`: the most useful first; `considered`: how many runs they were chosen from. `coarse_tokens`: width of the
+    ranges that the layouts were compared on.
+    """
+
+    layout: Layout
+    layouts: int
+    draws: int
+    expected_rps: float
+    regret_rps: float
+    runs: tuple[ProposedRun, ...]
+    considered: int
+    coarse_tokens: int
+
+    @property
+    def reduction_rps(self) -> float:
+        """What all runs together are expected to save (requests/s)."""
+        return sum(run.reduction_rps for run in self.runs)
+
+    def share(self, amount_rps: float) -> float:
+        """A part of the regret; 0 where there is none."""
+        return amount_rps / self.regret_rps if self.regret_rps > 0 else 0.0

@@ -1,5 +1,6 @@
 """Export: a plan in, deployment manifests out. The door is `render`; it knows no disk."""
 
+from planner.export.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.checking import CrdSchemas, check_manifests, find_faults, read_crds, read_manifests, tells_fleet
 from planner.export.engines.dialects import ENGINES
 from planner.export.manifests import render
@@ -13,8 +14,10 @@ __all__ = [
     "ENGINES",
     "GRID_CELLS",
     "TARGETS",
+    "BenchmarkCommands",
     "CrdSchemas",
     "ExportOptions",
+    "benchmark_commands",
     "check_manifests",
     "find_faults",
     "node_files",
@@ -24,6 +27,7 @@ __all__ = [
     "read_manifests",
     "read_plan",
     "render",
+    "require_tools",
     "summarize_plan",
     "tells_fleet",
 ]

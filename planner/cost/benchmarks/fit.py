@@ -42,6 +42,7 @@ OLD_ENGINES = 2025  # figures of engines before this year count little
 OLD_TRUST = 2.5
 _LOST = 3.0  # log of a figure that is not to be predicted, or that far off
 _STEP = 1e-3
+_SPREAD_STEP = 0.01  # of a logarithm: above what closed loops leave unsettled, which a relative step at 1 is not
 
 
 Key = tuple[str, int] | tuple[str, int, Metric]
@@ -112,6 +113,26 @@ def fit_benchmarks(
         values=values,
         covariance=covariance,
     )
+
+
+def covariance_at(
+    evidence: Evidence, free: Sequence[FreeFactor], *, base: Calibration, values: Sequence[float]
+) -> Array:
+    """How well the evidence knows the logarithms of `free` around `values`: the inverse of the curvature there.
+
+    Each derivative is taken towards the middle of the factor's bounds, as many values lie at one.
+    """
+    problem = Problem.of(evidence, tuple(free), base)
+    x = np.log(values)
+    middle = np.log([f.low * f.high for f in free]) / 2
+    here = problem.residuals(x)
+    columns = []
+    for k, towards in enumerate(np.where(x > middle, -_SPREAD_STEP, _SPREAD_STEP).tolist()):
+        moved = x.copy()
+        moved[k] += towards
+        columns.append((problem.residuals(moved) - here) / towards)
+    slopes = np.stack(columns, axis=1) * ((1 + here**2) ** -0.75)[:, None]  # the curvature of rho
+    return np.asarray(np.linalg.pinv(slopes.T @ slopes))
 
 
 def log_ratios(evidence: Evidence, calibration: Calibration | None, predictions: Predictions) -> dict[Key, float]:

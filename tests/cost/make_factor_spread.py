@@ -1,0 +1,54 @@
+"""Makes planner/cost/benchmarks/factor_spread.py anew: how well the published evidence knows the fitted factors.
+
+After every change of `planner/cost/fitted_factors.py` (about a minute):
+
+    python tests/cost/make_factor_spread.py > spread.py && mv spread.py planner/cost/benchmarks/factor_spread.py
+"""
+
+import sys
+import textwrap
+
+import numpy as np
+
+from planner import files
+from planner.cost import UNFITTED
+from planner.cost.benchmarks.fit import Evidence, covariance_at
+from planner.cost.benchmarks.free_factors import BENCHMARK_FREE
+from planner.cost.benchmarks.prediction import KnownRun
+from planner.cost.fitted_factors import FITTED
+
+HEAD = '''"""How well the published evidence knows the fitted factors. Made by tests/cost/make_factor_spread.py.
+
+`SPREAD`: name, family, standard deviation of the factor's logarithm around the value in force. `CORRELATION`: of these
+logarithms, in percent: row k has those with the factors before k.
+"""
+'''
+
+
+def published_evidence() -> Evidence:
+    """Step times and benchmark runs that come along, with the records that they name."""
+    measurements = files.load_published_measurements()
+    gpus, models = files.measured_records(measurements, "published measurements")
+    named = files.resolve_names(files.load_given_benchmarks())
+    runs = (KnownRun(run=item.run, gpu=item.gpu, model=item.model, reason=item.reason) for item in named)
+    return Evidence(measurements=tuple(measurements), gpus=gpus, models=models, runs=tuple(runs))
+
+
+def main() -> None:
+    values = {(f.name, f.family): f.value for f in FITTED}
+    in_force = [values[f.name, f.family] for f in BENCHMARK_FREE]
+    covariance = covariance_at(published_evidence(), BENCHMARK_FREE, base=UNFITTED, values=in_force)
+    spread = np.sqrt(np.diag(covariance))
+    percent = np.round(100 * covariance / np.outer(spread, spread)).astype(int)
+    lines = [HEAD, "SPREAD: tuple[tuple[str, str, float], ...] = ("]
+    lines += [f'    ("{f.name}", "{f.family}", {sd:.4f}),' for f, sd in zip(BENCHMARK_FREE, spread, strict=True)]
+    lines += [")", "# fmt: off", "CORRELATION: tuple[tuple[int, ...], ...] = ("]
+    for k, row in enumerate(percent.tolist()):
+        cells = ", ".join(map(str, row[:k]))
+        text = f"({cells}{',' * (k == 1)}),"
+        lines += textwrap.wrap(text, width=110, initial_indent="    ", subsequent_indent="     ")
+    sys.stdout.write("\n".join([*lines, ")", "# fmt: on", ""]))
+
+
+if __name__ == "__main__":
+    main()
