@@ -55,7 +55,7 @@ def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
 
 def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostSettings, passes: Passes) -> StepCost:
     """`mixed_cost` on given devices."""
-    p, one = passes, as_array(1.0)
+    p, single = passes, as_array(1.0)
     verified = 1 + settings.mtp_tokens
     decoded, n = p.sequences * verified, p.sequences * verified + p.chunk
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
@@ -67,7 +67,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         weight_bytes=of_chunk.weight_bytes,
         cache_bytes=of_chunk.cache_bytes,
     )
-    steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=one, length=p.prompt, batch=p.sequences)
+    steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences)
     scores = (
         score_part("attention", prefill, model, of_chunk),
         score_part("attention of sequences", decode, model, of_sequences),
@@ -81,8 +81,8 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         scores=scores,
         new=n,
         expanded=_expanded(passes),
-        passes=one,
-        micro=one,
+        passes=single,
+        micro=single,
         expanding=prefill.weights,
     )
     if settings.mtp_tokens:
@@ -95,7 +95,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         latency_ms=np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms),
     )
     waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
-    return summed(blend, model, steps, (*parts, head, fixed), one, gained=1.0, waiting=waiting)
+    return summed(blend, model, steps, (*parts, head, fixed), single, gained=1.0, waiting=waiting)
 
 
 def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:

@@ -35,12 +35,12 @@ def command(
     from planner import files, report
 
     factors = files.load_calibration(calibration) if calibration else None
-    own, served = runs.told_models(model)
+    own_models, served = runs.told_models(model)
     conditions = files.Conditions(
         gpu=gpu, model=served, tp=tp, dp=dp, ep=ep, gpus=gpus, precision=precision, engine=engine
     )
     paths: list[Path] = measurements or []
-    measured = runs.load_measured(paths, own, conditions) if paths else runs.load_given()
+    measured = runs.load_measured(paths, own_models, conditions) if paths else runs.load_given()
     judged = _judged(measured, factors, left_out=not paths and not seen and factors is None)
     cost_options.draw(figure, lambda: report.judged_figure(judged), force=force)
     if json:
@@ -100,5 +100,5 @@ def _show(judged: "Accuracy") -> None:
 
 
 def _values(item: "JudgedFigure") -> tuple[str, str]:
-    said = item.predicted if item.left_out is None else item.left_out
-    return f"{item.measured:,.4g}", f"{said:,.4g}" if said is not None else item.reason
+    prediction = item.predicted if item.left_out is None else item.left_out
+    return f"{item.measured:,.4g}", f"{prediction:,.4g}" if prediction is not None else item.reason

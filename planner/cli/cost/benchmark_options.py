@@ -58,31 +58,33 @@ def load_measured(paths: Sequence[Path], models: "dict[str, ModelSpec]", conditi
 
     tables = [path for path in paths if files.is_step_table(path)]
     measurements = tuple(m for path in tables for m in files.load_measurements(path))
-    gpus, named = files.measured_records(measurements, ", ".join(map(str, tables)), models) if tables else ({}, {})
-    rest = [path for path in paths if path not in tables]
-    runs = files.load_benchmarks(rest, conditions) if rest else ()
+    gpus, named_models = (
+        files.measured_records(measurements, ", ".join(map(str, tables)), models) if tables else ({}, {})
+    )
+    others = [path for path in paths if path not in tables]
+    runs = files.load_benchmarks(others, conditions) if others else ()
     return Measured(
         measurements=measurements,
         step_file=str(tables[0]) if tables else "",
         gpus=gpus,
-        models=named,
+        models=named_models,
         runs=known_runs(files.resolve_names(runs, models=models)),
     )
 
 
-def told_models(told: Sequence[str] | None) -> "tuple[dict[str, ModelSpec], str | None]":
+def told_models(texts: Sequence[str] | None) -> "tuple[dict[str, ModelSpec], str | None]":
     """The user's own models by name, and the model of the runs: a file is the one, a name the other."""
     from planner.cli.cost import options
 
-    paths = [Path(text) for text in told or () if text.endswith(".json")]
-    names = [text for text in told or () if not text.endswith(".json")]
+    paths = [Path(text) for text in texts or () if text.endswith(".json")]
+    names = [text for text in texts or () if not text.endswith(".json")]
     if len(names) > 1:
         raise InputError(
             f"--model: must name one model of the runs, got {', '.join(names)}.",
             hint="Calibrate with the runs of one model at a time; a config.json may be given besides.",
         )
-    own = options.models(paths)
-    return own, names[0] if names else next(iter(own), None) if len(own) == 1 else None
+    own_models = options.models(paths)
+    return own_models, names[0] if names else next(iter(own_models), None) if len(own_models) == 1 else None
 
 
 def load_given() -> Measured:
@@ -100,11 +102,11 @@ def load_given() -> Measured:
     )
 
 
-def known_runs(named: Sequence[object]) -> "tuple[KnownRun, ...]":
+def known_runs(named_models: Sequence[object]) -> "tuple[KnownRun, ...]":
     """Runs with the records that their names stand for, as the cost stage takes them."""
     from planner.cost import KnownRun
 
     return tuple(
         KnownRun(run=item.run, gpu=item.gpu, model=item.model, reason=item.reason)  # type: ignore[attr-defined]
-        for item in named
+        for item in named_models
     )

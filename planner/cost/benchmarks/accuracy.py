@@ -33,8 +33,8 @@ STEP_TIMES = "step time"
 def accuracy(judged: Sequence[JudgedFigure], calibration: Calibration | None = None) -> Accuracy:
     """What the figures say of the predictions, with the band of each."""
     banded = tuple(with_band(figure, calibration) for figure in judged)
-    said = [figure for figure in banded if figure.low is not None and figure.high is not None]
-    within = [figure.low <= figure.measured <= figure.high for figure in said]  # type: ignore[operator]
+    banded_figures = [figure for figure in banded if figure.low is not None and figure.high is not None]
+    within = [figure.low <= figure.measured <= figure.high for figure in banded_figures]  # type: ignore[operator]
     pairs = list(_pairs(banded))
     return Accuracy(
         figures=banded,

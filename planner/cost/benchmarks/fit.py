@@ -60,11 +60,11 @@ class Evidence:
 
     def without(self, left_out: "Evidence") -> "Evidence":
         """All but those of another."""
-        rows = {id(m) for m in left_out.measurements} | {id(known.run) for known in left_out.runs}
+        rows = {id(m) for m in left_out.measurements} | {id(entry.run) for entry in left_out.runs}
         return replace(
             self,
             measurements=tuple(m for m in self.measurements if id(m) not in rows),
-            runs=tuple(known for known in self.runs if id(known.run) not in rows),
+            runs=tuple(entry for entry in self.runs if id(entry.run) not in rows),
         )
 
 
@@ -142,10 +142,10 @@ def log_ratios(evidence: Evidence, calibration: Calibration | None, predictions:
         predicted = predict_ms(m, evidence.gpus[m.gpu], evidence.models[m.model], calibration)
         ratios["step", m.row] = float(np.log(m.ms / predicted))
     answers = predictions.of(calibration)
-    for known, metric, _ in asked_figures(evidence.runs):
-        figure = (known.run.file, known.run.row, metric)
+    for entry, metric, _ in asked_figures(evidence.runs):
+        figure = (entry.run.file, entry.run.row, metric)
         answer = answers.get(figure)
-        ratios[figure] = _LOST if answer is None else _log_ratio(metric, answer, dict(known.run.measured)[metric])
+        ratios[figure] = _LOST if answer is None else _log_ratio(metric, answer, dict(entry.run.measured)[metric])
     return ratios
 
 
@@ -171,10 +171,10 @@ class Problem:
         trust: dict[Key, float] = {("step", m.row): TRUST["step time"] for m in evidence.measurements if m.fitted}
         predictions = Predictions(evidence.runs, exact=False)
         answered = predictions.of(base)
-        for known, metric, kind in asked_figures(evidence.runs):
-            key = (known.run.file, known.run.row, metric)
+        for entry, metric, kind in asked_figures(evidence.runs):
+            key = (entry.run.file, entry.run.row, metric)
             if key in answered:
-                old = known.run.year is not None and known.run.year < OLD_ENGINES
+                old = entry.run.year is not None and entry.run.year < OLD_ENGINES
                 trust[key] = TRUST[kind] * (OLD_TRUST if old else 1.0)
         return cls(
             evidence=evidence,
@@ -221,7 +221,7 @@ class Problem:
     def rows_without(self, part: Evidence) -> NDArray[np.bool_]:
         """Which residuals are not of a part of the evidence; those of the factors all stay."""
         steps = {("step", m.row) for m in part.measurements}
-        runs = {(known.run.file, known.run.row) for known in part.runs}
+        runs = {(entry.run.file, entry.run.row) for entry in part.runs}
         kept = [key not in steps and key[:2] not in runs for key in self.trust]
         return np.array([*kept, *[True] * len(self.free)])
 

@@ -67,27 +67,29 @@ def left_out(
     free: Sequence[FreeFactor],
     *,
     base: Calibration,
-    whole: BenchmarkFit,
+    whole_fit: BenchmarkFit,
     by: Callable[[Item], object],
 ) -> LeftOut:
     """Every figure and step time predicted by a fit to all but those that share its `by`."""
     judged: list[JudgedFigure] = []
     steps: list[tuple[Measurement, float]] = []
     problem = Problem.of(evidence, tuple(free), base)
-    x = np.log(whole.values)
+    x = np.log(whole_fit.values)
     residuals, slopes = problem.residuals(x), problem.slopes(x)
     for part in _parts(evidence, by):
-        kept = problem.rows_without(part)
-        calibration = Calibration(name="without", factors=problem.factors(_step(problem, x, residuals, slopes, kept)))
+        staying = problem.rows_without(part)
+        calibration = Calibration(
+            name="without", factors=problem.factors(_step(problem, x, residuals, slopes, staying))
+        )
         judged += figures(part.runs, calibration, among=evidence.runs)
         for m in part.measurements:
             steps.append((m, predict_ms(m, part.gpus[m.gpu], part.models[m.model], calibration)))
     return LeftOut(figures=tuple(judged), steps=tuple(steps))
 
 
-def _step(problem: Problem, x: Array, residuals: Array, slopes: Array, kept: NDArray[np.bool_]) -> Array:
+def _step(problem: Problem, x: Array, residuals: Array, slopes: Array, staying: NDArray[np.bool_]) -> Array:
     """The factors' logarithms where the kept residuals alone would have them."""
-    weights = np.where(kept, 1 / np.sqrt(1 + residuals**2), 0.0)
+    weights = np.where(staying, 1 / np.sqrt(1 + residuals**2), 0.0)
     normal = slopes.T @ (weights[:, None] * slopes)
     moved = x - np.linalg.solve(normal, slopes.T @ (weights * residuals))
     low, high = problem.bounds
@@ -101,5 +103,5 @@ def _parts(evidence: Evidence, by: Callable[[Item], object]) -> Iterator[Evidenc
             measurements=tuple(m for m in evidence.measurements if by(m) == key),
             gpus=evidence.gpus,
             models=evidence.models,
-            runs=tuple(known for known in evidence.runs if by(known) == key),
+            runs=tuple(entry for entry in evidence.runs if by(entry) == key),
         )

@@ -42,21 +42,21 @@ class RunsFit:
 
 def fit_own_runs(evidence: Evidence, *, name: str, base: Calibration | None = None) -> RunsFit:
     """Fit the pace of the measured families. Raises InputError where no run can be predicted."""
-    known = [item for item in evidence.runs if not item.reason and item.gpu is not None]
+    entries = [item for item in evidence.runs if not item.reason and item.gpu is not None]
     judged = [figure for figure in figures(evidence.runs, base) if figure.predicted is not None]
-    if not known or not judged:
+    if not entries or not judged:
         raise InputError(
             "runs: must have at least one figure that can be predicted, got none.",
             hint="See planner cost accuracy FILE for the reasons.",
         )
-    whole, free = merged(base), _free(known)
-    fit = fit_benchmarks(evidence, free, name=name, base=whole, rounds=_ROUNDS)
+    base_factors, free = merged(base), _free(entries)
+    fit = fit_benchmarks(evidence, free, name=name, base=base_factors, rounds=_ROUNDS)
     after = figures(evidence.runs, fit.calibration)
-    left_out = tuple(_left_out(evidence, free, whole, fit.values))
+    left_out = tuple(_left_out(evidence, free, base_factors, fit.values))
     return RunsFit(
         calibration=Calibration(
             name=name,
-            factors=tuple(_own(factor, known) for factor in _moved(fit.calibration, free)),
+            factors=tuple(_as_users(factor, entries) for factor in _moved(fit.calibration, free)),
             bands=tuple(_bands(left_out)),
         ),
         before=figures(evidence.runs, base),
@@ -65,9 +65,9 @@ def fit_own_runs(evidence: Evidence, *, name: str, base: Calibration | None = No
     )
 
 
-def _free(known: Sequence[KnownRun]) -> tuple[FreeFactor, ...]:
+def _free(entries: Sequence[KnownRun]) -> tuple[FreeFactor, ...]:
     families: dict[str, int] = {}
-    for item in known:
+    for item in entries:
         if item.gpu is not None:
             families[item.gpu.family] = families.get(item.gpu.family, 0) + 1
     free: list[FreeFactor] = []
@@ -83,12 +83,12 @@ def _moved(calibration: Calibration, free: Sequence[FreeFactor]) -> list[Factor]
     return [calibration.factor(f.name, f.family) for f in free]
 
 
-def _own(factor: Factor, known: Sequence[KnownRun]) -> Factor:
+def _as_users(factor: Factor, entries: Sequence[KnownRun]) -> Factor:
     """The factor as the user's, with what it was measured on."""
     pairs = {
-        (item.run.gpu, item.run.model) for item in known if item.gpu is not None and item.gpu.family == factor.family
+        (item.run.gpu, item.run.model) for item in entries if item.gpu is not None and item.gpu.family == factor.family
     }
-    count = sum(1 for item in known if item.gpu is not None and item.gpu.family == factor.family)
+    count = sum(1 for item in entries if item.gpu is not None and item.gpu.family == factor.family)
     return replace(
         factor,
         origin=Origin.USER,
@@ -102,16 +102,20 @@ def _left_out(
     evidence: Evidence, free: Sequence[FreeFactor], base: Calibration, begin: Sequence[float]
 ) -> list[JudgedFigure]:
     """Figures predicted without their configuration."""
-    by = configuration if len({configuration(known) for known in evidence.runs}) >= FEWEST_CONFIGURATIONS else _alone
-    distinct = sorted({by(known) for known in evidence.runs}, key=repr)
+    by = (
+        configuration if len({configuration(entry) for entry in evidence.runs}) >= FEWEST_CONFIGURATIONS else _alone
+    )
+    distinct = sorted({by(entry) for entry in evidence.runs}, key=repr)
     if len(distinct) < FEWEST_LEFT:
         return []
     part_of = {key: k % MOST_LEFT_OUT for k, key in enumerate(distinct)}
     judged: list[JudgedFigure] = []
     for part in range(min(len(distinct), MOST_LEFT_OUT)):
-        out = tuple(known for known in evidence.runs if part_of[by(known)] == part)
-        kept = tuple(known for known in evidence.runs if part_of[by(known)] != part)
-        fit = fit_benchmarks(replace(evidence, runs=kept), free, name="without", base=base, begin=begin, rounds=_ROUNDS)
+        out = tuple(entry for entry in evidence.runs if part_of[by(entry)] == part)
+        others = tuple(entry for entry in evidence.runs if part_of[by(entry)] != part)
+        fit = fit_benchmarks(
+            replace(evidence, runs=others), free, name="without", base=base, begin=begin, rounds=_ROUNDS
+        )
         judged += figures(out, fit.calibration, among=evidence.runs)
     return judged
 

@@ -74,56 +74,56 @@ def figures(
 
     `among`: the runs that tell which prefill pools were the limit (default: the same ones).
     """
-    asked = asked_figures(runs, among)
+    due = asked_figures(runs, among)
     answers = Predictions(runs).of(calibration)
-    return tuple(_judged(known, metric, kind, answers) for known, metric, kind in asked)
+    return tuple(_judged(entry, metric, kind, answers) for entry, metric, kind in due)
 
 
 def asked_figures(
     runs: Sequence[KnownRun], among: Sequence[KnownRun] | None = None
 ) -> list[tuple[KnownRun, Metric, str]]:
     """(run, metric, kind) of every measured figure that is to be predicted."""
-    saturated = _saturated([known.run for known in (runs if among is None else among)])
-    asked = []
-    for known in runs:
-        for metric, _ in known.run.measured:
-            if not known.run.disaggregated:
-                kind = KINDS.get((known.run.load, metric))
-            elif metric is Metric.INPUT_RATE and (known.run.file, known.run.row) not in saturated:
+    saturated = _saturated([entry.run for entry in (runs if among is None else among)])
+    due = []
+    for entry in runs:
+        for metric, _ in entry.run.measured:
+            if not entry.run.disaggregated:
+                kind = KINDS.get((entry.run.load, metric))
+            elif metric is Metric.INPUT_RATE and (entry.run.file, entry.run.row) not in saturated:
                 kind = None
             else:
                 kind = DISAGGREGATED.get(metric)
             if kind:
-                asked.append((known, metric, kind))
-    return asked
+                due.append((entry, metric, kind))
+    return due
 
 
 def _judged(
-    known: KnownRun, metric: Metric, kind: str, answers: Mapping[tuple[str, int, Metric], float]
+    entry: KnownRun, metric: Metric, kind: str, answers: Mapping[tuple[str, int, Metric], float]
 ) -> JudgedFigure:
-    run = known.run
+    run = entry.run
     predicted = answers.get((run.file, run.row, metric))
-    reason = known.reason or ("" if predicted is not None else _unanswered(known))
+    reason = entry.reason or ("" if predicted is not None else _unanswered(entry))
     return JudgedFigure(
         run=run,
         metric=metric,
         measured=dict(run.measured)[metric],
         predicted=predicted,
         kind=kind,
-        slices=slices(known),
+        slices=slices(entry),
         reason=reason,
     )
 
 
-def _unanswered(known: KnownRun) -> str:
-    if not known.run.decode.gpus:
+def _unanswered(entry: KnownRun) -> str:
+    if not entry.run.decode.gpus:
         return "the source does not tell the GPUs of prefill from those of decode"
-    return f"{known.run.model} does not fit on {known.run.decode.worker_gpus} {known.run.gpu}"
+    return f"{entry.run.model} does not fit on {entry.run.decode.worker_gpus} {entry.run.gpu}"
 
 
-def slices(known: KnownRun) -> tuple[tuple[str, str], ...]:
+def slices(entry: KnownRun) -> tuple[tuple[str, str], ...]:
     """What a run is one of, by dimension."""
-    run, model = known.run, known.model
+    run, model = entry.run, entry.model
     kind = "unknown" if model is None else "MoE" if model.experts else "dense"
     serving = "disaggregated" if run.disaggregated else str(run.load)
     if run.load is Load.CLOSED_LOOP and not run.disaggregated:
@@ -192,7 +192,7 @@ class Predictions:
         self._parts = tuple(_parts(runs))
         self._exact = exact
         self._settled: dict[int, Array] = {}
-        self._known: dict[int, tuple[object, Answers]] = {}
+        self._answered: dict[int, tuple[object, Answers]] = {}
 
     def of(self, calibration: Calibration | None) -> Answers:
         """The answers by (file, row, metric)."""
@@ -209,10 +209,10 @@ class Predictions:
         }
         shares = engine_shares(part.batch.habits.name, calibration)
         factors = (by_phase[Phase.PREFILL].efficiency, shares)
-        if number in self._known and self._known[number][0] == factors:
-            return self._known[number][1]
+        if number in self._answered and self._answered[number][0] == factors:
+            return self._answered[number][1]
         answers = self._predict(number, part, _times(context, by_phase, shares), shares)
-        self._known[number] = (factors, answers)
+        self._answered[number] = (factors, answers)
         return answers
 
     def _predict(self, number: int, part: _Part, times: PassTimes, shares: EngineShares) -> Answers:
@@ -255,16 +255,16 @@ def _parts(runs: Iterable[KnownRun]) -> Iterable[_Part]:
     """The runs that can be predicted, by machine, model, precision, drafts, engine and way."""
     batches: dict[_Key, list[BenchmarkRun]] = {}
     contexts: dict[_Key, tuple[CostContext, EngineHabits]] = {}
-    for known in runs:
-        if known.reason or known.gpu is None or known.model is None or not known.run.decode.gpus:
+    for entry in runs:
+        if entry.reason or entry.gpu is None or entry.model is None or not entry.run.decode.gpus:
             continue
-        run, habit = known.run, habits(known.run.engine)
+        run, habit = entry.run, habits(entry.run.engine)
         model = replace(
-            known.model, weight_bytes=run.weight_bytes, expert_bytes=run.expert_bytes, kv_bytes=run.kv_bytes
+            entry.model, weight_bytes=run.weight_bytes, expert_bytes=run.expert_bytes, kv_bytes=run.kv_bytes
         )
-        context = CostContext(gpu=known.gpu, model=model, settings=CostSettings(mtp_tokens=run.mtp_tokens))
+        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=run.mtp_tokens))
         for way in _ways(run):
-            if way == "closed" and most_sequences(known.gpu, model, run, habit) <= 0:
+            if way == "closed" and most_sequences(entry.gpu, model, run, habit) <= 0:
                 continue
             precision = (run.weight_bytes, run.expert_bytes, run.kv_bytes)
             key = (run.gpu, run.model, precision, run.mtp_tokens, habit, way)

@@ -26,9 +26,9 @@ def draw(judged: Accuracy) -> Figure:
     names = sorted({item.run.gpu for item in judged.figures})
     colours = {name: style.TYPE_PALETTE[k % len(style.TYPE_PALETTE)] for k, name in enumerate(names)}
     for name in names:
-        own = [item for item in judged.figures if item.run.gpu == name]
-        ratios = [min(FARTHEST, max(1 / FARTHEST, 1 + item.rate_error)) for item in own]
-        rows = [kinds.index(item.kind) + _shift(item) for item in own]
+        of_type = [item for item in judged.figures if item.run.gpu == name]
+        ratios = [min(FARTHEST, max(1 / FARTHEST, 1 + item.rate_error)) for item in of_type]
+        rows = [kinds.index(item.kind) + _shift(item) for item in of_type]
         axes.plot(ratios, rows, "o", markersize=3, alpha=0.6, color=colours[name], label=style.shown(name, 20))
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     return figure
