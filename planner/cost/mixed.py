@@ -117,7 +117,7 @@ def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWor
 def _expanded(passes: Passes) -> Array:
     """Tokens whose keys and values the chunk reads: its own, and those of its prompt's chunks before it."""
     chunks = np.maximum(1.0, passes.prompt / np.maximum(passes.chunk, 1.0))
-    return passes.chunk * (chunks + 1) / 2
+    return np.asarray(passes.chunk * (chunks + 1) / 2)
 
 
 def _blended(prefill: Device, decode: Device, chunk_share: Array, sequence_share: Array) -> Device:

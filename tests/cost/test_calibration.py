@@ -151,6 +151,17 @@ class TestOrigins:
         assert origin_of(gpu("H100"), load_model("deepseek-v3"), Phase.DECODE, mine)[0] is Origin.CARRIED
 
 
+def test_a_factor_is_the_familys_or_its_vendors_or_that_of_any() -> None:
+    values = {"any": 0.3, "nvidia": 0.5, "hopper": 0.7}
+    known = [shared("kernels_decode", family, value) for family, value in values.items()]
+    for names, value in ((("hopper", "nvidia"), 0.7), (("ada", "nvidia"), 0.5), (("cdna3", "amd"), 0.3)):
+        assert Calibration(name="made up", factors=tuple(known)).factor("kernels_decode", *names).value == value
+    assert efficiency_of(gpu("L40S"), None).kernels_decode == BUILT_IN.factor("kernels_decode", "nvidia").value
+    assert efficiency_of(gpu("MI300X"), None).kernels_decode == BUILT_IN.factor("kernels_decode", "cdna3").value
+    with pytest.raises(KeyError, match="kernels_decode"):
+        Calibration(name="empty", factors=()).factor("kernels_decode", "hopper")
+
+
 def test_data_sheet_figures_are_not_factors() -> None:
     for factor in BUILT_IN.factors:
         assert factor.unit

@@ -20,6 +20,7 @@ from cost_figures import (
     gpu,
     model,
     read_ms,
+    slower_of_both,
     step,
 )
 
@@ -49,6 +50,9 @@ class TestGroupedAttention:
         projections, attention, dense = (found.part(name) for name in ("projections", "attention", "dense"))
         assert float(projections.compute_ms) == pytest.approx(
             80 * gemm_ms(2 * s * LLAMA_ATTENTION / tp, 989, spec, PREFILL, rows=s)
+        )
+        assert float(projections.ms) == pytest.approx(
+            slower_of_both(float(projections.compute_ms), float(projections.memory_ms))
         )
         assert float(projections.memory_ms) == pytest.approx(80 * read_ms(LLAMA_ATTENTION * 2 / tp / 1e9, spec))
         pairs = s * (s + 1) / 2
@@ -176,6 +180,50 @@ class TestExperts:
         # and all wait for the rank with the most prompt tokens
         slowed = took(each * busiest) / took(each) * (1 + (f.rank_imbalance - 1) * excess)
         assert float(uneven.compute_ms / even.compute_ms) == pytest.approx(slowed)
+
+
+class TestOneGroup:
+    """Experts split over one attention group: what is sent, and what is not."""
+
+    @pytest.mark.parametrize("phase", Phase)
+    def test_it_combines_by_two_all_reduces_a_layer(self, phase: Phase) -> None:
+        f, found = factors(gpu("H200")), step("H200", phase, length=4096, batch=64, tp=8)
+        assert [float(found.part(name).ms) for name in ("dispatch", "combine")] == [0, 0]
+        tokens = 64 * 4096 if phase is PREFILL else 64
+        sent = 2 * LAYERS * tokens * 7168 * 2 * 2 * 7 / 8
+        passes = 16 if phase is PREFILL else 1  # of 16384 tokens
+        assert float(found.part("all-reduce").network_ms) == pytest.approx(sent / (450e6 * f.nvlink))
+        latency = 2 * LAYERS * passes * f.all_reduce_us / 1000
+        assert float(found.part("all-reduce").latency_ms) == pytest.approx(latency)
+
+    def test_several_combine_by_messages(self) -> None:
+        """Then MoE layers have one all-reduce, after attention; a group of four has two thirds of the hops of eight."""
+        f, found = factors(gpu("H200")), step("H200", DECODE, length=4096, batch=64, tp=4, dp=2)
+        count = MOE_LAYERS + 2 * DENSE_LAYERS
+        assert float(found.part("all-reduce").latency_ms) == pytest.approx(count * f.all_reduce_us * 2 / 3 / 1000)
+        assert float(found.part("dispatch").network_ms) > 0
+
+    @pytest.mark.parametrize(("dp", "nodes"), [(8, 1), (16, 2), (64, 8)])
+    def test_messages_between_nodes_start_later(self, dp: int, nodes: int) -> None:
+        f = factors(gpu("H200"))
+        us = f.all_to_all_us + (f.all_to_all_node_us if nodes > 1 else 0)
+        for name in ("dispatch", "combine"):
+            found = step("H200", DECODE, length=4096, batch=64, dp=dp).part(name)
+            assert float(found.latency_ms) == pytest.approx(MOE_LAYERS * us / 1000)
+
+    @pytest.mark.parametrize("phase", Phase)
+    def test_nothing_is_uneven_in_it(self, phase: Phase) -> None:
+        even, uneven = (
+            step("H200", phase, length=4096, batch=4, tp=8, balanced_experts=balanced) for balanced in (True, False)
+        )
+        assert float(even.total_ms) == float(uneven.total_ms)
+
+    def test_a_group_over_two_nodes_reduces_over_their_nics(self) -> None:
+        """Eight NICs a node carry the ring; each reduction starts later by a hop more and by what a node adds."""
+        f, found = factors(gpu("H100")), step("H100", PREFILL, length=3000, tp=16, shape=LLAMA).part("all-reduce")
+        sent = 160 * 3000 * 8192 * 2 * 2 * 15 / 16
+        assert float(found.network_ms) == pytest.approx(sent / (8 * 50e6 * f.nic_prefill))
+        assert float(found.latency_ms) == pytest.approx(160 * (f.all_reduce_us * 4 / 3 + f.all_reduce_node_us) / 1000)
 
 
 class TestChunkedPrefill:

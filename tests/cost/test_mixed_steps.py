@@ -139,14 +139,6 @@ class TestBothEnds:
         asked = {"spec": gpu("H200"), "shape": model(), "settings": ONE_WAY, "tp": 1, "dp": 8, "cached": 1}
         found = run(Mixture(**asked, sequences=0, chunk=2048, prompt=8192))
         for name in ("projections", "attention", "dense", "shared experts", "routed experts", "dispatch"):
-            "projections",
-            "attention",
-            "dense",
-            "shared experts",
-            "routed experts",
-            "dispatch",
-            "small kernels",
-        ):
             assert 4 * float(found.part(name).ms) == pytest.approx(float(whole.part(name).ms)), name
 
 

@@ -1,0 +1,217 @@
+"""Benchmark runs predicted: laws that a closed loop keeps, and what a prediction may not depend on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmark_evidence import known_runs
+from cost_figures import gpu, model
+
+from planner.cost.arrays import Array
+from planner.cost.benchmarks.batches import gain_of, in_decode
+from planner.cost.benchmarks.closed_loop import Loop, LoopFigures, PassTimes, settle
+from planner.cost.benchmarks.engines import EngineShares, engine_shares
+from planner.cost.benchmarks.prediction import KnownRun, Predictions, figures
+from planner.cost.device import device
+from planner.domain import BenchmarkRun, CostSettings, Load, Metric, Phase, Pool
+from planner.files import resolve_names
+
+IN_FLIGHT = 2.0 ** np.arange(11)
+ROOMY = 1e6
+MACHINES = [("H200", "deepseek-r1", 1, 8), ("H100", "llama-3.1-70b", 8, 1), ("DGX-B200", "gpt-oss-120b", 2, 1)]
+ENGINES = ("trt", "sglang")
+
+
+def pass_times(name: str, shape: str) -> PassTimes:
+    by_phase = {
+        phase: device(gpu(name), model(shape), phase, None, overlapped=np.zeros(1, dtype=bool)) for phase in Phase
+    }
+    return PassTimes(
+        prefill=by_phase[Phase.PREFILL], decode=by_phase[Phase.DECODE], model=model(shape), settings=CostSettings()
+    )
+
+
+def loops(tp: int, dp: int, *, most: float = ROOMY, gain: float = 1.0, in_flight: Array = IN_FLIGHT) -> Loop:
+    """Prompts of 2000 tokens and answers of 500, with more and more in flight."""
+    ones = np.ones(in_flight.shape)
+    return Loop(
+        tp=tp * ones,
+        dp=dp * ones,
+        prompt=2000 * ones,
+        answer=500 * ones,
+        in_flight=in_flight,
+        most=most * ones,
+        gain=gain * ones,
+        budget=8192.0,
+    )
+
+
+def shares(engine: str = "sglang") -> EngineShares:
+    return engine_shares(engine, None)
+
+
+def in_flight_by_littles_law(found: LoopFigures, tp: int) -> Array:
+    """Requests that begin in a millisecond, times the time that each stays."""
+    begun = found.rate * tp / 1000 / 500
+    return np.asarray(begun * (found.ttft_ms + 500 * found.tpot_ms))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("gain", [1.0, 2.2])
+@pytest.mark.parametrize(("name", "shape", "tp", "dp"), MACHINES)
+class TestClosedLoop:
+    def test_littles_law(self, name: str, shape: str, tp: int, dp: int, gain: float, engine: str) -> None:
+        found = settle(pass_times(name, shape), loops(tp, dp, gain=gain), shares(engine))
+        assert in_flight_by_littles_law(found, tp) == pytest.approx(IN_FLIGHT, rel=1e-3)
+
+    def test_it_settles_at_the_same_wherever_it_begins(
+        self, name: str, shape: str, tp: int, dp: int, gain: float, engine: str
+    ) -> None:
+        times, loop = pass_times(name, shape), loops(tp, dp, gain=gain)
+        settled = []
+        for begin in (np.full(IN_FLIGHT.shape, 0.1), IN_FLIGHT, np.full(IN_FLIGHT.shape, 300.0)):
+            found = settle(times, loop, shares(engine), begin=begin)
+            for _ in range(4):
+                found = settle(times, loop, shares(engine), begin=found.sequences)
+            settled.append(found.rate)
+        afresh = settle(times, loop, shares(engine)).rate
+        for rate in settled:
+            assert rate == pytest.approx(afresh, rel=1e-3)
+
+    def test_more_in_flight_is_more_rate_and_a_longer_tpot(
+        self, name: str, shape: str, tp: int, dp: int, gain: float, engine: str
+    ) -> None:
+        found = settle(pass_times(name, shape), loops(tp, dp, gain=gain), shares(engine))
+        assert (np.diff(found.rate) > 0).all()
+        assert (np.diff(found.tpot_ms) > 0).all()
+        assert (
+            np.diff(found.rate) / found.rate[:-1] < 1.0 + 1e-9
+        ).all()  # twice the requests, less than twice the rate
+
+    def test_memory_caps_it_and_the_others_wait(
+        self, name: str, shape: str, tp: int, dp: int, gain: float, engine: str
+    ) -> None:
+        found = settle(pass_times(name, shape), loops(tp, dp, most=20.0, gain=gain), shares(engine))
+        free = settle(pass_times(name, shape), loops(tp, dp, gain=gain), shares(engine))
+        assert (found.sequences <= 20 * (1 + 1e-9)).all()
+        assert (found.rate <= free.rate * (1 + 1e-3)).all()
+        full = IN_FLIGHT >= 256
+        assert found.sequences[full] == pytest.approx(20)
+        assert found.rate[full] == pytest.approx(found.rate[-1])
+        assert in_flight_by_littles_law(found, tp)[full] == pytest.approx(IN_FLIGHT[full])
+
+
+def test_saturated_is_the_limit_of_many_in_flight() -> None:
+    times = pass_times("H200", "deepseek-r1")
+    limit, many = (
+        settle(times, loops(1, 8, most=64.0, in_flight=np.array([n])), shares()).rate[0] for n in (np.inf, 1e5)
+    )
+    assert limit == pytest.approx(many)
+
+
+def run_of(**changed: object) -> BenchmarkRun:
+    """A disaggregated run of DeepSeek-R1."""
+    run = BenchmarkRun(
+        row=1,
+        gpu="H200",
+        model="deepseek-r1",
+        load=Load.CLOSED_LOOP,
+        prefill=Pool(tp=8),
+        decode=Pool(tp=1, dp=8, ep=8),
+        input_tokens=1024.0,
+        output_tokens=1024.0,
+        concurrency=256.0,
+        engine="sglang",
+        measured=((Metric.OUTPUT_RATE, 900.0), (Metric.TPOT, 30.0)),
+    )
+    return replace(run, **changed)  # type: ignore[arg-type]
+
+
+def known(run: BenchmarkRun) -> KnownRun:
+    (named,) = resolve_names([run])
+    return KnownRun(run=run, gpu=named.gpu, model=named.model, reason=named.reason)
+
+
+class TestDisaggregatedDecode:
+    @pytest.mark.parametrize("workers", [2, 5])
+    def test_equal_workers_answer_alike(self, workers: int) -> None:
+        """The rate a GPU and the TPOT say how many requests a rank had: the same, however many workers there were."""
+        one, several = run_of(), run_of(decode=Pool(tp=1, dp=8, ep=8, workers=workers))
+        assert in_decode(one) == in_decode(several) == pytest.approx(900 * 0.030)
+        assert [figures([known(run)])[0].predicted for run in (one, several)] == [
+            figures([known(one)])[0].predicted
+        ] * 2
+
+    def test_more_requests_a_rank_take_longer(self) -> None:
+        few, many = (
+            figures([known(run_of(measured=((Metric.OUTPUT_RATE, rate), (Metric.TPOT, 30.0))))])[0]
+            for rate in (300.0, 3000.0)
+        )
+        assert few.predicted is not None
+        assert many.predicted is not None
+        assert few.predicted < many.predicted
+        assert few.kind == many.kind == "disaggregated decode TPOT"
+
+
+class TestOneRunAmongOthers:
+    def test_a_prediction_does_not_depend_on_the_others(self) -> None:
+        some = known_runs()[::12]
+        together = Predictions(some).of(None)
+        alone = {key: value for one in some for key, value in Predictions([one]).of(None).items()}
+        assert set(alone) == set(together)
+        assert [alone[key] for key in together] == pytest.approx(list(together.values()), rel=1e-9)
+
+    def test_nor_on_their_order_nor_on_what_was_predicted_before(self) -> None:
+        some = known_runs()[::12]
+        predictions = Predictions(some)
+        first = predictions.of(None)
+        assert predictions.of(None) == first
+        assert Predictions(some[::-1]).of(None) == pytest.approx(first, rel=1e-9)
+
+
+class TestWhatCannotBePredicted:
+    def test_an_unknown_gpu_is_a_reason_and_wholly_off(self) -> None:
+        (figure,) = figures([known(run_of(gpu="X100"))])
+        assert figure.predicted is None
+        assert "'X100'" in figure.reason
+        assert figure.rate_error == 1.0
+
+    def test_a_model_that_does_not_fit_is_one_too(self) -> None:
+        alone = run_of(prefill=None, decode=Pool(tp=1), model="llama-3.1-405b", concurrency=4.0)
+        assert {figure.predicted for figure in figures([known(alone)])} == {None}
+        assert {figure.reason for figure in figures([known(alone)])} == {"llama-3.1-405b does not fit on 1 H200"}
+
+    def test_the_known_ones_are_predicted_all_the_same(self) -> None:
+        lost, found = run_of(gpu="X100"), run_of(row=2)
+        figure = figures([known(lost), known(found)])[1]
+        assert figure.predicted == figures([known(found)])[0].predicted
+
+
+class TestDrafts:
+    @pytest.mark.parametrize("engine", ["trt", "sglang", "atom"])
+    def test_three_drafts_yield_what_the_engine_does(self, engine: str) -> None:
+        gain = shares(engine).mtp_gain
+        assert gain_of(run_of(mtp_tokens=3), shares(engine)) == pytest.approx(gain)
+        one, two = (gain_of(run_of(mtp_tokens=n), shares(engine)) for n in (1, 2))
+        chance = one - 1  # 1 + p
+        assert two == pytest.approx(1 + chance + chance**2)
+        assert gain == pytest.approx(1 + chance + chance**2 + chance**3)
+
+    def test_a_runs_own_figure_comes_first(self) -> None:
+        assert gain_of(run_of(mtp_tokens=2, mtp_gain=2.7), shares()) == 2.7
+        assert gain_of(run_of(), shares()) == 1.0
+
+
+def test_a_static_batch_yields_all_its_answers_in_its_latency() -> None:
+    measured = ((Metric.LATENCY, 1.0), (Metric.OUTPUT_RATE, 1.0))
+    run = run_of(
+        load=Load.STATIC_BATCH,
+        prefill=None,
+        decode=Pool(tp=8),
+        model="llama-3.1-70b",
+        measured=measured,
+        concurrency=64.0,
+    )
+    latency, rate = (figure.predicted for figure in figures([known(run)]))
+    assert latency is not None
+    assert rate == pytest.approx(64 * 1024 / 8 / latency * 1000)
