@@ -7,6 +7,7 @@ down to what their queues admitted, and it is solved again; shares only fall and
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from planner.assignment import Offer, best_layout, fractional_rps
@@ -40,13 +41,15 @@ def best_with_queues(scenario: Scenario, evaluator: Evaluator, solved: Layout, w
     """
     if not bounds_ttft(scenario.slo):
         return solved
-    sets: list[SizeSet | tuple[int, ...]] = [scenario.search.sizes]
-    if scenario.search.sizes is SizeSet.ALL:  # of so many options the programme takes a few, and not always these
-        sets.append(SizeSet.WHOLE_NODES)
+    objective, settings = single(scenario.objective), layout_settings(scenario)
     judged = [evaluator.evaluate(solved.plain)]
-    for sizes in sets:
-        offer = offer_of(scenario, evaluator, sizes)
-        judged += layouts_with_queues(offer, evaluator, single(scenario.objective), layout_settings(scenario))
+    offer = offer_of(scenario, evaluator, scenario.search.sizes)
+    judged += layouts_with_queues(offer, evaluator, objective, settings)
+    if scenario.search.sizes is SizeSet.ALL:  # the best of all sizes, did nothing wait, may wait longer than these
+        whole_nodes = offer_of(scenario, evaluator, SizeSet.WHOLE_NODES)
+        with suppress(InfeasibleError, SolverError):
+            judged.append(evaluator.evaluate(best_layout(whole_nodes, objective, settings).layout.plain))
+        judged += layouts_with_queues(whole_nodes, evaluator, objective, settings)
     return max(judged, key=lambda evaluation: _merit(scenario, evaluation, wanted_rps)).layout
 
 
