@@ -17,7 +17,7 @@ from planner.cost.benchmarks import (
     without_fit,
 )
 from planner.cost.breakdowns import DecodeTime, PrefillTime
-from planner.cost.calibration import PUBLISHED_FREE, doubts, fit_calibration, predict_ms
+from planner.cost.calibration import doubts, fit_calibration, predict_ms
 from planner.cost.closest import Closest, closest
 from planner.cost.device import CostContext
 from planner.cost.explanation import compare_configurations, explain
@@ -34,7 +34,6 @@ __all__ = [
     "BUILT_IN",
     "FIRST_STEP_MS",
     "PLACE_SHARE",
-    "PUBLISHED_FREE",
     "UNFITTED",
     "AnalyticBackend",
     "BenchmarkFit",

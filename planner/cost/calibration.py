@@ -58,16 +58,6 @@ class FreeFactor:
     high: float
 
 
-PUBLISHED_FREE = (
-    FreeFactor(name="kernels_prefill", family=ANY_FAMILY, sigma=0.5, low=_SMALLEST_SHARE, high=1),
-    FreeFactor(name="kernels_decode", family=ANY_FAMILY, sigma=0.5, low=_SMALLEST_SHARE, high=1),
-    FreeFactor(name="imbalance", family=ANY_FAMILY, sigma=0.1, low=1, high=4),
-    FreeFactor(name="kernels_decode", family="blackwell", sigma=0.3, low=_SMALLEST_SHARE, high=1),
-    FreeFactor(name="kernels_prefill", family="h20", sigma=0.3, low=_SMALLEST_SHARE, high=1),
-    FreeFactor(name="kernels_decode", family="h20", sigma=0.3, low=_SMALLEST_SHARE, high=1),
-)
-
-
 def predict_ms(
     measurement: Measurement, gpu: GpuSpec, model: ModelSpec, calibration: Calibration | None = None
 ) -> float:

@@ -12,7 +12,14 @@ from planner.report.cost.cost_figures import (
     judged_figure,
     roofline_figure,
 )
-from planner.report.cost.cost_frames import accuracy_frame, configurations_frame, factors_frame, parts_frame
+from planner.report.cost.cost_frames import (
+    accuracy_frame,
+    accuracy_table,
+    configurations_frame,
+    factors_frame,
+    parts_frame,
+    slices_frame,
+)
 from planner.report.kit.frames import Frame
 from planner.report.page.pages import render
 from planner.report.plan.figures import FIGURES, figure, figures_of
@@ -25,6 +32,7 @@ __all__ = [
     "Frame",
     "accuracy_figure",
     "accuracy_frame",
+    "accuracy_table",
     "breakdown_figure",
     "cluster_document",
     "cluster_figure",
@@ -47,6 +55,7 @@ __all__ = [
     "render",
     "roofline_figure",
     "routing_frame",
+    "slices_frame",
     "summary",
     "trials_frame",
 ]

@@ -29,6 +29,9 @@ def command(
     ] = False,
     figure: cost_options.FigureFile = None,
     force: cost_options.Force = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a table of kinds of figures in Markdown.")
+    ] = False,
     json: cost_options.Json = False,
 ) -> None:
     """How far predictions are from measurements, by slice; without a file: all at hand, left out of the fit."""
@@ -45,6 +48,9 @@ def command(
     cost_options.draw(figure, lambda: report.judged_figure(judged), force=force)
     if json:
         screen.show_json([_row(item) for item in judged.figures])
+        return
+    if markdown:
+        screen.show_text(report.accuracy_table(judged))
         return
     _show(judged)
 

@@ -102,9 +102,7 @@ def _left_out(
     evidence: Evidence, free: Sequence[FreeFactor], base: Calibration, begin: Sequence[float]
 ) -> list[JudgedFigure]:
     """Figures predicted without their configuration."""
-    by = (
-        configuration if len({configuration(entry) for entry in evidence.runs}) >= FEWEST_CONFIGURATIONS else _alone
-    )
+    by = configuration if len({configuration(entry) for entry in evidence.runs}) >= FEWEST_CONFIGURATIONS else _alone
     distinct = sorted({by(entry) for entry in evidence.runs}, key=repr)
     if len(distinct) < FEWEST_LEFT:
         return []

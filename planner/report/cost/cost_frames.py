@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from planner.domain import ConfigurationRates, JudgedMeasurement, PartOfStep, StepExplanation
+from planner.domain import Accuracy, ConfigurationRates, JudgedMeasurement, PartOfStep, StepExplanation
 from planner.report.kit.frames import Frame
 
 _PART_COLUMNS = (
@@ -115,3 +115,38 @@ def _frame(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> Fram
     import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
 
     return pd.DataFrame([dict(row) for row in rows], columns=list(columns))
+
+
+_SLICE_COLUMNS = ("dimension", "slice", "points", "mean_error", "median_error", "bias", "not_predicted")
+
+
+def slices_frame(judged: Accuracy) -> Frame:
+    """Errors of rates by slice: shares; `bias` is positive where predicted rates are too high."""
+    rows = [
+        dict(
+            zip(
+                _SLICE_COLUMNS,
+                (s.dimension, s.name, s.points, s.mean, s.median, s.bias, s.unanswered),
+                strict=True,
+            )
+        )
+        for s in judged.slices
+    ]
+    return _frame(rows, _SLICE_COLUMNS)
+
+
+def accuracy_table(judged: Accuracy) -> str:
+    """Errors by kind of figure as a table in Markdown, with the order of GPU types and the bands' cover below it."""
+    lines = [
+        "| figure | figures | mean error | median error | bias |",
+        "| :--- | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {s.name} | {s.points} | {s.mean:.1%} | {s.median:.1%} | {s.bias:+.1%} |".replace("%", " %")
+            for s in judged.slices
+            if s.dimension == "figure"
+        ),
+    ]
+    order = f"{judged.in_order} of {judged.pairs} pairs of GPU types at equal work are in the right order; "
+    return "\n".join(
+        [*lines, "", f"{order}{judged.covered:.0%} of the figures lie within their bands.".replace("%", " %")]
+    )
