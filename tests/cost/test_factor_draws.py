@@ -100,7 +100,5 @@ def test_a_seed_gives_the_same_draws_and_another_others(gpus: dict[str, GpuSpec]
 def test_a_bench_shows_nothing_of_a_routers_pool(gpus: dict[str, GpuSpec]) -> None:
     gpu = gpus["H20"]
     draws = draws_of([gpu], None, count=20, seed=0)
-    assert {efficiency_of(gpu, draw.on_bench).prefill_pool for draw in draws} == {
-        efficiency_of(gpu, None).prefill_pool
-    }
+    assert {efficiency_of(gpu, draw.on_bench).prefill_pool for draw in draws} == {efficiency_of(gpu, None).prefill_pool}
     assert len({efficiency_of(gpu, draw.calibration).prefill_pool for draw in draws}) > 10
