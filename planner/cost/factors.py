@@ -9,7 +9,7 @@
 | attention_prefill, attention_decode | share of the 16-bit rate in attention scores |
 | memory, cache | share of the memory bandwidth: of weights and activations; of keys and values |
 | nvlink, nic_prefill, nic_decode | share of the link rate |
-| all_to_all_us, all_reduce_us, transfer_us | latency of one collective (all-reduce: of 8 GPUs), one hand-over of stages |
+| all_to_all_us, all_reduce_us, transfer_us | latency of a collective (all-reduce: of 8 GPUs), of a hand-over |
 | all_to_all_node_us, all_reduce_node_us | latency that it has besides where it leaves a node |
 | layer_us | fixed time of a layer's small kernels |
 | step_prefill_ms, step_decode_ms | fixed time of a step: scheduling, sampling |
