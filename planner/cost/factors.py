@@ -4,15 +4,21 @@
 |---|---|
 | gemm, expert | share of the data-sheet rate that large GEMMs and grouped GEMMs of experts reach |
 | gemm_half, expert_half | tokens (of a GEMM; of one expert) at which half of that is reached: eta(m) = m / (m + half) |
+| expert_power | exponent of that eta(m), of experts |
+| expert_fp4, weight_only | what experts in FP4 reach of it; in FP4 on a device without, unpacked to 16 bits |
 | attention_prefill, attention_decode | share of the 16-bit rate in attention scores |
-| memory | share of the memory bandwidth |
+| memory, cache | share of the memory bandwidth: of weights and activations; of keys and values |
 | nvlink, nic_prefill, nic_decode | share of the link rate |
-| all_to_all_us, all_reduce_us, transfer_us | latency of one collective, one hand-over between stages |
+| all_to_all_us, all_reduce_us, transfer_us | latency of a collective (all-reduce: of 8 GPUs), of a hand-over |
+| all_to_all_node_us, all_reduce_node_us | latency that it has besides where it leaves a node |
 | layer_us | fixed time of a layer's small kernels |
 | step_prefill_ms, step_decode_ms | fixed time of a step: scheduling, sampling |
 | passes | times that a token's activations pass through memory in a layer, outside of GEMMs and attention |
 | overlap | share of the shorter of computation and communication that two micro-batches hide |
 | imbalance | tokens of the busiest GPU over the mean, where experts are not equally popular |
+| rank_imbalance | prompt tokens of the fullest attention rank over the mean |
+| prefill_pool | rate of a prefill pool behind a router over that of its steps |
+| engine_*, mtp_gain, ttft_* | of engines: `cost.benchmarks.engines` |
 | kernels_prefill, kernels_decode | what a whole engine reaches of the kernels' speed: the fitted factors |
 """
 

@@ -9,7 +9,8 @@
 | f | share of the experts that some token of the micro-batch visits: 1 - (1 - K/E)^tokens | 1 |
 | m | tokens per visited expert and micro-batch: n K imbalance / (mu g f) | tokens |
 
-compute = FLOPs / (rate eta(m)), eta(m) = eta_max m / (m + half); memory = weights / bandwidth.
+compute = FLOPs / (rate eta(m)), eta(m) = eta_max m / (m + half), of routed experts eta_max (m / (m + half))^power;
+memory = weights / bandwidth.
 """
 
 import numpy as np

@@ -173,9 +173,9 @@ class ProposedRun:
     """A benchmark run that would narrow a decision: a closed loop on one copy of the model.
 
     `parallel`: its degrees, `batch_size` as of an island of that phase. Requests of `input_tokens` in and
-    `output_tokens` out tell about `phase` nearly alone; `concurrency` in flight, `requests` in all. `predicted`:
-    tokens/s of the copy, of prompts in prefill and of answers in decode; `spread`: how far off that may be (standard
-    deviation of its log). `reduction_rps`: of the regret, beyond the runs proposed before it.
+    `output_tokens` out tell about `phase` nearly alone; `concurrency` in flight, `requests` in all.
+    `predicted_tokens_per_s` of the copy: of prompts in prefill and of answers in decode; `spread`: how far off that may
+    be (standard deviation of its log). `reduction_rps`: of the regret, beyond the runs proposed before it.
     """
 
     gpu: str
@@ -195,10 +195,10 @@ class ProposedRun:
 class MeasuringAdvice:
     """What to measure before deciding on a layout.
 
-    `layout`: the best by what is known now, of `layouts` that are best where the machines are otherwise; `expected_rps`
-    its mean rate over the draws. `regret_rps`: what deciding now is expected to lose against knowing the machines.
-    `runs`: the most useful first; `considered`: how many runs they were chosen from. `coarse_tokens`: width of the
-    ranges that the layouts were compared on.
+    `layout`: the best by what is known now, its islands in their roles; `layouts`: how many were compared, each the
+    best where the machines are otherwise. `expected_rps`: its mean rate over the draws. `regret_rps`: what deciding now
+    is expected to lose against knowing the machines. `runs`: the most useful first; `considered`: how many runs they
+    were chosen from.
     """
 
     layout: Layout
@@ -208,7 +208,15 @@ class MeasuringAdvice:
     regret_rps: float
     runs: tuple[ProposedRun, ...]
     considered: int
-    coarse_tokens: int
+
+    @property
+    def label(self) -> str:
+        """The layout in words: `8 x 2 H100 prefill, 8 x 1 H100 decode` (GPUs of an island x islands)."""
+        return ", ".join(
+            f"{island.size} x {count} {island.gpu} {role.phase.value}"
+            for island, count in self.layout.counts
+            for role in island.role
+        )
 
     @property
     def reduction_rps(self) -> float:

@@ -22,6 +22,7 @@ FIRST_NODE = "FIRST_NODE"
 _HAND_OVER = ("--kv-transfer-config", "--disaggregation-")
 _SIDE_CHANNEL = "_NIXL_"  # in names of variables of the hand-over
 _BOTH_PHASES = MappingProxyType({"--deepep-mode=low_latency": "--deepep-mode=auto"})  # prompts are too long for it
+_MOST_WARM_UPS = 32
 _MARGIN = 16  # tokens that a tokenizer or a template adds
 
 
@@ -102,6 +103,11 @@ def result_name(run: ProposedRun) -> str:
     return f"{run.gpu}-{run.phase.value}-tp{degrees.tp}-dp{degrees.dp}-pp{degrees.pp}".lower()
 
 
+def _warm_ups(run: ProposedRun) -> int:
+    """Requests before the clock starts: kernels are compiled by then."""
+    return min(run.concurrency, _MOST_WARM_UPS)
+
+
 def _vllm_bench(run: ProposedRun, weights: str, url: str) -> list[str]:
     rows = (
         ("backend", "openai"),
@@ -112,7 +118,7 @@ def _vllm_bench(run: ProposedRun, weights: str, url: str) -> list[str]:
         ("random-output-len", run.output_tokens),
         ("max-concurrency", run.concurrency),
         ("num-prompts", run.requests),
-        ("num-warmups", run.concurrency),
+        ("num-warmups", _warm_ups(run)),
         ("seed", 0),
     )
     words = [word for name, value in rows for word in (f"--{name}", str(value))]
@@ -135,7 +141,7 @@ def _aiperf(run: ProposedRun, weights: str, url: str) -> list[str]:
         ("extra-inputs", f"min_tokens:{run.output_tokens}"),
         ("concurrency", run.concurrency),
         ("request-count", run.requests),
-        ("warmup-request-count", run.concurrency),
+        ("warmup-request-count", _warm_ups(run)),
         ("random-seed", 0),
         ("output-artifact-dir", result_name(run)),
     )

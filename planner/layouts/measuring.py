@@ -61,13 +61,14 @@ PROMPT_SHARE = 8  # a run about decode takes in an eighth of its mean context, a
 LEAST_PROMPT = 16
 
 _Configuration = tuple[str, Phase, ParallelConfig]
+_Sizes = SizeSet | tuple[int, ...]
 
 
 def what_to_measure(scenario: Scenario, *, runs: int = 3, draws: int = DRAWS, seed: int = 0) -> MeasuringAdvice:
     """The `runs` benchmark runs that narrow the scenario's layout most; fewer where fewer change the decision.
 
     Raises InputError where numbers are out of bounds or the scenario's rates do not follow from factors, and as a plan
-    does before it searches.
+    does before it searches; InfeasibleError as the layout programme does, or where service levels hold in no draw.
     """
     _require_bounds(runs, draws)
     _require_factors(scenario)
@@ -76,14 +77,20 @@ def what_to_measure(scenario: Scenario, *, runs: int = 3, draws: int = DRAWS, se
     require_room(with_room)
     gpus = [item.gpu for item in scenario.inventory.items]
     calibration = scenario.cost.calibration
-    known = _Machines.of(coarse, in_force(calibration))
+    central = _Machines.of(coarse, in_force(calibration))
     drawn = [_Machines.of(coarse, draw) for draw in draws_of(gpus, calibration, count=draws, seed=seed)]
-    decisions = _decisions(known, drawn[:SOLVED])
+    decisions = _decisions(central, drawn[:SOLVED])
     values = [machines.rates_rps(decisions) for machines in drawn]
-    candidates = list(_candidates(known, decisions))
+    candidates = list(_candidates(central, decisions))
     shown = [[log(machines.shown_rps(candidate)) for candidate in candidates] for machines in drawn]
     means = [fmean(column) for column in zip(*values, strict=True)]
     best = max(range(len(decisions)), key=lambda k: means[k])
+    if not means[best] > 0:
+        raise InfeasibleError(
+            f"scenario {scenario.name}: the plan serves nothing in all {draws} draws of the factors under its service "
+            "levels.",
+            hint="Loosen slo: it holds by the factors' values alone.",
+        )
     chosen = list(choose_measurements(values, shown, runs))
     while chosen and chosen[-1].reduction < NEGLIGIBLE * means[best]:
         chosen.pop()
@@ -94,11 +101,10 @@ def what_to_measure(scenario: Scenario, *, runs: int = 3, draws: int = DRAWS, se
         expected_rps=means[best],
         regret_rps=regret(values),
         runs=tuple(
-            _proposed(known, candidates[c.measurement], [row[c.measurement] for row in shown], c.reduction)
+            _proposed(central, candidates[c.measurement], [row[c.measurement] for row in shown], c.reduction)
             for c in chosen
         ),
         considered=len(candidates),
-        coarse_tokens=coarse.ranges.width,
     )
 
 
@@ -162,7 +168,7 @@ class _Machines:
         """In ranges."""
         return self.evaluator.question.workload
 
-    def best(self, sizes: SizeSet) -> Layout:
+    def best(self, sizes: _Sizes) -> Layout:
         """The best decision, nearly. Raises as `best_layout` and `assign` do."""
         plain = offer_of(self.scenario, self.evaluator, sizes)
         rows = tuple(tuple(_scaled(row, self.draw) for row in rows) for rows in plain.options)
@@ -254,9 +260,9 @@ def _scaled(row: ClassPerformance, draw: Draw) -> ClassPerformance:
     )
 
 
-def _decisions(known: _Machines, drawn: Sequence[_Machines]) -> list[Layout]:
+def _decisions(central: _Machines, drawn: Sequence[_Machines]) -> list[Layout]:
     """What is best by the factors in force, then what is in the draws, the most frequent first."""
-    sizes, first = _first(known)
+    sizes, first = _first(central)
     best: Counter[Layout] = Counter()
     for machines in drawn:
         check()
@@ -266,17 +272,17 @@ def _decisions(known: _Machines, drawn: Sequence[_Machines]) -> list[Layout]:
     return [first, *others][:MOST_LAYOUTS]
 
 
-def _first(known: _Machines) -> tuple[SizeSet, Layout]:
+def _first(central: _Machines) -> tuple[_Sizes, Layout]:
     """Sizes of islands that suit the scenario, and the best decision of these. Raises as `_Machines.best` does."""
-    asked = known.scenario.search.sizes
+    asked = central.scenario.search.sizes
     wanted = (SizeSet.WHOLE_NODES, SizeSet.POWERS_OF_TWO) if asked is SizeSet.ALL else ()
     for sizes in wanted:
         with suppress(InfeasibleError):
-            return sizes, known.best(sizes)
-    return asked, known.best(asked)
+            return sizes, central.best(sizes)
+    return asked, central.best(asked)
 
 
-def _candidates(known: _Machines, decisions: Sequence[Layout]) -> Iterator[_Configuration]:
+def _candidates(central: _Machines, decisions: Sequence[Layout]) -> Iterator[_Configuration]:
     """What the decisions run: by GPU type and phase the configurations that most of their GPUs have."""
     used: Counter[_Configuration] = Counter()
     for decision in decisions:
@@ -286,7 +292,7 @@ def _candidates(known: _Machines, decisions: Sequence[Layout]) -> Iterator[_Conf
     for gpu, phase in sorted({(gpu, phase) for gpu, phase, _ in used}):
         mine = [(-n, parallel) for (of, at, parallel), n in used.items() if (of, at) == (gpu, phase)]
         for _, parallel in sorted(mine)[:CONFIGURATIONS]:
-            if _nearest(known.on_bench((gpu, phase, parallel)), known.workload) is not None:
+            if _nearest(central.on_bench((gpu, phase, parallel)), central.workload) is not None:
                 yield gpu, phase, parallel
 
 
@@ -298,17 +304,17 @@ def _nearest(bench: PhasePerformance, workload: Workload) -> int | None:
 
 
 def _proposed(
-    known: _Machines, configuration: _Configuration, shown: Sequence[float], reduction_rps: float
+    central: _Machines, configuration: _Configuration, shown: Sequence[float], reduction_rps: float
 ) -> ProposedRun:
     gpu, phase, parallel = configuration
-    bench, workload = known.on_bench(configuration), known.workload
+    bench, workload = central.on_bench(configuration), central.workload
     j = _nearest(bench, workload)
     assert j is not None, "candidates serve some range"
     span = workload.ranges[j]
     answer = workload.mean_output_tokens if span.mean_output_tokens is None else span.mean_output_tokens
     prefills = phase is Phase.PREFILL
     batch = max(1, bench.batch_sizes[j])
-    most = known.scenario.model.max_context - 1
+    most = central.scenario.model.max_context - 1
     tokens_in, tokens_out = _lengths(phase, span.mean_input_tokens, answer, most)
     concurrency = batch * parallel.dp * (2 if prefills else 1)  # prompts wait for the step after this one
     return ProposedRun(
@@ -319,7 +325,7 @@ def _proposed(
         input_tokens=tokens_in,
         output_tokens=tokens_out,
         concurrency=concurrency,
-        requests=concurrency * (16 if prefills else 2),
+        requests=concurrency * (16 if prefills else 4),  # beginning and end are not of the loop
         predicted_tokens_per_s=bench.rates_rps[j] * (span.mean_input_tokens if prefills else answer),
         spread=pstdev(shown),
         reduction_rps=reduction_rps,

@@ -19,8 +19,7 @@ from planner.cost.fitted_factors import FITTED
 from planner.domain import JudgedFigure, Load, Origin, Phase
 from planner.domain.efficiency import ANY_FAMILY
 
-WELL_KNOWN = 0.15  # standard deviation after the fit, of what was expected before it
-ROUNDING = 2e-4  # four digits are kept
+WELL_KNOWN = 0.3  # standard deviation after the fit over that before it: the evidence says more than ten times as much
 
 
 def test_step_times_are_within_ten_percent_in_the_mean() -> None:
@@ -44,14 +43,18 @@ def test_every_free_factor_stands_in_the_table_within_its_bounds() -> None:
 
 @pytest.mark.study
 def test_the_fit_finds_the_built_in_factors() -> None:
-    """Within 3 % where the evidence, and not what was expected before, determines the factor."""
+    """Within 3 % where the evidence determines the factor, elsewhere well within what the fit leaves open.
+
+    A fit stops after so many rounds, not in the minimum: along what is ill determined it may end a little elsewhere.
+    """
     fit = fit_benchmarks(evidence(), BENCHMARK_FREE, name="anew", base=UNFITTED, rounds=12)
-    known = np.sqrt(np.diag(fit.covariance)) <= WELL_KNOWN * np.array([f.sigma for f in fit.free])
-    assert known.sum() >= len(fit.free) / 4
-    for free, value, well in zip(fit.free, fit.values, known, strict=True):
+    open_by = np.sqrt(np.diag(fit.covariance))  # of a factor's logarithm
+    known = open_by <= WELL_KNOWN * np.array([f.sigma for f in fit.free])
+    assert known.sum() >= 10
+    for free, value, well, spread in zip(fit.free, fit.values, known, open_by, strict=True):
         built_in = BUILT_IN.factor(free.name, free.family).value
-        if well:
-            assert value == pytest.approx(built_in, rel=0.03), (free.name, free.family)
+        allowed = 0.03 if well else max(0.03, spread / 2)
+        assert abs(np.log(value / built_in)) <= allowed, (free.name, free.family)
 
 
 def some_of_hopper() -> Evidence:

@@ -40,7 +40,7 @@ def command(
 def _document(name: str, advice: "MeasuringAdvice", commands: "list[BenchmarkCommands]") -> dict[str, Any]:
     return {
         "scenario": name,
-        "layout": advice.layout.label,
+        "layout": advice.label,
         "layouts": advice.layouts,
         "draws": advice.draws,
         "considered": advice.considered,
@@ -76,13 +76,13 @@ def _row(advice: "MeasuringAdvice", run: "ProposedRun") -> dict[str, Any]:
 def _show(name: str, advice: "MeasuringAdvice", commands: "list[BenchmarkCommands]") -> None:
     lost = advice.regret_rps / advice.expected_rps
     screen.show_text(
-        f"{name}: by what is known, {advice.layout.label} is best: {advice.expected_rps:.1f} requests/s on average "
+        f"{name}: by what is known, the best plan is {advice.label}: {advice.expected_rps:.1f} requests/s on average "
         f"over {advice.draws} draws of the cost model's factors.\n"
         f"Deciding now is expected to lose {advice.regret_rps:.2f} requests/s ({lost:.1%}) against knowing the GPUs' "
         f"speed; {advice.layouts} plans and {advice.considered} runs were compared."
     )
     if not advice.runs:
-        screen.show_text("No single run is worth its time for this decision: none would change the plan enough.")
+        screen.show_text("No run is worth its time for this decision: none would change the plan enough.")
         return
     columns = ("rank", "GPU type", "phase", "TP", "DP", "PP", "tokens in", "tokens out", "in flight")
     rows = [
@@ -96,15 +96,15 @@ def _show(name: str, advice: "MeasuringAdvice", commands: "list[BenchmarkCommand
         for rank, run in enumerate(advice.runs, start=1)
     ]
     screen.show_table("What to measure next", (*columns, "predicted tokens/s", "saves requests/s", "of the loss"), rows)
-    for rank, (run, made) in enumerate(zip(advice.runs, commands, strict=True), start=1):
-        _show_commands(rank, run, made)
+    for rank, (run, lines) in enumerate(zip(advice.runs, commands, strict=True), start=1):
+        _show_commands(rank, run, lines)
 
 
-def _show_commands(rank: int, run: "ProposedRun", made: "BenchmarkCommands") -> None:
+def _show_commands(rank: int, run: "ProposedRun", lines: "BenchmarkCommands") -> None:
     screen.show_text(f"\n{rank}. {run.phase.value} on {run.parallel.devices} {run.gpu}:")
-    if made.refusal:
-        screen.show_warning(f"run {rank}: this engine does not serve that; another may (--engine): {made.refusal}")
+    if lines.refusal:
+        screen.show_warning(f"run {rank}: this engine does not serve that; another may (--engine): {lines.refusal}")
         return
-    for node, line in enumerate(made.serve, start=1):
-        screen.show_text(f"# node {node} of {len(made.serve)}\n{line}" if len(made.serve) > 1 else line)
-    screen.show_text(made.load)
+    for node, line in enumerate(lines.serve, start=1):
+        screen.show_text(f"# node {node} of {len(lines.serve)}\n{line}" if len(lines.serve) > 1 else line)
+    screen.show_text(lines.load)

@@ -52,13 +52,13 @@ class Draw:
 
 def draws_of(gpus: Sequence[GpuSpec], calibration: Calibration | None, *, count: int, seed: int) -> tuple[Draw, ...]:
     """So many draws around the factors in force: those of `calibration` over the built-in ones."""
-    known, rng = merged(calibration), np.random.default_rng(seed)
+    present, rng = merged(calibration), np.random.default_rng(seed)
     root = _root()
-    pools = tuple(factor for factor in known.factors if factor.name == POOL)
+    pools = tuple(factor for factor in present.factors if factor.name == POOL)
     kinds = [(gpu, phase) for gpu in sorted(gpu.name for gpu in gpus) for phase in Phase]
     draws = []
     for number in range(count):
-        factors = (*known.factors, *_moved(known, gpus, root, rng))
+        factors = (*present.factors, *_moved(present, gpus, root, rng))
         draws.append(
             Draw(
                 calibration=Calibration(name=f"draw {number}", factors=factors),
@@ -85,7 +85,7 @@ def _root() -> Array:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def _moved(known: Calibration, gpus: Sequence[GpuSpec], root: Array, rng: np.random.Generator) -> Iterator[Factor]:
+def _moved(present: Calibration, gpus: Sequence[GpuSpec], root: Array, rng: np.random.Generator) -> Iterator[Factor]:
     """The drawn factors: those fitted, then those of families that have none of their own."""
     logs: dict[tuple[str, str], float] = {}
     for (name, family, _), strayed in zip(SPREAD, (root @ rng.standard_normal(len(SPREAD))).tolist(), strict=True):
@@ -95,17 +95,17 @@ def _moved(known: Calibration, gpus: Sequence[GpuSpec], root: Array, rng: np.ran
             parent = (name, vendor_family(gpu))
             logs[name, gpu.family] = logs.get(parent, logs[name, ANY_FAMILY]) + rng.normal(0.0, sigma)
     for (name, family), strayed in logs.items():
-        factor = _in_force(known, name, family, gpus)
+        factor = _in_force(present, name, family, gpus)
         by_user = rng.normal(0.0, USER_SPREAD)  # drawn in any case: one user's factor changes no other's draw
         low, high = BOUNDS[name]
         moved = factor.value * np.exp(by_user if factor.origin is Origin.USER else strayed)
         yield replace(factor, family=family, value=float(np.clip(moved, low, high)))
 
 
-def _in_force(known: Calibration, name: str, family: str, gpus: Sequence[GpuSpec]) -> Factor:
+def _in_force(present: Calibration, name: str, family: str, gpus: Sequence[GpuSpec]) -> Factor:
     """The family's own, its vendor's or that of any."""
     vendors = [vendor_family(gpu) for gpu in gpus if gpu.family == family]
-    return known.factor(name, family, *vendors)
+    return present.factor(name, family, *vendors)
 
 
 def _unmeasured(gpu: GpuSpec) -> Iterator[tuple[str, float]]:

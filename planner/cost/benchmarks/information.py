@@ -47,11 +47,11 @@ def regret(values: Table) -> float:
 
 def reduction(values: Table, shown: Table, measured: Sequence[int], noise: float = NOISE) -> float:
     """The part of the regret that is expected to go with these columns of `shown` measured; from 0 to R."""
-    table, seen = _array(values), _array(shown)[:, list(measured)]
+    table, signals = _array(values), _array(shown)[:, list(measured)]
     if not len(measured):
         return 0.0
     means = table.mean(axis=0)
-    expected = _expected(table - means, seen - seen.mean(axis=0), noise)
+    expected = _expected(table - means, signals - signals.mean(axis=0), noise)
     gain = float((means + _normals(expected)).max(axis=1).mean() - means.max())
     return min(max(0.0, gain), regret(values))
 
@@ -64,9 +64,9 @@ def choose_measurements(values: Table, shown: Table, count: int, noise: float = 
     for _ in range(min(count, columns)):
         before = [choice.measurement for choice in chosen]
         so_far = sum(choice.reduction for choice in chosen)
-        left = [m for m in range(columns) if m not in before]
-        gains = {m: reduction(values, shown, [*before, m], noise) - so_far for m in left}
-        best = max(left, key=lambda m: gains[m])
+        others = [m for m in range(columns) if m not in before]
+        gains = {m: reduction(values, shown, [*before, m], noise) - so_far for m in others}
+        best = max(others, key=lambda m: gains[m])
         if not gains[best] > 0:
             break
         chosen.append(Choice(measurement=best, reduction=gains[best]))
@@ -77,12 +77,12 @@ def _array(rows: Table) -> Array:
     return np.asarray(rows, dtype=np.float64)
 
 
-def _expected(off: Array, seen: Array, noise: float) -> Array:
+def _expected(off: Array, signals: Array, noise: float) -> Array:
     """E, less what chance explains; both arguments are centred."""
-    draws, measured = seen.shape
+    draws, measured = signals.shape
     free = draws - 1
-    cross = off.T @ seen / free
-    explained = cross @ np.linalg.solve(seen.T @ seen / free + noise**2 * np.eye(measured), cross.T)
+    cross = off.T @ signals / free
+    explained = cross @ np.linalg.solve(signals.T @ signals / free + noise**2 * np.eye(measured), cross.T)
     by_chance = measured / max(1, free - measured)
     return np.asarray(explained - by_chance * (off.T @ off / free - explained))
 

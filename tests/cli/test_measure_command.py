@@ -1,0 +1,91 @@
+"""`planner cost measure`: runs ranked, with their commands; and what is refused."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from command_line import Command
+
+from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
+
+RIVALS = """\
+name: rivals
+model: llama-3.1-70b
+workload: azure-conv-2023
+inventory: {H100: 16, MI300X: 16}
+prices_usd_per_gpu_hour: {H100: 2.0, MI300X: 2.0}
+objective: {kind: budget, budget_usd_per_hour: 32}
+search: {method: exact}
+"""
+
+
+@pytest.fixture
+def rivals(here: Path) -> Path:
+    path = here / "rivals.yaml"
+    path.write_text(RIVALS, encoding="utf-8")
+    return path
+
+
+def test_runs_are_ranked_and_come_as_commands(planner: Command, rivals: Path) -> None:
+    answer = planner("cost", "measure", rivals, "--draws", 12)
+    assert (answer.status, answer.err) == (EXIT_DONE, "")
+    for words in ("What to measure next", "Deciding now is expected to lose", "saves requests/s", "MI300X"):
+        assert words in answer.out
+    lines = answer.out.splitlines()
+    assert any(
+        line.startswith("vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size=") for line in lines
+    )
+    assert any(line.startswith("vllm bench serve --backend openai ") for line in lines)
+
+
+def test_json_has_the_same_rows(planner: Command, rivals: Path) -> None:
+    options = ("--draws", 12, "--runs", 2, "--engine", "sglang", "--tool", "aiperf", "--json")
+    found = planner("cost", "measure", rivals, *options).json
+    assert found["scenario"] == "rivals"
+    assert 1 <= len(found["runs"]) <= 2
+    assert [run["rank"] for run in found["runs"]] == list(range(1, len(found["runs"]) + 1))
+    first = found["runs"][0]
+    assert first["gpu"] == "MI300X"
+    assert first["gpus"] == first["tp"] * first["dp"] * first["pp"]
+    assert 0 < first["share"] <= 1
+    assert found["reduction_rps"] == pytest.approx(sum(run["reduction_rps"] for run in found["runs"]))
+    assert shlex.split(first["load"])[:2] == ["aiperf", "profile"]
+    assert shlex.split(first["serve"][0])[:3] == ["python3", "-m", "sglang.launch_server"]
+
+
+def test_where_nothing_is_worth_measuring_that_is_said(planner: Command, rivals: Path) -> None:
+    rivals.write_text(RIVALS.replace("H100: 16, MI300X: 16", "H100: 16"), encoding="utf-8")
+    answer = planner("cost", "measure", rivals, "--draws", 12)
+    assert answer.status == EXIT_DONE
+    assert "No run is worth its time" in answer.out
+    assert "vllm serve" not in answer.out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--runs", "0"), "runs: must be from 1 to 8, got 0."),
+        (("--draws", "3"), "draws: must be from 12 to 1000, got 3."),
+        (("--seed", "-1"), "--seed"),
+        (("--engine", "trt"), "Engine 'trt': must be one of vllm, sglang."),
+        (("--tool", "wrk"), "Tool 'wrk': must be one of vllm, aiperf."),
+    ],
+)
+def test_what_cannot_be_is_refused(planner: Command, rivals: Path, options: tuple[str, str], said: str) -> None:
+    answer = planner("cost", "measure", rivals, *options)
+    assert (answer.status, answer.out) == (EXIT_BAD_INPUT, "")
+    assert said in answer.err
+
+
+def test_a_scenario_that_is_none_is_refused(planner: Command, here: Path) -> None:
+    answer = planner("cost", "measure", here / "none.yaml")
+    assert (answer.status, answer.out) == (EXIT_BAD_INPUT, "")
+    assert "none.yaml" in answer.err
+
+
+def test_the_papers_mode_has_no_factors_to_measure(planner: Command, rivals: Path) -> None:
+    text = RIVALS.replace("llama-3.1-70b", "deepseek-v3").replace("MI300X", "H200") + "cost: {mode: reference}\n"
+    rivals.write_text(text, encoding="utf-8")
+    answer = planner("cost", "measure", rivals)
+    assert (answer.status, answer.out) == (EXIT_BAD_INPUT, "")
+    assert "cost.mode: must be default" in answer.err
