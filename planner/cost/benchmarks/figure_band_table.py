@@ -17,20 +17,20 @@ class FigureBand:
 
 
 MEASURED_BANDS: Mapping[str, FigureBand] = {
-    "aggregated TPOT": FigureBand(log_low=-0.172, log_high=0.227, points=151),
-    "aggregated TTFT": FigureBand(log_low=-1.486, log_high=0.368, points=151),
-    "aggregated rate": FigureBand(log_low=-0.204, log_high=0.188, points=151),
-    "decode": FigureBand(log_low=-0.264, log_high=0.199, points=165),
-    "prefill": FigureBand(log_low=-1.022, log_high=0.566, points=31),
-    "saturated throughput": FigureBand(log_low=-0.202, log_high=0.154, points=34),
-    "static batch": FigureBand(log_low=-0.197, log_high=0.163, points=11),
+    "aggregated TPOT": FigureBand(log_low=-0.174, log_high=0.227, points=151),
+    "aggregated TTFT": FigureBand(log_low=-1.487, log_high=0.368, points=151),
+    "aggregated rate": FigureBand(log_low=-0.205, log_high=0.188, points=151),
+    "decode": FigureBand(log_low=-0.264, log_high=0.198, points=165),
+    "prefill": FigureBand(log_low=-1.023, log_high=0.475, points=31),
+    "saturated throughput": FigureBand(log_low=-0.201, log_high=0.156, points=34),
+    "static batch": FigureBand(log_low=-0.197, log_high=0.168, points=11),
 }
 CARRIED_BANDS: Mapping[str, FigureBand] = {
-    "aggregated TPOT": FigureBand(log_low=-0.172, log_high=0.23, points=151),
-    "aggregated TTFT": FigureBand(log_low=-1.546, log_high=0.368, points=151),
-    "aggregated rate": FigureBand(log_low=-0.214, log_high=0.188, points=151),
-    "decode": FigureBand(log_low=-0.277, log_high=0.199, points=165),
-    "prefill": FigureBand(log_low=-1.151, log_high=0.573, points=31),
-    "saturated throughput": FigureBand(log_low=-0.23, log_high=0.154, points=34),
-    "static batch": FigureBand(log_low=-0.236, log_high=0.163, points=11),
+    "aggregated TPOT": FigureBand(log_low=-0.174, log_high=0.231, points=151),
+    "aggregated TTFT": FigureBand(log_low=-1.545, log_high=0.368, points=151),
+    "aggregated rate": FigureBand(log_low=-0.213, log_high=0.189, points=151),
+    "decode": FigureBand(log_low=-0.279, log_high=0.198, points=165),
+    "prefill": FigureBand(log_low=-1.203, log_high=0.497, points=31),
+    "saturated throughput": FigureBand(log_low=-0.232, log_high=0.156, points=34),
+    "static batch": FigureBand(log_low=-0.237, log_high=0.168, points=11),
 }
