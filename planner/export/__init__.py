@@ -1,7 +1,7 @@
 """Export: a plan in, deployment manifests out. The door is `render`; it knows no disk."""
 
-from planner.export.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.checking import CrdSchemas, check_manifests, find_faults, read_crds, read_manifests, tells_fleet
+from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.engines.dialects import ENGINES
 from planner.export.manifests import render
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes

@@ -9,10 +9,10 @@ serve. Waiting is not counted beyond what a rate within its service level is.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import islice, repeat
 from math import ceil, log
 from statistics import fmean, pstdev
 
@@ -60,13 +60,22 @@ TIME_LIMIT_S = 10.0
 PROMPT_SHARE = 8  # a run about decode takes in an eighth of its mean context, and answers the rest
 LEAST_PROMPT = 16
 
+CanRun = Callable[[ProposedRun], bool]
 _Configuration = tuple[str, Phase, ParallelConfig]
 _Sizes = SizeSet | tuple[int, ...]
 
 
-def what_to_measure(scenario: Scenario, *, runs: int = 3, draws: int = DRAWS, seed: int = 0) -> MeasuringAdvice:
+def what_to_measure(
+    scenario: Scenario,
+    *,
+    runs: int = 3,
+    draws: int = DRAWS,
+    seed: int = 0,
+    can_run: CanRun = lambda _: True,
+) -> MeasuringAdvice:
     """The `runs` benchmark runs that narrow the scenario's layout most; fewer where fewer change the decision.
 
+    Only what `can_run` is proposed: an engine does not serve every configuration.
     Raises InputError where numbers are out of bounds or the scenario's rates do not follow from factors, and as a plan
     does before it searches; InfeasibleError as the layout programme does, or where service levels hold in no draw.
     """
@@ -81,8 +90,8 @@ def what_to_measure(scenario: Scenario, *, runs: int = 3, draws: int = DRAWS, se
     drawn = [_Machines.of(coarse, draw) for draw in draws_of(gpus, calibration, count=draws, seed=seed)]
     decisions = _decisions(central, drawn[:SOLVED])
     values = [machines.rates_rps(decisions) for machines in drawn]
-    candidates = list(_candidates(central, decisions))
-    shown = [[log(machines.shown_rps(candidate)) for candidate in candidates] for machines in drawn]
+    candidates = list(_candidates(central, decisions, can_run))
+    shown = [[log(machines.shown_rps(_configuration(run))) for run in candidates] for machines in drawn]
     means = [fmean(column) for column in zip(*values, strict=True)]
     best = max(range(len(decisions)), key=lambda k: means[k])
     if not means[best] > 0:
@@ -101,8 +110,12 @@ def what_to_measure(scenario: Scenario, *, runs: int = 3, draws: int = DRAWS, se
         expected_rps=means[best],
         regret_rps=regret(values),
         runs=tuple(
-            _proposed(central, candidates[c.measurement], [row[c.measurement] for row in shown], c.reduction)
-            for c in chosen
+            replace(
+                candidates[choice.measurement],
+                spread=pstdev(row[choice.measurement] for row in shown),
+                reduction_rps=choice.reduction,
+            )
+            for choice in chosen
         ),
         considered=len(candidates),
     )
@@ -282,18 +295,21 @@ def _first(central: _Machines) -> tuple[_Sizes, Layout]:
     return asked, central.best(asked)
 
 
-def _candidates(central: _Machines, decisions: Sequence[Layout]) -> Iterator[_Configuration]:
-    """What the decisions run: by GPU type and phase the configurations that most of their GPUs have."""
+def _candidates(central: _Machines, decisions: Sequence[Layout], can_run: CanRun) -> Iterator[ProposedRun]:
+    """Runs of what the decisions deploy: by GPU type and phase the configurations that most of their GPUs have."""
     used: Counter[_Configuration] = Counter()
     for decision in decisions:
         for island, count in decision.counts:
             (role,) = island.role
             used[island.gpu, role.phase, replace(role.parallel, replicas=1)] += count * island.size
-    for gpu, phase in sorted({(gpu, phase) for gpu, phase, _ in used}):
-        mine = [(-n, parallel) for (of, at, parallel), n in used.items() if (of, at) == (gpu, phase)]
-        for _, parallel in sorted(mine)[:CONFIGURATIONS]:
-            if _nearest(central.on_bench((gpu, phase, parallel)), central.workload) is not None:
-                yield gpu, phase, parallel
+    for kind in sorted({(gpu, phase) for gpu, phase, _ in used}):
+        configurations = sorted((key for key in used if key[:2] == kind), key=lambda key: (-used[key], key))
+        proposed = (_proposed(central, configuration) for configuration in configurations)
+        yield from islice((run for run in proposed if run is not None and can_run(run)), CONFIGURATIONS)
+
+
+def _configuration(run: ProposedRun) -> _Configuration:
+    return run.gpu, run.phase, run.parallel
 
 
 def _nearest(bench: PhasePerformance, workload: Workload) -> int | None:
@@ -303,13 +319,13 @@ def _nearest(bench: PhasePerformance, workload: Workload) -> int | None:
     return min(served, key=lambda j: abs(workload.ranges[j].mean_input_tokens - mean), default=None)
 
 
-def _proposed(
-    central: _Machines, configuration: _Configuration, shown: Sequence[float], reduction_rps: float
-) -> ProposedRun:
+def _proposed(central: _Machines, configuration: _Configuration) -> ProposedRun | None:
+    """The run of a configuration, by the factors in force; None where one copy by itself serves no range."""
     gpu, phase, parallel = configuration
     bench, workload = central.on_bench(configuration), central.workload
     j = _nearest(bench, workload)
-    assert j is not None, "candidates serve some range"
+    if j is None:
+        return None
     span = workload.ranges[j]
     answer = workload.mean_output_tokens if span.mean_output_tokens is None else span.mean_output_tokens
     prefills = phase is Phase.PREFILL
@@ -327,8 +343,8 @@ def _proposed(
         concurrency=concurrency,
         requests=concurrency * (16 if prefills else 4),  # beginning and end are not of the loop
         predicted_tokens_per_s=bench.rates_rps[j] * (span.mean_input_tokens if prefills else answer),
-        spread=pstdev(shown),
-        reduction_rps=reduction_rps,
+        spread=0.0,  # and what it is worth: of the draws
+        reduction_rps=0.0,
     )
 
 

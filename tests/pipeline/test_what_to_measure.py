@@ -95,6 +95,14 @@ def test_what_was_measured_is_worth_less_to_measure_again(advice: MeasuringAdvic
     assert known.regret_rps / known.expected_rps < 0.6 * advice.regret_rps / advice.expected_rps
 
 
+def test_only_what_can_run_is_proposed() -> None:
+    without = what_to_measure(rivals(), draws=12, can_run=lambda run: run.gpu != "MI300X")
+    assert without.considered
+    assert {run.gpu for run in without.runs} <= {"H100"}
+    nothing = what_to_measure(rivals(), draws=12, can_run=lambda _: False)
+    assert (nothing.considered, nothing.runs) == (0, ())
+
+
 def test_where_there_is_no_choice_nothing_is_worth_measuring() -> None:
     known = what_to_measure(one_type(), draws=12)
     assert known.runs == ()

@@ -29,8 +29,12 @@ def command(
 
     export.require_tools(engine, tool)  # fails before the work, not after it
     read = files.load_scenario(scenario, summarize)
-    advice = what_to_measure(read, runs=runs, draws=draws, seed=seed)
-    commands = [export.benchmark_commands(read, run, engine=engine, tool=tool) for run in advice.runs]
+
+    def commands_of(run: "ProposedRun") -> "BenchmarkCommands":
+        return export.benchmark_commands(read, run, engine=engine, tool=tool)
+
+    advice = what_to_measure(read, runs=runs, draws=draws, seed=seed, can_run=lambda run: not commands_of(run).refusal)
+    commands = [commands_of(run) for run in advice.runs]
     if json:
         screen.show_json(_document(read.name, advice, commands))
     else:
@@ -48,7 +52,7 @@ def _document(name: str, advice: "MeasuringAdvice", commands: "list[BenchmarkCom
         "regret_rps": advice.regret_rps,
         "reduction_rps": advice.reduction_rps,
         "runs": [
-            {"rank": rank, **_row(advice, run), "serve": list(c.serve), "refusal": c.refusal, "load": c.load}
+            {"rank": rank, **_row(advice, run), "serve": list(c.serve), "load": c.load}
             for rank, (run, c) in enumerate(zip(advice.runs, commands, strict=True), start=1)
         ],
     }
@@ -81,6 +85,9 @@ def _show(name: str, advice: "MeasuringAdvice", commands: "list[BenchmarkCommand
         f"Deciding now is expected to lose {advice.regret_rps:.2f} requests/s ({lost:.1%}) against knowing the GPUs' "
         f"speed; {advice.layouts} plans and {advice.considered} runs were compared."
     )
+    if not advice.considered:
+        screen.show_text("This engine serves no configuration of these plans: another may (--engine).")
+        return
     if not advice.runs:
         screen.show_text("No run is worth its time for this decision: none would change the plan enough.")
         return
@@ -102,9 +109,6 @@ def _show(name: str, advice: "MeasuringAdvice", commands: "list[BenchmarkCommand
 
 def _show_commands(rank: int, run: "ProposedRun", lines: "BenchmarkCommands") -> None:
     screen.show_text(f"\n{rank}. {run.phase.value} on {run.parallel.devices} {run.gpu}:")
-    if lines.refusal:
-        screen.show_warning(f"run {rank}: this engine does not serve that; another may (--engine): {lines.refusal}")
-        return
     for node, line in enumerate(lines.serve, start=1):
         screen.show_text(f"# node {node} of {len(lines.serve)}\n{line}" if len(lines.serve) > 1 else line)
     screen.show_text(lines.load)

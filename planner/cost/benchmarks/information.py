@@ -60,7 +60,7 @@ def choose_measurements(values: Table, shown: Table, count: int, noise: float = 
     """Up to `count` measurements, each the one that reduces the regret most after those before it; the first of
     equals. Those that reduce nothing are left out."""
     chosen: list[Choice] = []
-    columns = _array(shown).shape[1]
+    columns = len(shown[0])
     for _ in range(min(count, columns)):
         before = [choice.measurement for choice in chosen]
         so_far = sum(choice.reduction for choice in chosen)
