@@ -324,7 +324,6 @@ CROWDED = {
     "planner": 23,  # the pipeline's table of contents
     "planner/domain": 37,  # a file a kind of record, which every stage reads from one place
     "planner/cost": 37,  # a file a kind of a step's work, and the fitted factors as a table of their own
-    "planner/export": 18,  # commands of benchmarks beside those of engines
     "planner/placement/islands": 18,
 }
 

@@ -25,7 +25,7 @@ from planner.files.tables.measurements import LEFT_OUT
 
 FIRST_NEW_YEAR = 2025
 WORSE = 0.02
-# mean absolute errors of rates that the factors in force had when they were fitted, of the points that they were fitted to
+# mean errors of rates that the factors in force had when they were fitted, of the points that they were fitted to
 RECORDED = {
     "saturated throughput": 0.111,
     "static batch": 0.176,

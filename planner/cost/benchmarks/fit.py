@@ -41,8 +41,7 @@ TRUST: Mapping[str, float] = {
 OLD_ENGINES = 2025  # figures of engines before this year count little
 OLD_TRUST = 2.5
 _LOST = 3.0  # log of a figure that is not to be predicted, or that far off
-_STEP = 1e-3
-_SPREAD_STEP = 0.01  # of a logarithm: above what closed loops leave unsettled, which a relative step at 1 is not
+_STEP = 0.01  # of a logarithm: above what closed loops leave unsettled, which a relative step at 1 is not
 
 
 Key = tuple[str, int] | tuple[str, int, Metric]
@@ -99,10 +98,10 @@ def fit_benchmarks(
     solution = least_squares(
         problem.residuals,
         start,
+        jac=problem.slopes,
         bounds=(low, high),
         loss="soft_l1",
         max_nfev=rounds,
-        diff_step=_STEP,
         x_scale=scale,
     )
     covariance = np.linalg.pinv(solution.jac.T @ solution.jac)
@@ -124,14 +123,8 @@ def covariance_at(
     """
     problem = Problem.of(evidence, tuple(free), base)
     x = np.log(values)
-    middle = np.log([f.low * f.high for f in free]) / 2
     here = problem.residuals(x)
-    columns = []
-    for k, towards in enumerate(np.where(x > middle, -_SPREAD_STEP, _SPREAD_STEP).tolist()):
-        moved = x.copy()
-        moved[k] += towards
-        columns.append((problem.residuals(moved) - here) / towards)
-    slopes = np.stack(columns, axis=1) * ((1 + here**2) ** -0.75)[:, None]  # the curvature of rho
+    slopes = problem.slopes(x) * ((1 + here**2) ** -0.75)[:, None]  # the curvature of rho
     return np.asarray(np.linalg.pinv(slopes.T @ slopes))
 
 
@@ -209,13 +202,18 @@ class Problem:
         return low, high
 
     def slopes(self, x: Array) -> Array:
-        """Derivatives of the residuals by the factors' logarithms, shape (residuals, factors)."""
+        """Derivatives of the residuals by the factors' logarithms, shape (residuals, factors).
+
+        Each is taken towards the middle of the factor's bounds, as many values lie at one.
+        """
         here = self.residuals(x)
+        low, high = self.bounds
+        steps = np.where(x > (low + high) / 2, -_STEP, _STEP)
         columns = []
-        for k in range(len(x)):
+        for k, step in enumerate(steps.tolist()):
             beside = np.array(x)
-            beside[k] += _STEP
-            columns.append((self.residuals(beside) - here) / _STEP)
+            beside[k] += step
+            columns.append((self.residuals(beside) - here) / step)
         return np.stack(columns, axis=1)
 
     def rows_without(self, part: Evidence) -> NDArray[np.bool_]:
