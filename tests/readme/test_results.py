@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from documentation import README, TEXT
+from typer.testing import CliRunner
 
-from planner.cost import PUBLISHED_FREE, UNFITTED, fit_calibration
+from planner.cli.app import app
 from planner.domain import Cluster, SearchMethod
 from planner.files import (
     cluster_document,
-    load_published_measurements,
     load_scenario,
-    measured_records,
     scenario_from_document,
     shipped_scenarios,
 )
@@ -92,24 +91,19 @@ def test_the_sample_output_is_reached() -> None:
     assert due == pytest.approx([float(figure.replace(",", "")) for figure in printed.groups()], rel=TWO_DIGITS)
 
 
-def test_the_accuracy_table_is_the_fits() -> None:
-    rows = load_published_measurements()
-    gpus, models = measured_records(rows, "published")
-    fit = fit_calibration(rows, gpus, models, name="published", base=UNFITTED, free=PUBLISHED_FREE)
-    body = TEXT[TEXT.index("<!-- accuracy -->") : TEXT.index("Left out means")]
-    printed = re.findall(r"^\| [^|]+ \| ([\d ]+) \| ([-+][\d.]+) % \| (?:([-+][\d.]+) %)? *\|$", body, re.MULTILINE)
-    assert len(printed) == len(fit.points)
-    wanted = {m.replace(" ", ""): (after, left_out) for m, after, left_out in printed}
-    for point in fit.points:
-        after, left_out = wanted[f"{point.measurement.tokens_per_s_per_gpu:.0f}"]
-        assert point.after_error * 100 == pytest.approx(float(after), abs=0.06)
-        assert (left_out == "") == (not point.measurement.fitted)
-        if left_out:
-            assert point.left_out_error * 100 == pytest.approx(float(left_out), abs=0.06)
-    assert f"**{fit.mean_error('after') * 100:.1f} %**" in body
-    assert f"**{fit.mean_error('left_out') * 100:.1f} %**" in body
-    assert f"of\n  {fit.mean_error('after') * 100:.1f} %; of measurements left out" in README
-    assert f"it is {fit.mean_error('left_out') * 100:.1f} %." in README
+def test_the_accuracy_table_is_the_commands() -> None:
+    printed = TEXT[TEXT.index("<!-- accuracy -->") : TEXT.index("<!-- end of accuracy -->")].split("\n", 1)[1].strip()
+    answer = CliRunner().invoke(app, ["cost", "accuracy", "--markdown"])
+    assert answer.stdout.strip() == printed
+    errors = dict(re.findall(r"^\| ([^|]+) \| \d+ \| ([\d.]+) % \|", printed, re.MULTILINE))
+    flat = " ".join(README.split())
+    assert f"saturated throughput is off by {errors['saturated throughput']} % in the mean" in flat
+    assert f"aggregated serving by {errors['aggregated rate']} %" in flat
+    assert f"TPOT of decode pools by {errors['disaggregated decode TPOT']} %" in flat
+    assert f"prefill pools by {errors['saturated prefill']} %" in flat
+    order = re.search(r"(\d+ of \d+ pairs)", printed)
+    assert order is not None
+    assert f"{order[1]} of GPU types come out in the right order" in flat
 
 
 def test_the_readme_repeats_the_guides_figures() -> None:
