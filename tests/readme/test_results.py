@@ -10,7 +10,7 @@ import pytest
 from documentation import README, TEXT
 from typer.testing import CliRunner
 
-from planner.cli.app import app
+from planner.cli.app import build
 from planner.domain import Cluster, SearchMethod
 from planner.files import (
     cluster_document,
@@ -93,7 +93,7 @@ def test_the_sample_output_is_reached() -> None:
 
 def test_the_accuracy_table_is_the_commands() -> None:
     printed = TEXT[TEXT.index("<!-- accuracy -->") : TEXT.index("<!-- end of accuracy -->")].split("\n", 1)[1].strip()
-    answer = CliRunner().invoke(app, ["cost", "accuracy", "--markdown"])
+    answer = CliRunner().invoke(build(), ["cost", "accuracy", "--markdown"])
     assert answer.stdout.strip() == printed
     errors = dict(re.findall(r"^\| ([^|]+) \| \d+ \| ([\d.]+) % \|", printed, re.MULTILINE))
     flat = " ".join(README.split())
