@@ -213,17 +213,27 @@ def _model_names() -> Mapping[str, str]:
 
 
 _FORM_FACTORS = {"DGX", "HGX", "NVL72", "NVL144", "NVL576"}
-_OTHER_BOARDS = {"PCIE", "NVL", "MIG"}  # of the same chip, with other figures
+_OTHER_BOARDS = {"PCIE", "NVL", "MIG", "WORKSTATION", "MAX"}  # of the same chip, with other figures
 
 
 @cache
 def gpu_type_of(product: str) -> str:
     """Our name of a GPU as drivers and cloud offers write it (`NVIDIA-H100-80GB-HBM3`); empty where there is none."""
     specs = load_gpu_specs()
-    exact = [name for name, spec in specs.items() if product == name or product in dict(spec.node_selector).values()]
-    words = set(re.split(r"[^A-Z0-9]+", product.upper()))
+    asked = _words(product)
+    exact = [
+        name
+        for name, spec in specs.items()
+        if asked in (_words(name), *(_words(label) for label in dict(spec.node_selector).values()))
+    ]
+    words = set(asked)
     if exact or words & _OTHER_BOARDS:
         return exact[0] if exact else ""
     chips = {name: set(name.upper().split("-")) - _FORM_FACTORS for name in specs}
     near = [name for name, chip in chips.items() if chip <= words]
     return max(near, key=lambda name: len(chips[name]), default="")
+
+
+def _words(product: str) -> list[str]:
+    """A product's words in capitals, however they are joined."""
+    return re.split(r"[^A-Z0-9]+", product.upper())

@@ -362,7 +362,16 @@ class TestConditions:
             ("AMD_Instinct_MI300X_OAM", "MI300X"),
             ("NVIDIA-H20-3e", "H20-3E"),
             ("NVIDIA-H100-PCIe", ""),
-            ("NVIDIA-L40S", ""),
+            ("NVIDIA-L40S", "L40S"),
+            ("NVIDIA-L40", ""),
+            ("NVIDIA H100 NVL", "H100-NVL"),
+            ("NVIDIA-H200-NVL", ""),
+            ("AMD Instinct MI355 OAM", "MI355X"),
+            ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX-PRO-6000"),
+            ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", ""),
+            ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", ""),
+            ("NVIDIA-A40", ""),
+            ("AMD_Instinct_MI355X_OAM", "MI355X"),
         ],
     )
     def test_gpu_types_by_what_drivers_write(self, product: str, name: str) -> None:
