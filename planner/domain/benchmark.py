@@ -70,6 +70,7 @@ class BenchmarkRun:
     None in an aggregated deployment: `decode` then is the pool that does both. Bytes per element: `weight_bytes` of
     dense weights, `expert_bytes`, `kv_bytes`. `mtp_tokens` drafted a step; `mtp_gain`: tokens that a pass yields with
     them, where the run tells it. `row`: of the file, the first after the header is 1.
+    `doubt`: why the run cannot be predicted, a sentence; empty where nothing speaks against it.
     """
 
     row: int
@@ -93,6 +94,7 @@ class BenchmarkRun:
     precision: str = ""
     file: str = ""
     source: str = ""
+    doubt: str = ""
 
     @property
     def disaggregated(self) -> bool:

@@ -56,12 +56,19 @@ def test_a_point_that_cannot_be_predicted_stays_with_its_reason(
     assert "H999" in planner("cost", "accuracy", "points.csv").out
 
 
+def test_a_precision_that_is_not_understood_is_a_reason(planner: Command, serving: list[dict[str, str]]) -> None:
+    row = {**next(row for row in serving if row["disaggregated"] == "False"), "precision": "fp3"}
+    rows = planner("cost", "accuracy", write([row]), "--json").json
+    assert rows
+    assert all("precision must be formats" in row["reason"] and "got 'fp3" in row["reason"] for row in rows)
+    assert planner("cost", "calibrate", "points.csv").status == EXIT_BAD_INPUT
+
+
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
         ("output_tokens_per_s_per_gpu", "0", "output_tokens_per_s_per_gpu"),
         ("output_tokens_per_s_per_gpu", "1e7", "concurrency"),
-        ("precision", "fp3", "precision"),
         ("isl", "-1", "isl"),
     ],
 )

@@ -7,6 +7,7 @@ from functools import cache
 from planner.domain import BenchmarkRun, GpuSpec, ModelSpec
 from planner.errors import InputError
 from planner.files.benchmarks.point_rows import MOST_FAULTS
+from planner.files.benchmarks.precisions import PRECISION_RULE
 from planner.files.disk.shipped import shipped_models
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.models.models import load_model
@@ -65,7 +66,7 @@ def require_names(
 def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[str, ModelSpec]) -> NamedRun:
     gpu = specs.get(run.gpu)
     model = further.get(run.model) or _shipped_model(run.model)
-    reason, hint = "", ""
+    reason, hint = run.doubt, f"precision may be {PRECISION_RULE}." if run.doubt else ""
     if gpu is None:
         reason, hint = f"there is no GPU type {run.gpu!r:.80}.", nearest_hint(run.gpu[:80], specs, what="GPU types")
     elif model is None:

@@ -43,13 +43,14 @@ class PointRow(CsvRow):
         return _FLAGS[text]
 
     def precision(self, column: str, text: str | None = None) -> Precision:
-        """What the cell (or `text`, which stands for it) says of bytes per element."""
+        """What the cell (or `text`, which stands for it) says of bytes per element; else a doubt."""
         try:
             return parse_precision(self.text(column) if text is None else text)
         except InputError as error:
-            raise InputError(
-                f"{self.path}: row {self.place}, column {column} {error.message}", hint=error.hint
-            ) from None
+            if not self.text(column):
+                place = f"{self.path}: row {self.place}, column {column}"
+                raise InputError(f"{place} {error.message}", hint=error.hint) from None
+            return Precision(weight_bytes=1.0, expert_bytes=1.0, kv_bytes=1.0, doubt=f"{column} {error.message}")
 
     def year(self, column: str) -> int | None:
         """The year of a date like 2026-06-11; None for an empty cell."""

@@ -28,12 +28,16 @@ PRECISION_RULE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """Bytes per element of dense weights, experts and cached elements; tokens drafted a step."""
+    """Bytes per element of dense weights, experts and cached elements; tokens drafted a step.
+
+    `doubt`: what is not understood; the figures then mean nothing.
+    """
 
     weight_bytes: float
     expert_bytes: float
     kv_bytes: float
     mtp_tokens: int = 0
+    doubt: str = ""
 
 
 def parse_precision(text: str) -> Precision:

@@ -91,6 +91,7 @@ def _run(row: PointRow) -> BenchmarkRun:
         mtp_tokens=precision.mtp_tokens,
         year=_year(row.text("source")),
         precision=row.text("precision"),
+        doubt=precision.doubt,
         file=str(row.path),
         source=row.text("source"),
     )

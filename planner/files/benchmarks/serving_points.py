@@ -59,6 +59,7 @@ def _run(row: PointRow) -> BenchmarkRun:
         mtp_tokens=precision.mtp_tokens,
         year=row.year("date"),
         precision=row.text("precision"),
+        doubt=precision.doubt,
         file=str(row.path),
         source=row.text("source"),
     )

@@ -122,7 +122,7 @@ class TestPublishedPoints:
             ({"ep": "3"}, r"column ep must divide tp x dp \(2\), got '3'"),
             ({"phase_or_metric": "speed"}, "column phase_or_metric must be one of throughput, static batch"),
             ({"unit": "s"}, "column unit must be 'output tok/s of all GPUs' in a row of throughput, got 's'"),
-            ({"precision": "INT3"}, "column precision must be formats .FP8, NVFP4.* got 'INT3'"),
+            ({"precision": ""}, "column precision must be formats .FP8, NVFP4.* got ''"),
             ({"phase_or_metric": "static batch"}, "column batch must be a number above 0"),
             ({"isl": "much"}, "column isl must be a number above 0"),
             ({"gpu": ""}, "column gpu must be a name"),
@@ -218,7 +218,7 @@ class TestServingPoints:
             ({"tpot_p50_ms": "0"}, "column tpot_p50_ms must be a number above 0"),
             ({"tpot_p99_ms": "20"}, "column tpot_p99_ms must be at least tpot_p50_ms, got '20'"),
             ({"mtp": "maybe"}, "column mtp must be True or False, got 'maybe'"),
-            ({"precision": "int8"}, "column precision must be formats"),
+            ({"precision": ""}, "column precision must be formats"),
             ({"date": "May 2026"}, "column date must be a date like 2026-06-11, or empty, got 'May 2026'"),
             ({"decode_gpus": "0"}, "column decode_gpus must be a whole number, at least 1"),
             ({"prefill_workers": "-3"}, "column prefill_workers must be a whole number, at least 0"),
@@ -289,3 +289,12 @@ class TestNames:
         runs = read_point_table(published({"model": "mine"}, {}))
         (shipped,) = [item.model for item in resolve_names(runs) if item.model]
         assert [item.model for item in resolve_names(runs, models={"mine": shipped})] == [shipped, shipped]
+
+
+def test_a_precision_that_is_not_understood_is_a_reason(serving: Writer, published: Writer) -> None:
+    for write, text in ((serving, "int8"), (published, "INT3")):
+        runs = read_point_table(write({"precision": text}))
+        (named,) = resolve_names(runs)
+        assert "precision must be formats" in named.reason
+        assert f"got {text!r}"[:8] in named.reason
+        assert "NVFP4" in named.hint
