@@ -54,7 +54,8 @@ def command(
         files.write_runs_calibration(fit.calibration, fit.before, fit.after, fit.left_out, path, force=force)
         _show_runs_fit(fit, json=json, file=str(path))
         return
-    steps = cost.fit_calibration(measured.measurements, measured.gpus, measured.models, name=called, base=before)
+    fit_to_steps = cost.fit_calibration(measured.measurements, measured.gpus, measured.models, name=called, base=before)
+    steps = cost.with_bands(fit_to_steps)
     files.write_calibration(steps, path, force=force)
     _show_fit(steps, json=json, file=str(path))
 

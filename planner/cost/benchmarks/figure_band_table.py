@@ -21,7 +21,7 @@ MEASURED_BANDS: Mapping[str, FigureBand] = {
     "aggregated TTFT": FigureBand(log_low=-1.487, log_high=0.368, points=151),
     "aggregated rate": FigureBand(log_low=-0.205, log_high=0.188, points=151),
     "decode": FigureBand(log_low=-0.264, log_high=0.198, points=165),
-    "prefill": FigureBand(log_low=-1.023, log_high=0.475, points=31),
+    "prefill": FigureBand(log_low=-0.569, log_high=0.493, points=29),
     "saturated throughput": FigureBand(log_low=-0.201, log_high=0.156, points=34),
     "static batch": FigureBand(log_low=-0.197, log_high=0.168, points=11),
 }
@@ -30,7 +30,7 @@ CARRIED_BANDS: Mapping[str, FigureBand] = {
     "aggregated TTFT": FigureBand(log_low=-1.545, log_high=0.368, points=151),
     "aggregated rate": FigureBand(log_low=-0.213, log_high=0.189, points=151),
     "decode": FigureBand(log_low=-0.279, log_high=0.198, points=165),
-    "prefill": FigureBand(log_low=-1.203, log_high=0.497, points=31),
+    "prefill": FigureBand(log_low=-0.674, log_high=0.511, points=29),
     "saturated throughput": FigureBand(log_low=-0.232, log_high=0.156, points=34),
     "static batch": FigureBand(log_low=-0.237, log_high=0.168, points=11),
 }

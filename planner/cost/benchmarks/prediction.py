@@ -1,8 +1,9 @@
 """Benchmark runs predicted: every measured figure that the formulas have an answer to, with its kind and slices.
 
 A disaggregated pool's TPOT is predicted with the requests that were in it (Little's law of the measured rate), its
-input rate only where it was the limit: requests wait for it (WAITING of those in flight, TTFT above QUEUED_MS), and no
-run of the same machine, engine, precision and prompt takes in more than 1 / NEAR_BEST as much.
+input rate only where it was the limit: requests wait for it (WAITING of those in flight, QUEUE_OF_A_RANK before each of
+its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine, precision and prompt takes in more than
+1 / NEAR_BEST as much.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,6 +39,7 @@ from planner.domain import (
 
 WAITING = 0.2
 QUEUED_MS = 2000.0
+QUEUE_OF_A_RANK = 2
 NEAR_BEST = 0.8
 
 KINDS: Mapping[tuple[Load, Metric], str] = {
@@ -167,8 +169,10 @@ def _queued(run: BenchmarkRun) -> bool:
         measured
     ):
         return False
-    answering = in_decode(run) * run.decode.workers * run.decode.dp
-    return measured[Metric.TTFT] > QUEUED_MS and run.concurrency - answering > WAITING * run.concurrency
+    waiting = run.concurrency - in_decode(run) * run.decode.workers * run.decode.dp
+    ranks = run.prefill.dp * run.prefill.workers if run.prefill else 1
+    enough = max(WAITING * run.concurrency, QUEUE_OF_A_RANK * ranks)
+    return measured[Metric.TTFT] > QUEUED_MS and waiting > enough
 
 
 Answers = dict[tuple[str, int, Metric], float]
