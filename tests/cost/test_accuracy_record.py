@@ -31,7 +31,7 @@ RECORDED = {
     "static batch": 0.176,
     "decode steps": 0.163,
     "disaggregated decode TPOT": 0.171,
-    "saturated prefill": 0.354,
+    "saturated prefill": 0.306,
     "aggregated rate": 0.115,
     "aggregated TTFT": 0.398,
     "aggregated TPOT": 0.114,
