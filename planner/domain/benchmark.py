@@ -71,6 +71,7 @@ class BenchmarkRun:
     dense weights, `expert_bytes`, `kv_bytes`. `mtp_tokens` drafted a step; `mtp_gain`: tokens that a pass yields with
     them, where the run tells it. `row`: of the file, the first after the header is 1.
     `doubt`: why the run cannot be predicted, a sentence; empty where nothing speaks against it.
+    `file_metric`, `file_scale`: what its file calls its one figure, and the figure there over that in `measured`.
     """
 
     row: int
@@ -95,6 +96,8 @@ class BenchmarkRun:
     file: str = ""
     source: str = ""
     doubt: str = ""
+    file_metric: str = ""
+    file_scale: float = 1.0
 
     @property
     def disaggregated(self) -> bool:

@@ -128,3 +128,15 @@ def test_the_model_of_runs_is_one(planner: Command) -> None:
     assert answer.status == EXIT_BAD_INPUT
     assert "--model: must name one model of the runs, got deepseek-v3, kimi-k2." in answer.err
     assert planner("cost", "calibrate").status == EXIT_BAD_INPUT
+
+
+def test_figures_are_told_in_the_unit_of_their_file(planner: Command) -> None:
+    path = next(path for path in GIVEN_POINTS if "published" in path.name)
+    with Path(path).open(encoding="utf-8", newline="") as stream:
+        points = list(csv.DictReader(stream))
+    rows = planner("cost", "accuracy", path, "--json").json
+    assert [row["row"] for row in rows] == list(range(1, len(points) + 1))
+    for row, point in zip(rows, points, strict=True):
+        assert row["metric"] == point["phase_or_metric"]
+        assert row["measured"] == pytest.approx(float(point["measured"]), rel=1e-12)
+        assert row["low"] < row["predicted"] < row["high"]

@@ -69,15 +69,20 @@ def _judged(measured: runs.Measured, calibration: "Calibration | None", *, left_
 
 
 def _row(item: "JudgedFigure") -> dict[str, object]:
+    """A figure in the unit of its file."""
+
+    def in_file(value: float | None) -> float | None:
+        return None if value is None else value * item.run.file_scale
+
     return {
         "file": item.run.file,
         "row": item.run.row,
-        "metric": str(item.metric),
-        "measured": item.measured,
-        "predicted": item.predicted,
-        "low": item.low,
-        "high": item.high,
-        "left_out": item.left_out,
+        "metric": item.run.file_metric or str(item.metric),
+        "measured": in_file(item.measured),
+        "predicted": in_file(item.predicted),
+        "low": in_file(item.low),
+        "high": in_file(item.high),
+        "left_out": in_file(item.left_out),
         "rate_error": item.rate_error,
         "slice": item.slice,
         "reason": item.reason,

@@ -2,7 +2,7 @@
 
 `phase_or_metric` says what `measured` is and how it was loaded:
 
-word           unit                        run
+word           usual unit                  run
 throughput     output tok/s of all GPUs    requests always waiting; `batch`, where given, caps those in flight
 static batch   output tok/s of all GPUs    `batch` requests started together
 batch latency  s                           likewise, from start to end
@@ -36,28 +36,31 @@ _YEARS = (
 )
 
 
+_RATES = ("output tok/s of all GPUs", "tok/s per GPU")
+_TIMES = ("s", "ms")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """What one word of `phase_or_metric` stands for; `scale` from the file's unit to the metric's."""
+    """What one word of `phase_or_metric` stands for, and the units that it may be told in."""
 
     load: Load
     metric: Metric
-    unit: str
     needs_batch: bool = True
-    of_all_gpus: bool = False
-    scale: float = 1.0
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Of a time or of a rate."""
+        return _TIMES if self.metric.is_time else _RATES
 
 
-_ALL_GPUS = "output tok/s of all GPUs"
 _FORMS: Mapping[str, _Form] = {
-    "throughput": _Form(
-        load=Load.SATURATED, metric=Metric.OUTPUT_RATE, unit=_ALL_GPUS, of_all_gpus=True, needs_batch=False
-    ),
-    "static batch": _Form(load=Load.STATIC_BATCH, metric=Metric.OUTPUT_RATE, unit=_ALL_GPUS, of_all_gpus=True),
-    "batch latency": _Form(load=Load.STATIC_BATCH, metric=Metric.LATENCY, unit="s", scale=1000.0),
-    "first token": _Form(load=Load.PROMPT_BATCH, metric=Metric.TTFT, unit="ms"),
-    "prefill": _Form(load=Load.PREFILL_STEP, metric=Metric.INPUT_RATE, unit="tok/s per GPU"),
-    "decode": _Form(load=Load.DECODE_STEP, metric=Metric.OUTPUT_RATE, unit="tok/s per GPU"),
+    "throughput": _Form(load=Load.SATURATED, metric=Metric.OUTPUT_RATE, needs_batch=False),
+    "static batch": _Form(load=Load.STATIC_BATCH, metric=Metric.OUTPUT_RATE),
+    "batch latency": _Form(load=Load.STATIC_BATCH, metric=Metric.LATENCY),
+    "first token": _Form(load=Load.PROMPT_BATCH, metric=Metric.TTFT),
+    "prefill": _Form(load=Load.PREFILL_STEP, metric=Metric.INPUT_RATE),
+    "decode": _Form(load=Load.DECODE_STEP, metric=Metric.OUTPUT_RATE),
 }
 _STEPS = (Load.PREFILL_STEP, Load.DECODE_STEP)
 
@@ -70,7 +73,7 @@ def read_published_points(path: Path) -> tuple[BenchmarkRun, ...]:
 def _run(row: PointRow) -> BenchmarkRun:
     form = _form(row)
     pool = _pool(row)
-    value = row.positive("measured") * form.scale / (pool.gpus if form.of_all_gpus else 1)
+    scale = _scale(row, form, pool)
     concurrency, batch_per_rank = _batches(row, form, pool)
     precision = row.precision("precision")
     return BenchmarkRun(
@@ -81,7 +84,9 @@ def _run(row: PointRow) -> BenchmarkRun:
         decode=pool,
         input_tokens=row.positive("isl"),
         output_tokens=row.positive("osl"),
-        measured=((form.metric, value),),
+        measured=((form.metric, row.positive("measured") / scale),),
+        file_metric=row.text("phase_or_metric"),
+        file_scale=scale,
         concurrency=concurrency,
         batch_per_rank=batch_per_rank,
         engine=_engine(row.text("source")),
@@ -101,10 +106,17 @@ def _form(row: PointRow) -> _Form:
     word = row.text("phase_or_metric")
     if word not in _FORMS:
         raise row.fault("phase_or_metric", f"must be one of {', '.join(_FORMS)}")
-    form = _FORMS[word]
-    if row.text("unit").removesuffix("(see note)").strip() != form.unit:
-        raise row.fault("unit", f"must be {form.unit!r} in a row of {word}")
-    return form
+    return _FORMS[word]
+
+
+def _scale(row: PointRow, form: _Form, pool: Pool) -> float:
+    """The row's figure over what it is in the metric's unit."""
+    unit = row.text("unit").removesuffix("(see note)").strip()
+    if unit not in form.units:
+        raise row.fault(
+            "unit", f"must be {' or '.join(map(repr, form.units))} in a row of {row.text('phase_or_metric')}"
+        )
+    return {"s": 0.001, "output tok/s of all GPUs": float(pool.gpus)}.get(unit, 1.0)
 
 
 def _pool(row: PointRow) -> Pool:

@@ -18,6 +18,8 @@ AGGREGATED = {
     **{"decode_workers": "0", "prefill_gpus": "8", "decode_gpus": "8"},
 }
 Writer = Callable[..., Path]
+RATES_OF_TWO_GPUS = (("output tok/s of all GPUs", "200"), ("tok/s per GPU", "100"))
+TIMES = (("s", "2"), ("ms", "2000"))
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +123,10 @@ class TestPublishedPoints:
             ({"gpus": "3"}, r"column gpus must be a multiple of tp x dp \(2\), got '3'"),
             ({"ep": "3"}, r"column ep must divide tp x dp \(2\), got '3'"),
             ({"phase_or_metric": "speed"}, "column phase_or_metric must be one of throughput, static batch"),
-            ({"unit": "s"}, "column unit must be 'output tok/s of all GPUs' in a row of throughput, got 's'"),
+            (
+                {"unit": "s"},
+                "column unit must be 'output tok/s of all GPUs' or 'tok/s per GPU' in a row of throughput, got 's'",
+            ),
             ({"precision": ""}, "column precision must be formats .FP8, NVFP4.* got ''"),
             ({"phase_or_metric": "static batch"}, "column batch must be a number above 0"),
             ({"isl": "much"}, "column isl must be a number above 0"),
@@ -298,3 +303,13 @@ def test_a_precision_that_is_not_understood_is_a_reason(serving: Writer, publish
         assert "precision must be formats" in named.reason
         assert f"got {text!r}"[:8] in named.reason
         assert "NVFP4" in named.hint
+
+
+def test_a_figure_may_be_told_per_gpu_or_in_milliseconds(published: Writer) -> None:
+    rates = [read_point_table(published({"unit": unit, "measured": m}))[0] for unit, m in RATES_OF_TWO_GPUS]
+    assert {dict(run.measured)[Metric.OUTPUT_RATE] for run in rates} == {100.0}
+    assert [run.file_scale for run in rates] == [2.0, 1.0]
+    batch = {"phase_or_metric": "batch latency", "batch": "4"}
+    latencies = [read_point_table(published({**batch, "unit": unit, "measured": m}))[0] for unit, m in TIMES]
+    assert {dict(run.measured)[Metric.LATENCY] for run in latencies} == {2000.0}
+    assert {run.file_metric for run in latencies} == {"batch latency"}
