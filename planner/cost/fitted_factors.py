@@ -1,4 +1,4 @@
-"""The fitted factors: what `benchmarks.fit_built_in` finds for the step times and benchmark runs that come along.
+"""The fitted factors: what `benchmarks.fit_benchmarks` finds for the step times and benchmark runs that come along.
 
 A study fits them anew (tests/cost/test_built_in_fit.py); how far they are off for what they have not seen:
 `planner cost accuracy`. A family that nothing was measured of takes the factors of its vendor, or those of any; its
@@ -59,7 +59,7 @@ _MEASURED: dict[str, tuple[tuple[str, str], ...]] = {
         ("H800", "deepseek-v3"),
     ),
 }
-_PREFILL_NOT_MEASURED = (("H20", "deepseek-r1"),)
+_PREFILL_NOT_MEASURED = (("H20", "deepseek-r1"), ("H20", "deepseek-v3"))
 # step times and benchmark runs of each family that can be predicted
 _COUNTS = {"ampere": 4, "blackwell": 169, "cdna3": 15, "cdna4": 99, "h20": 3, "hopper": 83}
 _OF_VENDOR = {"nvidia": ("ampere", "blackwell", "h20", "hopper"), "amd": ("cdna3", "cdna4")}

@@ -145,11 +145,11 @@ def further(rates_rps: Array, probabilities: Array, chosen: int, most: int) -> l
 
     `rates_rps` has shape (configurations, ranges).
     """
-    best = rates_rps.max(axis=0)
-    weights = np.divide(np.maximum(probabilities, RARE), best, out=np.zeros(best.shape), where=best > 0)
+    best, counted = rates_rps.max(axis=0), np.maximum(probabilities, RARE)
     reached, added = rates_rps[chosen], list[int]()
     while len(added) < most:
-        gains = np.maximum(rates_rps - reached, 0.0) @ weights
+        more = np.maximum(rates_rps - reached, 0.0)  # at most the best, however small that is: a share never overflows
+        gains = np.divide(more, best, out=np.zeros(more.shape), where=best > 0) @ counted
         k = int(np.argmax(gains))
         if gains[k] < WORTH_HAVING:
             break

@@ -147,6 +147,16 @@ def step(
     )
 
 
+def waiting(spec: GpuSpec, phase: Phase, dp: float, *, settings: CostSettings) -> float:
+    """How much longer a step takes as attention ranks wait for the one with the most prompt tokens.
+
+    The factor is that of 32 ranks, five doublings of one; of fewer or more the excess goes with the doublings.
+    """
+    if phase is Phase.DECODE or settings.balanced_experts:
+        return 1.0
+    return float(1 + (factors(spec).rank_imbalance - 1) * np.log2(dp) / 5)
+
+
 def compute(tflops: float, spec: GpuSpec, phase: Phase, *, overlapped: bool = False) -> float:
     """FLOP/ms before a kernel's own share; where work is `overlapped`, prefill leaves some SMs to communication."""
     computing = spec.sms - spec.sms_for_communication if overlapped and phase is Phase.PREFILL else spec.sms

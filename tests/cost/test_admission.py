@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cost_figures import gpu, model
 from cost_workloads import workload
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from planner.cost import Mixture, admitted_shares, largest_share, mixture, tabulate
@@ -72,11 +72,13 @@ def test_what_nothing_bounds_is_admitted_whole() -> None:
     st.lists(st.lists(st.floats(0, 10), min_size=3, max_size=3), min_size=1, max_size=6),
     st.lists(st.floats(0.001, 1), min_size=3, max_size=3),
 )
+@example([[5e-324, 1.0, 1.0], [0.0, 1.0, 1.0]], [1.0, 1.0, 1.0])  # the least number above zero, reached at once
+@example([[0.0, 1.0, 1.0], [5e-324, 1.0, 1.0]], [1.0, 1.0, 1.0])  # and what nobody else serves
 def test_further_configurations_add_something_and_leave_nothing_worth_having(
     rows: list[list[float]], weights: list[float]
 ) -> None:
     rates, probabilities = np.array(rows), np.array(weights) / sum(weights)
-    best = np.maximum(rates.max(axis=0), 1e-300)
+    best = np.where(rates.max(axis=0) > 0, rates.max(axis=0), 1.0)
     counted = np.maximum(probabilities, RARE)
     chosen = [0, *further(rates, probabilities, 0, most=10)]
     assert len(set(chosen)) == len(chosen)

@@ -16,8 +16,9 @@ from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import FreeFactor
 from planner.cost.efficiency import origin_of
 from planner.cost.fitted_factors import FITTED
-from planner.domain import JudgedFigure, Load, Origin, Phase
+from planner.domain import JudgedFigure, Load, ModelSpec, Origin, Phase
 from planner.domain.efficiency import ANY_FAMILY
+from planner.files import shipped_models
 
 WELL_KNOWN = 0.3  # standard deviation after the fit over that before it: the evidence says more than ten times as much
 
@@ -125,17 +126,32 @@ def answered() -> tuple[JudgedFigure, ...]:
     return tuple(figure for figure in figures(known_runs()) if figure.predicted is not None)
 
 
+def of_one_shape(name: str) -> set[str]:
+    """The shipped models that are the same network as this one, itself among them: only the weights' values differ."""
+
+    def shape(other: str) -> ModelSpec:
+        return replace(model(other), name="", uri="", source="")
+
+    return {other for other in shipped_models() if shape(other) == shape(name)}
+
+
 @cache
 def measured_places() -> set[tuple[str, str, Phase]]:
-    """(GPU type, model, phase) of everything that was fitted to."""
+    """(GPU type, model, phase) of everything that was fitted to, by the model that ran and by all of its shape."""
     places = {(m.gpu, m.model, m.phase) for m in evidence().measurements if m.fitted}
     for figure in answered():
         run = figure.run
         places |= {(run.gpu, run.model, phase) for phase in PHASES.get(figure.kind, tuple(Phase))}
-    return places
+    return {(name, same, phase) for name, measured, phase in places for same in of_one_shape(measured)}
 
 
 class TestWhatIsCalledMeasured:
+    def test_models_of_one_shape(self) -> None:
+        """DeepSeek-R1 is DeepSeek-V3 trained further; no other two of the measured models are one network."""
+        assert of_one_shape("deepseek-r1") == of_one_shape("deepseek-v3") == {"deepseek-r1", "deepseek-v3"}
+        for name in {name for _, name, _ in measured_places()} - {"deepseek-r1", "deepseek-v3"}:
+            assert of_one_shape(name) == {name}
+
     def test_a_familys_factors_name_what_was_measured_of_it(self) -> None:
         places = measured_places()
         for phase in Phase:
@@ -150,11 +166,23 @@ class TestWhatIsCalledMeasured:
                 origin, _ = origin_of(gpu(name), model(shape), phase, None)
                 assert (origin is Origin.PUBLISHED) == ((name, shape, phase) in measured_places())
 
+    def test_prefill_of_deepseek_on_h20_was_not_measured(self) -> None:
+        """Nor does its decode, which was, vouch for it: with the family, its vendor, or any."""
+        for deepseek in of_one_shape("deepseek-v3"):
+            for family in ("h20", "nvidia", ANY_FAMILY):
+                for phase in Phase:
+                    factor = BUILT_IN.factor(f"kernels_{phase.value}", family)
+                    assert (("H20", deepseek) in factor.measured) == (phase is Phase.DECODE)
+                    expected = Origin.PUBLISHED if phase is Phase.DECODE else Origin.CARRIED
+                    assert factor.origin_for("H20", deepseek) is expected
+
     def test_common_factors_name_all_that_they_were_fitted_to(self) -> None:
         everything = {(name, model) for name, model, _ in measured_places()}
+        prefill = {(name, model) for name, model, phase in measured_places() if phase is Phase.PREFILL}
         for factor in FITTED:
-            if factor.family == ANY_FAMILY and factor.name != "kernels_prefill":
-                assert set(factor.measured) == everything, factor.name
+            if factor.family == ANY_FAMILY:
+                told = prefill if factor.name == "kernels_prefill" else everything
+                assert set(factor.measured) == told, factor.name
         for vendor in ("nvidia", "amd"):
             told = set(BUILT_IN.factor("kernels_decode", vendor).measured)
             assert told == {pair for pair in everything if VENDOR_OF_FAMILY[gpu(pair[0]).family] == vendor}

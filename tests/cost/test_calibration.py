@@ -99,41 +99,66 @@ class TestUsersMeasurements:
             fit_calibration(rows, {"H200": gpu("H200")}, {"deepseek-v3": load_model("deepseek-v3")}, name="mine")
 
 
+# what was measured of each family; DeepSeek-R1 and DeepSeek-V3 are one network, and each counts where the other was
+HOPPER = "7 models on H100, H200, H800"  # both, gpt-oss-120b, kimi-k2, both sizes of Llama, qwen3-235b-a22b
+BLACKWELL = "7 models on DGX-B200, DGX-B300, GB200-NVL72"  # as of Hopper, but qwen3-30b-a3b and not kimi-k2
+AMPERE = "gpt-oss-120b on A100 and llama-3.1-70b on A100 and qwen3-235b-a22b on A100"
+H20_DECODE = "deepseek-r1 on H20 and deepseek-v3 on H20 and qwen3-30b-a3b on H20"
+CDNA4 = "deepseek-r1 on MI355X and deepseek-v3 on MI355X"
+NVIDIA = "8 models on A100, DGX-B200, DGX-B300, GB200-NVL72, H20, H100, H200, H800"
+
+
 class TestOrigins:
     @pytest.mark.parametrize(
-        ("name", "model", "phase", "origin", "place"),
+        ("name", "model", "phase", "origin", "told"),
         [
-            ("H800", "deepseek-v3", Phase.PREFILL, Origin.PUBLISHED, "deepseek-v3 on H100, H800"),
-            ("H100", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, "deepseek-v3 on H100, H800"),
-            ("H100", "llama-3.1-70b", Phase.PREFILL, Origin.PUBLISHED, "llama-3.1-70b on H100, H200"),
-            ("H100", "llama-3.1-70b", Phase.DECODE, Origin.PUBLISHED, "llama-3.1-70b on H100, H200"),
-            ("H100", "qwen3-30b-a3b", Phase.DECODE, Origin.CARRIED, "deepseek-v3 on H100, H800"),
-            ("H200", "deepseek-v3", Phase.DECODE, Origin.CARRIED, "deepseek-v3 on H100, H800"),
-            ("H200", "deepseek-r1", Phase.DECODE, Origin.PUBLISHED, "deepseek-r1 on H100, H200"),
-            ("GB200-NVL72", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, "deepseek-v3 on GB200-NVL72"),
-            ("DGX-B200", "deepseek-v3", Phase.DECODE, Origin.CARRIED, "deepseek-v3 on GB200-NVL72"),
-            ("H20", "qwen3-30b-a3b", Phase.DECODE, Origin.PUBLISHED, "qwen3-30b-a3b on H20"),
-            ("H20", "deepseek-r1", Phase.DECODE, Origin.PUBLISHED, "deepseek-r1 on H20"),
+            ("H800", "deepseek-v3", Phase.PREFILL, Origin.PUBLISHED, HOPPER),
+            ("H800", "deepseek-r1", Phase.PREFILL, Origin.PUBLISHED, HOPPER),
+            ("H100", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, HOPPER),
+            ("H100", "llama-3.1-70b", Phase.PREFILL, Origin.PUBLISHED, HOPPER),
+            ("H100", "llama-3.1-70b", Phase.DECODE, Origin.PUBLISHED, HOPPER),
+            ("H100", "qwen3-30b-a3b", Phase.DECODE, Origin.CARRIED, HOPPER),
+            ("H800", "llama-3.1-70b", Phase.DECODE, Origin.CARRIED, HOPPER),
+            ("H200", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, HOPPER),
+            ("H200", "deepseek-r1", Phase.DECODE, Origin.PUBLISHED, HOPPER),
+            ("H200", "deepseek-v2", Phase.DECODE, Origin.CARRIED, HOPPER),
+            ("GB200-NVL72", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, BLACKWELL),
+            ("DGX-B200", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, BLACKWELL),
+            ("DGX-B300", "llama-3.1-70b", Phase.DECODE, Origin.CARRIED, BLACKWELL),
+            ("H20", "qwen3-30b-a3b", Phase.DECODE, Origin.PUBLISHED, H20_DECODE),
+            ("H20", "deepseek-r1", Phase.DECODE, Origin.PUBLISHED, H20_DECODE),
+            ("H20", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, H20_DECODE),
+            ("H20", "qwen3-30b-a3b", Phase.PREFILL, Origin.PUBLISHED, "qwen3-30b-a3b on H20"),
             ("H20", "deepseek-r1", Phase.PREFILL, Origin.CARRIED, "qwen3-30b-a3b on H20"),
-            ("H20", "deepseek-v3", Phase.DECODE, Origin.CARRIED, "qwen3-30b-a3b on H20"),
-            ("MI300X", "deepseek-v3", Phase.PREFILL, Origin.CARRIED, "deepseek-r1 on MI300X"),
-            (
-                "L40S",
-                "llama-3.1-70b",
-                Phase.DECODE,
-                Origin.CARRIED,
-                "llama-3.1-70b on A100, DGX-B200, GB200-NVL72, H100",
-            ),
+            ("H20", "deepseek-v3", Phase.PREFILL, Origin.CARRIED, "qwen3-30b-a3b on H20"),
+            ("MI300X", "deepseek-v3", Phase.PREFILL, Origin.PUBLISHED, "4 models on MI300X"),
+            ("MI300X", "qwen3-30b-a3b", Phase.PREFILL, Origin.CARRIED, "4 models on MI300X"),
+            ("MI355X", "deepseek-v3", Phase.DECODE, Origin.PUBLISHED, CDNA4),
+            ("A100", "deepseek-v3", Phase.DECODE, Origin.CARRIED, AMPERE),
+            ("L40S", "llama-3.1-70b", Phase.DECODE, Origin.CARRIED, NVIDIA),
         ],
     )
-    def test_a_measurement_vouches_for_its_own_gpu_and_model_only(
-        self, name: str, model: str, phase: Phase, origin: Origin, place: str
+    def test_a_measurement_vouches_for_its_own_gpu_and_models_of_its_shape_only(
+        self, name: str, model: str, phase: Phase, origin: Origin, told: str
     ) -> None:
         came, said = origin_of(gpu(name), load_model(model), phase, None)
         assert came is origin
         measured, _, fitted = said.partition(": ")
-        assert place in measured.removeprefix("measured on ")
+        assert measured == f"measured {'with' if ' models on ' in told else 'on'} {told}"
         assert fitted.startswith("fitted to ")
+
+    @pytest.mark.parametrize(
+        ("models", "told"),
+        [
+            (1, "measured on a on L4 and b on L4, L40S"),
+            (2, "measured on a on L4 and b on L4, L40S and c on L40S"),
+            (3, "measured with 4 models on L4, L40S"),
+        ],
+    )
+    def test_more_than_three_models_are_counted_not_named(self, models: int, told: str) -> None:
+        places = (("L4", "a"), ("L4", "b"), ("L40S", "b"), ("L40S", "c"), ("L40S", "d"))[: models + 2]
+        factor = replace(shared("kernels_decode", "ada", 0.6), gpus=("L4", "L40S"), measured=places)
+        assert factor.provenance == f"{told}: made up"
 
     def test_a_users_measurement_comes_first(self) -> None:
         deepseek, llama = load_model("deepseek-v3"), load_model("llama-3.1-70b")

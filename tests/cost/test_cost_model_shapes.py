@@ -22,6 +22,7 @@ from cost_figures import (
     read_ms,
     slower_of_both,
     step,
+    waiting,
 )
 
 from planner.cost import decode_time, max_batch_size, prefill_time
@@ -177,9 +178,29 @@ class TestExperts:
         def took(tokens: float) -> float:  # more tokens, at a better rate
             return tokens / (tokens / (tokens + f.expert_half)) ** f.expert_power
 
-        # and all wait for the rank with the most prompt tokens
-        slowed = took(each * busiest) / took(each) * (1 + (f.rank_imbalance - 1) * excess)
-        assert float(uneven.compute_ms / even.compute_ms) == pytest.approx(slowed)
+        assert float(uneven.compute_ms / even.compute_ms) == pytest.approx(took(each * busiest) / took(each))
+
+    @pytest.mark.parametrize("stages", [1, 2])
+    @pytest.mark.parametrize(("dp", "excess"), [(1, 0.0), (2, 0.2), (32, 1.0), (64, 1.2)])
+    def test_all_ranks_wait_for_the_one_with_the_most_prompt_tokens(self, dp: int, excess: float, stages: int) -> None:
+        """The whole step takes longer by it, its fixed time too; parts are those of the mean rank."""
+        longer = 1 + (factors(gpu("H200")).rank_imbalance - 1) * excess
+        even, uneven = (
+            step("H200", PREFILL, length=4096, dp=dp, pp=stages, balanced_experts=balanced)
+            for balanced in (True, False)
+        )
+        layers = {1: 61, 2: 62}[stages]  # the slower of two stages has 31 of the 61
+        assert float(even.total_ms) == pytest.approx(whole(even) * layers / 61)
+        assert float(uneven.total_ms) == pytest.approx(whole(uneven) * layers / 61 * longer)
+        assert (float(even.waiting), float(uneven.waiting)) == pytest.approx((1, longer))
+        for name in ("projections", "attention", "dense", "shared experts", "small kernels", "head", "scheduling"):
+            assert float(uneven.part(name).ms) == float(even.part(name).ms), name
+
+    def test_decode_waits_for_no_rank(self) -> None:
+        """Each has as many sequences."""
+        found = step("H200", DECODE, length=4096, batch=64, dp=32, balanced_experts=False)
+        assert float(found.waiting) == 1
+        assert float(found.total_ms) == pytest.approx(whole(found))
 
 
 class TestOneGroup:
@@ -331,7 +352,8 @@ class TestTwoMicroBatches:
         either = step("H800", phase, **asked)
         assert float(either.total_ms) == min(float(one), float(two))
         assert bool(either.overlapped) == (float(two) < float(one))
-        assert sum(float(p.ms) for p in either.parts) - float(either.hidden_ms) == pytest.approx(float(either.total_ms))
+        longer = waiting(gpu("H800"), phase, dp, settings=CostSettings())
+        assert (whole(either) - float(either.hidden_ms)) * longer == pytest.approx(float(either.total_ms))
         assert float(step("H800", phase, two_micro_batches=False, **asked).total_ms) == float(one)
 
     @pytest.mark.parametrize("phase", Phase)

@@ -166,11 +166,20 @@ class TestByHand:
         cache = 80 * 64 * 4000 * 2 * 128 * 2  # bytes: one of the eight heads lies on a GPU
         assert float(cost.part("attention of sequences").memory_ms) == pytest.approx(cache / (3350e6 * f.cache))
 
-    def test_the_pass_is_as_long_as_its_parts_together(self) -> None:
-        asked = {"spec": gpu("H200"), "shape": model(), "settings": ONE_WAY, "tp": 1, "dp": 8}
-        cost = run(Mixture(**asked, sequences=64, cached=4000, chunk=2048, prompt=4096))
-        assert float(cost.total_ms) == pytest.approx(sum(float(part.ms) for part in cost.parts))
-        assert float(cost.part("scheduling").ms) == factors(gpu("H200")).step_prefill_ms
+    @pytest.mark.parametrize(("drafted", "share"), [(0, 2048 / (64 + 2048)), (1, 2048 / (2 * 64 + 2048))])
+    def test_the_pass_is_as_long_as_its_parts_together(self, drafted: int, share: float) -> None:
+        """And longer by what ranks wait for the fullest one: prompts alone are uneven, a `share` of the pass's tokens.
+
+        Three doublings make eight ranks, five the 32 that the factor is of.
+        """
+        f, settings = factors(gpu("H200")), replace(ONE_WAY, mtp_tokens=drafted)
+        asked = {"spec": gpu("H200"), "shape": model(), "settings": settings, "tp": 1, "dp": 8}
+        mixed = Mixture(**asked, sequences=64, cached=4000, chunk=2048, prompt=4096)
+        even, uneven = run(replace(mixed, settings=replace(settings, balanced_experts=True))), run(mixed)
+        assert float(even.total_ms) == pytest.approx(sum(float(part.ms) for part in even.parts))
+        longer = 1 + (f.rank_imbalance - 1) * 3 / 5 * share
+        assert float(uneven.total_ms) == pytest.approx(sum(float(part.ms) for part in uneven.parts) * longer)
+        assert float(uneven.part("scheduling").ms) == f.step_prefill_ms
 
 
 class TestGrowth:
