@@ -144,6 +144,7 @@ def _explained(
         parts=parts,
         step_ms=sum(part.ms for part in parts) - float(cost.hidden_ms),
         hidden_ms=float(cost.hidden_ms),
+        waiting=float(cost.waiting),
         total_ms=total,
         tokens_per_s_per_gpu=per_gpu / total,
         roofline_tokens_per_s_per_gpu=per_gpu / (roofline_ms(gpu, model, cost) * float(cost.scale)),

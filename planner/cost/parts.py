@@ -53,7 +53,7 @@ class StepCost:
     `overlapped`: whether in two micro-batches. `waiting`: by how much attention ranks that wait for the fullest are
     slowed (>= 1).
     `scale` makes a pass over the model the step that was asked for: pipelined, the slowest stage counts for every
-    stage; with drafts, a pass yields several tokens; A new pipelined step may begin every `total_ms / pp`.
+    stage; with drafts, a pass yields several tokens. A new pipelined step may begin every `total_ms / pp`.
     """
 
     parts: tuple[Part, ...]

@@ -30,7 +30,8 @@ class StepExplanation:
     """One step of one replica. `parts` add up to `step_ms` + `hidden_ms`.
 
     `step_ms` is one pass over the model; `total_ms` is what it stands for: prompts taken in, or the time per output
-    token (pipelined steps and drafted tokens counted). `roofline_tokens_per_s_per_gpu` is what data-sheet rates
+    token (pipelined steps and drafted tokens counted, and the `waiting` of attention ranks for the fullest, a factor of
+    at least 1). `roofline_tokens_per_s_per_gpu` is what data-sheet rates
     would give without any loss. `origin` says how firm the estimate is, `factors` what went into it, `band` how far
     the rate may be off.
     """
@@ -44,6 +45,7 @@ class StepExplanation:
     parts: tuple[PartOfStep, ...]
     step_ms: float
     hidden_ms: float
+    waiting: float
     total_ms: float
     tokens_per_s_per_gpu: float
     roofline_tokens_per_s_per_gpu: float

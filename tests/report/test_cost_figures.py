@@ -84,6 +84,7 @@ def build_step(**changes) -> StepExplanation:
         parts=PARTS,
         step_ms=280.0,
         hidden_ms=70.0,
+        waiting=1.0,
         total_ms=280.0,
         tokens_per_s_per_gpu=1000.0,
         roofline_tokens_per_s_per_gpu=2000.0,

@@ -84,6 +84,9 @@ def _show(e: "StepExplanation") -> None:
         f"memory per GPU: {e.weights_gb:.1f} GB of weights, {e.cache_gb:.1f} GB of KV cache, of {e.usable_gb:.1f} GB",
         f"origin of the estimate: {e.origin} ({e.origin_source}); rates of the GPU: data sheet",
     )
+    if e.waiting > 1:
+        waited_ms = e.waiting * e.step_ms
+        screen.show_text(f"attention ranks wait for the fullest: {e.step_ms:,.2f} ms become {waited_ms:,.2f} ms")
     for line in lines:
         screen.show_text(line)
 

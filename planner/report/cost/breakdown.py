@@ -77,7 +77,7 @@ def _bar(axes: Axes, row: int, step: StepExplanation) -> None:
 
 
 def _took(step: StepExplanation) -> str:
-    """The step's time, and what it comes to where stages or drafted tokens make the two differ."""
+    """The step's time, and what it comes to where stages, drafted tokens or waiting ranks make the two differ."""
     time = f"{significant(step.step_ms)} ms"
     if isclose(step.step_ms, step.total_ms):
         return time
