@@ -51,11 +51,14 @@ def test_a_job_writes_its_run_and_tells_its_figures(job: MakeJob) -> None:
     heard: list[tuple[int, int, float]] = []
     outcome = run_job(job("one"), lambda done, total, best: heard.append((done, total, best)))
     plan = load_run(Path(outcome.folder))
+    assert plan.rate_band is not None
     assert outcome == Outcome(
         scenario="one",
         folder=outcome.folder,
         status=0,
         throughput_rps=plan.throughput_rps,
+        low_rps=plan.rate_band.low_rps,
+        high_rps=plan.rate_band.high_rps,
         prefill_rps=plan.prefill_rps,
         decode_rps=plan.decode_rps,
         price_usd_per_hour=160.0,
