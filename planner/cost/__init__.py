@@ -7,7 +7,6 @@ from planner.cost.bands import band_of, with_bands
 from planner.cost.benchmarks import (
     BenchmarkFit,
     Evidence,
-    KnownRun,
     RunsFit,
     accuracy,
     fit_benchmarks,
@@ -42,7 +41,6 @@ __all__ = [
     "CostContext",
     "DecodeTime",
     "Evidence",
-    "KnownRun",
     "Mixture",
     "PrefillTime",
     "Queue",

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from planner.domain.gpu import GpuSpec
 from planner.domain.layout import Layout, ParallelConfig, Phase
+from planner.domain.model import ModelSpec
 
 
 class Load(StrEnum):
@@ -103,6 +105,25 @@ class BenchmarkRun:
     def disaggregated(self) -> bool:
         """Whether prefill and decode have GPUs of their own."""
         return self.prefill is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRun:
+    """A run with the records of its GPU type and model; or, where one is None, the `reason`: a sentence.
+
+    `hint` says what would help.
+    """
+
+    run: BenchmarkRun
+    gpu: GpuSpec | None
+    model: ModelSpec | None
+    reason: str = ""
+    hint: str = ""
+
+    @property
+    def is_predictable(self) -> bool:
+        """Whether both records are there and the run tells its pools."""
+        return not self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

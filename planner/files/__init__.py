@@ -2,7 +2,7 @@
 
 from planner.files.benchmarks.benchmark_files import load_benchmarks
 from planner.files.benchmarks.conditions import Conditions
-from planner.files.benchmarks.names import NamedRun, require_names, resolve_names
+from planner.files.benchmarks.names import require_names, resolve_names
 from planner.files.benchmarks.point_tables import load_given_benchmarks
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.cluster.cluster_sections import cluster_from_section
@@ -38,7 +38,6 @@ from planner.files.tables.workloads import load_workload
 __all__ = [
     "Conditions",
     "Journal",
-    "NamedRun",
     "Undertaking",
     "all_differences",
     "claim_folder",

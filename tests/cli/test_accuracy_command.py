@@ -140,3 +140,20 @@ def test_figures_are_told_in_the_unit_of_their_file(planner: Command) -> None:
         assert row["metric"] == point["phase_or_metric"]
         assert row["measured"] == pytest.approx(float(point["measured"]), rel=1e-12)
         assert row["low"] < row["predicted"] < row["high"]
+
+
+def test_phases_that_nothing_was_measured_of_stay_as_they_were(planner: Command) -> None:
+    steps = "gpu,model,phase,tp,dp,ep,length,batch,ms\n"
+    Path("first.csv").write_text(steps + "H20,deepseek-v3,decode,1,32,32,4096,32,60\n", encoding="utf-8")
+    Path("other.csv").write_text(steps + "H100,deepseek-v3,prefill,1,32,32,4096,4,5200\n", encoding="utf-8")
+    rows = planner("cost", "accuracy", "first.csv", "other.csv", "--json").json
+    assert [(row["file"], row["row"]) for row in rows] == [("first.csv", 1), ("other.csv", 1)]
+    path = next(path for path in GIVEN_POINTS if "serving" in path.name)
+    with Path(path).open(encoding="utf-8", newline="") as stream:
+        pools = [row for row in csv.DictReader(stream) if row["gpu"] == "MI355X" and row["disaggregated"] == "True"]
+    factors = planner(
+        "cost", "calibrate", "first.csv", "other.csv", write(pools[:2], "pools.csv"), "--out", "mixed.yaml", "--json"
+    ).json["factors"]
+    assert set(factors) == {"kernels_decode.h20", "kernels_prefill.hopper", "kernels_decode.cdna4"}
+    hopper = planner("cost", "accuracy", "other.csv", "--calibration", "mixed.yaml", "--json").json[0]
+    assert abs(hopper["rate_error"]) < 0.15

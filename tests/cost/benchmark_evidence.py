@@ -3,15 +3,14 @@
 from functools import cache
 
 from planner.cost.benchmarks.fit import Evidence
-from planner.cost.benchmarks.prediction import KnownRun
+from planner.domain import NamedRun
 from planner.files import load_given_benchmarks, load_published_measurements, measured_records, resolve_names
 
 
 @cache
-def known_runs() -> tuple[KnownRun, ...]:
+def known_runs() -> tuple[NamedRun, ...]:
     """The given benchmark runs with the records that they name."""
-    named = resolve_names(load_given_benchmarks())
-    return tuple(KnownRun(run=one.run, gpu=one.gpu, model=one.model, reason=one.reason) for one in named)
+    return resolve_names(load_given_benchmarks())
 
 
 @cache

@@ -14,7 +14,6 @@ from planner import files
 from planner.cost import UNFITTED
 from planner.cost.benchmarks.fit import Evidence, covariance_at
 from planner.cost.benchmarks.free_factors import BENCHMARK_FREE
-from planner.cost.benchmarks.prediction import KnownRun
 from planner.cost.fitted_factors import FITTED
 
 HEAD = '''"""How well the published evidence knows the fitted factors. Made by tests/cost/make_factor_spread.py.
@@ -29,8 +28,7 @@ def published_evidence() -> Evidence:
     """Step times and benchmark runs that come along, with the records that they name."""
     measurements = files.load_published_measurements()
     gpus, models = files.measured_records(measurements, "published measurements")
-    named = files.resolve_names(files.load_given_benchmarks())
-    runs = (KnownRun(run=item.run, gpu=item.gpu, model=item.model, reason=item.reason) for item in named)
+    runs = files.resolve_names(files.load_given_benchmarks())
     return Evidence(measurements=tuple(measurements), gpus=gpus, models=models, runs=tuple(runs))
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.cost import KnownRun, accuracy, judged_runs, predict_ms, without_fit
+from planner.cost import accuracy, judged_runs, predict_ms, without_fit
 from planner.cost.band_table import BAND_TABLE, DENSE, MOE, BandRow, LeftOut
 from planner.cost.benchmarks.figure_band_table import CARRIED_BANDS, MEASURED_BANDS
 from planner.cost.benchmarks.figure_bands import band_rows
-from planner.domain import Accuracy, JudgedFigure, Load, Metric, Phase
+from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase
 from planner.domain.efficiency import ANY_FAMILY
 from planner.files import (
     load_given_benchmarks,
@@ -49,18 +49,17 @@ RECORDED = {
 
 
 @pytest.fixture(scope="module")
-def runs() -> tuple[KnownRun, ...]:
-    named = resolve_names(load_given_benchmarks())
-    return tuple(KnownRun(run=n.run, gpu=n.gpu, model=n.model, reason=n.reason) for n in named)
+def runs() -> tuple[NamedRun, ...]:
+    return resolve_names(load_given_benchmarks())
 
 
 @pytest.fixture(scope="module")
-def seen(runs: tuple[KnownRun, ...]) -> Accuracy:
+def seen(runs: tuple[NamedRun, ...]) -> Accuracy:
     return accuracy(judged_runs(runs))
 
 
 @pytest.fixture(scope="module")
-def unseen(runs: tuple[KnownRun, ...]) -> Accuracy:
+def unseen(runs: tuple[NamedRun, ...]) -> Accuracy:
     return accuracy(without_fit(judged_runs(runs), load_left_out()))
 
 
@@ -126,7 +125,7 @@ class TestBands:
         assert 0.73 <= np.mean(inside) <= 0.87
         assert np.median(half_widths) <= 0.25
 
-    def test_those_of_figures_are_made_of_the_left_out_ones(self, runs: tuple[KnownRun, ...]) -> None:
+    def test_those_of_figures_are_made_of_the_left_out_ones(self, runs: tuple[NamedRun, ...]) -> None:
         measured = {(f.run.file.rsplit("/", 1)[-1], f.run.row, str(f.metric)): f for f in judged_runs(runs)}
         for column, table in (("without_configuration", MEASURED_BANDS), ("without_group", CARRIED_BANDS)):
             residuals = []
@@ -142,7 +141,7 @@ class TestBands:
                 if column == "without_configuration":
                     assert table[kind] == band
 
-    def test_those_of_plans_are_made_of_the_left_out_ones(self, runs: tuple[KnownRun, ...]) -> None:
+    def test_those_of_plans_are_made_of_the_left_out_ones(self, runs: tuple[NamedRun, ...]) -> None:
         for column, left_out in (("without_configuration", LeftOut.RUN), ("without_group", LeftOut.GROUP)):
             residuals = plan_residuals(runs, column)
             for row in BAND_TABLE:
@@ -151,7 +150,7 @@ class TestBands:
                     assert (row.log_low, row.log_high, row.points) == pytest.approx((low, high, points), abs=6e-4)
 
 
-def plan_residuals(runs: tuple[KnownRun, ...], column: str) -> list[tuple[str, str, str, float]]:
+def plan_residuals(runs: tuple[NamedRun, ...], column: str) -> list[tuple[str, str, str, float]]:
     """(kind of model, phase or `either`, family, ln of measured over predicted rate) of new engines."""
     by_place = {(n.run.file.rsplit("/", 1)[-1], n.run.row): n for n in runs}
     steps = load_published_measurements()

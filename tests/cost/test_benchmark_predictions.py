@@ -11,9 +11,9 @@ from planner.cost.arrays import Array
 from planner.cost.benchmarks.batches import gain_of, in_decode
 from planner.cost.benchmarks.closed_loop import Loop, LoopFigures, PassTimes, settle
 from planner.cost.benchmarks.engines import EngineShares, engine_shares
-from planner.cost.benchmarks.prediction import KnownRun, Predictions, figures
+from planner.cost.benchmarks.prediction import Predictions, figures
 from planner.cost.device import device
-from planner.domain import BenchmarkRun, CostSettings, Load, Metric, Phase, Pool
+from planner.domain import BenchmarkRun, CostSettings, Load, Metric, NamedRun, Phase, Pool
 from planner.files import resolve_names
 
 IN_FLIGHT = 2.0 ** np.arange(11)
@@ -127,9 +127,9 @@ def run_of(**changed: object) -> BenchmarkRun:
     return replace(run, **changed)  # type: ignore[arg-type]
 
 
-def known(run: BenchmarkRun) -> KnownRun:
+def known(run: BenchmarkRun) -> NamedRun:
     (named,) = resolve_names([run])
-    return KnownRun(run=run, gpu=named.gpu, model=named.model, reason=named.reason)
+    return NamedRun(run=run, gpu=named.gpu, model=named.model, reason=named.reason)
 
 
 class TestDisaggregatedDecode:

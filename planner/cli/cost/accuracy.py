@@ -38,12 +38,12 @@ def command(
     from planner import files, report
 
     factors = files.load_calibration(calibration) if calibration else None
-    own_models, served = runs.told_models(model)
+    models_of_user, served = runs.models_of(model)
     conditions = files.Conditions(
         gpu=gpu, model=served, tp=tp, dp=dp, ep=ep, gpus=gpus, precision=precision, engine=engine
     )
     paths: list[Path] = measurements or []
-    measured = runs.load_measured(paths, own_models, conditions) if paths else runs.load_given()
+    measured = runs.load_measured(paths, models_of_user, conditions) if paths else runs.load_given()
     judged = _judged(measured, factors, left_out=not paths and not seen and factors is None)
     cost_options.draw(figure, lambda: report.judged_figure(judged), force=force)
     if json:
@@ -60,8 +60,8 @@ def _judged(measured: runs.Measured, calibration: "Calibration | None", *, left_
 
     judged = list(cost.judged_runs(measured.runs, calibration))
     judged += [
-        cost.judged_step(m, measured.gpus[m.gpu], measured.models[m.model], calibration, file=measured.step_file)
-        for m in measured.measurements
+        cost.judged_step(m, measured.gpus[m.gpu], measured.models[m.model], calibration, file=file)
+        for m, file in zip(measured.measurements, measured.step_files, strict=True)
     ]
     if left_out:
         judged = cost.without_fit(judged, files.load_left_out())

@@ -10,8 +10,8 @@ import typer
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.cost import Evidence, KnownRun
-    from planner.domain import GpuSpec, Measurement, ModelSpec
+    from planner.cost import Evidence
+    from planner.domain import GpuSpec, Measurement, ModelSpec, NamedRun
     from planner.files import Conditions
 
 Files = Annotated[
@@ -36,13 +36,13 @@ Engine = Annotated[str | None, typer.Option(help="vllm, sglang, trt, atom.")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What files hold: step times with their records, and benchmark runs."""
+    """What files hold: step times, each with its file, their records, and benchmark runs."""
 
     measurements: "tuple[Measurement, ...]"
-    step_file: str
+    step_files: tuple[str, ...]
     gpus: "dict[str, GpuSpec]"
     models: "dict[str, ModelSpec]"
-    runs: "tuple[KnownRun, ...]"
+    runs: "tuple[NamedRun, ...]"
 
     @property
     def evidence(self) -> "Evidence":
@@ -57,7 +57,8 @@ def load_measured(paths: Sequence[Path], models: "dict[str, ModelSpec]", conditi
     from planner import files
 
     tables = [path for path in paths if files.is_step_table(path)]
-    measurements = tuple(m for path in tables for m in files.load_measurements(path))
+    steps = [(m, str(path)) for path in tables for m in files.load_measurements(path)]
+    measurements = tuple(m for m, _ in steps)
     gpus, named_models = (
         files.measured_records(measurements, ", ".join(map(str, tables)), models) if tables else ({}, {})
     )
@@ -65,26 +66,25 @@ def load_measured(paths: Sequence[Path], models: "dict[str, ModelSpec]", conditi
     runs = files.load_benchmarks(others, conditions) if others else ()
     return Measured(
         measurements=measurements,
-        step_file=str(tables[0]) if tables else "",
+        step_files=tuple(file for _, file in steps),
         gpus=gpus,
         models=named_models,
-        runs=known_runs(files.resolve_names(runs, models=models)),
+        runs=files.resolve_names(runs, models=models),
     )
 
 
-def told_models(texts: Sequence[str] | None) -> "tuple[dict[str, ModelSpec], str | None]":
-    """The user's own models by name, and the model of the runs: a file is the one, a name the other."""
+def models_of(texts: Sequence[str] | None) -> "tuple[dict[str, ModelSpec], str | None]":
+    """The user's own models by name, and the model of the runs: the one that is named, else the only one of a file."""
     from planner.cli.cost import options
 
-    paths = [Path(text) for text in texts or () if text.endswith(".json")]
-    names = [text for text in texts or () if not text.endswith(".json")]
-    if len(names) > 1:
+    files_of_models = options.models([Path(text) for text in texts or () if text.endswith(".json")])
+    names = [text for text in texts or () if not text.endswith(".json")] or list(files_of_models)
+    if len(names) > 1 and names != list(files_of_models):
         raise InputError(
             f"--model: must name one model of the runs, got {', '.join(names)}.",
             hint="Calibrate with the runs of one model at a time; a config.json may be given besides.",
         )
-    own_models = options.models(paths)
-    return own_models, names[0] if names else next(iter(own_models), None) if len(own_models) == 1 else None
+    return files_of_models, names[0] if len(names) == 1 else None
 
 
 def load_given() -> Measured:
@@ -95,18 +95,8 @@ def load_given() -> Measured:
     gpus, models = files.measured_records(measurements, "published measurements")
     return Measured(
         measurements=measurements,
-        step_file="published.csv",
+        step_files=("published.csv",) * len(measurements),
         gpus=gpus,
         models=models,
-        runs=known_runs(files.resolve_names(files.load_given_benchmarks())),
-    )
-
-
-def known_runs(named_models: Sequence[object]) -> "tuple[KnownRun, ...]":
-    """Runs with the records that their names stand for, as the cost stage takes them."""
-    from planner.cost import KnownRun
-
-    return tuple(
-        KnownRun(run=item.run, gpu=item.gpu, model=item.model, reason=item.reason)  # type: ignore[attr-defined]
-        for item in named_models
+        runs=files.resolve_names(files.load_given_benchmarks()),
     )

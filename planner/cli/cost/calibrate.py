@@ -42,11 +42,11 @@ def command(
     called = name or paths[0].stem
     path = out or paths[0].with_name(f"{called}.calibration.yaml")
     files.refuse_existing(path, force=force)
-    own_models, served = runs.told_models(model)
+    models_of_user, served = runs.models_of(model)
     conditions = files.Conditions(
         gpu=gpu, model=served, tp=tp, dp=dp, ep=ep, gpus=gpus, precision=precision, engine=engine
     )
-    measured = runs.load_measured(paths, own_models, conditions)
+    measured = runs.load_measured(paths, models_of_user, conditions)
     before = files.load_calibration(base) if base else None
     if measured.runs:
         _require_runs(measured)

@@ -3,12 +3,10 @@
 from planner.cost.benchmarks.accuracy import accuracy, judged_runs, judged_step, without_fit
 from planner.cost.benchmarks.fit import BenchmarkFit, Evidence, fit_benchmarks
 from planner.cost.benchmarks.own_runs import RunsFit, fit_own_runs
-from planner.cost.benchmarks.prediction import KnownRun
 
 __all__ = [
     "BenchmarkFit",
     "Evidence",
-    "KnownRun",
     "RunsFit",
     "accuracy",
     "fit_benchmarks",

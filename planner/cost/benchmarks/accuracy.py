@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from planner.cost.benchmarks.figure_bands import with_band
-from planner.cost.benchmarks.prediction import KnownRun, figures
+from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import predict_ms
 from planner.domain import (
     Accuracy,
@@ -19,6 +19,7 @@ from planner.domain import (
     Measurement,
     Metric,
     ModelSpec,
+    NamedRun,
     Phase,
     Pool,
     SliceError,
@@ -46,7 +47,7 @@ def accuracy(judged: Sequence[JudgedFigure], calibration: Calibration | None = N
     )
 
 
-def judged_runs(runs: Sequence[KnownRun], calibration: Calibration | None = None) -> tuple[JudgedFigure, ...]:
+def judged_runs(runs: Sequence[NamedRun], calibration: Calibration | None = None) -> tuple[JudgedFigure, ...]:
     """The figures of benchmark runs, predicted."""
     return figures(runs, calibration)
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.free_factors import VENDOR_OF_FAMILY
-from planner.cost.benchmarks.prediction import KnownRun, Predictions, asked_figures
+from planner.cost.benchmarks.prediction import Predictions, asked_figures
 from planner.cost.calibration import FreeFactor, predict_ms
-from planner.domain import Calibration, Factor, GpuSpec, Measurement, Metric, ModelSpec
+from planner.domain import Calibration, Factor, GpuSpec, Measurement, Metric, ModelSpec, NamedRun
 from planner.domain.efficiency import ANY_FAMILY
 
 # by kind of figure; step times are the best documented
@@ -45,7 +45,7 @@ _STEP = 0.01  # of a logarithm: above what closed loops leave unsettled, which a
 
 
 Key = tuple[str, int] | tuple[str, int, Metric]
-"""A step time by its row, or a figure by file, row and metric."""
+"""A step time by its place among them, or a figure by file, row and metric."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Evidence:
     measurements: tuple[Measurement, ...]
     gpus: Mapping[str, GpuSpec]
     models: Mapping[str, ModelSpec]
-    runs: tuple[KnownRun, ...]
+    runs: tuple[NamedRun, ...]
 
     def without(self, left_out: "Evidence") -> "Evidence":
         """All but those of another."""
@@ -129,11 +129,11 @@ def covariance_at(
 
 
 def log_ratios(evidence: Evidence, calibration: Calibration | None, predictions: Predictions) -> dict[Key, float]:
-    """log(predicted / measured rate) by figure: ("step", row) or (file, row, metric)."""
+    """log(predicted / measured rate) by figure: ("step", place) or (file, row, metric)."""
     ratios: dict[Key, float] = {}
-    for m in evidence.measurements:
+    for place, m in enumerate(evidence.measurements):
         predicted = predict_ms(m, evidence.gpus[m.gpu], evidence.models[m.model], calibration)
-        ratios["step", m.row] = float(np.log(m.ms / predicted))
+        ratios["step", place] = float(np.log(m.ms / predicted))
     answers = predictions.of(calibration)
     for entry, metric, _ in asked_figures(evidence.runs):
         figure = (entry.run.file, entry.run.row, metric)
@@ -161,7 +161,9 @@ class Problem:
     @classmethod
     def of(cls, evidence: Evidence, free: tuple[FreeFactor, ...], base: Calibration) -> "Problem":
         """The problem with the trust of every figure that can be predicted."""
-        trust: dict[Key, float] = {("step", m.row): TRUST["step time"] for m in evidence.measurements if m.fitted}
+        trust: dict[Key, float] = {
+            ("step", place): TRUST["step time"] for place, m in enumerate(evidence.measurements) if m.fitted
+        }
         predictions = Predictions(evidence.runs, exact=False)
         answered = predictions.of(base)
         for entry, metric, kind in asked_figures(evidence.runs):
@@ -218,7 +220,8 @@ class Problem:
 
     def rows_without(self, part: Evidence) -> NDArray[np.bool_]:
         """Which residuals are not of a part of the evidence; those of the factors all stay."""
-        steps = {("step", m.row) for m in part.measurements}
+        left_out = {id(m) for m in part.measurements}
+        steps = {("step", place) for place, m in enumerate(self.evidence.measurements) if id(m) in left_out}
         runs = {(entry.run.file, entry.run.row) for entry in part.runs}
         kept = [key not in steps and key[:2] not in runs for key in self.trust]
         return np.array([*kept, *[True] * len(self.free)])

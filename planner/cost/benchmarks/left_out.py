@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.fit import BenchmarkFit, Evidence, Problem
-from planner.cost.benchmarks.prediction import KnownRun, figures
+from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import FreeFactor, predict_ms
-from planner.domain import Calibration, JudgedFigure, Measurement
+from planner.domain import Calibration, JudgedFigure, Measurement, NamedRun
 
 FOLDS = 5
 FOLD_SEED = 1
 
-Item = Measurement | KnownRun
+Item = Measurement | NamedRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ import numpy as np
 from planner.cost.bands import FEWEST_OWN_RESIDUALS, own_band
 from planner.cost.benchmarks.fit import Evidence, fit_benchmarks
 from planner.cost.benchmarks.left_out import Item, configuration
-from planner.cost.benchmarks.prediction import KnownRun, figures
+from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import FreeFactor
 from planner.cost.efficiency import merged
-from planner.domain import Calibration, Factor, JudgedFigure, MeasuredBand, Metric, Origin, Phase
+from planner.domain import Calibration, Factor, JudgedFigure, Load, MeasuredBand, Metric, NamedRun, Origin, Phase
 from planner.errors import InputError
 
 ENOUGH_FOR_MORE = 6
@@ -49,14 +49,14 @@ def fit_own_runs(evidence: Evidence, *, name: str, base: Calibration | None = No
             "runs: must have at least one figure that can be predicted, got none.",
             hint="See planner cost accuracy FILE for the reasons.",
         )
-    base_factors, free = merged(base), _free(entries)
+    base_factors, free = merged(base), _free(evidence, judged)
     fit = fit_benchmarks(evidence, free, name=name, base=base_factors, rounds=_ROUNDS)
     after = figures(evidence.runs, fit.calibration)
     left_out = tuple(_left_out(evidence, free, base_factors, fit.values))
     return RunsFit(
         calibration=Calibration(
             name=name,
-            factors=tuple(_as_users(factor, entries) for factor in _moved(fit.calibration, free)),
+            factors=tuple(_as_users(factor, evidence) for factor in _moved(fit.calibration, free)),
             bands=tuple(_bands(left_out)),
         ),
         before=figures(evidence.runs, base),
@@ -65,36 +65,53 @@ def fit_own_runs(evidence: Evidence, *, name: str, base: Calibration | None = No
     )
 
 
-def _free(entries: Sequence[KnownRun]) -> tuple[FreeFactor, ...]:
-    families: dict[str, int] = {}
-    for item in entries:
-        if item.gpu is not None:
-            families[item.gpu.family] = families.get(item.gpu.family, 0) + 1
-    free: list[FreeFactor] = []
-    for family, count in sorted(families.items()):
-        free += [FreeFactor(name=f"kernels_{phase}", family=family, sigma=0.4, low=0.02, high=1) for phase in Phase]
+def _free(evidence: Evidence, judged: Sequence[JudgedFigure]) -> tuple[FreeFactor, ...]:
+    """The pace of the kernels in the phases that something was measured of, by family; with enough runs some more."""
+    informed = {(evidence.gpus[m.gpu].family, m.phase) for m in evidence.measurements if m.fitted}
+    counts: dict[str, int] = {}
+    for entry in evidence.runs:
+        if entry.gpu is not None and not entry.reason:
+            counts[entry.gpu.family] = counts.get(entry.gpu.family, 0) + 1
+    family_of = {entry.run.gpu: entry.gpu.family for entry in evidence.runs if entry.gpu is not None}
+    informed |= {(family_of[figure.run.gpu], phase) for figure in judged for phase in _phases(figure)}
+    free = [
+        FreeFactor(name=f"kernels_{phase}", family=family, sigma=0.4, low=0.02, high=1)
+        for family, phase in sorted(informed)
+    ]
+    for family, count in sorted(counts.items()):
         if count >= ENOUGH_FOR_MORE:
             free.append(FreeFactor(name="cache", family=family, sigma=0.3, low=0.02, high=1))
             free.append(FreeFactor(name="all_reduce_us", family=family, sigma=0.5, low=0.5, high=1000))
     return tuple(free)
 
 
+def _phases(figure: JudgedFigure) -> tuple[Phase, ...]:
+    """The phases that a figure tells of."""
+    if figure.run.load is Load.PROMPT_BATCH or figure.metric is Metric.INPUT_RATE:
+        return (Phase.PREFILL,)
+    if figure.run.load is Load.DECODE_STEP or figure.run.disaggregated:
+        return (Phase.DECODE,)
+    return tuple(Phase)
+
+
 def _moved(calibration: Calibration, free: Sequence[FreeFactor]) -> list[Factor]:
     return [calibration.factor(f.name, f.family) for f in free]
 
 
-def _as_users(factor: Factor, entries: Sequence[KnownRun]) -> Factor:
+def _as_users(factor: Factor, evidence: Evidence) -> Factor:
     """The factor as the user's, with what it was measured on."""
-    pairs = {
-        (item.run.gpu, item.run.model) for item in entries if item.gpu is not None and item.gpu.family == factor.family
-    }
-    count = sum(1 for item in entries if item.gpu is not None and item.gpu.family == factor.family)
+    places = [
+        (entry.run.gpu, entry.run.model)
+        for entry in evidence.runs
+        if entry.gpu is not None and entry.gpu.family == factor.family
+    ]
+    places += [(m.gpu, m.model) for m in evidence.measurements if evidence.gpus[m.gpu].family == factor.family]
     return replace(
         factor,
         origin=Origin.USER,
-        source=f"fitted to {count} run{'s' * (count > 1)}",
-        gpus=tuple(sorted({gpu for gpu, _ in pairs})),
-        measured=tuple(sorted(pairs)),
+        source=f"fitted to {len(places)} measurement{'s' * (len(places) > 1)}",
+        gpus=tuple(sorted({gpu for gpu, _ in places})),
+        measured=tuple(sorted(set(places))),
     )
 
 
@@ -120,7 +137,7 @@ def _left_out(
 
 def _alone(item: Item) -> tuple[object, ...]:
     """A run by itself."""
-    return (item.run.file, item.run.row) if isinstance(item, KnownRun) else ("step", item.row)
+    return (item.run.file, item.run.row) if isinstance(item, NamedRun) else ("step", item.row)
 
 
 def _bands(left_out: Sequence[JudgedFigure]) -> list[MeasuredBand]:

@@ -29,11 +29,10 @@ from planner.domain import (
     BenchmarkRun,
     Calibration,
     CostSettings,
-    GpuSpec,
     JudgedFigure,
     Load,
     Metric,
-    ModelSpec,
+    NamedRun,
     Phase,
 )
 
@@ -59,18 +58,8 @@ DISAGGREGATED: Mapping[Metric, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownRun:
-    """A run with the records of its GPU type and model, or the `reason` why it has none."""
-
-    run: BenchmarkRun
-    gpu: GpuSpec | None
-    model: ModelSpec | None
-    reason: str = ""
-
-
 def figures(
-    runs: Sequence[KnownRun], calibration: Calibration | None = None, *, among: Sequence[KnownRun] | None = None
+    runs: Sequence[NamedRun], calibration: Calibration | None = None, *, among: Sequence[NamedRun] | None = None
 ) -> tuple[JudgedFigure, ...]:
     """Every figure of the runs that is one of `KINDS` or `DISAGGREGATED`, predicted, in the order of the runs.
 
@@ -82,8 +71,8 @@ def figures(
 
 
 def asked_figures(
-    runs: Sequence[KnownRun], among: Sequence[KnownRun] | None = None
-) -> list[tuple[KnownRun, Metric, str]]:
+    runs: Sequence[NamedRun], among: Sequence[NamedRun] | None = None
+) -> list[tuple[NamedRun, Metric, str]]:
     """(run, metric, kind) of every measured figure that is to be predicted."""
     saturated = _saturated([entry.run for entry in (runs if among is None else among)])
     due = []
@@ -101,7 +90,7 @@ def asked_figures(
 
 
 def _judged(
-    entry: KnownRun, metric: Metric, kind: str, answers: Mapping[tuple[str, int, Metric], float]
+    entry: NamedRun, metric: Metric, kind: str, answers: Mapping[tuple[str, int, Metric], float]
 ) -> JudgedFigure:
     run = entry.run
     predicted = answers.get((run.file, run.row, metric))
@@ -117,13 +106,13 @@ def _judged(
     )
 
 
-def _unanswered(entry: KnownRun) -> str:
+def _unanswered(entry: NamedRun) -> str:
     if not entry.run.decode.gpus:
         return "the source does not tell the GPUs of prefill from those of decode"
     return f"{entry.run.model} does not fit on {entry.run.decode.worker_gpus} {entry.run.gpu}"
 
 
-def slices(entry: KnownRun) -> tuple[tuple[str, str], ...]:
+def slices(entry: NamedRun) -> tuple[tuple[str, str], ...]:
     """What a run is one of, by dimension."""
     run, model = entry.run, entry.model
     kind = "unknown" if model is None else "MoE" if model.experts else "dense"
@@ -192,7 +181,7 @@ class Predictions:
     A batch whose factors are the same as the last time keeps its answers; closed loops begin where they last settled.
     """
 
-    def __init__(self, runs: Sequence[KnownRun], *, exact: bool = True) -> None:
+    def __init__(self, runs: Sequence[NamedRun], *, exact: bool = True) -> None:
         self._parts = tuple(_parts(runs))
         self._exact = exact
         self._settled: dict[int, Array] = {}
@@ -255,7 +244,7 @@ def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: Engin
     )
 
 
-def _parts(runs: Iterable[KnownRun]) -> Iterable[_Part]:
+def _parts(runs: Iterable[NamedRun]) -> Iterable[_Part]:
     """The runs that can be predicted, by machine, model, precision, drafts, engine and way."""
     batches: dict[_Key, list[BenchmarkRun]] = {}
     contexts: dict[_Key, tuple[CostContext, EngineHabits]] = {}

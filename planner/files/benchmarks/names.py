@@ -1,10 +1,9 @@
 """GPU types and models that benchmark runs name: their records, or the reason why a run cannot be predicted."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
-from planner.domain import BenchmarkRun, GpuSpec, ModelSpec
+from planner.domain import BenchmarkRun, GpuSpec, ModelSpec, NamedRun
 from planner.errors import InputError
 from planner.files.benchmarks.point_rows import MOST_FAULTS
 from planner.files.benchmarks.precisions import PRECISION_RULE
@@ -12,25 +11,6 @@ from planner.files.disk.shipped import shipped_models
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.models.models import load_model
 from planner.files.sections import nearest_hint
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedRun:
-    """A run with the records of its GPU type and model; or, where one is None, the `reason`: a sentence.
-
-    `hint` says what would help.
-    """
-
-    run: BenchmarkRun
-    gpu: GpuSpec | None
-    model: ModelSpec | None
-    reason: str = ""
-    hint: str = ""
-
-    @property
-    def is_predictable(self) -> bool:
-        """Whether both records are there and the run tells its pools."""
-        return not self.reason
 
 
 def resolve_names(
