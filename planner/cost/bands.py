@@ -54,10 +54,10 @@ def band_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings
     if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
         return None
     calibration = settings.calibration
-    for own in calibration.bands if calibration else ():
-        if (own.gpu, own.model, own.phase) == (gpu.name, model.name, phase):
-            basis = f"{_points(own.points)} of {model.name} on {gpu.name} in {phase}, the user's own"
-            return Band(low=own.low, high=own.high, basis=basis, points=own.points)
+    for measured_band in calibration.bands if calibration else ():
+        if (measured_band.gpu, measured_band.model, measured_band.phase) == (gpu.name, model.name, phase):
+            basis = f"{_points(measured_band.points)} of {model.name} on {gpu.name} in {phase}, the user's own"
+            return Band(low=measured_band.low, high=measured_band.high, basis=basis, points=measured_band.points)
     origin, _ = origin_of(gpu, model, phase, calibration)
     kind = MOE if model.routed_experts else DENSE
     return slice_band(gpu.family, kind, phase, measured=origin in (Origin.USER, Origin.PUBLISHED))

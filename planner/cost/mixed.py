@@ -88,8 +88,8 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     if settings.mtp_tokens:
         drafted = 1 + settings.mtp_tokens / model.layers * decoded / n
         parts = tuple(scaled(part, drafted) for part in parts)
-    asked = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.prompt
-    head = ffn.head_part(blend, model, tokens=asked, tp=p.tp)
+    answered = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.prompt
+    head = ffn.head_part(blend, model, tokens=answered, tp=p.tp)
     fixed = Part(
         name="scheduling",
         latency_ms=np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms),

@@ -127,7 +127,6 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
         settings,
         steps,
         work,
-        scores=(score_part("attention", dev, model, work),),
         new=new,
         expanded=expanded,
         passes=passes,
@@ -158,7 +157,6 @@ def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps,
         settings,
         steps,
         work,
-        scores=(score_part("attention", dev, model, work),),
         new=new,
         expanded=new,
         passes=as_array(1.0),
@@ -178,22 +176,23 @@ def common_parts(
     steps: Steps,
     work: AttentionWork,
     *,
-    scores: tuple[Part, ...],
     new: Array,
     expanded: Array,
     passes: Array,
     micro: Array,
+    scores: tuple[Part, ...] | None = None,
     expanding: Array | None = None,
 ) -> tuple[Part, ...]:
     """Parts that all steps have, over all layers and `passes` over the model of `micro` micro-batches each.
 
-    `expanding`: FLOP/ms for the expansion of MLA's cache, where it differs from other products over weights.
+    `scores`: the attention scores, where they are not those of `work` in one part. `expanding`: FLOP/ms for the
+    expansion of MLA's cache, where it differs from other products over weights.
     """
     loads = micro * passes
     rate = dev.weights if expanding is None else expanding
     parts = [
         _projections_part(dev, model, work, rows=new, expanded=expanded, loads=loads, expanding=rate),
-        *scores,
+        *(scores or (score_part("attention", dev, model, work),)),
         collectives.all_reduce_part(dev, model, tokens=new, tp=steps.tp, dp=steps.dp, micro_batches=loads),
         _small_kernels_part(dev, model, tokens=new, tp=steps.tp, loads=loads),
         ffn.dense_part(dev, model, tokens=new, tp=steps.tp, micro_batches=loads),

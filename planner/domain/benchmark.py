@@ -152,10 +152,10 @@ class JudgedFigure:
 
         Of a run that the fit has seen the prediction left out of it counts, where one is on record.
         """
-        said = self.predicted if self.left_out is None else self.left_out
-        if said is None:
+        prediction = self.predicted if self.left_out is None else self.left_out
+        if prediction is None:
             return 1.0
-        return (self.measured / said if self.metric.is_time else said / self.measured) - 1
+        return (self.measured / prediction if self.metric.is_time else prediction / self.measured) - 1
 
     @property
     def slice(self) -> str:

@@ -287,12 +287,12 @@ def _decisions(central: _Machines, drawn: Sequence[_Machines]) -> list[Layout]:
 
 def _first(central: _Machines) -> tuple[_Sizes, Layout]:
     """Sizes of islands that suit the scenario, and the best decision of these. Raises as `_Machines.best` does."""
-    asked = central.scenario.search.sizes
-    wanted = (SizeSet.WHOLE_NODES, SizeSet.POWERS_OF_TWO) if asked is SizeSet.ALL else ()
+    size_set = central.scenario.search.sizes
+    wanted = (SizeSet.WHOLE_NODES, SizeSet.POWERS_OF_TWO) if size_set is SizeSet.ALL else ()
     for sizes in wanted:
         with suppress(InfeasibleError):
             return sizes, central.best(sizes)
-    return asked, central.best(asked)
+    return size_set, central.best(size_set)
 
 
 def _candidates(central: _Machines, decisions: Sequence[Layout], can_run: CanRun) -> Iterator[ProposedRun]:

@@ -157,3 +157,8 @@ def test_phases_that_nothing_was_measured_of_stay_as_they_were(planner: Command)
     assert set(factors) == {"kernels_decode.h20", "kernels_prefill.hopper", "kernels_decode.cdna4"}
     hopper = planner("cost", "accuracy", "other.csv", "--calibration", "mixed.yaml", "--json").json[0]
     assert abs(hopper["rate_error"]) < 0.15
+
+
+def test_conditions_without_a_file_are_refused(planner: Command) -> None:
+    answer = planner("cost", "accuracy", "--gpu", "H200")
+    assert (answer.status, "FILE: must be given with conditions of runs" in answer.err) == (EXIT_BAD_INPUT, True)

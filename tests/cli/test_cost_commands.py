@@ -181,3 +181,11 @@ def test_faulty_measurements_name_rows_and_leave_nothing(planner: Command) -> No
     assert "row 2" in answer.err
     assert "row 3" in answer.err
     assert sorted(path.name for path in Path().iterdir()) == ["bad.csv"]
+
+
+def test_prefill_tells_what_a_pool_keeps_of_the_pace(planner: Command) -> None:
+    options = ("--phase", "prefill", "--tp", 8, "--devices", 8, "--length", 4096)
+    explained = planner("cost", "explain", "--gpu", "H200", "--model", "deepseek-v3", *options)
+    plain = planner("cost", "explain", "--gpu", "H200", "--model", "deepseek-v3", *options, "--json").json
+    share = next(factor["value"] for factor in plain["factors"] if factor["name"] == "prefill_pool")
+    assert f"as plans count it: {share * plain['tokens_per_s_per_gpu']:,.0f} tokens/s per GPU" in explained.out

@@ -192,10 +192,10 @@ def quantiles_of(residuals: list[tuple[str, str, str, float]], row: BandRow) -> 
             if (kind, of) == (row.kind, phase) and row.family in (family, ANY_FAMILY)
         ]
 
-    own = logs("either") if row.kind == DENSE else logs(str(row.phase))
-    if row.kind == MOE and row.phase is Phase.DECODE and row.family != ANY_FAMILY and len(own) < 8:
-        own += logs("either")
-    return float(np.quantile(own, 0.1)), float(np.quantile(own, 0.9)), len(own)
+    of_slice = logs("either") if row.kind == DENSE else logs(str(row.phase))
+    if row.kind == MOE and row.phase is Phase.DECODE and row.family != ANY_FAMILY and len(of_slice) < 8:
+        of_slice += logs("either")
+    return float(np.quantile(of_slice, 0.1)), float(np.quantile(of_slice, 0.9)), len(of_slice)
 
 
 def test_the_ten_step_times_stay_near() -> None:

@@ -50,10 +50,10 @@ def shares(engine: str = "sglang") -> EngineShares:
     return engine_shares(engine, None)
 
 
-def in_flight_by_littles_law(found: LoopFigures, tp: int) -> Array:
+def in_flight_by_littles_law(loop_figures: LoopFigures, tp: int) -> Array:
     """Requests that begin in a millisecond, times the time that each stays."""
-    begun = found.rate * tp / 1000 / 500
-    return np.asarray(begun * (found.ttft_ms + 500 * found.tpot_ms))
+    begun = loop_figures.rate * tp / 1000 / 500
+    return np.asarray(begun * (loop_figures.ttft_ms + 500 * loop_figures.tpot_ms))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -61,8 +61,8 @@ def in_flight_by_littles_law(found: LoopFigures, tp: int) -> Array:
 @pytest.mark.parametrize(("name", "shape", "tp", "dp"), MACHINES)
 class TestClosedLoop:
     def test_littles_law(self, name: str, shape: str, tp: int, dp: int, gain: float, engine: str) -> None:
-        found = settle(pass_times(name, shape), loops(tp, dp, gain=gain), shares(engine))
-        assert in_flight_by_littles_law(found, tp) == pytest.approx(IN_FLIGHT, rel=1e-3)
+        loop_figures = settle(pass_times(name, shape), loops(tp, dp, gain=gain), shares(engine))
+        assert in_flight_by_littles_law(loop_figures, tp) == pytest.approx(IN_FLIGHT, rel=1e-3)
 
     def test_it_settles_at_the_same_wherever_it_begins(
         self, name: str, shape: str, tp: int, dp: int, gain: float, engine: str
@@ -70,10 +70,10 @@ class TestClosedLoop:
         times, loop = pass_times(name, shape), loops(tp, dp, gain=gain)
         settled = []
         for begin in (np.full(IN_FLIGHT.shape, 0.1), IN_FLIGHT, np.full(IN_FLIGHT.shape, 300.0)):
-            found = settle(times, loop, shares(engine), begin=begin)
+            loop_figures = settle(times, loop, shares(engine), begin=begin)
             for _ in range(4):
-                found = settle(times, loop, shares(engine), begin=found.sequences)
-            settled.append(found.rate)
+                loop_figures = settle(times, loop, shares(engine), begin=loop_figures.sequences)
+            settled.append(loop_figures.rate)
         afresh = settle(times, loop, shares(engine)).rate
         for rate in settled:
             assert rate == pytest.approx(afresh, rel=1e-3)
@@ -81,24 +81,24 @@ class TestClosedLoop:
     def test_more_in_flight_is_more_rate_and_a_longer_tpot(
         self, name: str, shape: str, tp: int, dp: int, gain: float, engine: str
     ) -> None:
-        found = settle(pass_times(name, shape), loops(tp, dp, gain=gain), shares(engine))
-        assert (np.diff(found.rate) > 0).all()
-        assert (np.diff(found.tpot_ms) > 0).all()
+        loop_figures = settle(pass_times(name, shape), loops(tp, dp, gain=gain), shares(engine))
+        assert (np.diff(loop_figures.rate) > 0).all()
+        assert (np.diff(loop_figures.tpot_ms) > 0).all()
         assert (
-            np.diff(found.rate) / found.rate[:-1] < 1.0 + 1e-9
+            np.diff(loop_figures.rate) / loop_figures.rate[:-1] < 1.0 + 1e-9
         ).all()  # twice the requests, less than twice the rate
 
     def test_memory_caps_it_and_the_others_wait(
         self, name: str, shape: str, tp: int, dp: int, gain: float, engine: str
     ) -> None:
-        found = settle(pass_times(name, shape), loops(tp, dp, most=20.0, gain=gain), shares(engine))
+        loop_figures = settle(pass_times(name, shape), loops(tp, dp, most=20.0, gain=gain), shares(engine))
         free = settle(pass_times(name, shape), loops(tp, dp, gain=gain), shares(engine))
-        assert (found.sequences <= 20 * (1 + 1e-9)).all()
-        assert (found.rate <= free.rate * (1 + 1e-3)).all()
+        assert (loop_figures.sequences <= 20 * (1 + 1e-9)).all()
+        assert (loop_figures.rate <= free.rate * (1 + 1e-3)).all()
         full = IN_FLIGHT >= 256
-        assert found.sequences[full] == pytest.approx(20)
-        assert found.rate[full] == pytest.approx(found.rate[-1])
-        assert in_flight_by_littles_law(found, tp)[full] == pytest.approx(IN_FLIGHT[full])
+        assert loop_figures.sequences[full] == pytest.approx(20)
+        assert loop_figures.rate[full] == pytest.approx(loop_figures.rate[-1])
+        assert in_flight_by_littles_law(loop_figures, tp)[full] == pytest.approx(IN_FLIGHT[full])
 
 
 def test_saturated_is_the_limit_of_many_in_flight() -> None:
@@ -182,9 +182,9 @@ class TestWhatCannotBePredicted:
         assert {figure.reason for figure in figures([known(alone)])} == {"llama-3.1-405b does not fit on 1 H200"}
 
     def test_the_known_ones_are_predicted_all_the_same(self) -> None:
-        lost, found = run_of(gpu="X100"), run_of(row=2)
-        figure = figures([known(lost), known(found)])[1]
-        assert figure.predicted == figures([known(found)])[0].predicted
+        lost, loop_figures = run_of(gpu="X100"), run_of(row=2)
+        figure = figures([known(lost), known(loop_figures)])[1]
+        assert figure.predicted == figures([known(loop_figures)])[0].predicted
 
 
 class TestDrafts:

@@ -50,9 +50,9 @@ def test_the_fit_finds_the_built_in_factors() -> None:
     """
     fit = fit_benchmarks(evidence(), BENCHMARK_FREE, name="anew", base=UNFITTED, rounds=12)
     open_by = np.sqrt(np.diag(fit.covariance))  # of a factor's logarithm
-    known = open_by <= WELL_KNOWN * np.array([f.sigma for f in fit.free])
-    assert known.sum() >= 10
-    for free, value, well, spread in zip(fit.free, fit.values, known, open_by, strict=True):
+    well_known = open_by <= WELL_KNOWN * np.array([f.sigma for f in fit.free])
+    assert well_known.sum() >= 10
+    for free, value, well, spread in zip(fit.free, fit.values, well_known, open_by, strict=True):
         built_in = BUILT_IN.factor(free.name, free.family).value
         allowed = 0.03 if well else max(0.03, spread / 2)
         assert abs(np.log(value / built_in)) <= allowed, (free.name, free.family)
@@ -61,7 +61,7 @@ def test_the_fit_finds_the_built_in_factors() -> None:
 def some_of_hopper() -> Evidence:
     """Steps and disaggregated decode of two GPU types."""
     given = evidence()
-    chosen = [known for known in given.runs if known.run.gpu == "H200" and known.run.load is Load.CLOSED_LOOP]
+    chosen = [entry for well_known in given.runs if well_known.run.gpu == "H200" and entry.run.load is Load.CLOSED_LOOP]
     steps = [m for m in given.measurements if m.gpu == "H800"]
     return replace(given, measurements=tuple(steps), runs=tuple(chosen[::4]))
 
@@ -156,8 +156,10 @@ class TestWhatIsCalledMeasured:
         places = measured_places()
         for phase in Phase:
             for family in VENDOR_OF_FAMILY:
-                told = set(BUILT_IN.factor(f"kernels_{phase.value}", family).measured)
-                assert told == {(name, model) for name, model, p in places if p is phase and gpu(name).family == family}
+                vouched = set(BUILT_IN.factor(f"kernels_{phase.value}", family).measured)
+                assert vouched == {
+                    (name, model) for name, model, p in places if p is phase and gpu(name).family == family
+                }
 
     @pytest.mark.parametrize("name", ["H100", "H800", "H200", "H20", "GB200-NVL72", "DGX-B200", "MI300X", "L40S"])
     def test_nothing_else_is_called_measured(self, name: str) -> None:
@@ -181,11 +183,11 @@ class TestWhatIsCalledMeasured:
         prefill = {(name, model) for name, model, phase in measured_places() if phase is Phase.PREFILL}
         for factor in FITTED:
             if factor.family == ANY_FAMILY:
-                told = prefill if factor.name == "kernels_prefill" else everything
-                assert set(factor.measured) == told, factor.name
+                vouched = prefill if factor.name == "kernels_prefill" else everything
+                assert set(factor.measured) == vouched, factor.name
         for vendor in ("nvidia", "amd"):
-            told = set(BUILT_IN.factor("kernels_decode", vendor).measured)
-            assert told == {pair for pair in everything if VENDOR_OF_FAMILY[gpu(pair[0]).family] == vendor}
+            vouched = set(BUILT_IN.factor("kernels_decode", vendor).measured)
+            assert vouched == {pair for pair in everything if VENDOR_OF_FAMILY[gpu(pair[0]).family] == vendor}
 
     def test_what_is_told_of_a_source_is_a_sentence(self) -> None:
         for factor in FITTED:

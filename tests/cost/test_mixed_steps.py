@@ -121,43 +121,43 @@ class TestBothEnds:
             settings=settings,
         )
         assume(length * prompts <= settings.max_tokens_per_step)
-        found = replace(case, sequences=0, chunk=length * prompts, prompt=length, settings=settings)
-        assert ms(found) == pytest.approx(float(alone.total_ms))
+        outcome = replace(case, sequences=0, chunk=length * prompts, prompt=length, settings=settings)
+        assert ms(outcome) == pytest.approx(float(alone.total_ms))
 
     @pytest.mark.parametrize(("name", "dp"), [("H200", 8), ("H200", 32), ("GB200-NVL72", 72), ("MI300X", 16)])
     def test_across_hosts_too(self, name: str, dp: int) -> None:
         """Prompts go once to each host that they visit, over all links as in prefill."""
         alone = step(name, Phase.PREFILL, length=4096, batch=2, dp=dp, settings=ONE_WAY)
-        asked = {"spec": gpu(name), "shape": model(), "settings": ONE_WAY, "tp": 1, "dp": dp, "cached": 1}
-        found = run(Mixture(**asked, sequences=0, chunk=8192, prompt=4096))
+        conditions = {"spec": gpu(name), "shape": model(), "settings": ONE_WAY, "tp": 1, "dp": dp, "cached": 1}
+        outcome = run(Mixture(**conditions, sequences=0, chunk=8192, prompt=4096))
         for part in alone.parts:
-            assert float(found.part(part.name).ms) == pytest.approx(float(part.ms)), part.name
+            assert float(outcome.part(part.name).ms) == pytest.approx(float(part.ms)), part.name
 
     def test_a_prompt_of_several_chunks_costs_what_its_chunks_cost(self) -> None:
         """A chunk is the mean one; but for the head, which the last one alone needs."""
         whole = step("H200", Phase.PREFILL, length=8192, dp=8, settings=ONE_WAY, max_tokens_per_step=2048)
-        asked = {"spec": gpu("H200"), "shape": model(), "settings": ONE_WAY, "tp": 1, "dp": 8, "cached": 1}
-        found = run(Mixture(**asked, sequences=0, chunk=2048, prompt=8192))
+        conditions = {"spec": gpu("H200"), "shape": model(), "settings": ONE_WAY, "tp": 1, "dp": 8, "cached": 1}
+        outcome = run(Mixture(**conditions, sequences=0, chunk=2048, prompt=8192))
         for name in ("projections", "attention", "dense", "shared experts", "routed experts", "dispatch"):
-            assert 4 * float(found.part(name).ms) == pytest.approx(float(whole.part(name).ms)), name
+            assert 4 * float(outcome.part(name).ms) == pytest.approx(float(whole.part(name).ms)), name
 
 
 class TestByHand:
     def test_products_see_all_tokens_together(self) -> None:
         """Llama-3.1-70B on eight H100: 64 sequences and a chunk of 1984 tokens are 2048 rows of every dense product."""
         spec, f = gpu("H100"), factors(gpu("H100"))
-        asked = {"spec": spec, "shape": model("llama-3.1-70b"), "settings": ONE_WAY, "tp": 8, "dp": 1}
-        found = run(Mixture(**asked, sequences=64, cached=4000, chunk=1984, prompt=1984)).part("dense")
+        conditions = {"spec": spec, "shape": model("llama-3.1-70b"), "settings": ONE_WAY, "tp": 8, "dp": 1}
+        outcome = run(Mixture(**conditions, sequences=64, cached=4000, chunk=1984, prompt=1984)).part("dense")
         weights = 80 * 3 * 8192 * 28672 / 8
         peak = 989e9 * f.gemm * 2048 / (2048 + f.gemm_half)
         compute = 2 * weights * (1984 / f.kernels_prefill + 64 / f.kernels_decode) / peak
         memory = weights * 2 / (3350e6 * f.memory)
-        assert float(found.ms) == pytest.approx(slower_of_both(compute, memory))
+        assert float(outcome.ms) == pytest.approx(slower_of_both(compute, memory))
 
     def test_attention_of_both_adds_up(self) -> None:
         spec, f = gpu("H100"), factors(gpu("H100"))
-        asked = {"spec": spec, "shape": model("llama-3.1-70b"), "settings": ONE_WAY, "tp": 8, "dp": 1}
-        cost = run(Mixture(**asked, sequences=64, cached=4000, chunk=1984, prompt=1984))
+        conditions = {"spec": spec, "shape": model("llama-3.1-70b"), "settings": ONE_WAY, "tp": 8, "dp": 1}
+        cost = run(Mixture(**conditions, sequences=64, cached=4000, chunk=1984, prompt=1984))
         pair = 80 * 2 * (64 / 8) * 2 * 128  # FLOPs of a query and a key on one GPU
         of_chunk = pair * 1984 * 1985 / 2 / (989e9 * f.kernels_prefill * f.attention_prefill)
         of_sequences = pair * 64 * 4000 / (989e9 * f.kernels_decode * f.attention_decode)
@@ -173,8 +173,8 @@ class TestByHand:
         Three doublings make eight ranks, five the 32 that the factor is of.
         """
         f, settings = factors(gpu("H200")), replace(ONE_WAY, mtp_tokens=drafted)
-        asked = {"spec": gpu("H200"), "shape": model(), "settings": settings, "tp": 1, "dp": 8}
-        mixed = Mixture(**asked, sequences=64, cached=4000, chunk=2048, prompt=4096)
+        conditions = {"spec": gpu("H200"), "shape": model(), "settings": settings, "tp": 1, "dp": 8}
+        mixed = Mixture(**conditions, sequences=64, cached=4000, chunk=2048, prompt=4096)
         even, uneven = run(replace(mixed, settings=replace(settings, balanced_experts=True))), run(mixed)
         assert float(even.total_ms) == pytest.approx(sum(float(part.ms) for part in even.parts))
         longer = 1 + (f.rank_imbalance - 1) * 3 / 5 * share
@@ -228,7 +228,7 @@ def test_no_pass_beats_the_roofline(case: Mixture) -> None:
 
 @given(first=st.just(0.0) | st.floats(1e-9, 1e6), other=st.just(0.0) | st.floats(1e-9, 1e6))
 def test_the_smooth_maximum_is_at_most_19_percent_above_the_larger(first: float, other: float) -> None:
-    found, larger = float(smooth_maximum(first, other)), max(first, other)
-    assert larger * (1 - DIP) <= found <= larger * 2**0.25 * (1 + DIP)
-    assert found == float(smooth_maximum(other, first))
+    outcome, larger = float(smooth_maximum(first, other)), max(first, other)
+    assert larger * (1 - DIP) <= outcome <= larger * 2**0.25 * (1 + DIP)
+    assert outcome == float(smooth_maximum(other, first))
     assert float(smooth_maximum(larger, larger)) == pytest.approx(larger * 2**0.25)

@@ -8,6 +8,7 @@ import typer
 from planner.cli import screen
 from planner.cli.cost import benchmark_options as runs
 from planner.cli.cost import options as cost_options
+from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain import Accuracy, Calibration, JudgedFigure
@@ -43,6 +44,11 @@ def command(
         gpu=gpu, model=served, tp=tp, dp=dp, ep=ep, gpus=gpus, precision=precision, engine=engine
     )
     paths: list[Path] = measurements or []
+    if not paths and conditions != files.Conditions():
+        raise InputError(
+            "FILE: must be given with conditions of runs, got none.",
+            hint="Without a file all measurements that come along are judged; leave the conditions out.",
+        )
     measured = runs.load_measured(paths, models_of_user, conditions) if paths else runs.load_given()
     judged = _judged(measured, factors, left_out=not paths and not seen and factors is None)
     cost_options.draw(figure, lambda: report.judged_figure(judged), force=force)

@@ -1,5 +1,6 @@
 """`planner cost calibrate`: the factors fitted to the user's own measurements."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,15 +71,8 @@ def _require_runs(measured: runs.Measured) -> None:
 def _show_runs_fit(fit: "RunsFit", *, json: bool, file: str) -> None:
     means = {which: _mean(getattr(fit, which)) for which in ("before", "after", "left_out")}
     if json:
-        screen.show_json(
-            {
-                "calibration": fit.calibration.name,
-                "file": file,
-                "factors": _factors(fit.calibration),
-                "mean_absolute_error": means,
-                "figures": [_figure(*pair) for pair in zip(fit.before, fit.after, strict=True)],
-            }
-        )
+        figures = [_figure(*pair) for pair in zip(fit.before, fit.after, strict=True)]
+        screen.show_json(_document(fit.calibration, file, means) | {"figures": figures})
         return
     columns = ("file", "row", "figure", "measured", "before the fit", "after")
     rows = [
@@ -123,8 +117,14 @@ def _figure(before: "JudgedFigure", after: "JudgedFigure") -> dict[str, object]:
     }
 
 
-def _factors(calibration: "Calibration") -> dict[str, float]:
-    return {f"{f.name}.{f.family}": f.value for f in calibration.factors}
+def _document(calibration: "Calibration", file: str, means: Mapping[str, float | None]) -> dict[str, object]:
+    """What every fit tells as JSON."""
+    return {
+        "calibration": calibration.name,
+        "file": file,
+        "factors": {f"{f.name}.{f.family}": f.value for f in calibration.factors},
+        "mean_absolute_error": means,
+    }
 
 
 def _show_factors(calibration: "Calibration") -> None:
@@ -138,15 +138,8 @@ def _show_fit(fit: "CalibrationFit", *, json: bool, file: str) -> None:
 
     means = {which: fit.mean_error(which) for which in ("before", "after", "left_out")}
     if json:
-        screen.show_json(
-            {
-                "calibration": fit.calibration.name,
-                "file": file,
-                "factors": _factors(fit.calibration),
-                "mean_absolute_error": means,
-                "points": [_point(p) for p in fit.points],
-            }
-        )
+        points = [_point(p) for p in fit.points]
+        screen.show_json(_document(fit.calibration, file, means) | {"points": points})
         return
     columns = ("measurement", "measured tokens/s per GPU", "predicted", "before the fit", "after", "left out")
     rows = [

@@ -89,6 +89,16 @@ def _show(e: "StepExplanation") -> None:
         screen.show_text(f"attention ranks wait for the fullest: {e.step_ms:,.2f} ms become {waited_ms:,.2f} ms")
     for line in lines:
         screen.show_text(line)
+    if e.phase is Phase.PREFILL:
+        screen.show_text(_pool(e))
+
+
+def _pool(e: "StepExplanation") -> str:
+    """What is left of the pace of single steps in a pool behind a router."""
+    share = next(factor.value for factor in e.factors if factor.name == "prefill_pool")
+    pooled = share * e.tokens_per_s_per_gpu
+    share_kept = f"a prefill pool behind a router keeps {share:.0%} of that pace"
+    return f"{share_kept}, as plans count it: {pooled:,.0f} tokens/s per GPU"
 
 
 def _rate(e: "StepExplanation") -> str:

@@ -42,10 +42,10 @@ def load_benchmarks(paths: Sequence[Path], conditions: Conditions | None = None)
     InputError names file and key of what cannot be read; all conditions at once that neither the files nor the
     caller says, with their flags; and what the two say differently.
     """
-    said = conditions or Conditions()
+    stated_conditions = conditions or Conditions()
     contents = [_read(path) for path in paths]
-    require_conditions((content.stated for content in contents if isinstance(content, ToolResult)), said)
-    return tuple(run for content in contents for run in _runs(content, said))
+    require_conditions((content.stated for content in contents if isinstance(content, ToolResult)), stated_conditions)
+    return tuple(run for content in contents for run in _runs(content, stated_conditions))
 
 
 def _runs(content: ToolResult | tuple[BenchmarkRun, ...], conditions: Conditions) -> tuple[BenchmarkRun, ...]:

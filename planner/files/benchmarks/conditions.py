@@ -114,15 +114,15 @@ def refuse_contradicted_runs(runs: Iterable[BenchmarkRun], conditions: Condition
     precision = None if conditions.precision is None else _precision(conditions.precision)
     for run in runs:
         place = f"{run.file}: row {run.row}"
-        told = {"gpu": run.gpu, "model": run.model, "engine": run.engine or conditions.engine}
-        _refuse_contradictions(place, conditions, told | _degrees(run.prefill, run.decode))
-        own = Precision(
+        stated_values = {"gpu": run.gpu, "model": run.model, "engine": run.engine or conditions.engine}
+        _refuse_contradictions(place, conditions, stated_values | _degrees(run.prefill, run.decode))
+        run_precision = Precision(
             weight_bytes=run.weight_bytes,
             expert_bytes=run.expert_bytes,
             kv_bytes=run.kv_bytes,
             mtp_tokens=run.mtp_tokens,
         )
-        if precision not in (None, own):
+        if precision not in (None, run_precision):
             raise _contradiction(place, "precision", run.precision, conditions.precision)
 
 
@@ -154,11 +154,11 @@ def _degrees(prefill: Pool | None, decode: Pool) -> dict[str, object]:
     return {"tp": decode.tp, "dp": decode.dp, "ep": decode.ep, "gpus": gpus}
 
 
-def _refuse_contradictions(place: str, conditions: Conditions, told: Mapping[str, object]) -> None:
+def _refuse_contradictions(place: str, conditions: Conditions, stated_values: Mapping[str, object]) -> None:
     for field in fields(conditions):
-        said = getattr(conditions, field.name)
-        if said is not None and field.name in told and told[field.name] != said:
-            raise _contradiction(place, field.name, told[field.name], said)
+        condition = getattr(conditions, field.name)
+        if condition is not None and field.name in stated_values and stated_values[field.name] != condition:
+            raise _contradiction(place, field.name, stated_values[field.name], condition)
 
 
 def _contradiction(place: str, name: str, there: object, here: object) -> InputError:
@@ -183,11 +183,11 @@ def _model(stated: Stated, conditions: Conditions) -> str:
     if stated.model is None:
         assert conditions.model is not None
         return conditions.model
-    known = _model_names().get(plain_model_name(stated.model))
+    shipped_name = _model_names().get(plain_model_name(stated.model))
     if conditions.model is None:
-        return known or stated.model
-    same = plain_model_name(conditions.model) == plain_model_name(stated.model) or conditions.model == known
-    if not same and (known or "/" in stated.model):
+        return shipped_name or stated.model
+    same = plain_model_name(conditions.model) == plain_model_name(stated.model) or conditions.model == shipped_name
+    if not same and (shipped_name or "/" in stated.model):
         raise _contradiction(stated.file, "model", stated.model, conditions.model)
     return conditions.model
 
@@ -220,13 +220,13 @@ _OTHER_BOARDS = {"PCIE", "NVL", "MIG", "WORKSTATION", "MAX"}  # of the same chip
 def gpu_type_of(product: str) -> str:
     """Our name of a GPU as drivers and cloud offers write it (`NVIDIA-H100-80GB-HBM3`); empty where there is none."""
     specs = load_gpu_specs()
-    asked = _words(product)
+    product_words = _words(product)
     exact = [
         name
         for name, spec in specs.items()
-        if asked in (_words(name), *(_words(label) for label in dict(spec.node_selector).values()))
+        if product_words in (_words(name), *(_words(label) for label in dict(spec.node_selector).values()))
     ]
-    words = set(asked)
+    words = set(product_words)
     if exact or words & _OTHER_BOARDS:
         return exact[0] if exact else ""
     chips = {name: set(name.upper().split("-")) - _FORM_FACTORS for name in specs}
