@@ -61,7 +61,7 @@ def test_the_fit_finds_the_built_in_factors() -> None:
 def some_of_hopper() -> Evidence:
     """Steps and disaggregated decode of two GPU types."""
     given = evidence()
-    chosen = [entry for well_known in given.runs if well_known.run.gpu == "H200" and entry.run.load is Load.CLOSED_LOOP]
+    chosen = [entry for entry in given.runs if entry.run.gpu == "H200" and entry.run.load is Load.CLOSED_LOOP]
     steps = [m for m in given.measurements if m.gpu == "H800"]
     return replace(given, measurements=tuple(steps), runs=tuple(chosen[::4]))
 
