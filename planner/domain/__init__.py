@@ -81,6 +81,7 @@ from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.router_grid import PoolGrid, RouterGrid
+from planner.domain.routing import RouterPolicy, RoutingForm, RoutingSettings, SurvivalSettings
 from planner.domain.scenario import (
     AssignmentSettings,
     Bound,
@@ -110,8 +111,9 @@ from planner.domain.search_record import (
     Trial,
 )
 from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
+from planner.domain.server import BucketLatency, BucketPool, ServerConfig
 from planner.domain.service import RangeService, Service
-from planner.domain.slo import RangeSlo, SloSettings
+from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.domain.soundness import contradictions, require_sound
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
@@ -129,6 +131,8 @@ __all__ = [
     "Band",
     "BenchmarkRun",
     "Bound",
+    "BucketLatency",
+    "BucketPool",
     "Calibration",
     "CalibrationFit",
     "Certificate",
@@ -238,6 +242,9 @@ __all__ = [
     "Round",
     "Route",
     "RouterGrid",
+    "RouterPolicy",
+    "RoutingForm",
+    "RoutingSettings",
     "Scenario",
     "ScorePart",
     "SearchJournal",
@@ -246,14 +253,17 @@ __all__ = [
     "SearchSettings",
     "Semantics",
     "Sensitivity",
+    "ServerConfig",
     "Service",
     "Shortfall",
     "SizeSet",
     "SliceError",
+    "SloScope",
     "SloSettings",
     "Source",
     "StepExplanation",
     "Surrogate",
+    "SurvivalSettings",
     "Taint",
     "TopologyEdge",
     "TraceNode",

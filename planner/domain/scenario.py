@@ -15,6 +15,7 @@ from planner.domain.model import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
+from planner.domain.routing import RoutingForm, RoutingSettings, SurvivalSettings
 from planner.domain.slo import SloSettings
 from planner.domain.workload import LengthProfile, Workload
 
@@ -267,6 +268,31 @@ class Scenario:
     network: NetworkSettings | None = None
     cluster: Cluster | None = None
     placement: PlacementSettings = field(default_factory=PlacementSettings)
+    routing: RoutingSettings = field(default_factory=RoutingSettings)
+    simplicity: float = 0.01
+    survive: SurvivalSettings = field(default_factory=SurvivalSettings)
+
+    @property
+    def routing_form(self) -> RoutingForm:
+        """The form that was asked for; else buckets where their programme knows all that is asked."""
+        return self.routing.form or (RoutingForm.TABLE if self.beyond_buckets else RoutingForm.BUCKETS)
+
+    @property
+    def bucketed(self) -> bool:
+        """Whether the plan has buckets."""
+        return self.routing_form is RoutingForm.BUCKETS
+
+    @property
+    def beyond_buckets(self) -> str:
+        """What of the scenario the programme of buckets does not know, as its key and value; empty: nothing."""
+        asked = (
+            ("cost.mode: reference", self.cost.mode is CostMode.REFERENCE),
+            ("cost.source: tabulated", self.cost.source is CostSource.TABULATED),
+            ("assignment.formulation: deviation", self.assignment.formulation is Formulation.DEVIATION),
+            ("network", self.network is not None),
+            (f"objective.kind: {self.objective.kind}", self.objective.kind.row.several),
+        )
+        return next((key for key, is_asked in asked if is_asked), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

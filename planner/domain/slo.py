@@ -1,14 +1,24 @@
 """Service levels: how long a request may wait for its first token, and for each further one."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 
 LONGEST_PROMPT = 100_000_000
 """Tokens; beyond any model."""
+_THOUSAND = 1000.0
 
 _Milliseconds = Annotated[float | None, Bounds(above=0, high=1e9)]
+
+
+class SloScope(StrEnum):
+    """Of which requests a percentile counts: `overall` of all, `every_bucket` of those of each bucket (in a table's
+    plans: of each range) by itself."""
+
+    OVERALL = "overall"
+    EVERY_BUCKET = "every_bucket"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +41,16 @@ class SloSettings:
     one over an earlier one."""
 
     ttft_ms: Annotated[_Milliseconds, Key("bound on time to first token")] = None
+    ttft_ms_per_1k_tokens: Annotated[
+        float, Bounds(low=0, high=1e9), Key("that the bound on TTFT grows by with the prompt", unit="ms")
+    ] = 0.0
     tpot_ms: Annotated[_Milliseconds, Key("bound on time per output token")] = None
     percentile: Annotated[
         float | None,
         Bounds(above=0, below=100),
         Key("of how many requests the bounds hold; else of the mean", unit="%"),
     ] = None
+    scope: Annotated[SloScope, Key("of which requests the percentile counts")] = SloScope.OVERALL
     ranges: Annotated[tuple[RangeSlo, ...], Key("bounds for prompts of some lengths")] = ()
 
     @property
@@ -52,4 +66,4 @@ class SloSettings:
             if limits.start <= tokens < limits.end:
                 ttft = limits.ttft_ms if limits.ttft_ms is not None else ttft
                 tpot = limits.tpot_ms if limits.tpot_ms is not None else tpot
-        return ttft, tpot
+        return None if ttft is None else ttft + self.ttft_ms_per_1k_tokens * tokens / _THOUSAND, tpot

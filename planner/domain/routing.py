@@ -1,0 +1,45 @@
+"""How requests find their island: by buckets of prompt length, or by a table of shares."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from planner.domain.keys import Bounds, Key
+
+_Share = Annotated[float, Bounds(above=0, high=1)]
+MOST_BUCKETS = 8
+
+
+class RoutingForm(StrEnum):
+    """`buckets`: pools of equal islands behind contiguous intervals of prompt length, a router balances inside.
+    `table`: every range of lengths has shares of its own. `sets`: the islands of the table with a share, balanced."""
+
+    BUCKETS = "buckets"
+    SETS = "sets"
+    TABLE = "table"
+
+
+class RouterPolicy(StrEnum):
+    """Whom a router chooses inside a bucket. `least_work`: the island with the least outstanding work for its speed,
+    and within it the rank with the fewest waiting tokens; overflow goes to longer buckets."""
+
+    LEAST_WORK = "least_work"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingSettings:
+    """What a plan may ask of a router. `form`: None stands for buckets where their programme knows all that the
+    scenario asks, else for a table (`Scenario.routing_form`)."""
+
+    form: Annotated[RoutingForm | None, Key("buckets of prompt length, or a table of shares")] = None
+    most: Annotated[int, Bounds(low=1, high=MOST_BUCKETS), Key("buckets of a phase")] = 2
+    policy: Annotated[RouterPolicy, Key("whom the router chooses inside a bucket")] = RouterPolicy.LEAST_WORK
+    margin: Annotated[_Share, Key("of its capacity, what a plan promises")] = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurvivalSettings:
+    """What must remain of the rate when so many nodes are lost, whichever they are. `share` 0: nothing is asked."""
+
+    nodes: Annotated[int, Bounds(low=1, high=1000), Key("that are lost at once")] = 1
+    share: Annotated[float, Bounds(low=0, high=1), Key("of the rate that must remain")] = 0.0
