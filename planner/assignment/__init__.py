@@ -1,10 +1,23 @@
 """The mathematical programmes: who serves which range on given islands, and which islands to form at all.
 
 Doors: `assign` (one layout), `choose_roles` (its islands, where queues count), `best_layout` (the layout itself),
-`relax` (what no layout can exceed), `rounded` (a layout near that, in milliseconds), `pool_cells` (a finished table on
+`relax` (what no layout can exceed), `rounded` (a layout near that, in milliseconds), `best_pools` (pools behind
+buckets of prompt length), `pool_cells` (a finished table on
 a router's grid).
 """
 
+from planner.assignment.bucket_programme import (
+    BucketAnswer,
+    BucketOffer,
+    BucketOption,
+    Partition,
+    PoolCount,
+    best_pools,
+    pools_of,
+    relaxed_values,
+    simplest_pools,
+    undominated,
+)
 from planner.assignment.cell_pools import CellPools, busy_times, pool_cells
 from planner.assignment.inner_problem import assign
 from planner.assignment.layout_options import IslandKind, Offer, in_role
@@ -15,19 +28,29 @@ from planner.assignment.rounding import rounded
 from planner.assignment.variables import Shares
 
 __all__ = [
+    "BucketAnswer",
+    "BucketOffer",
+    "BucketOption",
     "CellPools",
     "IslandKind",
     "LayoutAnswer",
     "Offer",
+    "Partition",
+    "PoolCount",
     "Relaxation",
     "Shares",
     "assign",
     "best_layout",
+    "best_pools",
     "busy_times",
     "choose_roles",
     "fractional_rps",
     "in_role",
     "pool_cells",
+    "pools_of",
     "relax",
+    "relaxed_values",
     "rounded",
+    "simplest_pools",
+    "undominated",
 ]

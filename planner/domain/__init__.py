@@ -111,7 +111,15 @@ from planner.domain.search_record import (
     Trial,
 )
 from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
-from planner.domain.server import BucketLatency, BucketPool, ServerConfig
+from planner.domain.server import (
+    BucketLatency,
+    BucketPlan,
+    BucketPool,
+    LoadPoint,
+    NodeLoss,
+    ServerConfig,
+    SimplerPlan,
+)
 from planner.domain.service import RangeService, Service
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.domain.soundness import contradictions, require_sound
@@ -132,6 +140,7 @@ __all__ = [
     "BenchmarkRun",
     "Bound",
     "BucketLatency",
+    "BucketPlan",
     "BucketPool",
     "Calibration",
     "CalibrationFit",
@@ -186,6 +195,7 @@ __all__ = [
     "LengthProfile",
     "LengthRange",
     "Load",
+    "LoadPoint",
     "MeasuredBand",
     "Measurement",
     "MeasuringAdvice",
@@ -196,6 +206,7 @@ __all__ = [
     "NetworkSettings",
     "Nic",
     "NodeGpu",
+    "NodeLoss",
     "NumaNode",
     "ObjectiveKind",
     "ObjectiveSettings",
@@ -256,6 +267,7 @@ __all__ = [
     "ServerConfig",
     "Service",
     "Shortfall",
+    "SimplerPlan",
     "SizeSet",
     "SliceError",
     "SloScope",

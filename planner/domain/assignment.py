@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain.layout import IslandClass, Phase
+from planner.domain.server import BucketPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,8 @@ class Assignment:
     `throughput_rps` is their minimum. `objective_rps` is what the chosen formulation reports for itself (the same
     for max_rate; min(R_prefill, R_decode) for deviation), `deviation_rps` its total deviation from the mix.
     `optimal` is False where the solver stopped at its time limit. Where a network is given, `flows` say who hands KV
-    caches to whom, and `network_bottleneck` names the part of the network that holds the rate back (empty: none).
+    caches to whom, and `network_bottleneck` names the part of the network that holds the rate back (empty: none). Plans
+    of buckets have `pools` instead of duties.
     """
 
     duties: tuple[Duty, ...]
@@ -48,6 +50,7 @@ class Assignment:
     solver: str = ""
     flows: tuple[Flow, ...] = ()
     network_bottleneck: str = ""
+    pools: tuple[BucketPool, ...] = ()
 
     def phase_rps(self, phase: Phase) -> float:
         """The rate at which `phase` alone could serve the whole mix."""

@@ -12,6 +12,7 @@ from planner.domain.placement import Placement
 from planner.domain.scenario import CostMode, Scenario
 from planner.domain.search_record import SearchRecord
 from planner.domain.sensitivity import Sensitivity
+from planner.domain.server import BucketPlan
 from planner.domain.service import Service
 
 _Amount = Annotated[float, Bounds(low=0)]
@@ -141,6 +142,7 @@ class Plan:
     ] = ""
     placement: Placement | None = None
     rate_band: RateBand | None = None
+    buckets: BucketPlan | None = None
 
     @property
     def fleet(self) -> dict[str, int]:

@@ -1,12 +1,11 @@
 """What one server is started with, and pools of such servers."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import ParallelConfig, Phase
-
-_Count = Annotated[int, Bounds(low=0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -28,19 +27,22 @@ class ServerConfig:
 class BucketPool:
     """`count` equal islands that serve one phase of one bucket, prompts of `start` <= tokens < `end`.
 
-    `capacity_rps`: requests/s of the bucket's mix that one island serves within the service levels; `full_rps`: without
-    them. `share`: of the bucket's requests that go to the pool.
+    `capacity_rps`: requests/s of the bucket's mix that one island serves within the service levels; `full_rps`: where
+    nobody waits. `share`: of the bucket's requests that go to the pool. `late_share`: of the bucket's requests that may
+    miss a bound on TTFT (None: bounds hold for the mean, or there is none).
     """
 
     gpu: str
     phase: Phase
-    server: ServerConfig
-    count: int
-    start: int
-    end: int
-    capacity_rps: float
-    full_rps: float
-    share: float = 1.0
+    server: Annotated[ServerConfig, Key("what one of its servers is started with")]
+    count: Annotated[int, Bounds(low=1), Key("servers")]
+    start: Annotated[int, Bounds(low=0), Key("shortest prompt", unit="tokens")]
+    end: Annotated[int, Bounds(low=1), Key("prompts are shorter", unit="tokens")]
+    capacity_rps: Annotated[float, Bounds(low=0), Key("of one server, within the service levels")]
+    full_rps: Annotated[float, Bounds(low=0), Key("of one server, where nobody waits")]
+    share: Annotated[float, Bounds(low=0, high=1.000001), Key("of the bucket's requests")] = 1.0
+    late_share: Annotated[float | None, Bounds(low=0, high=1), Key("that may miss a bound on TTFT")] = None
+    island: Annotated[str, Key("id of the island that the pool is in the plan")] = ""
 
     @property
     def gpus(self) -> int:
@@ -48,15 +50,70 @@ class BucketPool:
         return self.count * self.server.parallel.devices
 
 
+class LoadPoint(StrEnum):
+    """Loads that latencies are told at: the workload's own or asked for, what the plan promises, what it can do."""
+
+    DEMAND = "demand"
+    PROMISE = "promise"
+    CAPACITY = "capacity"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketLatency:
-    """Times to first token and per output token of one bucket of prompt lengths, at one rate of the whole (ms).
+    """TTFT (prefill) or TPOT (decode) of the prompts of one bucket at one rate of the whole mix.
 
-    None where the queue has no end, or nobody decodes.
+    None where the queue has no end.
     """
 
-    rate_rps: Annotated[float, Bounds(low=0), Key("of the whole mix", unit="requests/s")]
-    ttft_p50_ms: Annotated[float | None, Bounds(low=0)]
-    ttft_p99_ms: Annotated[float | None, Bounds(low=0)]
-    tpot_p50_ms: Annotated[float | None, Bounds(low=0)]
-    tpot_p99_ms: Annotated[float | None, Bounds(low=0)]
+    load: LoadPoint
+    rate_rps: Annotated[float, Bounds(low=0), Key("of the whole mix")]
+    phase: Phase
+    start: Annotated[int, Bounds(low=0), Key("shortest prompt", unit="tokens")]
+    end: Annotated[int, Bounds(low=1), Key("prompts are shorter", unit="tokens")]
+    p50_ms: Annotated[float | None, Bounds(low=0)]
+    p99_ms: Annotated[float | None, Bounds(low=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimplerPlan:
+    """What a plan of so few kinds, buckets and pools would serve."""
+
+    kinds: Annotated[int, Bounds(low=1), Key("of servers: GPU type and configuration")]
+    prefill_buckets: Annotated[int, Bounds(low=1)]
+    decode_buckets: Annotated[int, Bounds(low=1)]
+    pools: Annotated[int, Bounds(low=1)]
+    rate_rps: Annotated[float, Bounds(low=0)]
+    chosen: Annotated[bool, Key("it is the plan")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLoss:
+    """What remains of the rate when a pool loses the servers of so many nodes, whatever nodes they are."""
+
+    island: Annotated[str, Key("id of the island that is the pool")]
+    nodes: Annotated[int, Bounds(low=1)]
+    servers: Annotated[int, Bounds(low=1), Key("that are lost")]
+    rate_rps: Annotated[float, Bounds(low=0), Key("that remains")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketPlan:
+    """What a plan of buckets says beyond its islands and routes.
+
+    `promise_rps`: capacity times the margin. `burst_rps`: capacity where arrivals bunch as the trace's own do (None:
+    the workload has no clock). `unrestricted_rps`: no layout of any sizes, lengths and configurations serves more.
+    """
+
+    promise_rps: Annotated[float, Bounds(low=0)]
+    burst_rps: Annotated[float | None, Bounds(low=0), Key("capacity under the trace's own bursts (null: no clock)")]
+    unrestricted_rps: Annotated[float | None, Bounds(low=0), Key("bound of all layouts, deployable or not")]
+    levels_set: Annotated[bool, Key("whether the scenario has service levels")]
+    pools: tuple[BucketPool, ...]
+    latencies: tuple[BucketLatency, ...]
+    simpler: tuple[SimplerPlan, ...]
+    losses: tuple[NodeLoss, ...]
+
+    @property
+    def worst_loss(self) -> NodeLoss:
+        """The loss that leaves least."""
+        return min(self.losses, key=lambda loss: loss.rate_rps)

@@ -1,0 +1,8 @@
+"""Servers as they are deployed: one configuration, one budget, one batch for all the prompts of a bucket."""
+
+from planner.cost.serving.buckets import Buckets, Interval, Levels
+from planner.cost.serving.decode_servers import DecodeServers
+from planner.cost.serving.prefill_servers import PrefillServers, late_share
+from planner.cost.serving.shapes import server_shapes
+
+__all__ = ["Buckets", "DecodeServers", "Interval", "Levels", "PrefillServers", "late_share", "server_shapes"]

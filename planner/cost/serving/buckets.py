@@ -1,0 +1,103 @@
+"""Intervals of prompt length with the moments of their mix, and the bounds that hold in them.
+
+| symbol | meaning | unit |
+|---|---|---|
+| j, B | range of the workload, bucket: ranges a <= j < b | |
+| p[j], P(B) | probability of a range, of a bucket | 1 |
+| w[B, j] | p[j] / P(B) inside the bucket, else 0 | 1 |
+| s[j] | mean prompt of a range, less what the prefix cache holds | tokens |
+| m1, m2 | moments of s over the bucket: sum_j w s, sum_j w s^2 | tokens, tokens^2 |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.grid import longest_prompts, mean_answers, mean_prompts
+from planner.cost.service_levels import FIRST_STEP_MS
+from planner.domain import SloSettings, Workload
+from planner.domain.service import range_bounds
+
+Interval = tuple[int, int]  # first range, range after the last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buckets:
+    """`intervals` of the ranges of a workload. `weights` has shape (buckets, ranges), `probabilities` (buckets,);
+    `prompts`, `longest` and `answers` are tokens of the ranges, shape (ranges,); `fresh`: prompts without what is
+    cached."""
+
+    intervals: tuple[Interval, ...]
+    weights: Array
+    probabilities: Array
+    prompts: Array
+    longest: Array
+    fresh: Array
+    answers: Array
+
+    @classmethod
+    def of(cls, workload: Workload, intervals: Sequence[Interval], kv_cache_rate: float) -> "Buckets":
+        """The mixes of `intervals`."""
+        chance = np.array([span.probability for span in workload.ranges])
+        inside = np.zeros((len(intervals), len(chance)))
+        for row, (first, after) in enumerate(intervals):
+            inside[row, first:after] = chance[first:after]
+        whole = inside.sum(axis=1)
+        prompts = mean_prompts(workload)[0]
+        return cls(
+            intervals=tuple(intervals),
+            weights=inside / whole[:, None],
+            probabilities=whole,
+            prompts=prompts,
+            longest=longest_prompts(workload)[0],
+            fresh=np.round(prompts * (1 - kv_cache_rate), 6),
+            answers=mean_answers(workload)[0],
+        )
+
+    @property
+    def members(self) -> Array:
+        """Whether a range is in a bucket, shape (buckets, ranges)."""
+        return np.asarray(self.weights > 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """Bounds on the ranges of a workload, shape (ranges,), inf where there is none (ms).
+
+    `misses`: share of a bucket's requests that may miss the bound on TTFT, shape (buckets,); None: bounds hold for the
+    mean. `spread`: standard deviations that the bound on TPOT keeps above the mean load.
+    """
+
+    ttft_ms: Array
+    tpot_ms: Array
+    misses: Array | None
+    spread: float
+
+    @classmethod
+    def of(cls, slo: SloSettings, workload: Workload, misses: Array | None = None) -> "Levels":
+        """The bounds of `slo`; `misses` of each bucket, where not all have the same."""
+        from scipy.special import ndtri  # noqa: PLC0415  (slow to load, needed once a scenario)
+
+        pairs = [range_bounds(slo, span) for span in workload.ranges]
+        ttft, tpot = (np.array([np.inf if b is None else b for b in column]) for column in zip(*pairs, strict=True))
+        if slo.percentile is None:
+            return cls(ttft_ms=ttft, tpot_ms=tpot, misses=None, spread=0.0)
+        missed = 1 - slo.percentile / 100
+        return cls(
+            ttft_ms=ttft,
+            tpot_ms=tpot,
+            misses=np.array([missed]) if misses is None else misses,
+            spread=max(0.0, float(ndtri(1 - missed))),
+        )
+
+    @property
+    def bounds_ttft(self) -> bool:
+        """Whether the TTFT of some range is bounded."""
+        return bool(np.isfinite(self.ttft_ms).any())
+
+    @property
+    def first_step_ms(self) -> Array:
+        """What the first decode step takes of a TTFT, shape (ranges,)."""
+        return np.asarray(np.where(np.isfinite(self.tpot_ms), self.tpot_ms, FIRST_STEP_MS))

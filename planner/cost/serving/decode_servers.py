@@ -1,0 +1,219 @@
+"""What decode servers do of a bucket's mix at one batch a server, within the bounds on TPOT.
+
+| symbol | meaning | unit |
+|---|---|---|
+| o, B, j | server (shape, overlap), bucket, range | |
+| N[j] | mean answer to prompts of range j | tokens |
+| r[B, j] | share of a batch's places: w N / sum_j w N | 1 |
+| c[j] | cached tokens of a sequence in mid-answer: prompt + N / 2 | tokens |
+| t(c, b) | time per output token at a batch of b sequences a group that have c tokens each | ms |
+| z | standard deviations that a percentile asks for: 2.33 for P99 | 1 |
+| C | places of all servers of the bucket together | 1 |
+
+rate = 1000 dp b / (sum_j w N t(sum_j r c, b)): t is linear in c but for kinks. The bound on TPOT holds for the load
+that all but a share of the moments stay below: t at sum_j r c + z sd(c) / sqrt(b). b fits where b mean + 2.33 sd
+sqrt(b) of the caches of whole sequences fits: in 99 of 100 moments nothing is preempted. Under bounds on TTFT the load
+stays where a place is free for all but `PLACE_MISSES` of the requests that may miss (Erlang C over C places).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost import attention, memory
+from planner.cost.arrays import Array, ceil_divide
+from planner.cost.device import CostContext
+from planner.cost.grid import Degrees
+from planner.cost.queueing import erlang_c
+from planner.cost.serving.buckets import Buckets, Levels
+from planner.cost.step import Steps, step_cost
+from planner.domain import ParallelConfig, Phase, ServerConfig
+from planner.units import GB, MS_PER_S
+
+BATCHES = (1, 2, 4, *range(8, 129, 8), *range(160, 513, 32), *range(576, 1025, 64))
+"""Sequences of an attention group that are tried: multiples of 8, which graphs are captured for."""
+
+CONTEXTS = 8  # lengths at which step times are known
+FULL_MOMENTS = 2.33  # standard deviations: memory suffices in 99 of 100 moments
+PLACE_MISSES = 0.1  # of the requests that may miss a bound on TTFT, those that find no place
+PLACE_WAITS = 0.05  # of all requests, where a bound holds for the mean
+_HALVINGS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeServers:
+    """Servers of one GPU type: shapes with their overlap. `contexts`: tokens; `step_ms`: shape (servers, contexts,
+    batches); `cache_gb`: of a whole sequence of each range, (servers, ranges); `free_gb`, (servers,), less the buffers
+    of a step of each batch, (servers, batches); `longest_gb`: cache of the longest sequence of each range."""
+
+    shapes: tuple[tuple[ParallelConfig, bool], ...]
+    contexts: Array
+    step_ms: Array
+    cache_gb: Array
+    longest_gb: Array
+    free_gb: Array
+
+    @classmethod
+    def of(
+        cls,
+        context: CostContext,
+        options: Sequence[tuple[ParallelConfig, bool]],
+        buckets: Buckets,
+        longest_answer: int,
+    ) -> "DecodeServers":
+        """`options`: shape of a copy, whether communication is overlapped."""
+        degrees = Degrees.of([shape for shape, _ in options])
+        model, settings = context.model, context.settings
+        shortest, longest = _tokens(buckets).min(), _tokens(buckets).max() * 1.5 + 1
+        contexts = np.geomspace(max(1.0, shortest), longest, CONTEXTS)
+        drafts = settings.mtp_tokens > 0
+        experts = memory.experts_on_device(model, settings, degrees.devices)
+        free = memory.free_gb(
+            context.gpu, model, tp=degrees.tp, experts_on_device=experts, pp=degrees.pp, drafts=drafts
+        )
+        layers = (ceil_divide(model.layers, degrees.pp) + model.mtp_layers * drafts) / model.layers
+        buffers = memory.activation_gb(model, 1 + settings.mtp_tokens, degrees.tp)
+
+        def cache_gb(tokens: Array) -> Array:
+            return np.asarray(attention.cache_bytes_per_sequence(model, tokens[None], degrees.tp) * layers / GB)
+
+        return cls(
+            shapes=tuple(options),
+            contexts=contexts,
+            step_ms=_step_ms(context, options, contexts),
+            cache_gb=cache_gb(buckets.prompts + buckets.answers) + buffers,
+            longest_gb=cache_gb(buckets.longest + longest_answer) + buffers,
+            free_gb=free[:, 0],
+        )
+
+    def _ranks(self) -> Array:
+        return np.array([float(shape.dp) for shape, _ in self.shapes])
+
+    def _loads(self, buckets: Buckets) -> tuple[Array, Array, Array, Array]:
+        """(answer tokens of a request, r, mean and standard deviation of c) of each bucket."""
+        tokens = buckets.weights @ buckets.answers
+        places = buckets.weights * buckets.answers / tokens[:, None]
+        context = _tokens(buckets)
+        mean = places @ context
+        within = buckets.answers**2 / 12  # a sequence is met anywhere in its answer
+        spread = np.sqrt(np.maximum(places @ (context**2 + within) - mean**2, 0.0))
+        return tokens, places, mean, spread
+
+    def batches(self, buckets: Buckets, levels: Levels, only: int | None = None) -> tuple[Array, Array]:
+        """(best batch, its rate of one server without queues), shape (servers, buckets); 0 where nothing suits.
+
+        `only`: the batch that the servers are started for, where it is given."""
+        tokens, _, mean, spread = self._loads(buckets)
+        grid = np.array(BATCHES, dtype=float)
+        step = self.times_at(np.broadcast_to(mean[None, :, None], (len(self.shapes), len(mean), len(grid))))
+        judged = self.times_at(mean[None, :, None] + levels.spread * spread[None, :, None] / np.sqrt(grid))
+        bound = np.where(buckets.members, levels.tpot_ms, np.inf).min(axis=1)
+        rates = self._ranks()[:, None, None] * grid * MS_PER_S / (tokens[:, None] * step)
+        suits = (judged <= bound[:, None]) & self._fits(buckets) & ((grid == only) if only else (grid > 0))
+        rates = np.where(suits & np.isfinite(rates), rates, 0.0)
+        best = rates.argmax(axis=-1)
+        rate = np.take_along_axis(rates, best[..., None], axis=-1)[..., 0]
+        return np.where(rate > 0, grid[best], 0.0), rate
+
+    def _fits(self, buckets: Buckets) -> Array:
+        """Whether a batch fits, shape (servers, buckets, batches)."""
+        _, places, _, _ = self._loads(buckets)
+        mean = self.cache_gb @ places.T
+        spread = np.sqrt(np.maximum(self.cache_gb**2 @ places.T - mean**2, 0.0))
+        grid = np.array(BATCHES, dtype=float)
+        full = mean[..., None] * grid + FULL_MOMENTS * spread[..., None] * np.sqrt(grid)
+        longest = (buckets.members[None] * self.longest_gb[:, None]).max(axis=-1)
+        stages = np.array([float(shape.pp) for shape, _ in self.shapes])
+        enough = np.maximum(full, longest[..., None]) <= self.free_gb[:, None, None]
+        return np.asarray(enough & (grid >= stages[:, None, None]))
+
+    def times_at(self, context: Array) -> Array:
+        """Step times at `context` tokens, shape (servers, buckets, batches); lines between and beyond known ones."""
+        points = self.contexts
+        shape = (len(self.shapes), context.shape[1], len(BATCHES))
+        where = np.broadcast_to(context, shape)
+        cell = np.clip(np.searchsorted(points, where) - 1, 0, len(points) - 2)
+        before = np.take_along_axis(self.step_ms, cell, axis=1)
+        after = np.take_along_axis(self.step_ms, cell + 1, axis=1)
+        return np.asarray(before + (where - points[cell]) / (points[cell + 1] - points[cell]) * (after - before))
+
+    def capped_rps(
+        self, buckets: Buckets, levels: Levels, together_rps: Array, only: int | None = None
+    ) -> tuple[Array, Array, Array]:
+        """(batch, rate within the bounds, full rate) of one server, shape (servers, buckets); `only` as in `batches`.
+
+        `together_rps`: full rate of all servers of each bucket."""
+        batch, full = self.batches(buckets, levels, only)
+        if not levels.bounds_ttft:
+            return batch, full, full
+        places = self._ranks()[:, None] * batch
+        share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
+        misses = PLACE_WAITS if levels.misses is None else PLACE_MISSES * levels.misses
+        return batch, full * _largest_load(places * np.maximum(share, 1.0), misses), full
+
+    def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
+        """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
+        mean. The batch in use follows from the rate (Little's law), at most `batch`."""
+        tokens, _, mean, spread = self._loads(buckets)
+        grid = np.array(BATCHES, dtype=float)
+        step = self.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(grid))
+        plain = self.times_at(np.broadcast_to(mean[None, :, None], step.shape))
+        served = self._ranks()[:, None, None] * grid * MS_PER_S / (tokens[:, None] * plain)
+        used = np.empty(rate.shape)
+        for o, b in np.ndindex(rate.shape):
+            load = float(np.interp(rate[o, b], served[o, b], grid))
+            load = min(load + deviations * np.sqrt(load / max(1.0, self._ranks()[o])), max(1.0, batch[o, b]))
+            used[o, b] = np.interp(load, grid, step[o, b])
+        return used
+
+    def config(self, row: int, batch: int) -> ServerConfig:
+        """A server of the shape in `row`, started for `batch` sequences a group."""
+        shape, overlapped = self.shapes[row]
+        return ServerConfig(parallel=shape, batch_size=batch, overlapped=overlapped)
+
+    def among(self, rows: Sequence[int]) -> "DecodeServers":
+        """Some of the servers."""
+        chosen = list(rows)
+        return replace(
+            self,
+            shapes=tuple(self.shapes[row] for row in chosen),
+            step_ms=self.step_ms[chosen],
+            cache_gb=self.cache_gb[chosen],
+            longest_gb=self.longest_gb[chosen],
+            free_gb=self.free_gb[chosen],
+        )
+
+
+def _tokens(buckets: Buckets) -> Array:
+    """c of each range."""
+    return np.asarray(buckets.prompts + (buckets.answers - 1) / 2)
+
+
+def _step_ms(context: CostContext, options: Sequence[tuple[ParallelConfig, bool]], contexts: Array) -> Array:
+    times = np.empty((len(options), len(contexts), len(BATCHES)))
+    for overlapped in (False, True):
+        rows = [row for row, (_, flag) in enumerate(options) if flag is overlapped]
+        if rows:
+            degrees = Degrees.of([options[row][0] for row in rows])
+            steps = Steps(
+                phase=Phase.DECODE,
+                tp=degrees.tp[..., None],
+                dp=degrees.dp[..., None],
+                pp=degrees.pp[..., None],
+                length=contexts[None, :, None],
+                batch=np.array(BATCHES, dtype=float)[None, None],
+            )
+            times[rows] = step_cost(context, steps, overlap=overlapped).total_ms
+    return times
+
+
+def _largest_load(places: Array, misses: Array | float) -> Array:
+    """Share of the places in use at which no more than `misses` of the arrivals find none."""
+    low, high = np.zeros(places.shape), np.ones(places.shape)
+    at_least_one = np.maximum(places, 1.0)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        enough = erlang_c(at_least_one, middle) <= misses
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    return low

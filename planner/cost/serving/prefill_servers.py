@@ -1,0 +1,244 @@
+"""What prefill servers do of a bucket's mix: full pace, and the rate that keeps to the bounds on TTFT.
+
+| symbol | meaning | unit |
+|---|---|---|
+| o, B, j | server (shape, budget, overlap), bucket, range | |
+| t[o, j](n) | a step that takes n new tokens of prompts of range j on every attention rank | ms |
+| t(n) | the same of the bucket's mix: sum_j w s / m1 t[j](n) | ms |
+| phi | rate of a pool behind a router over that of its steps (`prefill_pool`) | 1 |
+| F | full rate: 1000 phi dp pp / sum_j w (time of a prompt at a full budget) | requests/s |
+| x, rho | rate of one server, x / F | requests/s, 1 |
+| n | tokens that come to a rank in a step: x m1 T / (phi dp pp 1000) | tokens |
+| L | m2 / m1: mean prompt, weighted by tokens | tokens |
+| T | (t(n + min(L, sqrt(2 ln dp n L))) + t(n)) / 2: the mean of the fullest rank and the mean one | ms |
+| X | full rate of all servers of the bucket together | requests/s |
+| eta | tail of the wait behind the router: m2 / m1^2 / (2 X (1 - rho)), times 1000 | ms |
+| ca2 | squared variation of the gaps between arrivals (1: Poisson); eta counts (ca2 + m2 / m1^2 - 1) / 2 | 1 |
+
+TTFT of range j = 3/4 T / (phi pp) + max(T, own prefill) + KV transfer + first decode step + wait, P(wait > y) =
+rho e^(-y / eta): arrivals come in mid-step, and wait for the step under way. The router sends to the island with the
+least outstanding work for its speed, and there to the rank with the fewest waiting tokens.
+Source: facts on bucketed plans (cap of a pool, within 2-6 % of a separate simulation).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost import memory
+from planner.cost.arrays import Array, ceil_divide
+from planner.cost.device import CostContext
+from planner.cost.grid import Degrees
+from planner.cost.rates import pool_share
+from planner.cost.service_levels import transfer_ms
+from planner.cost.serving.buckets import Buckets, Levels
+from planner.cost.step import Steps, step_cost
+from planner.domain import ParallelConfig, Phase, ServerConfig
+from planner.units import MS_PER_S
+
+MOST_PROMPTS = 1024
+"""Prompts of a step that a server is started for at most."""
+
+STEP_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+"""Tokens of a rank and step at which step times are known; in between they are interpolated."""
+
+MEAN_WAIT_OF_STEPS = 0.75
+_POISSON = 1.0
+_HALVINGS = 26
+_ROUNDS = 12  # of the fixed point of tokens and step time, which contracts below full pace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillServers:
+    """Servers of one GPU type: `configs`, and by server and range times of a prompt at a full budget (`prompt_ms`, inf:
+    not served), of a prompt by itself (`own_ms`), of the KV transfer (`sent_ms`), and of a step of `STEP_TOKENS`
+    (`step_ms`, shape (servers, ranges, tokens)), all in ms."""
+
+    configs: tuple[ServerConfig, ...]
+    pace: float
+    prompt_ms: Array
+    own_ms: Array
+    sent_ms: Array
+    step_ms: Array
+
+    @classmethod
+    def of(
+        cls, context: CostContext, options: Sequence[tuple[ParallelConfig, int, bool]], buckets: Buckets
+    ) -> "PrefillServers":
+        """`options`: shape of a copy, token budget of a rank and step, whether communication is overlapped."""
+        groups: dict[tuple[int, bool], list[ParallelConfig]] = {}
+        for shape, budget, overlapped in options:
+            groups.setdefault((budget, overlapped), []).append(shape)
+        pieces = [
+            _priced(context, shapes, budget, overlapped, buckets) for (budget, overlapped), shapes in groups.items()
+        ]
+        return cls(
+            configs=tuple(config for piece in pieces for config in piece.configs),
+            pace=pool_share(context),
+            prompt_ms=np.concatenate([piece.prompt_ms for piece in pieces]),
+            own_ms=np.concatenate([piece.own_ms for piece in pieces]),
+            sent_ms=np.concatenate([piece.sent_ms for piece in pieces]),
+            step_ms=np.concatenate([piece.step_ms for piece in pieces]),
+        )
+
+    def among(self, rows: Sequence[int]) -> "PrefillServers":
+        """Some of the servers."""
+        chosen = list(rows)
+        return replace(
+            self,
+            configs=tuple(self.configs[row] for row in chosen),
+            prompt_ms=self.prompt_ms[chosen],
+            own_ms=self.own_ms[chosen],
+            sent_ms=self.sent_ms[chosen],
+            step_ms=self.step_ms[chosen],
+        )
+
+    def _column(self, values: Sequence[int]) -> Array:
+        return np.array(values, dtype=float)[:, None]
+
+    @property
+    def _ways(self) -> Array:
+        """dp pp, shape (servers, 1)."""
+        return self._column([config.parallel.dp * config.parallel.pp for config in self.configs])
+
+    def full_rps(self, buckets: Buckets) -> Array:
+        """F of one server, shape (servers, buckets); 0 where a prompt of the bucket does not fit."""
+        served = np.isfinite(self.prompt_ms)
+        whole = (buckets.members[None] <= served[:, None]).all(axis=-1)
+        seconds = np.where(served, self.prompt_ms, 0.0) @ buckets.weights.T
+        return np.where(whole & (seconds > 0), MS_PER_S * self.pace * self._ways / np.where(whole, seconds, 1.0), 0.0)
+
+    def capped_rps(self, buckets: Buckets, levels: Levels, together_rps: Array, variation: float = _POISSON) -> Array:
+        """Largest rate of one server within the bounds on TTFT, shape (servers, buckets).
+
+        `together_rps`: X of each bucket, shape (buckets,); `variation`: ca2.
+        """
+        full = self.full_rps(buckets)
+        if not levels.bounds_ttft:
+            return full
+        low, high = np.zeros(full.shape), full.copy()
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            enough = self._meets(buckets, levels, middle, full, together_rps, variation)
+            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        return np.asarray(low)
+
+    def _meets(
+        self, buckets: Buckets, levels: Levels, rate: Array, full: Array, together_rps: Array, variation: float
+    ) -> Array:
+        service, rho, tail = self.queue(buckets, rate, full, together_rps, variation)
+        slack = levels.ttft_ms - levels.first_step_ms - service  # (servers, buckets, ranges)
+        if levels.misses is None:
+            mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
+            return np.asarray(mean >= rho * tail)
+        return np.asarray((late_share(slack, rho, tail) * buckets.weights).sum(-1) <= levels.misses)
+
+    def queue(
+        self, buckets: Buckets, rate: Array, full: Array, together_rps: Array, variation: float = _POISSON
+    ) -> tuple[Array, Array, Array]:
+        """TTFT without wait and first decode step (servers, buckets, ranges), rho and eta (servers, buckets) (ms)."""
+        m1 = buckets.weights @ buckets.fresh
+        m2 = buckets.weights @ buckets.fresh**2
+        times = np.einsum("bj,ojt->obt", buckets.weights * buckets.fresh / m1[:, None], self.step_ms)
+        step = self._step_ms(rate, times, m1, m2)
+        stages = self._column([config.parallel.pp for config in self.configs])
+        service = (MEAN_WAIT_OF_STEPS * step / (self.pace * stages))[..., None] + np.maximum(
+            step[..., None], self.own_ms[:, None]
+        )
+        rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
+        varied = (variation + m2 / m1**2 - 1) / 2
+        tail = MS_PER_S * varied / (together_rps * np.maximum(1 - rho, 1e-9))
+        return service + self.sent_ms[:, None], rho, tail
+
+    def _step_ms(self, rate: Array, times: Array, m1: Array, m2: Array) -> Array:
+        """T at `rate`, shape (servers, buckets)."""
+        most = self._column([config.tokens_per_step for config in self.configs])
+        ranks = self._column([config.parallel.dp for config in self.configs])
+        long = m2 / m1
+        tokens = np.zeros(rate.shape)
+        step = interpolated(tokens, times)
+        for _ in range(_ROUNDS):
+            tokens = np.minimum(most, rate * m1 * step / (self.pace * self._ways * MS_PER_S))
+            excess = np.minimum(long, np.sqrt(2 * np.log(ranks) * tokens * long))
+            fullest = np.minimum(most, tokens + np.where(ranks > 1, excess, 0.0))
+            step = (interpolated(fullest, times) + interpolated(tokens, times)) / 2
+        return np.asarray(step)
+
+
+def late_share(slack_ms: Array, rho: Array, tail_ms: Array) -> Array:
+    """Chance that the wait passes the slack, shape (..., ranges); 1 where there is no slack."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        waiting = rho[..., None] * np.exp(-np.maximum(slack_ms, 0.0) / tail_ms[..., None])
+    return np.asarray(np.where(slack_ms < 0, 1.0, waiting))
+
+
+def interpolated(tokens: Array, times: Array) -> Array:
+    """Step times at `tokens` (shape (o, b)) of curves over `STEP_TOKENS` (o, b, tokens); straight lines beyond."""
+    grid = np.array(STEP_TOKENS, dtype=float)
+    cell = np.clip(np.searchsorted(grid, tokens) - 1, 0, len(grid) - 2)
+    before = np.take_along_axis(times, cell[..., None], axis=-1)[..., 0]
+    after = np.take_along_axis(times, cell[..., None] + 1, axis=-1)[..., 0]
+    part = (tokens - grid[cell]) / (grid[cell + 1] - grid[cell])
+    return np.asarray(before + part * (after - before))
+
+
+def _priced(
+    context: CostContext, shapes: Sequence[ParallelConfig], budget: int, overlapped: bool, buckets: Buckets
+) -> PrefillServers:
+    """Servers of one budget."""
+    settings = replace(context.settings, max_tokens_per_step=budget)
+    priced = replace(context, settings=settings)
+    degrees = Degrees.of(list(shapes))
+    hit, lengths, fresh = settings.kv_cache_rate, buckets.prompts[None], buckets.fresh[None]
+
+    def step_ms(length: Array, prompts: Array, *, columns: Degrees = degrees) -> Array:
+        steps = Steps(
+            phase=Phase.PREFILL,
+            tp=columns.tp,
+            dp=columns.dp,
+            pp=columns.pp,
+            length=length,
+            batch=prompts,
+            cached=hit,
+        )
+        return np.asarray(step_cost(priced, steps, overlap=overlapped).total_ms)
+
+    fits = memory.max_prompts(
+        priced,
+        longest=buckets.longest[None],
+        tp=degrees.tp,
+        experts_on_device=memory.experts_on_device(context.model, settings, degrees.devices),
+        pp=degrees.pp,
+    )
+    prompts = np.minimum(np.maximum(1.0, budget / fresh), np.floor(np.maximum(fits, 0.0)))
+    at_once = np.maximum(prompts, 1.0)
+    prompt_ms = np.where(prompts >= 1, step_ms(lengths, at_once) / at_once, np.inf)
+    sent = transfer_ms(context, buckets.longest[None], degrees)
+    columns = Degrees(
+        tp=degrees.tp[..., None], dp=degrees.dp[..., None], pp=degrees.pp[..., None], replicas=degrees.replicas
+    )
+    tokens = np.array(STEP_TOKENS, dtype=float)
+    times = step_ms(lengths[..., None], tokens / fresh[..., None], columns=columns)
+    return PrefillServers(
+        configs=tuple(
+            ServerConfig(
+                parallel=shape,
+                tokens_per_step=budget,
+                batch_size=_prompts_at_once(fits[row], budget, fresh[0]),
+                overlapped=overlapped,
+            )
+            for row, shape in enumerate(shapes)
+        ),
+        pace=pool_share(context),
+        prompt_ms=prompt_ms,
+        own_ms=step_ms(buckets.longest[None], np.ones((1, 1))),
+        sent_ms=np.broadcast_to(sent, prompt_ms.shape),
+        step_ms=times,
+    )
+
+
+def _prompts_at_once(fits: Array, budget: int, fresh: Array) -> int:
+    """Prompts that a server may hold in a step: as many of the shortest as its budget and memory take."""
+    most = min(MOST_PROMPTS, float(np.floor(np.maximum(fits.max(), 1.0))), float(ceil_divide(budget, fresh.min())))
+    return max(1, int(most))
