@@ -115,22 +115,29 @@ def places_of(partition: Partition) -> list[Place]:
     return [*((Phase.PREFILL, b) for b in prefill), *((Phase.DECODE, b) for b in decode)]
 
 
-def relaxed_value(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaxedBuckets:
+    """The relaxation of one partition: `value` in the objective's unit, `rate_rps`, and prices: `worth[place]` of one
+    more request/s of the bucket's capacity, `toll[t]` of a unit of a stock."""
+
+    value: float
+    rate_rps: float
+    worth: Mapping[Place, float]
+    toll: tuple[float, ...]
+
+
+def relaxed_buckets(
     offer: BucketOffer, partition: Partition, objective: ObjectiveSettings, settings: AssignmentSettings
-) -> float | None:
-    """What no pools of this partition can exceed, in the objective's unit; None where they cannot serve."""
-    best: dict[tuple[int, Place], float] = {}
-    for place in places_of(partition):
-        for option in offer.options[place]:
-            key = (option.stock, place)
-            best[key] = max(best.get(key, 0.0), option.rate_rps / option.use)
+) -> RelaxedBuckets | None:
+    """What no pools of this partition can exceed; None where they cannot serve."""
+    best = _best_per_unit(offer, partition)
     model = pulp.LpProblem("relaxed", pulp.LpMinimize if objective.minimises else pulp.LpMaximize)
     rate = pulp.LpVariable("rate", lowBound=0)
     units = {key: pulp.LpVariable(f"units_{n}", lowBound=0) for n, key in enumerate(best)}
     scale = pulp.LpVariable("scale", lowBound=0) if objective.kind.row.per_charge else None
     for place in places_of(partition):
         served = pulp.LpAffineExpression([(units[key], best[key]) for key in best if key[1] == place])
-        model += served - offer.probabilities[place] * rate >= 0, f"serve_{place[0]}_{place[1]}"
+        model += served - offer.probabilities[place] * rate >= 0, _row(place)
     for t, count in enumerate(offer.counts):
         used = pulp.LpAffineExpression([(units[key], 1.0) for key in best if key[0] == t])
         model += used - (count * scale if scale is not None else count) <= 0, f"offered_{t}"
@@ -145,7 +152,29 @@ def relaxed_value(
         solve(model, settings)
     except InfeasibleError:
         return None
-    return float(pulp.value(model.objective)) if (rate.varValue or 0.0) > NOTHING else None
+    if not (rate.varValue or 0.0) > NOTHING:
+        return None
+    price = {name: abs(row.pi or 0.0) for name, row in model.constraints.items()}
+    return RelaxedBuckets(
+        value=float(pulp.value(model.objective)),
+        rate_rps=float(rate.varValue or 0.0),
+        worth={place: price[_row(place)] for place in places_of(partition)},
+        toll=tuple(price[f"offered_{t}"] for t in range(len(offer.counts))),
+    )
+
+
+def _row(place: Place) -> str:
+    return f"serve_{place[0].value}_{place[1]}"
+
+
+def _best_per_unit(offer: BucketOffer, partition: Partition) -> dict[tuple[int, Place], float]:
+    """The best rate per unit of each stock on each bucket."""
+    best: dict[tuple[int, Place], float] = {}
+    for place in places_of(partition):
+        for option in offer.options[place]:
+            key = (option.stock, place)
+            best[key] = max(best.get(key, 0.0), option.rate_rps / option.use)
+    return best
 
 
 def best_pools(
@@ -164,7 +193,7 @@ def best_pools(
         return _per_charge(offer, partitions, objective, settings)
     bounds = dict(relaxed) if relaxed is not None else relaxed_values(offer, partitions, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
-    order = sorted(bounds, key=lambda partition: (-sign * bounds[partition], places_of(partition).__len__()))
+    order = sorted(bounds, key=lambda partition: (-sign * bounds[partition], len(places_of(partition))))
     best: BucketAnswer | None = None
     reached: list[float] = []  # bounds of partitions that are done
     left, proven = settings.time_limit_s, True
@@ -196,8 +225,8 @@ def relaxed_values(
     offer: BucketOffer, partitions: Sequence[Partition], objective: ObjectiveSettings, settings: AssignmentSettings
 ) -> dict[Partition, float]:
     """Bounds of the partitions that can serve."""
-    values = ((partition, relaxed_value(offer, partition, objective, settings)) for partition in partitions)
-    return {partition: value for partition, value in values if value is not None}
+    values = ((partition, relaxed_buckets(offer, partition, objective, settings)) for partition in partitions)
+    return {partition: relaxed.value for partition, relaxed in values if relaxed is not None}
 
 
 def _attempt(
@@ -233,9 +262,7 @@ def pools_of(
     Raises InfeasibleError where there are none, SolverError where none were found in time.
     """
     programme = _Programme(offer, partition, objective)
-    cost = pulp.LpAffineExpression(
-        [(programme.servers[key], offer.charges[key[1].stock] * key[1].use) for key in programme.servers]
-    )
+    cost = programme.cost()
     if objective.kind.row.per_charge:
         programme.model.setObjective(programme.rate - reward * cost)
         programme.model += programme.rate >= max(objective.target_rps, NOTHING), "target"
@@ -250,20 +277,45 @@ def pools_of(
 
 
 def simplest_pools(
-    offer: BucketOffer, partition: Partition, least_rps: float, settings: AssignmentSettings, *, most_kinds: int = 0
+    offer: BucketOffer,
+    best: BucketAnswer,
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    *,
+    within: float,
 ) -> BucketAnswer:
-    """The fewest kinds, then pools, that serve at least `least_rps` with this partition; with `most_kinds`, of so many
-    kinds at most the fastest. Raises as `pools_of` does."""
+    """The fewest kinds, then pools, whose objective is within the share `within` of that of `best`, with its
+    partition. Raises as `pools_of` does."""
+    programme = _Programme(offer, best.partition, ObjectiveSettings())
+    kinds, pools = programme.count_kinds()
+    programme.model.sense = pulp.LpMinimize
+    weight = 1.0 / (len(pools) + 1)
+    programme.model.setObjective(pulp.lpSum(kinds.values()) + weight * pulp.lpSum(pools.values()))
+    cost, rate = programme.cost(), programme.rate
+    if objective.kind.row.per_charge:
+        programme.model += rate - (1 - within) * best.value * cost >= 0
+        programme.model += rate >= max(objective.target_rps, NOTHING)
+    elif objective.minimises:
+        programme.model += cost <= best.value * (1 + within)
+        programme.model += rate >= objective.target_rps
+    else:
+        programme.model += rate >= best.rate_rps * (1 - within)
+        if objective.kind.row.budgeted:
+            programme.model += cost <= objective.budget_usd_per_hour
+    if offer.survive:
+        programme.survive(pools)
+    answer, _ = programme.solved(settings)
+    return answer
+
+
+def fastest_of_kinds(
+    offer: BucketOffer, partition: Partition, most_kinds: int, settings: AssignmentSettings
+) -> BucketAnswer:
+    """The most requests/s of at most so many kinds. Raises as `pools_of` does."""
     programme = _Programme(offer, partition, ObjectiveSettings())
     kinds, pools = programme.count_kinds()
-    if most_kinds:
-        programme.model += pulp.lpSum(kinds.values()) <= most_kinds, "most_kinds"
-        programme.model.setObjective(1 * programme.rate)
-    else:
-        programme.rate.lowBound = least_rps
-        programme.model.sense = pulp.LpMinimize
-        weight = 1.0 / (len(pools) + 1)
-        programme.model.setObjective(pulp.lpSum(kinds.values()) + weight * pulp.lpSum(pools.values()))
+    programme.model += pulp.lpSum(kinds.values()) <= most_kinds, "most_kinds"
+    programme.model.setObjective(1 * programme.rate)
     if offer.survive:
         programme.survive(pools)
     answer, _ = programme.solved(settings)
@@ -287,10 +339,15 @@ class _Programme:
             served = pulp.LpAffineExpression(
                 [(v, key[1].rate_rps) for key, v in self.servers.items() if key[0] == place]
             )
-            self.model += served - offer.probabilities[place] * self.rate >= 0, f"serve_{place[0]}_{place[1]}"
+            self.model += served - offer.probabilities[place] * self.rate >= 0, _row(place)
         for t, count in enumerate(offer.counts):
             used = pulp.LpAffineExpression([(v, key[1].use) for key, v in self.servers.items() if key[1].stock == t])
             self.model += used <= count, f"offered_{t}"
+
+    def cost(self) -> pulp.LpAffineExpression:
+        """USD/hour, or W, of all servers."""
+        charges = self.offer.charges
+        return pulp.LpAffineExpression([(v, charges[o.stock] * o.use) for (_, o), v in self.servers.items()])
 
     def count_kinds(
         self,

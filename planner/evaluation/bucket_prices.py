@@ -1,7 +1,7 @@
 """What every deployable server does of every bucket that a plan may have: prices of the programme of buckets.
 
-Cut points are quantiles of work (prompt tokens of prefill, cached tokens of decode), so that every bucket between two of
-them has something to do. Under a percentile that counts over all requests, a partition has two ways to part what may
+Cut points are quantiles of work (prompt tokens of prefill, cached tokens of decode), so that every bucket between two
+of them has something to do. Under a percentile that counts over all requests, a partition has two ways to part what may
 miss the bound: evenly, or half of an even share for all buckets but that of the longest prompts, which gets the rest.
 
 | symbol | meaning | unit |
@@ -10,10 +10,10 @@ miss the bound: evenly, or half of an even share for all buckets but that of the
 | X | full rate of all servers of a bucket together: lambda P(B), lambda of the relaxation without queues | requests/s |
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from planner.domain import (
     BucketPool,
     GpuSpec,
     Inventory,
+    Layout,
     ObjectiveSettings,
     ParallelConfig,
     Phase,
@@ -37,8 +38,9 @@ from planner.domain import (
 
 PREFILL_CUTS = 10  # more gain less than 0.2 % on the shipped workloads
 DECODE_CUTS = 3
-FIRST_STOCK_ROOM = 1.1  # X is a little above what the relaxation serves: no pool is full
+ROOM = 1.25  # X is above what the relaxation serves: no pool is full, and a bound must not count on too few
 WORTH_TAKING = 0.85  # of the best rate of a stock's unit: less efficient servers only fill what is left over
+SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
 SMALLEST = 2  # sizes that fill what is left over
 
 Accepts = Callable[[GpuSpec, Phase, ParallelConfig], bool]
@@ -111,7 +113,17 @@ class BucketPrices:
         whole: Partition = (self.phases[Phase.PREFILL].partitions[0], self.phases[Phase.DECODE].partitions[0])
         offer = self._offer(stocks, [whole], full=True)
         values = relaxed_values(offer, [whole], ObjectiveSettings(), self._scenario.assignment)
-        return FIRST_STOCK_ROOM * max(values.values(), default=1.0)
+        return ROOM * max(values.values(), default=1.0)
+
+    @cached_property
+    def shortlist(self) -> tuple[Partition, ...]:
+        """The partitions that a searched layout is judged by: no bucketing, and the best of the inventory's own."""
+        stocks, simplest = inventory_stocks(self._scenario.inventory), self.partitions[0]
+        values = relaxed_values(
+            self.offer(stocks, self.partitions), self.partitions, ObjectiveSettings(), self._scenario.assignment
+        )
+        best = sorted(values, key=lambda partition: -values[partition])
+        return tuple(dict.fromkeys((simplest, *best[:SHORTLIST])))
 
     def unserved(self) -> bool:
         """Whether nothing of the inventory serves every bucket of even one partition."""
@@ -206,10 +218,10 @@ class BucketPrices:
             (shape, overlapped)
             for shape in shapes
             for overlapped in (False, True)
-            if not overlapped or self._may_overlap(shape)
+            if not overlapped or self.may_overlap(shape)
         ]
         if phase is Phase.PREFILL:
-            options = [(shape, budget, overlapped) for shape, overlapped in ways for budget in self._budgets()]
+            options = [(shape, budget, overlapped) for shape, overlapped in ways for budget in self.budgets()]
             prefill = PrefillServers.of(context, options, mine.buckets)
             full = prefill.full_rps(mine.buckets)
             return Column(servers=prefill, batches=None, capped=full, full=full)
@@ -223,11 +235,13 @@ class BucketPrices:
             return devices & (devices - 1) == 0
         return devices in sizes if isinstance(sizes, tuple) else True
 
-    def _may_overlap(self, shape: ParallelConfig) -> bool:
+    def may_overlap(self, shape: ParallelConfig) -> bool:
+        """Whether a server of the shape may hide its communication."""
         cost, model = self._scenario.cost, self._scenario.model
         return cost.two_micro_batches and model.experts is not None and shape.stage_devices > 1
 
-    def _budgets(self) -> tuple[int, ...]:
+    def budgets(self) -> tuple[int, ...]:
+        """Token budgets of a rank and prefill step that are tried."""
         most = self._scenario.cost.max_tokens_per_step
         return tuple(dict.fromkeys((*(budget for budget in (8192, 16384) if budget < most), most)))
 
@@ -252,20 +266,14 @@ class BucketPrices:
                     end=ranges[after - 1].end,
                     capacity_rps=float(column.capped[row, bucket]),
                     full_rps=float(column.full[row, bucket]),
+                    late_share=self._late_share(phase, bucket),
                 )
             )
         return tuple(pools)
 
-    def misses_of(self, answer: BucketAnswer) -> Mapping[tuple[Phase, int], float | None]:
-        """Share of each bucket's requests that may miss, by phase and start of the bucket (tokens)."""
-        ranges = self.question.workload.ranges
-        shares: dict[tuple[Phase, int], float | None] = {}
-        for phase, chosen in zip(Phase, answer.partition, strict=True):
-            mine = self.phases[phase]
-            for bucket in chosen:
-                start = ranges[mine.buckets.intervals[bucket][0]].start
-                shares[phase, start] = None if mine.levels.misses is None else float(mine.levels.misses[bucket])
-        return shares
+    def _late_share(self, phase: Phase, bucket: int) -> float | None:
+        levels = self.phases[phase].levels
+        return None if levels.misses is None else float(levels.misses[bucket])
 
 
 def hash_of(config: ServerConfig) -> int:
@@ -288,6 +296,11 @@ def inventory_stocks(inventory: Inventory, charges: Sequence[float] = ()) -> tup
     )
 
 
+def island_stocks(layout: Layout) -> tuple[Stock, ...]:
+    """Every class of islands with its islands."""
+    return tuple(Stock(gpu=island.gpu, count=count, size=island.size) for island, count in layout.counts)
+
+
 def _worthwhile(options: Sequence[BucketOption]) -> Iterator[BucketOption]:
     """Of each stock the efficient ones, and the smallest."""
     for stock in sorted({option.stock for option in options}):
@@ -307,7 +320,7 @@ def _phase_buckets(question: Question, phase: Phase, most: int) -> PhaseBuckets:
     partitions: list[tuple[int, ...]] = []
     chances = np.array([span.probability for span in workload.ranges])
     for ends in edges:
-        intervals = list(zip(ends[:-1], ends[1:], strict=True))
+        intervals = list(pairwise(ends))
         for misses in _ways_to_miss(slo, phase, [float(chances[a:b].sum()) for a, b in intervals]):
             partitions.append(tuple(rows.setdefault(key, len(rows)) for key in zip(intervals, misses, strict=True)))
     buckets = Buckets.of(workload, [interval for interval, _ in rows], rate)

@@ -98,7 +98,7 @@ class BucketService:
         ]
 
     def _bucket(self, key: Key, pools: Sequence[BucketPool], variation: float) -> _Bucket:
-        phase, start, end = key
+        _, start, end = key
         workload, scenario = self.question.workload, self.question.scenario
         rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
         buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)], scenario.cost.kv_cache_rate)
@@ -155,7 +155,7 @@ class BucketService:
     def latencies(self, pools: Iterable[BucketPool], rates: Mapping[LoadPoint, float]) -> tuple[BucketLatency, ...]:
         """TTFT of every prefill bucket and TPOT of every decode bucket at these rates of the whole mix."""
         buckets = self._buckets(pools)
-        return tuple(row for load, rate in rates.items() for row in _latencies(load, rate, buckets, self.question))
+        return tuple(row for load, rate in rates.items() for row in _latencies(load, rate, buckets))
 
     def losses(self, pools: Sequence[BucketPool], nodes: int) -> Iterator[NodeLoss]:
         """What remains when one pool loses the servers of so many nodes."""
@@ -180,7 +180,7 @@ def _shared(bucket: _Bucket) -> Iterator[BucketPool]:
         yield replace(pool, share=pool.count * pool.capacity_rps / whole if whole else 0.0)
 
 
-def _latencies(load: LoadPoint, rate: float, buckets: Sequence[_Bucket], question: Question) -> Iterator[BucketLatency]:
+def _latencies(load: LoadPoint, rate: float, buckets: Sequence[_Bucket]) -> Iterator[BucketLatency]:
     first_ms = max((_tpot(bucket, rate)[0] or 0.0 for bucket in buckets if bucket.key[0] is Phase.DECODE), default=0.0)
     for bucket in buckets:
         phase, start, end = bucket.key

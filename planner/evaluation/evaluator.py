@@ -21,6 +21,9 @@ from planner.domain import (
     PerformanceTable,
     Question,
 )
+from planner.evaluation.bucket_judging import pooled_assignment, pooled_evaluation, solve_pools
+from planner.evaluation.bucket_prices import BucketPrices, island_stocks
+from planner.evaluation.bucket_service import BucketService
 from planner.evaluation.judging import broken_off, judge
 from planner.evaluation.placing import judge_placed
 from planner.placement import Fleet
@@ -38,6 +41,7 @@ class Evaluator:
         self._gpus = {item.gpu.name: item.gpu for item in scenario.inventory.items}
         self._rows: dict[IslandClass, ClassPerformance] = {}
         self._known: dict[Layout, Evaluation] = {}
+        self._prices: BucketPrices | None = None
 
     def row(self, island: IslandClass) -> ClassPerformance:
         """The performance of one island class, computed at most once."""
@@ -62,6 +66,17 @@ class Evaluator:
             )
             self._rows.update((row.island, row) for row in rows)
 
+    @property
+    def prices(self) -> BucketPrices:
+        """What servers do of buckets, computed at most once."""
+        if self._prices is None:
+            self._prices = BucketPrices(self.question)
+        return self._prices
+
+    def remember(self, evaluation: Evaluation) -> None:
+        """An evaluation that is known from elsewhere: of the pools that a layout was made of."""
+        self._known[evaluation.layout] = evaluation
+
     def table(self, layout: Layout) -> PerformanceTable:
         """Rows of every class in `layout`."""
         self.tabulate(island for island, _ in layout.counts)
@@ -81,7 +96,8 @@ class Evaluator:
         """
         start = time.process_time()
         fresh = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
-        self.tabulate(island for layout in fresh for island, _ in layout.counts)
+        if not self.question.scenario.bucketed:
+            self.tabulate(island for layout in fresh for island, _ in layout.counts)
         shared_cpu_s = time.process_time() - start  # the table's price is the first layout's
         evaluations = self._judged(fresh)
         for layout in layouts:
@@ -93,18 +109,44 @@ class Evaluator:
             else:
                 yield replace(self._known[layout], cpu_s=0.0)
 
+    def _pooled(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
+        """Layouts in pools behind buckets, placed where that is asked for."""
+        partitions, service = self.prices.shortlist, BucketService(self.question)
+        stocks = [island_stocks(layout) for layout in fresh]
+        tasks = [
+            (self.prices.offer(mine, partitions), layout, partitions, self.question.scenario.assignment)
+            for mine, layout in zip(stocks, fresh, strict=True)
+        ]
+        for mine, layout, outcome in zip(stocks, fresh, self._each(solve_pools, tasks), strict=True):
+            if isinstance(outcome, Evaluation):  # its process died
+                yield outcome
+            elif outcome.answer is None:
+                yield Evaluation(
+                    layout=layout,
+                    throughput_rps=0.0,
+                    assignment=None,
+                    error=outcome.error,
+                    failed=outcome.failed,
+                    cpu_s=outcome.cpu_s,
+                )
+            else:
+                priced = service.priced(self.prices.pools(outcome.answer, mine))
+                yield pooled_evaluation(layout, pooled_assignment(priced, outcome.answer.solver), outcome.cpu_s)
+
     def _judged(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
+        if self.question.scenario.bucketed:
+            return self._pooled(fresh)
         pairs = [(self.table(layout), layout) for layout in fresh]
         if self.fleet is None or not self.question.scenario.objective.kind.row.placed:
             question = self.question.off_nodes
             return self._each(judge, [(table, layout, question) for table, layout in pairs])
         return self._each(judge_placed, [(table, layout, self.question, self.fleet) for table, layout in pairs])
 
-    def _each(self, judged: Callable[..., Evaluation], tasks: list[tuple[Any, ...]]) -> Iterator[Evaluation]:
+    def _each(self, judged: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
         return starmap(judged, tasks) if self._workers is None else _answers(self._workers, judged, tasks)
 
 
-def _answers(workers: Workers, judged: Callable[..., Evaluation], tasks: list[tuple[Any, ...]]) -> Iterator[Evaluation]:
+def _answers(workers: Workers, judged: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
     """Each as soon as it is known; a process that died has broken off its layout."""
     for (_, layout, *_), outcome in zip(tasks, workers.run(judged, tasks), strict=True):
         yield broken_off(layout, outcome) if isinstance(outcome, BaseException) else outcome

@@ -65,7 +65,7 @@ class DecodeServers:
         """`options`: shape of a copy, whether communication is overlapped."""
         degrees = Degrees.of([shape for shape, _ in options])
         model, settings = context.model, context.settings
-        shortest, longest = _tokens(buckets).min(), _tokens(buckets).max() * 1.5 + 1
+        shortest, longest = float(_tokens(buckets).min()), float(_tokens(buckets).max()) * 1.5 + 1
         contexts = np.geomspace(max(1.0, shortest), longest, CONTEXTS)
         drafts = settings.mtp_tokens > 0
         experts = memory.experts_on_device(model, settings, degrees.devices)
@@ -137,6 +137,23 @@ class DecodeServers:
         before = np.take_along_axis(self.step_ms, cell, axis=1)
         after = np.take_along_axis(self.step_ms, cell + 1, axis=1)
         return np.asarray(before + (where - points[cell]) / (points[cell + 1] - points[cell]) * (after - before))
+
+    def range_rps(self, buckets: Buckets, levels: Levels) -> Array:
+        """What no bucket's mix can exceed of each range, of one server, shape (servers, ranges) (requests/s).
+
+        A range may be decoded at the largest batch that fits any bucket which holds it, and the bound on TPOT is held
+        against the shortest context: whatever a range is mixed with, it takes no less time than that.
+        """
+        grid = np.array(BATCHES, dtype=float)
+        fits = self._fits(buckets)
+        most = np.where(fits, grid, 0.0).max(axis=-1)  # (servers, buckets)
+        largest = np.where(buckets.members.T[None], most[:, None], 0.0).max(axis=-1)  # (servers, ranges)
+        context = _tokens(buckets)
+        step = self.times_at(np.broadcast_to(context[None, :, None], (len(self.shapes), len(context), len(grid))))
+        least = self.times_at(np.full((1, 1, 1), context.min()) * np.ones((1, len(context), len(grid))))
+        suits = (grid <= largest[..., None]) & (least <= levels.tpot_ms[None, :, None])
+        rates = self._ranks()[:, None, None] * grid * MS_PER_S / (buckets.answers[None, :, None] * step)
+        return np.asarray(np.where(suits, rates, 0.0).max(axis=-1))
 
     def capped_rps(
         self, buckets: Buckets, levels: Levels, together_rps: Array, only: int | None = None

@@ -64,14 +64,22 @@ class PrefillServers:
 
     @classmethod
     def of(
-        cls, context: CostContext, options: Sequence[tuple[ParallelConfig, int, bool]], buckets: Buckets
+        cls,
+        context: CostContext,
+        options: Sequence[tuple[ParallelConfig, int, bool]],
+        buckets: Buckets,
+        *,
+        queued: bool = True,
     ) -> "PrefillServers":
-        """`options`: shape of a copy, token budget of a rank and step, whether communication is overlapped."""
+        """`options`: shape of a copy, token budget of a rank and step, whether communication is overlapped.
+
+        `queued`: step times of all numbers of tokens are wanted, for queues."""
         groups: dict[tuple[int, bool], list[ParallelConfig]] = {}
         for shape, budget, overlapped in options:
             groups.setdefault((budget, overlapped), []).append(shape)
         pieces = [
-            _priced(context, shapes, budget, overlapped, buckets) for (budget, overlapped), shapes in groups.items()
+            _priced(context, shapes, budget, overlapped, buckets, STEP_TOKENS if queued else STEP_TOKENS[:2])
+            for (budget, overlapped), shapes in groups.items()
         ]
         return cls(
             configs=tuple(config for piece in pieces for config in piece.configs),
@@ -101,6 +109,10 @@ class PrefillServers:
     def _ways(self) -> Array:
         """dp pp, shape (servers, 1)."""
         return self._column([config.parallel.dp * config.parallel.pp for config in self.configs])
+
+    def range_rps(self) -> Array:
+        """Full rate of one server on each range alone, shape (servers, ranges)."""
+        return np.asarray(MS_PER_S * self.pace * self._ways / self.prompt_ms)
 
     def full_rps(self, buckets: Buckets) -> Array:
         """F of one server, shape (servers, buckets); 0 where a prompt of the bucket does not fit."""
@@ -184,7 +196,12 @@ def interpolated(tokens: Array, times: Array) -> Array:
 
 
 def _priced(
-    context: CostContext, shapes: Sequence[ParallelConfig], budget: int, overlapped: bool, buckets: Buckets
+    context: CostContext,
+    shapes: Sequence[ParallelConfig],
+    budget: int,
+    overlapped: bool,
+    buckets: Buckets,
+    step_tokens: Sequence[int],
 ) -> PrefillServers:
     """Servers of one budget."""
     settings = replace(context.settings, max_tokens_per_step=budget)
@@ -218,7 +235,7 @@ def _priced(
     columns = Degrees(
         tp=degrees.tp[..., None], dp=degrees.dp[..., None], pp=degrees.pp[..., None], replicas=degrees.replicas
     )
-    tokens = np.array(STEP_TOKENS, dtype=float)
+    tokens = np.array(step_tokens, dtype=float)
     times = step_ms(lengths[..., None], tokens / fresh[..., None], columns=columns)
     return PrefillServers(
         configs=tuple(

@@ -1,0 +1,81 @@
+"""What no layout can exceed, deployable or not: islands of every size, every range routed by itself, no queues.
+
+The prices are those of the deployable servers, so both bounds are of one model. A GPU of a type does at most what it
+does in its best server on each range; the relaxation shares GPUs out over types, phases and ranges.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from planner.assignment import BucketOffer, BucketOption, relaxed_buckets
+from planner.cost import CostContext
+from planner.cost.parallelism import replica_shapes
+from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers
+from planner.domain import InventoryItem, ObjectiveSettings, ParallelConfig, Phase, Scenario
+from planner.evaluation.bucket_prices import BucketPrices
+
+EVERY_SIZE = 32
+"""Up to so many GPUs every size is looked at; above multiples of 4, between which rates per GPU hardly differ."""
+
+LARGEST = 320
+_AT_ONCE = 200
+
+
+def unrestricted_rps(prices: BucketPrices, counts: dict[str, int]) -> float | None:
+    """The bound for so many GPUs of each type (requests/s); None where they cannot serve."""
+    scenario, ranges = prices.question.scenario, prices.question.workload.ranges
+    chances = [span.probability for span in ranges]
+    items = [item for item in scenario.inventory.items if counts.get(item.gpu.name)]
+    options: dict[tuple[Phase, int], list[BucketOption]] = {
+        (phase, j): [] for phase in Phase for j in range(len(ranges))
+    }
+    for t, item in enumerate(items):
+        for phase in Phase:
+            for j, rate in enumerate(_per_gpu(prices, scenario, item, phase)):
+                if rate > 0:
+                    options[phase, j].append(BucketOption(stock=t, use=1, server=0, kind=0, rate_rps=float(rate)))
+    offer = BucketOffer(
+        counts=tuple(counts[item.gpu.name] for item in items),
+        charges=(0.0,) * len(items),
+        options={place: tuple(mine) for place, mine in options.items()},
+        probabilities={(phase, j): p for phase in Phase for j, p in enumerate(chances)},
+    )
+    every = tuple(range(len(ranges)))
+    relaxed = relaxed_buckets(offer, (every, every), ObjectiveSettings(), scenario.assignment)
+    return None if relaxed is None else relaxed.rate_rps
+
+
+def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phase: Phase) -> np.ndarray:
+    """Best rate of one GPU on each range."""
+    context = CostContext(gpu=item.gpu, model=scenario.model, settings=scenario.cost)
+    workload, mine = prices.question.workload, prices.phases[phase]
+    singles = [(j, j + 1) for j in range(len(workload.ranges))]
+    levels = Levels.of(scenario.slo, workload)
+    held = Buckets.of(workload, [*dict.fromkeys((*mine.buckets.intervals, *singles))], scenario.cost.kv_cache_rate)
+    best = np.zeros(len(workload.ranges))
+    for shapes in _pieces(context, item.count):
+        ways = [(shape, flag) for shape in shapes for flag in (False, True) if not flag or prices.may_overlap(shape)]
+        gpus = np.array([float(shape.devices) for shape, _ in ways])[:, None]
+        if phase is Phase.PREFILL:
+            options = [(shape, budget, flag) for shape, flag in ways for budget in prices.budgets()]
+            servers = PrefillServers.of(context, options, held, queued=False)
+            gpus = np.array([float(config.parallel.devices) for config in servers.configs])[:, None]
+            rates = servers.range_rps()
+        else:
+            rates = DecodeServers.of(context, ways, held, workload.max_output_tokens).range_rps(held, levels)
+        best = np.maximum(best, (rates / gpus).max(axis=0))
+    return best
+
+
+def _pieces(context: CostContext, count: int) -> Iterator[list[ParallelConfig]]:
+    """Shapes of every size, a few hundred at a time."""
+    piece: list[ParallelConfig] = []
+    for devices in range(1, min(count, LARGEST) + 1):
+        if devices <= EVERY_SIZE or devices % 4 == 0:
+            piece += replica_shapes(context, devices)
+        if len(piece) >= _AT_ONCE:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
