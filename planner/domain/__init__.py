@@ -32,6 +32,7 @@ from planner.domain.cluster import (
 )
 from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute, PodField
 from planner.domain.efficiency import Calibration, Factor, Origin
+from planner.domain.engine import EngineProfile
 from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
 from planner.domain.fragments import (
     WHOLE_GPU,
@@ -161,6 +162,7 @@ __all__ = [
     "DisruptionBudget",
     "Duty",
     "Encoding",
+    "EngineProfile",
     "Estimate",
     "EvaluateLayouts",
     "Evaluation",

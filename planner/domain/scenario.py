@@ -8,6 +8,7 @@ from typing import Annotated
 
 from planner.domain.cluster import Cluster
 from planner.domain.efficiency import Calibration
+from planner.domain.engine import EngineProfile
 from planner.domain.keys import FILE, INTERNAL, Bounds, Key, OneOf
 from planner.domain.layout import Inventory, Layout, Reach
 from planner.domain.measurement import Measurement
@@ -252,6 +253,7 @@ class Scenario:
     """Model, workload, inventory and settings. `workload` keeps exact lengths; the pipeline cuts the ranges.
 
     `network` is None where KV transfer is taken to be free; `cluster` is None where islands are not put on nodes.
+    `engine`: whose rules a plan has to keep.
     """
 
     name: str
@@ -271,6 +273,7 @@ class Scenario:
     routing: RoutingSettings = field(default_factory=RoutingSettings)
     simplicity: float = 0.01
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
+    engine: EngineProfile = field(default_factory=EngineProfile)
 
     @property
     def routing_form(self) -> RoutingForm:

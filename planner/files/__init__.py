@@ -13,6 +13,7 @@ from planner.files.disk.manifest_folders import load_manifests, load_schemas
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.disk.shipped import shipped_models, shipped_scenarios, shipped_workloads
 from planner.files.disk.single_files import refuse_existing, write_file
+from planner.files.engine_profiles.profiles import engine_profiles, load_engine
 from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
 from planner.files.models.model_documents import model_document
 from planner.files.models.models import load_model
@@ -47,6 +48,7 @@ __all__ = [
     "deciding_differences",
     "encode_plan",
     "engine_of",
+    "engine_profiles",
     "holds_run",
     "holds_search",
     "input_hash",
@@ -56,6 +58,7 @@ __all__ = [
     "load_benchmarks",
     "load_calibration",
     "load_cluster",
+    "load_engine",
     "load_given_benchmarks",
     "load_gpu_spec",
     "load_gpu_specs",

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from planner.domain import GpuSpec, ModelSpec
+from planner.domain import EngineProfile, GpuSpec, ModelSpec
 
 
 @cache
@@ -19,3 +19,12 @@ def model(name: str) -> ModelSpec:
     from planner.files import load_model  # noqa: PLC0415  (as above)
 
     return load_model(name)
+
+
+@cache
+def engine(name: str, version: str = "") -> EngineProfile:
+    """The shipped profile of an engine, of its standard version unless one is named. Raises InputError with the nearest
+    names."""
+    from planner.files import load_engine  # noqa: PLC0415  (as above)
+
+    return load_engine(name, version)

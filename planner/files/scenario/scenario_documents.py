@@ -3,6 +3,7 @@
 from planner.domain import LengthProfile, ModelSpec, PlacementSettings, Scenario
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.shipped import shipped_models, shipped_workloads
+from planner.files.engine_profiles.profiles import engine_document
 from planner.files.models.model_documents import model_document
 from planner.files.models.models import read_model
 from planner.files.records import record_document
@@ -34,6 +35,7 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "search": search_document(scenario.search),
         **({} if scenario.network is None else {"network": record_document(scenario.network)}),
         **_placement(scenario),
+        "engine": engine_document(scenario.engine),
     }
 
 

@@ -22,6 +22,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml
+from planner.files.engine_profiles.profiles import read_engine
 from planner.files.models.models import model_file, model_from_config, read_model
 from planner.files.records import read_record
 from planner.files.scenario.cost_sections import read_cost
@@ -58,6 +59,7 @@ _KEYS = (
     "network",
     "cluster",
     "placement",
+    "engine",
 )
 
 
@@ -132,6 +134,7 @@ def scenario_from_section(
         network=network,
         cluster=cluster,
         placement=placement,
+        engine=read_engine(document),
     )
     require_measurable(document.file, scenario)
     require_placeable(document.file, scenario)

@@ -1,0 +1,211 @@
+"""What one version of an inference engine accepts. `EngineProfile()` refuses nothing."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from planner.domain.gpu import GpuSpec
+from planner.domain.keys import Bounds, Key, Mapped
+from planner.domain.layout import Phase
+from planner.domain.model import MlaAttention, ModelSpec
+
+_Count = Annotated[int, Bounds(low=0, high=1_000_000)]
+_UNKNOWN_FAMILIES = ("any", "other")
+_FP8_BYTES, _MXFP4_BYTES, _FP4_BYTES = 1.0, 0.55, 0.6  # with scales: MXFP4 0.53125, NVFP4 0.5625
+
+
+class Over(StrEnum):
+    """What a layer is split over: an attention group's GPUs, all GPUs of a stage, or the ranks that share experts."""
+
+    GROUP = "group"
+    STAGE = "stage"
+    RANKS = "ranks"
+
+
+class SharedExpert(StrEnum):
+    """When every GPU keeps the shared expert whole, where experts are spread over GPUs: never; where tokens go by an
+    all-to-all backend; where several attention groups spread them."""
+
+    NEVER = "never"
+    EXCHANGED = "exchanged"
+    SEVERAL_GROUPS = "several_groups"
+
+
+class WeightFormat(StrEnum):
+    """How weights are stored, BF16 aside."""
+
+    FP8 = "fp8"
+    MXFP4 = "mxfp4"
+    NVFP4 = "nvfp4"
+
+    @classmethod
+    def of(cls, size: float) -> "WeightFormat | None":
+        """The format of weights of so many bytes each; None for 16 bits and more."""
+        if size > _FP8_BYTES:
+            return None
+        return cls.MXFP4 if size <= _MXFP4_BYTES else cls.NVFP4 if size <= _FP4_BYTES else cls.FP8
+
+
+class Arithmetic(StrEnum):
+    """What an engine does with a format: multiplies it, or unpacks it to 16 bits first."""
+
+    NATIVE = "native"
+    WEIGHT_ONLY = "weight_only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerRules:
+    """What GPUs must be able to share out evenly. Heads and vocabulary always go over an attention group.
+
+    `dense`: what dense layers are split over; `dense_whole_in_groups`: not at all, in models with experts, where there
+    are several groups. `shared`: the same of the shared expert, which is kept whole as `shared_whole` says, except in
+    the architectures `shared_split_always`; `shared_vendors`: whose GPUs the rule holds for, all where it is empty; an
+    engine that does not `split_unspread` ones makes it one of the experts where these are not spread. `columns`: an
+    expert's columns go over a group where experts are not spread. `experts_even`: ranks hold equal numbers of experts
+    in any case, not only where they are balanced by load. `at_most_experts`: a stage has no more GPUs than a layer has
+    experts, except in the architectures `more_gpus`. `blocks_in_groups`: blocks of latent attention's weights are
+    looked at in several groups, too. `single_group`: architectures whose attention cannot run in groups.
+    """
+
+    checked: Annotated[bool, Key("whether layers have to divide at all")] = True
+    dense: Annotated[Over, Key("what dense feed-forward layers are split over")] = Over.GROUP
+    dense_whole_in_groups: Annotated[bool, Key("models with experts keep them whole in several groups")] = False
+    shared: Annotated[Over, Key("what the shared expert is split over")] = Over.GROUP
+    shared_whole: Annotated[SharedExpert, Key("when it is not split, where experts are spread")] = SharedExpert.NEVER
+    shared_split_always: Annotated[tuple[str, ...], Key("architectures that split it all the same")] = ()
+    shared_vendors: Annotated[tuple[str, ...], Key("whose GPUs this is known of; empty: all")] = ()
+    split_unspread: Annotated[bool, Key("it is split where experts are not spread, too")] = True
+    columns: Annotated[bool, Key("an expert's columns go over a group where experts are not spread")] = True
+    experts_even: Annotated[bool, Key("ranks hold equal numbers of experts, balanced by load or not")] = False
+    at_most_experts: Annotated[bool, Key("no more GPUs in a stage than experts in a layer")] = False
+    more_gpus: Annotated[tuple[str, ...], Key("architectures that the limit does not hold for")] = ()
+    blocks_in_groups: Annotated[bool, Key("FP8 blocks of latent attention count in several groups, too")] = True
+    single_group: Annotated[tuple[str, ...], Key("architectures whose attention cannot run in groups")] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeRules:
+    """DeepEP: at most `node_gpus` ranks, or whole nodes of so many. `capabilities`: major ones of CUDA that its kernels
+    are built for. `quantizations`: names of config.json that its path takes (empty: all), `none` for
+    unquantised weights, in prefill only where `unquantised_prefill`. `widest`: hidden size of its low-latency kernels,
+    0: any. `across_groups_only`: the engine uses it between attention groups alone. `strided`: a stage's GPUs do not
+    lie side by side where there are several groups."""
+
+    vendors: tuple[str, ...] = ("NVIDIA",)
+    capabilities: Annotated[tuple[int, ...], Key("major, that kernels are built for")] = (9, 10)
+    node_gpus: Annotated[int, Bounds(low=1, high=1024), Key("ranks of a node, as it counts nodes")] = 8
+    most_nodes: Annotated[int, Bounds(low=1, high=10_000), Key("of its throughput kernels, in prefill")] = 20
+    low_latency_tokens: Annotated[int, Bounds(low=1), Key("a GPU and step, in decode", unit="tokens")] = 1024
+    widest: Annotated[_Count, Key("hidden size of its low-latency kernels; 0: any")] = 0
+    without: Annotated[tuple[str, ...], Key("architectures that the engine has no path for")] = ()
+    quantizations: Annotated[tuple[str, ...], Key("weights that its path takes; empty: all")] = ()
+    unquantised_prefill: Annotated[bool, Key("unquantised experts in prefill, too")] = True
+    across_groups_only: Annotated[bool, Key("not inside one attention group")] = False
+    strided: Annotated[bool, Key("stages of several groups do not lie side by side")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlapRules:
+    """Two micro-batches that hide the experts' communication; a flag of the whole server."""
+
+    possible: bool = True
+    needs_deepep: bool = True
+    across_groups_only: Annotated[bool, Key("of several attention groups only")] = False
+    sequences_per_stage: Annotated[int, Bounds(low=1, high=64), Key("that a decode step needs to be split")] = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRules:
+    """Pipeline stages of servers that hand KV caches over. `decode_alike`: stages of a decode server take caches from
+    as many stages of a prefill server alone."""
+
+    prefill: Annotated[bool, Key("its connector hands caches over from several stages")] = True
+    decode: Annotated[bool, Key("its connector hands caches over to several stages")] = True
+    decode_alike: Annotated[bool, Key("to several stages only from as many")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftRules:
+    """Tokens drafted by the model's own layers (multi-token prediction)."""
+
+    method: Annotated[str, Key("what the engine calls it")] = "mtp"
+    most: Annotated[int, Bounds(low=0, high=64), Key("a step", unit="tokens")] = 64
+    with_stages: Annotated[bool, Key("in several pipeline stages, too")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionRule:
+    """GPUs that can load weights of a format: of a vendor, from a compute capability on (0: any) or of `families`."""
+
+    format: WeightFormat
+    vendor: str
+    arithmetic: Arithmetic
+    from_capability: Annotated[float, Bounds(low=0, high=100), Key("CUDA's; 0: any")] = 0.0
+    families: Annotated[tuple[str, ...], Key("families of GPU types; empty: all")] = ()
+
+    def holds(self, gpu: GpuSpec) -> bool:
+        """Whether `gpu` is one of them; where nobody told its capability or family, it is taken to be."""
+        if gpu.vendor.upper() != self.vendor:
+            return False
+        known = gpu.family not in _UNKNOWN_FAMILIES
+        return (not gpu.compute_capability or gpu.compute_capability >= self.from_capability) and (
+            not self.families or not known or gpu.family in self.families
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferRule:
+    """How caches go between GPUs of two vendors, and what their engines must agree in across generations."""
+
+    vendors: Annotated[tuple[str, ...], Key("two, which may be the same")]
+    backends: Annotated[tuple[str, ...], Key("the first is written; empty: none is known to work")]
+    agree: Annotated[str, Key("what servers of several generations must have alike")] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineProfile:
+    """One version of an engine. `images`: by GPU family, else by vendor. `greatest_batch`: sequences of an attention
+    group that it runs at once, 0: no limit. `latent_fp8_cache_from`: compute capability from which an FP8 cache of
+    latent attention is read."""
+
+    name: str = ""
+    version: str = ""
+    images: Annotated[tuple[tuple[str, str], ...], Mapped()] = ()
+    layers: LayerRules = field(default_factory=lambda: LayerRules(checked=False))
+    exchange: ExchangeRules = field(default_factory=ExchangeRules)
+    overlap: OverlapRules = field(default_factory=OverlapRules)
+    stages: StageRules = field(default_factory=StageRules)
+    drafts: DraftRules = field(default_factory=lambda: DraftRules(with_stages=True))
+    prefill_budgets: Annotated[tuple[int, ...], Key("of a rank and step, to choose from", unit="tokens")] = (
+        8192,
+        16384,
+    )
+    greatest_batch: Annotated[_Count, Key("sequences of an attention group; 0: no limit")] = 0
+    latent_fp8_cache_from: Annotated[float, Bounds(low=0, high=100), Key("compute capability")] = 0.0
+    precisions: tuple[PrecisionRule, ...] = ()
+    transfer: tuple[TransferRule, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".strip()
+
+    def image(self, gpu: GpuSpec) -> str:
+        """The image for the GPUs; empty where none is known."""
+        images = dict(self.images)
+        return images.get(gpu.family) or images.get(gpu.vendor.upper(), "")
+
+    def arithmetic(self, gpu: GpuSpec, weights: WeightFormat) -> Arithmetic | None:
+        """What becomes of such weights on `gpu`; None where they cannot be loaded."""
+        if not self.precisions:
+            return Arithmetic.NATIVE
+        rules = [rule for rule in self.precisions if rule.format is weights and rule.holds(gpu)]
+        return next((rule.arithmetic for rule in rules), None)
+
+    def stages_hand_over(self, phase: Phase) -> bool:
+        """Whether servers of several stages take part in handing KV caches over."""
+        return self.stages.prefill if phase is Phase.PREFILL else self.stages.decode and not self.stages.decode_alike
+
+    def reads_cache(self, gpu: GpuSpec, model: ModelSpec) -> bool:
+        """Whether GPUs read the cache's format; where nobody told their capability, they are taken to."""
+        latent = isinstance(model.attention, MlaAttention)
+        return not (latent and model.kv_bytes == 1 and 0 < gpu.compute_capability < self.latent_fp8_cache_from)

@@ -1,0 +1,1 @@
+"""Engine profiles: a file each engine and version, and their reader."""
