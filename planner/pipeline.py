@@ -4,11 +4,16 @@ from dataclasses import replace
 
 from planner.assignment import LayoutAnswer
 from planner.domain import (
+    Assignment,
+    BucketPlan,
+    BucketPool,
     Certificate,
     Evaluation,
     IslandClass,
     Layout,
+    Placement,
     Plan,
+    Reach,
     ReportProgress,
     Scenario,
     SearchJournal,
@@ -17,17 +22,25 @@ from planner.domain import (
     no_progress,
 )
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
+from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment
+from planner.evaluation.buckets.placing import place_pools
+from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.goodput import service_of
 from planner.evaluation.judging import judge
 from planner.evaluation.placing import demands_of, placed_layout
-from planner.layouts.certificate import certified_again, certify
-from planner.layouts.choice import find_layout
+from planner.layouts.buckets.certificate import certify_buckets
+from planner.layouts.buckets.outlook import outlook
+from planner.layouts.buckets.pools import BucketChoice, require_pools
+from planner.layouts.buckets.sensitivity import bucketed_sensitivity
+from planner.layouts.certificate import certified_again, certify, is_exact
+from planner.layouts.choice import find_layout, find_pools
 from planner.layouts.feasibility import nothing_found, posed, require_room
 from planner.layouts.sensitivity import sensitivity_of
 from planner.placement import violations
 from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
 from planner.plans.audit import audit
+from planner.plans.bucketed import pool_estimates, pool_islands, pool_routes
 from planner.plans.exact_lengths import recounted_rps
 from planner.plans.provenance import estimates_of, provenance_of
 from planner.plans.rate_bands import rate_band
@@ -46,6 +59,11 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: Se
     """
     question = posed(scenario)
     with open_evaluator(question) as evaluator:
+        if scenario.bucketed:
+            choice, result = find_pools(scenario, evaluator, progress, journal)
+            if result.best is None or result.best.assignment is None:
+                raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
+            return _pooled(evaluator, result.best, result.record, choice)
         require_room(evaluator)
         answer, result = find_layout(scenario, evaluator, progress, journal)
         if result.best is None or result.best.assignment is None:
@@ -61,11 +79,49 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
     islands that find room do not serve the workload.
     """
     with open_evaluator(posed(scenario)) as evaluator:
+        if saved.buckets is not None:
+            return _placed_pools(evaluator, saved, saved.buckets)
         layout = Layout.of(IslandClass(gpu=island.gpu, size=island.size) for island in saved.islands)
         evaluation = judge(evaluator.table(layout), layout, evaluator.question)
         _require_same(saved, evaluation)
         placed = _finished(evaluator, evaluation, saved.search, None, saved=saved.certificate)
         return replace(placed, provenance=replace(placed.provenance, unverified=saved.provenance.unverified))
+
+
+def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Plan:
+    """The pools of a saved plan on nodes."""
+    assert evaluator.fleet is not None, "a plan is placed on a cluster"
+    assert saved.certificate is not None, "plans of buckets have a certificate"
+    question, scenario = evaluator.question, evaluator.question.scenario
+    before = BucketService(question).priced(replace(pool, share=1.0) for pool in buckets.pools)
+    was = saved.throughput_rps if saved.placement is None else saved.placement.unplaced_rps
+    if abs(before.rate_rps - was) > SAME * was:
+        raise InputError(
+            f"plan {scenario.name}: throughput_rps must be what its pools serve, {before.rate_rps:.6g} requests/s, got "
+            f"{was:.6g}.",
+            hint="It was made by another version or edited: plan again, with the cluster in the scenario.",
+        )
+    placed = place_pools(before.pools, question, evaluator.fleet)
+    assignment = pooled_assignment(placed.priced, saved.provenance.solver, optimal=saved.optimal)
+    choice = BucketChoice(
+        priced=before,
+        bound=saved.certificate.objective_bound or before.rate_rps,
+        proven=saved.optimal,
+        solver=saved.provenance.solver,
+        simpler=buckets.simpler,
+    )
+    plan_there = _of_pools(
+        evaluator,
+        placed.priced.pools,
+        assignment,
+        layout_of(placed.priced.pools),
+        saved.search,
+        choice,
+        placed.placement,
+        placed.reaches,
+    )
+    provenance = replace(plan_there.provenance, unverified=saved.provenance.unverified)
+    return replace(plan_there, provenance=provenance)
 
 
 def _require_same(saved: Plan, evaluation: Evaluation) -> None:
@@ -129,6 +185,69 @@ def _finished(
     return finished
 
 
+def _pooled(evaluator: Evaluator, best: Evaluation, record: SearchRecord, choice: BucketChoice) -> Plan:
+    """The plan of pools behind buckets; on nodes where the scenario names a cluster."""
+    assert best.assignment is not None, "pools that serve have an assignment"
+    question, scenario = evaluator.question, evaluator.question.scenario
+    layout = best.layout
+    pools, placement, reaches = named_pools(best.assignment.pools), None, {}
+    assignment = best.assignment
+    if evaluator.fleet is not None:
+        placed = place_pools(pools, question, evaluator.fleet)
+        pools, placement, reaches = placed.priced.pools, placed.placement, placed.reaches
+        assignment = pooled_assignment(placed.priced, assignment.solver, optimal=assignment.optimal)
+        layout = layout_of(pools)
+        _require_target(scenario, assignment.throughput_rps)
+    return _of_pools(evaluator, pools, assignment, layout, record, choice, placement, reaches)
+
+
+def _of_pools(
+    evaluator: Evaluator,
+    pools: tuple[BucketPool, ...],
+    assignment: Assignment,
+    layout: Layout,
+    record: SearchRecord,
+    choice: BucketChoice,
+    placement: Placement | None,
+    reaches: dict[str, Reach],
+) -> Plan:
+    question, scenario = evaluator.question, evaluator.question.scenario
+    rate = assignment.throughput_rps
+    routes = pool_routes(question, pools, rate)
+    certificate = certify_buckets(scenario, evaluator.prices, layout, rate, choice, searched=not is_exact(scenario))
+    finished = Plan(
+        scenario=scenario,
+        throughput_rps=rate,
+        prefill_rps=assignment.prefill_rps,
+        decode_rps=assignment.decode_rps,
+        objective_rps=assignment.objective_rps,
+        deviation_rps=0.0,
+        optimal=assignment.optimal,
+        islands=tuple(pool_islands(scenario, pools, routes, reaches)),
+        routing=routes,
+        search=record,
+        provenance=provenance_of(scenario, assignment.solver, pool_estimates(scenario, pools)),
+        certificate=certificate,
+        placement=placement,
+        buckets=outlook(
+            question,
+            pools,
+            rate,
+            simpler=choice.simpler,
+            unrestricted_rps=certificate.bound_rps,
+            reaches=reaches,
+        ),
+    )
+    finished = replace(
+        finished,
+        sensitivity=bucketed_sensitivity(finished, evaluator.prices),
+        rate_band=rate_band(finished),
+    )
+    audit(finished, question.workload)
+    _require_room(finished)
+    return finished
+
+
 def _require_room(finished: Plan) -> None:
     """The validator's look at the placement: it knows the records and not how they were found."""
     placement, cluster, settings = finished.placement, finished.scenario.cluster, finished.scenario.placement
@@ -161,7 +280,10 @@ def check(scenario: Scenario) -> Workload:
     """What a plan would start from, without the search. Raises as `plan` does before it searches."""
     question = posed(scenario)
     with open_evaluator(question) as evaluator:
-        require_room(evaluator)
+        if scenario.bucketed:
+            require_pools(evaluator)
+        else:
+            require_room(evaluator)
     return question.workload
 
 

@@ -45,6 +45,13 @@ class PlannedIsland:
     reach: Annotated[Reach | None, Key("where the replicas of a placed island lie; of the worst one", sparse=True)] = (
         None
     )
+    tokens_per_step: Annotated[
+        int, Bounds(low=0), Key("token budget of a prefill step of a rank; 0: the scenario's", sparse=True)
+    ] = 0
+    overlapped: Annotated[
+        bool | None,
+        Key("whether two micro-batches hide communication (null: by the scenario's settings)", sparse=True),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,17 @@ from planner.domain import (
     PerformanceTable,
     Question,
 )
-from planner.evaluation.bucket_judging import pooled_assignment, pooled_evaluation, solve_pools
-from planner.evaluation.bucket_prices import BucketPrices, island_stocks
-from planner.evaluation.bucket_service import BucketService
+from planner.errors import InfeasibleError
+from planner.evaluation.buckets.judging import (
+    SolvedLayout,
+    named_pools,
+    pooled_assignment,
+    pooled_evaluation,
+    solve_pools,
+)
+from planner.evaluation.buckets.placing import place_pools
+from planner.evaluation.buckets.prices import BucketPrices, island_stocks
+from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.judging import broken_off, judge
 from planner.evaluation.placing import judge_placed
 from planner.placement import Fleet
@@ -130,8 +138,22 @@ class Evaluator:
                     cpu_s=outcome.cpu_s,
                 )
             else:
-                priced = service.priced(self.prices.pools(outcome.answer, mine))
-                yield pooled_evaluation(layout, pooled_assignment(priced, outcome.answer.solver), outcome.cpu_s)
+                pools = named_pools(self.prices.pools(outcome.answer, mine))
+                yield self._placed(layout, service.priced(pools), outcome)
+
+    def _placed(self, layout: Layout, priced: PricedPools, outcome: SolvedLayout) -> Evaluation:
+        """The evaluation of pools; on nodes where the objective counts those."""
+        solver = outcome.answer.solver if outcome.answer else ""
+        evaluation = pooled_evaluation(layout, pooled_assignment(priced, solver), outcome.cpu_s)
+        if self.fleet is None or not self.question.scenario.objective.kind.row.placed or not evaluation.assignment:
+            return evaluation
+        try:
+            placed = place_pools(priced.pools, self.question, self.fleet)
+        except InfeasibleError as error:
+            return replace(evaluation, throughput_rps=0.0, assignment=None, error=error.message)
+        judged = placed.placement.judged_rps
+        rate = placed.priced.rate_rps if judged is None else judged
+        return replace(evaluation, throughput_rps=max(0.0, rate))
 
     def _judged(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
         if self.question.scenario.bucketed:

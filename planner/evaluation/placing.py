@@ -105,7 +105,7 @@ def placed_layout(
             placement,
             unplaced_rps=assignment.throughput_rps,
             placed_rps=new_assignment.throughput_rps,
-            judged_rps=_judged_rps(placement, new_assignment.throughput_rps, scenario.placement, fleet),
+            judged_rps=judged_rps(placement, new_assignment.throughput_rps, scenario.placement, fleet),
         ),
         layout=placed,
         table=priced,
@@ -114,7 +114,8 @@ def placed_layout(
     )
 
 
-def _judged_rps(placement: Placement, placed_rps: float, settings: PlacementSettings, fleet: Fleet) -> float | None:
+def judged_rps(placement: Placement, placed_rps: float, settings: PlacementSettings, fleet: Fleet) -> float | None:
+    """The placed rate less what the lost work of victims counts; None where it does not count."""
     weight = settings.lost_gpu_hour_rps
     if not weight:
         return None

@@ -5,14 +5,16 @@ from dataclasses import replace
 from functools import partial
 
 from planner.assignment import LayoutAnswer
-from planner.domain import ReportProgress, Scenario, SearchJournal
+from planner.domain import Layout, ReportProgress, Scenario, SearchJournal, WarmStart
 from planner.errors import InfeasibleError, SolverError
+from planner.evaluation.buckets.judging import layout_of, pooled_assignment, pooled_evaluation
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goals import reference_values
+from planner.layouts.buckets.pools import BucketChoice, solve_buckets
 from planner.layouts.certificate import is_exact, solve_layout
 from planner.layouts.queued_layouts import MET, best_with_queues
-from planner.layouts.warm_starts import seeds_of
-from planner.search import Aim, SearchResult, given, optimize
+from planner.layouts.warm_starts import EARLIER, seeds_of
+from planner.search import Aim, SearchResult, Seed, given, optimize
 
 MOST_RAISES = 6
 INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"
@@ -40,6 +42,38 @@ def find_layout(
     if result.best is None and not result.unanswered:
         return _solved_instead(scenario, evaluator, aim, result)
     return None, result
+
+
+def find_pools(
+    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None = None
+) -> tuple[BucketChoice, SearchResult]:
+    """The pools of a plan of buckets, solved for, and the layouts tried: a search where that is asked for, or where the
+    evaluator sees more than the programme. Raises as `find_layout` does."""
+    start = time.process_time()
+    choice = solve_buckets(evaluator)
+    solved = layout_of(choice.priced.pools)
+    evaluator.remember(
+        pooled_evaluation(solved, pooled_assignment(choice.priced, choice.solver, optimal=choice.proven))
+    )
+    solving_cpu_s = _since(start) if scenario.search.timings else None
+    if is_exact(scenario) and (journal is None or journal.proposed(0) is None):
+        return choice, given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
+    aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
+    seeds = partial(_seeded, scenario, solved)
+    result = optimize(scenario.inventory, scenario.search, evaluator, progress, aim=aim, journal=journal, seeds=seeds)
+    if result.best is None and result.record.interrupted:
+        raise KeyboardInterrupt
+    if result.best is None:
+        return choice, given(solved, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=aim, note=INSTEAD)
+    return choice, result
+
+
+def _seeded(scenario: Scenario, solved: Layout) -> tuple[Seed, ...]:
+    """The layouts that a search begins with: the pools that were solved for, and those of earlier runs."""
+    words = WarmStart.EXACT in scenario.search.warm_start or scenario.search.method.row.may_solve
+    origins = {solved: WarmStart.EXACT.value} if words else {}
+    origins |= {layout: EARLIER for layout in scenario.search.earlier if layout not in origins}
+    return tuple(Seed(layout=layout, origin=origin) for layout, origin in origins.items())
 
 
 def _solved_to_target(

@@ -70,7 +70,7 @@ def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
             headroom=headroom,
             next_rps=fast,
             next_gpu=max(offer.gpus, key=lambda gpu: relieved.toll[gpu] * plan.fleet[gpu]),
-            drop_first=_drop_first(gpus),
+            drop_first=drop_first(gpus),
             gpus=gpus,
             phases=phases,
             ranges=tuple(_headrooms(plan, relaxed)),
@@ -141,7 +141,7 @@ def _faster_half(half: PhasePerformance) -> PhasePerformance:
     return replace(half, rates_rps=tuple(FASTER * rate for rate in half.rates_rps))
 
 
-def _drop_first(gpus: tuple[GpuWorth, ...]) -> str:
+def drop_first(gpus: tuple[GpuWorth, ...]) -> str:
     """Least lost per USD saved; a type without a price saves nothing and goes last."""
     present = [worth for worth in gpus if worth.less_node_rps is not None]
     priced = [worth for worth in present if worth.price_usd_per_gpu_hour > 0]

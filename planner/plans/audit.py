@@ -5,10 +5,12 @@ Raises InconsistentPlanError; a plan that breaks an invariant never leaves the p
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.domain import (
     Goal,
     KvFlow,
+    LengthRange,
     NetworkSettings,
     Phase,
     Placement,
@@ -79,7 +81,7 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
     for route in plan.routing:
         if route.phase is phase:
             rows[route.range_start].append(route)
-    for span in workload.ranges:
+    for span in workload.ranges if plan.buckets is None else _bucket_spans(plan, workload, phase):
         mine = rows.pop(span.start, [])
         if not all(route.range_end == span.end and _close(route.probability, span.probability) for route in mine):
             yield f"{phase} routes of {span.label} tokens have another end or probability than the workload"
@@ -92,6 +94,20 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
             yield f"{phase} of {span.label} tokens serves less than {due:.6g} requests/s"
     if rows:
         yield f"{phase} routes prompts of lengths that the workload does not have"
+
+
+def _bucket_spans(plan: Plan, workload: Workload, phase: Phase) -> Iterator[LengthRange]:
+    """The buckets of a phase, which must follow each other from the first range to the last."""
+    pools = plan.buckets.pools if plan.buckets else ()
+    spans, end = sorted({(pool.start, pool.end) for pool in pools if pool.phase is phase}), workload.ranges[0].start
+    for start, after in spans:
+        ranges = [span for span in workload.ranges if start <= span.start and span.end <= after]
+        if ranges and not any(end <= span.start < start for span in workload.ranges):
+            chance = sum(span.probability for span in ranges)
+            yield replace(ranges[0], start=start, end=after, probability=chance)
+        end = after
+    beyond = [span for span in workload.ranges if span.start >= end]
+    yield from beyond
 
 
 def _time(plan: Plan) -> Iterator[str]:

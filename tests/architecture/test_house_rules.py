@@ -74,7 +74,10 @@ OWNERS = {
     "markdown_it": ("planner/cli/docs/",),
     "numpy": tuple(
         f"planner/{part}/"
-        for part in ("workload", "cost", "assignment", "search", "placement", "files", "report", "studies")
+        for part in (
+            *("workload", "cost", "assignment", "search", "placement", "files", "report", "studies"),
+            "evaluation/buckets",
+        )
     ),
 }
 MUTABLE_BY_DESIGN = {("planner/evaluation/evaluator.py", "_worker")}  # a worker process's own evaluator

@@ -16,6 +16,7 @@ sqrt(b) of the caches of whole sequences fits: in 99 of 100 moments nothing is p
 stays where a place is free for all but `PLACE_MISSES` of the requests that may miss (Erlang C over C places).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -45,7 +46,8 @@ _HALVINGS = 30
 class DecodeServers:
     """Servers of one GPU type: shapes with their overlap. `contexts`: tokens; `step_ms`: shape (servers, contexts,
     batches); `cache_gb`: of a whole sequence of each range, (servers, ranges); `free_gb`, (servers,), less the buffers
-    of a step of each batch, (servers, batches); `longest_gb`: cache of the longest sequence of each range."""
+    of a step of each batch, (servers, batches); `longest_gb`: cache of the longest sequence of each range;
+    `most`: greatest batch, (servers,)."""
 
     shapes: tuple[tuple[ParallelConfig, bool], ...]
     contexts: Array
@@ -53,6 +55,7 @@ class DecodeServers:
     cache_gb: Array
     longest_gb: Array
     free_gb: Array
+    most: Array
 
     @classmethod
     def of(
@@ -61,8 +64,10 @@ class DecodeServers:
         options: Sequence[tuple[ParallelConfig, bool]],
         buckets: Buckets,
         longest_answer: int,
+        most: Sequence[int] = (),
     ) -> "DecodeServers":
-        """`options`: shape of a copy, whether communication is overlapped."""
+        """`options`: shape of a copy, whether communication is overlapped. `most`: greatest batch of each that the
+        engine takes, 0 without a limit."""
         degrees = Degrees.of([shape for shape, _ in options])
         model, settings = context.model, context.settings
         shortest, longest = float(_tokens(buckets).min()), float(_tokens(buckets).max()) * 1.5 + 1
@@ -85,6 +90,7 @@ class DecodeServers:
             cache_gb=cache_gb(buckets.prompts + buckets.answers) + buffers,
             longest_gb=cache_gb(buckets.longest + longest_answer) + buffers,
             free_gb=free[:, 0],
+            most=np.array([float(limit or BATCHES[-1]) for limit in most or [0] * len(options)]),
         )
 
     def _ranks(self) -> Array:
@@ -126,7 +132,7 @@ class DecodeServers:
         longest = (buckets.members[None] * self.longest_gb[:, None]).max(axis=-1)
         stages = np.array([float(shape.pp) for shape, _ in self.shapes])
         enough = np.maximum(full, longest[..., None]) <= self.free_gb[:, None, None]
-        return np.asarray(enough & (grid >= stages[:, None, None]))
+        return np.asarray(enough & (grid >= stages[:, None, None]) & (grid <= self.most[:, None, None]))
 
     def times_at(self, context: Array) -> Array:
         """Step times at `context` tokens, shape (servers, buckets, batches); lines between and beyond known ones."""
@@ -150,7 +156,7 @@ class DecodeServers:
         largest = np.where(buckets.members.T[None], most[:, None], 0.0).max(axis=-1)  # (servers, ranges)
         context = _tokens(buckets)
         step = self.times_at(np.broadcast_to(context[None, :, None], (len(self.shapes), len(context), len(grid))))
-        least = self.times_at(np.full((1, 1, 1), context.min()) * np.ones((1, len(context), len(grid))))
+        least = self.times_at(np.full((1, len(context), len(grid)), float(context.min())))
         suits = (grid <= largest[..., None]) & (least <= levels.tpot_ms[None, :, None])
         rates = self._ranks()[:, None, None] * grid * MS_PER_S / (buckets.answers[None, :, None] * step)
         return np.asarray(np.where(suits, rates, 0.0).max(axis=-1))
@@ -180,7 +186,7 @@ class DecodeServers:
         used = np.empty(rate.shape)
         for o, b in np.ndindex(rate.shape):
             load = float(np.interp(rate[o, b], served[o, b], grid))
-            load = min(load + deviations * np.sqrt(load / max(1.0, self._ranks()[o])), max(1.0, batch[o, b]))
+            load = min(load + deviations * math.sqrt(load), max(1.0, float(batch[o, b])))
             used[o, b] = np.interp(load, grid, step[o, b])
         return used
 
@@ -199,6 +205,7 @@ class DecodeServers:
             cache_gb=self.cache_gb[chosen],
             longest_gb=self.longest_gb[chosen],
             free_gb=self.free_gb[chosen],
+            most=self.most[chosen],
         )
 
 

@@ -77,8 +77,9 @@ class PrefillServers:
         groups: dict[tuple[int, bool], list[ParallelConfig]] = {}
         for shape, budget, overlapped in options:
             groups.setdefault((budget, overlapped), []).append(shape)
+        tokens = STEP_TOKENS if queued else STEP_TOKENS[:2]
         pieces = [
-            _priced(context, shapes, budget, overlapped, buckets, STEP_TOKENS if queued else STEP_TOKENS[:2])
+            _priced(context, shapes, budget, overlapped, buckets, tokens)
             for (budget, overlapped), shapes in groups.items()
         ]
         return cls(

@@ -40,6 +40,7 @@ def plan_content(plan: Plan) -> Document:
         **_certificate(plan),
         "exact_rps": plan.exact_rps,
         "service": None if plan.service is None else record_document(plan.service),
+        **({"buckets": record_document(plan.buckets)} if plan.buckets else {}),
         **({"sensitivity": record_document(plan.sensitivity)} if plan.sensitivity else {}),
         "assignment": {
             "objective_rps": plan.objective_rps,

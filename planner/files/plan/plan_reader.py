@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 
 from planner.domain import (
+    BucketPlan,
     Certificate,
     InputHash,
     KvFlow,
@@ -116,6 +117,7 @@ def _read_plan(document: Document, scenario: Scenario) -> Plan:
         network_bottleneck=document.get("network_bottleneck", ""),
         sensitivity=load_record(Sensitivity, document["sensitivity"]) if "sensitivity" in document else None,
         placement=read_placement(document),
+        buckets=load_record(BucketPlan, document["buckets"]) if document.get("buckets") else None,
     )
 
 

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from planner.domain import (
+    BucketPlan,
     ObjectiveKind,
     ParallelConfig,
     Phase,
@@ -25,7 +26,7 @@ from planner.files.records import Document
 
 SERVING_KEYS = (
     *("id", "gpu", "size", "phase", "tp", "dp", "pp", "replicas", "batch_size", "longest_prompt"),
-    *("rate_rps", "utilisation", "price_usd_per_hour", "reach"),
+    *("rate_rps", "utilisation", "price_usd_per_hour", "reach", "tokens_per_step", "overlapped"),
 )
 IDLE_KEYS = ("id", "gpu", "size", "price_usd_per_hour", "note")
 _AMOUNT: Document = {"type": "number", "minimum": 0}
@@ -74,6 +75,11 @@ def _properties() -> Document:
         **_certificate(),
         **field_schemas(Plan, "exact_rps"),
         "service": _noted(_or_null(record_schema(Service)), "what the plan promises under its service levels", None),
+        "buckets": _noted(
+            _or_null(record_schema(BucketPlan)),
+            "of a plan of buckets: its pools, latencies, promise, simpler plans, what remains after losses",
+            None,
+        ),
         "sensitivity": _noted(
             record_schema(Sensitivity),
             "what would change the rate, as changes of the best possible rate (requests/s)",

@@ -1,6 +1,7 @@
 """One layout judged in pools behind buckets, in whatever process: its islands' servers and buckets are solved for."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from planner.domain import (
     ObjectiveSettings,
 )
 from planner.errors import InfeasibleError, SolverError
-from planner.evaluation.bucket_service import PricedPools
+from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.judging import NEITHER_BOTH
 
 WORTH_A_BUCKET = 0.03
@@ -96,6 +97,17 @@ def pooled_evaluation(layout: Layout, assignment: Assignment, cpu_s: float = 0.0
     if not assignment.throughput_rps > 0:
         return Evaluation(layout=layout, throughput_rps=0.0, assignment=None, error=NEITHER_BOTH, cpu_s=cpu_s)
     return Evaluation(layout=layout, throughput_rps=assignment.throughput_rps, assignment=assignment, cpu_s=cpu_s)
+
+
+def named_pools(pools: Sequence[BucketPool]) -> tuple[BucketPool, ...]:
+    """The pools with the ids of their islands: GPU type, GPUs of a server, phase, number."""
+    numbers: Counter[str] = Counter()
+    named = []
+    for pool in pools:
+        stem = f"{pool.gpu.lower()}-{pool.server.parallel.devices}g-{pool.phase}"
+        numbers[stem] += 1
+        named.append(replace(pool, island=f"{stem}-{numbers[stem]}"))
+    return tuple(named)
 
 
 def layout_of(pools: Sequence[BucketPool]) -> Layout:

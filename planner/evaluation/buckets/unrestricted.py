@@ -13,7 +13,7 @@ from planner.cost import CostContext
 from planner.cost.parallelism import replica_shapes
 from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers
 from planner.domain import InventoryItem, ObjectiveSettings, ParallelConfig, Phase, Scenario
-from planner.evaluation.bucket_prices import BucketPrices
+from planner.evaluation.buckets.prices import BucketPrices
 
 EVERY_SIZE = 32
 """Up to so many GPUs every size is looked at; above multiples of 4, between which rates per GPU hardly differ."""
@@ -55,7 +55,7 @@ def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phas
     held = Buckets.of(workload, [*dict.fromkeys((*mine.buckets.intervals, *singles))], scenario.cost.kv_cache_rate)
     best = np.zeros(len(workload.ranges))
     for shapes in _pieces(context, item.count):
-        ways = [(shape, flag) for shape in shapes for flag in (False, True) if not flag or prices.may_overlap(shape)]
+        ways = [(shape, flag) for shape in shapes for flag in (False, True) if not flag or _may_hide(scenario, shape)]
         gpus = np.array([float(shape.devices) for shape, _ in ways])[:, None]
         if phase is Phase.PREFILL:
             options = [(shape, budget, flag) for shape, flag in ways for budget in prices.budgets()]
@@ -66,6 +66,11 @@ def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phas
             rates = DecodeServers.of(context, ways, held, workload.max_output_tokens).range_rps(held, levels)
         best = np.maximum(best, (rates / gpus).max(axis=0))
     return best
+
+
+def _may_hide(scenario: Scenario, shape: ParallelConfig) -> bool:
+    """Whether communication might be hidden, whatever engines can."""
+    return scenario.cost.two_micro_batches and scenario.model.experts is not None and shape.stage_devices > 1
 
 
 def _pieces(context: CostContext, count: int) -> Iterator[list[ParallelConfig]]:

@@ -10,7 +10,7 @@ miss the bound: evenly, or half of an even share for all buckets but that of the
 | X | full rate of all servers of a bucket together: lambda P(B), lambda of the relaxation without queues | requests/s |
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -19,10 +19,10 @@ import numpy as np
 
 from planner.assignment import BucketAnswer, BucketOffer, BucketOption, Partition, relaxed_values, undominated
 from planner.cost import CostContext
+from planner.cost.engine_rules import greatest_batch, may_overlap, prefill_budgets, refusals
 from planner.cost.serving import Buckets, DecodeServers, Interval, Levels, PrefillServers, server_shapes
 from planner.domain import (
     BucketPool,
-    GpuSpec,
     Inventory,
     Layout,
     ObjectiveSettings,
@@ -42,8 +42,6 @@ ROOM = 1.25  # X is above what the relaxation serves: no pool is full, and a bou
 WORTH_TAKING = 0.85  # of the best rate of a stock's unit: less efficient servers only fill what is left over
 SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
 SMALLEST = 2  # sizes that fill what is left over
-
-Accepts = Callable[[GpuSpec, Phase, ParallelConfig], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +67,7 @@ class PhaseBuckets:
 class Column:
     """Rates of one GPU type in one phase, by server and bucket: within the levels and without queues (requests/s)."""
 
-    servers: PrefillServers | DecodeServers
+    servers: PrefillServers | DecodeServers | None
     batches: np.ndarray | None
     capped: np.ndarray
     full: np.ndarray
@@ -78,6 +76,7 @@ class Column:
         """The server of a row, started for a bucket."""
         if isinstance(self.servers, PrefillServers):
             return self.servers.configs[row]
+        assert isinstance(self.servers, DecodeServers), "a row is of servers"
         assert self.batches is not None, "decode has batches"
         return self.servers.config(row, int(self.batches[row, bucket]))
 
@@ -85,9 +84,8 @@ class Column:
 class BucketPrices:
     """Prices of one question. `most`: buckets of a phase."""
 
-    def __init__(self, question: Question, accepts: Accepts | None = None, most: int | None = None) -> None:
+    def __init__(self, question: Question, most: int | None = None) -> None:
         self.question = question
-        self._accepts = accepts or (lambda _gpu, _phase, _shape: True)
         self.most = question.scenario.routing.most if most is None else most
         self.phases = {phase: _phase_buckets(question, phase, self.most) for phase in Phase}
         self._columns: dict[tuple[str, Phase], Column] = {}
@@ -192,6 +190,8 @@ class BucketPrices:
         together = self.together_rps * mine.buckets.probabilities
         if isinstance(column.servers, PrefillServers):
             return replace(column, capped=column.servers.capped_rps(mine.buckets, mine.levels, together))
+        if column.servers is None:
+            return column
         batches, capped, full = column.servers.capped_rps(mine.buckets, mine.levels, together)
         return replace(column, batches=batches, capped=capped, full=full)
 
@@ -205,27 +205,39 @@ class BucketPrices:
     def _full(self) -> dict[tuple[str, Phase], Column]:
         return {}
 
-    def _priced(self, gpu: str, phase: Phase) -> Column:
-        item, mine = self._scenario.inventory.item(gpu), self.phases[phase]
-        context = CostContext(gpu=item.gpu, model=self._scenario.model, settings=self._scenario.cost)
-        shapes = server_shapes(
+    def context(self, gpu: str) -> CostContext:
+        """The model on a GPU type."""
+        scenario = self._scenario
+        return CostContext(gpu=scenario.inventory.item(gpu).gpu, model=scenario.model, settings=scenario.cost)
+
+    def shapes(self, gpu: str, phase: Phase) -> list[ParallelConfig]:
+        """Copies of the model that the engine accepts on parts of a node, and on whole nodes."""
+        context, engine = self.context(gpu), self._scenario.engine
+        return server_shapes(
             context,
-            item.count,
-            lambda shape: self._accepts(item.gpu, phase, shape),
+            self._scenario.inventory.item(gpu).count,
+            lambda shape: not refusals(context, phase, shape, engine),
             self._admits_size,
         )
+
+    def _priced(self, gpu: str, phase: Phase) -> Column:
+        context, mine, engine = self.context(gpu), self.phases[phase], self._scenario.engine
         ways = [
             (shape, overlapped)
-            for shape in shapes
+            for shape in self.shapes(gpu, phase)
             for overlapped in (False, True)
-            if not overlapped or self.may_overlap(shape)
+            if not overlapped or self.may_overlap(gpu, phase, shape)
         ]
+        nothing = np.zeros((0, len(mine.buckets.intervals)))
+        if not ways:
+            return Column(servers=None, batches=None, capped=nothing, full=nothing)
         if phase is Phase.PREFILL:
             options = [(shape, budget, overlapped) for shape, overlapped in ways for budget in self.budgets()]
             prefill = PrefillServers.of(context, options, mine.buckets)
             full = prefill.full_rps(mine.buckets)
             return Column(servers=prefill, batches=None, capped=full, full=full)
-        decode = DecodeServers.of(context, ways, mine.buckets, self.question.workload.max_output_tokens)
+        most = [greatest_batch(context, phase, shape, engine) for shape, _ in ways]
+        decode = DecodeServers.of(context, ways, mine.buckets, self.question.workload.max_output_tokens, most)
         batches, full = decode.batches(mine.buckets, mine.levels)
         return Column(servers=decode, batches=batches, capped=full, full=full)
 
@@ -235,15 +247,15 @@ class BucketPrices:
             return devices & (devices - 1) == 0
         return devices in sizes if isinstance(sizes, tuple) else True
 
-    def may_overlap(self, shape: ParallelConfig) -> bool:
+    def may_overlap(self, gpu: str, phase: Phase, shape: ParallelConfig) -> bool:
         """Whether a server of the shape may hide its communication."""
-        cost, model = self._scenario.cost, self._scenario.model
-        return cost.two_micro_batches and model.experts is not None and shape.stage_devices > 1
+        allowed = self._scenario.cost.two_micro_batches
+        return allowed and may_overlap(self.context(gpu), phase, shape, self._scenario.engine)
 
     def budgets(self) -> tuple[int, ...]:
-        """Token budgets of a rank and prefill step that are tried."""
+        """Token budgets of a rank and prefill step: the engine's, up to what the scenario allows, and that."""
         most = self._scenario.cost.max_tokens_per_step
-        return tuple(dict.fromkeys((*(budget for budget in (8192, 16384) if budget < most), most)))
+        return (*(budget for budget in prefill_budgets(self._scenario.engine) if budget < most), most)
 
     def pools(self, answer: BucketAnswer, stocks: Sequence[Stock]) -> tuple[BucketPool, ...]:
         """The pools of an answer, as the programme priced them."""

@@ -19,7 +19,6 @@ from planner.assignment import (
 )
 from planner.domain import (
     AssignmentSettings,
-    BucketPool,
     LoadPoint,
     ObjectiveSettings,
     Phase,
@@ -27,9 +26,9 @@ from planner.domain import (
     SimplerPlan,
 )
 from planner.errors import InfeasibleError, SolverError
-from planner.evaluation.bucket_judging import WORTH_A_BUCKET
-from planner.evaluation.bucket_prices import BucketPrices, Stock, inventory_stocks
-from planner.evaluation.bucket_service import BucketService, PricedPools
+from planner.evaluation.buckets.judging import WORTH_A_BUCKET
+from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
+from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.certificate import layout_settings, single
 
@@ -73,8 +72,8 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
             return replace(choice, bound=bound)
         objective = replace(objective, target_rps=objective.target_rps * wanted / reached * (1 + MET))
     raise InfeasibleError(
-        f"scenario {question.scenario.name}: objective.target_rps: {wanted:g} requests/s is not reached with the queues "
-        f"of the pools together; the closest reach {reached:.1f}.",
+        f"scenario {question.scenario.name}: objective.target_rps: {wanted:g} requests/s is not reached with the "
+        f"queues of the pools together; the closest reach {reached:.1f}.",
         hint="Lower the target, or loosen the service levels.",
     )
 
@@ -207,12 +206,11 @@ def _frontier(
                 continue
     points = {_point(answer, chosen=False) for answer in candidates if answer is not chosen}
     points = {point for point in points if not any(_outdoes(other, point) for other in points)}
-    return tuple(
-        sorted(
-            (*points, _point(chosen, chosen=True)),
-            key=lambda p: (p.prefill_buckets + p.decode_buckets, p.kinds, p.rate_rps),
-        )
-    )
+    return tuple(sorted((*points, _point(chosen, chosen=True)), key=_simplicity))
+
+
+def _simplicity(point: SimplerPlan) -> tuple[float, ...]:
+    return point.prefill_buckets + point.decode_buckets, point.kinds, point.pools, point.rate_rps
 
 
 def _point(answer: BucketAnswer, *, chosen: bool) -> SimplerPlan:
@@ -292,6 +290,13 @@ def _not_survived(
     )
 
 
-def searched_pools(evaluator: Evaluator, pools: Sequence[BucketPool]) -> PricedPools:
-    """The pools of a searched layout as they serve together."""
-    return BucketService(evaluator.question).priced(pools)
+def require_pools(evaluator: Evaluator) -> None:
+    """Raises InfeasibleError where no pools of the inventory serve the workload, whatever their number."""
+    question, prices = evaluator.question, evaluator.prices
+    if not any(_serves(prices, partition) for partition in prices.partitions):
+        raise _nothing_serves(question, prices, ObjectiveSettings())
+
+
+def _serves(prices: BucketPrices, partition: Partition) -> bool:
+    offer = prices.offer(inventory_stocks(prices.question.scenario.inventory), [partition])
+    return bool(relaxed_values(offer, [partition], ObjectiveSettings(), prices.question.scenario.assignment))

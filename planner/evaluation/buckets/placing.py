@@ -1,0 +1,93 @@
+"""Pools on real nodes: placed, priced where their servers lie. A pool that finds no room whole is made smaller."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from planner.domain import BucketPool, Phase, Placement, PlacementDemand, Question, Reach
+from planner.errors import InfeasibleError
+from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.placing import judged_rps
+from planner.evaluation.reaches import reaches_of
+from planner.placement import Fleet, place
+
+MOST_ATTEMPTS = 24
+SMALLER = 8  # a pool without room gives up an eighth of its servers at a time, at least one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedPools:
+    """Pools that found room, where they lie, and their reaches by island. Shortfalls of the placement: what did not."""
+
+    placement: Placement
+    priced: PricedPools
+    reaches: dict[str, Reach]
+
+
+def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet) -> PlacedPools:
+    """Put named pools on nodes. Raises InfeasibleError where a bucket is left without servers, and says why."""
+    scenario, unplaced_rps = question.scenario, BucketService(question).priced(pools).rate_rps
+    gpus = [item.gpu for item in scenario.inventory.items]
+    watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
+    remaining, first_shortfalls = list(pools), None
+    for _ in range(MOST_ATTEMPTS):
+        demands = _demands(remaining, question)
+        placement = place(demands, fleet, scenario.placement, watts)
+        short = {shortfall.island for shortfall in placement.shortfalls}
+        first_shortfalls = placement.shortfalls if first_shortfalls is None else first_shortfalls
+        smaller = [_smaller(pool) if pool.island in short else pool for pool in remaining]
+        if not short:
+            break
+        remaining = [pool for pool in smaller if pool.count]
+    placed = [pool for pool in remaining if pool.island not in short]
+    buckets = {(pool.phase, pool.start) for pool in placed}
+    if buckets != {(pool.phase, pool.start) for pool in pools}:
+        reasons = "; ".join(f"{row.island}: {row.reason}" for row in (first_shortfalls or ())[:3])
+        raise InfeasibleError(
+            f"placement: the pools that find room on cluster {placement.cluster} do not serve every bucket: {reasons}.",
+            hint="Offer a cluster with more room, or plan for fewer GPUs.",
+        )
+    reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
+    priced = BucketService(question, reaches).priced(placed)
+    return PlacedPools(
+        placement=replace(
+            placement,
+            shortfalls=(),
+            unplaced_rps=unplaced_rps,
+            placed_rps=priced.rate_rps,
+            judged_rps=judged_rps(placement, priced.rate_rps, scenario.placement, fleet),
+        ),
+        priced=priced,
+        reaches=reaches,
+    )
+
+
+def _smaller(pool: BucketPool) -> BucketPool:
+    return replace(pool, count=pool.count - max(1, pool.count // SMALLER))
+
+
+def _demands(pools: Sequence[BucketPool], question: Question) -> list[PlacementDemand]:
+    settings = question.scenario.placement
+    served = {pool.island: pool.share * pool.count * pool.capacity_rps for pool in pools}
+    decoded = sum(served[pool.island] for pool in pools if pool.phase is Phase.DECODE) or 1.0
+
+    def feeds(pool: BucketPool) -> tuple[tuple[str, float], ...]:
+        """Islands of the other phase that share a length with it, by what they serve."""
+        others = (p for p in pools if p.phase is not pool.phase and p.start < pool.end and pool.start < p.end)
+        return tuple((other.island, served[pool.island] * served[other.island] / decoded) for other in others)
+
+    return [
+        PlacementDemand(
+            island=pool.island,
+            gpu=pool.gpu,
+            phase=pool.phase,
+            replicas=pool.count,
+            groups=pool.server.parallel.dp * pool.server.parallel.pp,
+            tp=pool.server.parallel.tp,
+            qos=settings.qos(pool.phase),
+            cpus_per_gpu=settings.cpus_per_gpu,
+            memory_gb_per_gpu=settings.memory_gb_per_gpu,
+            feeds=feeds(pool),
+            rate_rps=served[pool.island],
+        )
+        for pool in pools
+    ]

@@ -1,0 +1,61 @@
+"""How far a plan of buckets is from the best: among all that can be deployed, and among all layouts there are.
+
+| bound | of |
+|---|---|
+| objective_bound | pools of servers that the engine accepts, on parts of a node or whole ones, so many buckets |
+| bound_rps | layouts of any sizes, lengths and configurations of the plan's own GPUs, without queues |
+
+What being deployable costs is at most the difference of the two.
+"""
+
+from planner.domain import Certificate, Layout, Scenario
+from planner.evaluation.buckets.prices import BucketPrices
+from planner.evaluation.buckets.unrestricted import unrestricted_rps
+from planner.layouts.buckets.pools import BucketChoice
+from planner.layouts.certificate import objective_value
+
+STOPPED = "the solver stopped at its time limit: the best found so far"
+SEARCHED = "searched, not solved for: the bound is the programme's"
+OF_DEPLOYABLE = "the bound is of pools that can be deployed"
+PLACED = "without the placement, which the bound does not see"
+
+
+def certify_buckets(
+    scenario: Scenario,
+    prices: BucketPrices,
+    layout: Layout,
+    rate_rps: float,
+    choice: BucketChoice,
+    *,
+    searched: bool = False,
+) -> Certificate:
+    """Bounds for pools that form `layout` and serve `rate_rps`."""
+    value = objective_value(scenario, layout, rate_rps)
+    bound = min(choice.bound, value) if scenario.objective.minimises else max(choice.bound, value)
+    counts = {item.gpu.name: item.count for item in scenario.inventory.items}
+    if scenario.objective.rents:
+        counts = used_gpus(layout)
+    unrestricted = unrestricted_rps(prices, counts)
+    most = None if unrestricted is None else max(unrestricted, rate_rps)
+    notes = (
+        OF_DEPLOYABLE,
+        "" if choice.proven else STOPPED,
+        SEARCHED if searched else "",
+        PLACED if scenario.cluster is not None else "",
+    )
+    return Certificate(
+        bound_rps=most,
+        gap=None if most is None else 1 - rate_rps / most,
+        objective_value=value,
+        objective_bound=bound,
+        objective_gap=abs(value - bound) / max(abs(bound), 1e-12),
+        note="; ".join(filter(None, notes)),
+    )
+
+
+def used_gpus(layout: Layout) -> dict[str, int]:
+    """GPUs in islands, by type."""
+    counts: dict[str, int] = {}
+    for island, count in layout.counts:
+        counts[island.gpu] = counts.get(island.gpu, 0) + island.size * count
+    return counts

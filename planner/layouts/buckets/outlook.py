@@ -1,0 +1,46 @@
+"""A plan of buckets from its pools: islands, routes, latencies, losses, promise."""
+
+from collections.abc import Mapping, Sequence
+
+from planner.domain import (
+    BucketPlan,
+    BucketPool,
+    LoadPoint,
+    Question,
+    Reach,
+    SimplerPlan,
+)
+from planner.evaluation.buckets.service import BucketService
+
+
+def outlook(
+    question: Question,
+    pools: Sequence[BucketPool],
+    rate_rps: float,
+    *,
+    simpler: Sequence[SimplerPlan],
+    unrestricted_rps: float | None,
+    reaches: Mapping[str, Reach] | None = None,
+) -> BucketPlan:
+    """What a plan of buckets says beyond its islands and routes."""
+    scenario, service = question.scenario, BucketService(question, reaches)
+    promise = rate_rps * scenario.routing.margin
+    loads = {LoadPoint.PROMISE: promise, LoadPoint.CAPACITY: rate_rps}
+    if question.demand_rps:
+        loads = {LoadPoint.DEMAND: question.demand_rps, **loads}
+    return BucketPlan(
+        promise_rps=promise,
+        burst_rps=_burst_rps(question, service, tuple(pools)),
+        unrestricted_rps=unrestricted_rps,
+        levels_set=scenario.slo.bounds_anything,
+        pools=tuple(pools),
+        latencies=service.latencies(tuple(pools), loads),
+        simpler=tuple(simpler),
+        losses=tuple(service.losses(tuple(pools), scenario.survive.nodes)),
+    )
+
+
+def _burst_rps(question: Question, service: BucketService, pools: Sequence[BucketPool]) -> float | None:
+    """Capacity where gaps between arrivals vary as the trace's do; None where it has no clock."""
+    burstiness = question.scenario.workload.burstiness
+    return None if burstiness is None else service.priced(pools, burstiness**2).rate_rps

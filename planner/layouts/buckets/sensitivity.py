@@ -1,0 +1,143 @@
+"""What binds a plan of buckets and what would change it: prices of the relaxation of its own buckets.
+
+The worth of GPUs is that of the best pools behind the plan's buckets: servers may be chosen anew when the count
+changes, the buckets stay.
+
+| symbol | meaning |
+|---|---|
+| y[phase, B], w[t] | prices of the relaxation: of capacity on a bucket, of a GPU |
+| P(B), lambda | probability of a bucket, best possible rate |
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planner.assignment import BucketOffer, Partition, RelaxedBuckets, relaxed_buckets
+from planner.domain import (
+    AssignmentSettings,
+    GpuWorth,
+    ObjectiveSettings,
+    Phase,
+    PhaseWorth,
+    Plan,
+    RangeHeadroom,
+    Sensitivity,
+)
+from planner.evaluation.buckets.prices import BucketPrices, inventory_stocks
+from planner.layouts.sensitivity import BALANCED, DIGITS, FASTER, drop_first
+
+_RATE = ObjectiveSettings()
+
+
+class _Relaxer:
+    """The relaxation of the plan's buckets for other counts of GPUs, or a faster phase."""
+
+    def __init__(self, plan: Plan, prices: BucketPrices, settings: AssignmentSettings) -> None:
+        self._settings = settings
+        self.partition = _partition_of(plan, prices)
+        self.stocks = inventory_stocks(plan.scenario.inventory)
+        self.offer = prices.offer(self.stocks, [self.partition])
+
+    def relaxed(self, counts: dict[str, int], faster: Phase | None = None) -> RelaxedBuckets | None:
+        offer: BucketOffer = replace(self.offer, counts=tuple(counts[stock.gpu] for stock in self.stocks))
+        if faster is not None:
+            options = {
+                place: tuple(replace(o, rate_rps=o.rate_rps * FASTER) for o in mine) if place[0] is faster else mine
+                for place, mine in offer.options.items()
+            }
+            offer = replace(offer, options=options)
+        return relaxed_buckets(offer, self.partition, _RATE, self._settings)
+
+
+def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None:
+    """What would change the plan's rate; GPUs are those that the plan has, rented or given."""
+    relaxer = _Relaxer(plan, prices, plan.scenario.assignment)
+    counts = {stock.gpu: plan.fleet[stock.gpu] for stock in relaxer.stocks}
+    relaxed = relaxer.relaxed(counts)
+    if relaxed is None:
+        return None
+    slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
+    headroom = fast / slow - 1
+    slower = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
+    binding = slower if headroom >= BALANCED else None
+    phases = tuple(_phase_worth(phase, relaxer, counts, relaxed) for phase in Phase)
+    pressed = binding or max(phases, key=lambda worth: worth.worth_share).phase
+    relieved = relaxer.relaxed(counts, pressed) or relaxed
+    tolls = dict(zip((stock.gpu for stock in relaxer.stocks), relieved.toll, strict=True))
+    gpus = tuple(_gpu_worth(plan, item.gpu.name, relaxer, counts, relaxed) for item in plan.scenario.inventory.items)
+    return Sensitivity(
+        bound_rps=relaxed.rate_rps,
+        binding=binding,
+        headroom=headroom,
+        next_rps=fast,
+        next_gpu=max((g for g in counts if counts[g]), key=lambda gpu: tolls[gpu] * counts[gpu]),
+        drop_first=drop_first(gpus),
+        gpus=gpus,
+        phases=phases,
+        ranges=tuple(_headrooms(plan, relaxer.partition, relaxed)),
+    )
+
+
+def _partition_of(plan: Plan, prices: BucketPrices) -> Partition:
+    """The plan's buckets by their numbers."""
+    ranges, chosen = prices.question.workload.ranges, []
+    for phase in Phase:
+        mine = prices.phases[phase]
+        spans = sorted({(route.range_start, route.range_end) for route in plan.routing if route.phase is phase})
+        for partition in mine.partitions:
+            intervals = [mine.buckets.intervals[bucket] for bucket in partition]
+            if [(ranges[a].start, ranges[b - 1].end) for a, b in intervals] == spans:
+                chosen.append(partition)
+                break
+    return chosen[0], chosen[1]
+
+
+def _gpu_worth(plan: Plan, gpu: str, relaxer: _Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> GpuWorth:
+    item, count = plan.scenario.inventory.item(gpu), plan.fleet[gpu]
+    node = item.gpu.gpus_per_host
+    lost = min(node, count)
+
+    def change(by: int) -> float:
+        """Best possible rate with `by` more GPUs, less that of the fleet."""
+        if gpu not in counts:
+            return 0.0
+        changed = relaxer.relaxed(counts | {gpu: count + by})
+        return (changed.rate_rps if changed else 0.0) - relaxed.rate_rps
+
+    tolls = dict(zip((stock.gpu for stock in relaxer.stocks), relaxed.toll, strict=True))
+    return GpuWorth(
+        gpu=gpu,
+        gpus_per_node=node,
+        gpus_lost=lost,
+        price_usd_per_gpu_hour=item.price_usd_per_gpu_hour,
+        dual_rps=tolls.get(gpu, 0.0),
+        more_gpu_rps=max(0.0, change(1)),
+        more_node_rps=max(0.0, change(node)),
+        less_node_rps=min(0.0, change(-lost)) if count else None,
+    )
+
+
+def _phase_worth(phase: Phase, relaxer: _Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> PhaseWorth:
+    share = sum(
+        relaxer.offer.probabilities[place] * worth for place, worth in relaxed.worth.items() if place[0] is phase
+    )
+    faster = relaxer.relaxed(counts, phase)
+    gain = (faster.rate_rps if faster else relaxed.rate_rps) - relaxed.rate_rps
+    return PhaseWorth(phase=phase, worth_share=min(1.0, share), faster_rps=max(0.0, gain))
+
+
+def _headrooms(plan: Plan, partition: Partition, relaxed: RelaxedBuckets) -> Iterator[RangeHeadroom]:
+    """A row for each phase and bucket."""
+    spare = {island.id: max(0.0, 1 - island.utilisation) for island in plan.islands}
+    for phase, buckets in zip(Phase, partition, strict=True):
+        mine = [route for route in plan.routing if route.phase is phase]
+        spans = sorted({(route.range_start, route.range_end, route.probability) for route in mine})
+        for bucket, (start, end, probability) in zip(buckets, spans, strict=True):
+            idle = sum(spare[r.island] * r.capacity_rps for r in mine if r.range_start == start)
+            yield RangeHeadroom(
+                phase=phase,
+                range_start=start,
+                range_end=end,
+                headroom=round(idle / (probability * plan.throughput_rps), DIGITS),
+                worth_share=min(1.0, probability * relaxed.worth[phase, bucket]),
+            )

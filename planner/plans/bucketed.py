@@ -1,0 +1,104 @@
+"""Plan records of pools: an island a pool, a route for each bucket and pool, how firm the rates are."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from planner.cost import CostContext, band_of
+from planner.cost.efficiency import origin_of
+from planner.domain import (
+    BucketPool,
+    Estimate,
+    IslandClass,
+    Phase,
+    PlannedIsland,
+    Question,
+    Reach,
+    Route,
+    Scenario,
+)
+
+
+def pool_routes(question: Question, pools: Sequence[BucketPool], rate_rps: float) -> tuple[Route, ...]:
+    """A row for each phase, bucket and pool at this rate of the whole mix."""
+    return tuple(_route(question, pool, rate_rps) for pool in pools if pool.share > 0)
+
+
+def _route(question: Question, pool: BucketPool, rate_rps: float) -> Route:
+    chance = sum(s.probability for s in question.workload.ranges if pool.start <= s.start and s.end <= pool.end)
+    capacity = pool.count * pool.capacity_rps
+    served = pool.share * chance * rate_rps
+    ranks = pool.server.parallel.dp * pool.count
+    step_ms = 0.0
+    if pool.phase is Phase.DECODE:
+        answer = max(1.0, question.workload.mean_output_tokens)
+        step_ms = 1000.0 * ranks * pool.server.batch_size / (pool.count * pool.full_rps * answer)
+    return Route(
+        phase=pool.phase,
+        range_start=pool.start,
+        range_end=pool.end,
+        probability=chance,
+        island=pool.island,
+        share=pool.share,
+        rate_rps=served,
+        assigned_rps=capacity,
+        capacity_rps=capacity,
+        batch_size=pool.server.batch_size,
+        step_ms=step_ms,
+    )
+
+
+def pool_islands(
+    scenario: Scenario, pools: Sequence[BucketPool], routes: Sequence[Route], reaches: dict[str, Reach] | None = None
+) -> Iterator[PlannedIsland]:
+    """The island of each pool: its servers are replicas of one copy of the model."""
+    by_island = {route.island: route for route in routes}
+    for pool in pools:
+        route = by_island[pool.island]
+        price = scenario.inventory.item(pool.gpu).price_usd_per_gpu_hour
+        yield PlannedIsland(
+            id=pool.island,
+            gpu=pool.gpu,
+            size=pool.gpus,
+            phase=pool.phase,
+            parallel=replace(pool.server.parallel, replicas=pool.count),
+            batch_size=pool.server.batch_size,
+            longest_prompt=pool.end - 1,
+            rate_rps=route.rate_rps,
+            utilisation=route.rate_rps / route.capacity_rps,
+            price_usd_per_hour=price * pool.gpus,
+            reach=(reaches or {}).get(pool.island),
+            tokens_per_step=pool.server.tokens_per_step,
+            overlapped=pool.server.overlapped,
+        )
+
+
+def idle_islands(scenario: Scenario, idle: Sequence[tuple[IslandClass, int]], note: str) -> Iterator[PlannedIsland]:
+    """Islands of a searched layout that no pool needs."""
+    for island, count in idle:
+        price = scenario.inventory.item(island.gpu).price_usd_per_gpu_hour
+        for number in range(count):
+            yield PlannedIsland(
+                id=f"{island.gpu.lower()}-{island.size}g-idle-{number + 1}",
+                gpu=island.gpu,
+                size=island.size,
+                phase=None,
+                parallel=None,
+                batch_size=0,
+                longest_prompt=0,
+                rate_rps=0.0,
+                utilisation=0.0,
+                price_usd_per_hour=price * island.size,
+                note=note,
+            )
+
+
+def pool_estimates(scenario: Scenario, pools: Sequence[BucketPool]) -> tuple[Estimate, ...]:
+    """How firm the rates of every GPU type and phase of the pools are."""
+    estimates = []
+    for gpu, phase in sorted({(pool.gpu, pool.phase) for pool in pools}):
+        spec = scenario.inventory.item(gpu).gpu
+        context = CostContext(gpu=spec, model=scenario.model, settings=scenario.cost)
+        origin, source = origin_of(spec, scenario.model, phase, context.settings.calibration)
+        band = band_of(spec, scenario.model, phase, scenario.cost)
+        estimates.append(Estimate(gpu=gpu, phase=phase, origin=origin, source=source, band=band))
+    return tuple(estimates)
