@@ -96,7 +96,6 @@ from planner.domain.scenario import (
     Scenario,
     SearchMethod,
     SearchSettings,
-    SizeSet,
     Surrogate,
     WarmStart,
 )
@@ -115,6 +114,7 @@ from planner.domain.server import BucketLatency, BucketPool, ServerConfig
 from planner.domain.service import RangeService, Service
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.domain.soundness import contradictions, require_sound
+from planner.domain.stocks import Sizes, SizeSet, Stock, admits
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
@@ -257,11 +257,13 @@ __all__ = [
     "Service",
     "Shortfall",
     "SizeSet",
+    "Sizes",
     "SliceError",
     "SloScope",
     "SloSettings",
     "Source",
     "StepExplanation",
+    "Stock",
     "Surrogate",
     "SurvivalSettings",
     "Taint",
@@ -278,6 +280,7 @@ __all__ = [
     "VictimSettings",
     "WarmStart",
     "Workload",
+    "admits",
     "allows",
     "contradictions",
     "kv_gb",
