@@ -15,7 +15,7 @@ from planner.domain.model import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
-from planner.domain.routing import RoutingForm, RoutingSettings, SurvivalSettings
+from planner.domain.routing import SIMPLICITY, RoutingForm, RoutingSettings, SurvivalSettings
 from planner.domain.slo import SloSettings
 from planner.domain.stocks import Sizes, SizeSet, Stock, stocks_of
 from planner.domain.workload import LengthProfile, Workload
@@ -264,7 +264,7 @@ class Scenario:
     cluster: Cluster | None = None
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     routing: RoutingSettings = field(default_factory=RoutingSettings)
-    simplicity: float = 0.01
+    simplicity: float = SIMPLICITY
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
 
     @property

@@ -288,11 +288,17 @@ def _decisions(central: _Machines, drawn: Sequence[_Machines]) -> list[Layout]:
 def _first(central: _Machines) -> tuple[Sizes, Layout]:
     """Sizes of islands that suit the scenario, and the best decision of these. Raises as `_Machines.best` does."""
     size_set = central.scenario.search.sizes
-    wanted = (SizeSet.WHOLE_NODES, SizeSet.POWERS_OF_TWO) if size_set is SizeSet.ALL else ()
+    wanted = (_whole_hosts(central.scenario), SizeSet.POWERS_OF_TWO) if size_set is SizeSet.ALL else ()
     for sizes in wanted:
         with suppress(InfeasibleError):
             return sizes, central.best(sizes)
     return size_set, central.best(size_set)
+
+
+def _whole_hosts(scenario: Scenario) -> tuple[int, ...]:
+    """Sizes without parts of a host: which parts are best hangs on more than the GPU types that are compared."""
+    host = max(item.gpu.gpus_per_host for item in scenario.inventory.items)
+    return tuple(range(host, max(item.count for item in scenario.inventory.items) + 1, host))
 
 
 def _candidates(central: _Machines, decisions: Sequence[Layout], can_run: CanRun) -> Iterator[ProposedRun]:

@@ -34,6 +34,9 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "search": search_document(scenario.search),
         **({} if scenario.network is None else {"network": record_document(scenario.network)}),
         **_placement(scenario),
+        "routing": record_document(scenario.routing, form=scenario.routing_form.value),
+        "simplicity": scenario.simplicity,
+        "survive": record_document(scenario.survive),
     }
 
 
