@@ -97,7 +97,6 @@ from planner.domain.scenario import (
     Scenario,
     SearchMethod,
     SearchSettings,
-    SizeSet,
     Surrogate,
     WarmStart,
 )
@@ -124,6 +123,7 @@ from planner.domain.server import (
 from planner.domain.service import RangeService, Service
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.domain.soundness import contradictions, require_sound
+from planner.domain.stocks import Sizes, SizeSet, Stock, admits
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
@@ -271,11 +271,13 @@ __all__ = [
     "Shortfall",
     "SimplerPlan",
     "SizeSet",
+    "Sizes",
     "SliceError",
     "SloScope",
     "SloSettings",
     "Source",
     "StepExplanation",
+    "Stock",
     "Surrogate",
     "SurvivalSettings",
     "Taint",
@@ -292,6 +294,7 @@ __all__ = [
     "VictimSettings",
     "WarmStart",
     "Workload",
+    "admits",
     "allows",
     "contradictions",
     "kv_gb",

@@ -8,6 +8,8 @@ from planner.domain.keys import Bounds, Key
 
 _Share = Annotated[float, Bounds(above=0, high=1)]
 MOST_BUCKETS = 8
+SIMPLICITY = 0.01
+"""Share of the best rate that a plan may give up for being simpler, unless a scenario says otherwise."""
 
 
 class RoutingForm(StrEnum):
@@ -19,6 +21,10 @@ class RoutingForm(StrEnum):
     TABLE = "table"
 
 
+DEFAULT_FORM: RoutingForm | None = RoutingForm.TABLE
+"""Of a scenario that names none; None: buckets where their programme knows all that is asked, else a table."""
+
+
 class RouterPolicy(StrEnum):
     """Whom a router chooses inside a bucket. `least_work`: the island with the least outstanding work for its speed,
     and within it the rank with the fewest waiting tokens; overflow goes to longer buckets."""
@@ -28,10 +34,9 @@ class RouterPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingSettings:
-    """What a plan may ask of a router. `form`: None stands for buckets where their programme knows all that the
-    scenario asks, else for a table (`Scenario.routing_form`)."""
+    """What a plan may ask of a router. `form`: None stands for what `Scenario.routing_form` makes of it."""
 
-    form: Annotated[RoutingForm | None, Key("buckets of prompt length, or a table of shares")] = None
+    form: Annotated[RoutingForm | None, Key("buckets of prompt length, or a table of shares")] = DEFAULT_FORM
     most: Annotated[int, Bounds(low=1, high=MOST_BUCKETS), Key("buckets of a phase")] = 2
     policy: Annotated[RouterPolicy, Key("whom the router chooses inside a bucket")] = RouterPolicy.LEAST_WORK
     margin: Annotated[_Share, Key("of its capacity, what a plan promises")] = 0.9

@@ -16,8 +16,9 @@ from planner.domain.model import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
-from planner.domain.routing import RoutingForm, RoutingSettings, SurvivalSettings
+from planner.domain.routing import SIMPLICITY, RoutingForm, RoutingSettings, SurvivalSettings
 from planner.domain.slo import SloSettings
+from planner.domain.stocks import Sizes, SizeSet, Stock, stocks_of
 from planner.domain.workload import LengthProfile, Workload
 
 FEWEST_FAILURES = 8  # fewer do not end a search
@@ -111,14 +112,6 @@ class Bound(StrEnum):
     TIGHT = "tight"
 
 
-class SizeSet(StrEnum):
-    """Which island sizes the exact method may form."""
-
-    ALL = "all"
-    POWERS_OF_TWO = "powers_of_two"
-    WHOLE_NODES = "whole_nodes"
-
-
 class Surrogate(StrEnum):
     """Model behind Bayesian optimisation: a Gaussian process; a sparse one, fully Bayesian (NUTS); its MAP variant."""
 
@@ -206,9 +199,7 @@ class SearchSettings:
     slots: Annotated[int, Bounds(low=1, high=64), Key("of each GPU type (K), of the direct encoding")] = 8
     seed: Annotated[int, Bounds(low=0, high=2**32 - 1), Key("of all that is random")] = 0
     processes: Annotated[int, Bounds(low=1, high=1024), Key("that evaluate layouts")] = 1
-    sizes: Annotated[SizeSet | tuple[int, ...], Key("of islands, or a list; of the exact method and a tight bound")] = (
-        SizeSet.ALL
-    )
+    sizes: Annotated[Sizes, Key("of islands, or a list; searches know all and whole_nodes")] = SizeSet.ALL
     gap: Annotated[float, Bounds(low=0, below=1), Key("of the exact method and a tight bound, relative")] = 0.002
     time_limit_s: Annotated[float, Bounds(above=0, high=1e6), Key("of the exact method and a tight bound")] = 120.0
     bound: Annotated[Bound, Key("how a plan's bound is found")] = Bound.FAST
@@ -233,11 +224,15 @@ class SearchSettings:
         """Whether a search ends for so many evaluations that broke off, of those made so far."""
         return failed >= FEWEST_FAILURES and failed > self.failure_limit * judged
 
+    def stocks(self, inventory: Inventory) -> tuple[Stock, ...]:
+        """The inventory in the units that islands are made of, too little for any island among it."""
+        return tuple(stock for item in inventory.items for stock in stocks_of(item, self.sizes, self.min_island_size))
+
     def slots_too_few(self, inventory: Inventory) -> bool:
         """Whether more slots would give two islands, one a phase, where there can be only one."""
-        by_type = [item.count // self.min_island_size for item in inventory.items]
+        by_stock = [stock.most_islands for stock in self.stocks(inventory)]
         direct = not self.method.row.solves and self.encoded is Encoding.DIRECT
-        return direct and sum(by_type) > 1 >= sum(min(self.slots, islands) for islands in by_type)
+        return direct and sum(by_stock) > 1 >= sum(min(self.slots, islands) for islands in by_stock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +266,7 @@ class Scenario:
     cluster: Cluster | None = None
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     routing: RoutingSettings = field(default_factory=RoutingSettings)
-    simplicity: float = 0.01
+    simplicity: float = SIMPLICITY
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
     engine: EngineProfile = field(default_factory=EngineProfile)
 

@@ -17,8 +17,10 @@ from planner.domain import (
     ObjectiveKind,
     ObjectiveSettings,
     Scenario,
+    Sizes,
     SizeSet,
     WarmStart,
+    admits,
 )
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import Evaluator
@@ -32,7 +34,7 @@ ONE_OF_SEVERAL = "the other goals of the frontier have no bound"
 UNBOUNDED = "islands of more than 1,024 GPUs have no bound in reference mode"
 
 
-def offer_of(scenario: Scenario, evaluator: Evaluator, sizes: SizeSet | tuple[int, ...] = SizeSet.ALL) -> Offer:
+def offer_of(scenario: Scenario, evaluator: Evaluator, sizes: Sizes = SizeSet.ALL) -> Offer:
     """Every island that a layout of the inventory may be made of, with what it does."""
     classes = [
         IslandClass(gpu=item.gpu.name, size=size)
@@ -47,22 +49,11 @@ def offer_of(scenario: Scenario, evaluator: Evaluator, sizes: SizeSet | tuple[in
     )
 
 
-def _sizes(scenario: Scenario, item: InventoryItem, sizes: SizeSet | tuple[int, ...]) -> Iterator[int]:
+def _sizes(scenario: Scenario, item: InventoryItem, sizes: Sizes) -> Iterator[int]:
     """Sizes of islands from the minimum up. Beyond the largest replica there are only copies of smaller islands."""
     least = scenario.search.min_island_size
-    for size in range(least, min(item.count, least + _largest_replica(scenario, item)) + 1):
-        match sizes:
-            case SizeSet.ALL:
-                yield size
-            case SizeSet.POWERS_OF_TWO:
-                if size & (size - 1) == 0:
-                    yield size
-            case SizeSet.WHOLE_NODES:
-                if size % item.gpu.gpus_per_host == 0:
-                    yield size
-            case _:
-                if size in sizes:
-                    yield size
+    most = min(item.count, least + _largest_replica(scenario, item))
+    return (size for size in range(least, most + 1) if admits(sizes, item.gpu, size))
 
 
 def _largest_replica(scenario: Scenario, item: InventoryItem) -> int:

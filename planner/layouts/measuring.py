@@ -36,6 +36,7 @@ from planner.domain import (
     PhasePerformance,
     ProposedRun,
     Scenario,
+    Sizes,
     SizeSet,
     SloSettings,
     Workload,
@@ -62,7 +63,6 @@ LEAST_PROMPT = 16
 
 CanRun = Callable[[ProposedRun], bool]
 _Configuration = tuple[str, Phase, ParallelConfig]
-_Sizes = SizeSet | tuple[int, ...]
 
 
 def what_to_measure(
@@ -181,7 +181,7 @@ class _Machines:
         """In ranges."""
         return self.evaluator.question.workload
 
-    def best(self, sizes: _Sizes) -> Layout:
+    def best(self, sizes: Sizes) -> Layout:
         """The best decision, nearly. Raises as `best_layout` and `assign` do."""
         plain = offer_of(self.scenario, self.evaluator, sizes)
         rows = tuple(tuple(_scaled(row, self.draw) for row in rows) for rows in plain.options)
@@ -285,14 +285,20 @@ def _decisions(central: _Machines, drawn: Sequence[_Machines]) -> list[Layout]:
     return [first, *others][:MOST_LAYOUTS]
 
 
-def _first(central: _Machines) -> tuple[_Sizes, Layout]:
+def _first(central: _Machines) -> tuple[Sizes, Layout]:
     """Sizes of islands that suit the scenario, and the best decision of these. Raises as `_Machines.best` does."""
     size_set = central.scenario.search.sizes
-    wanted = (SizeSet.WHOLE_NODES, SizeSet.POWERS_OF_TWO) if size_set is SizeSet.ALL else ()
+    wanted = (_whole_hosts(central.scenario), SizeSet.POWERS_OF_TWO) if size_set is SizeSet.ALL else ()
     for sizes in wanted:
         with suppress(InfeasibleError):
             return sizes, central.best(sizes)
     return size_set, central.best(size_set)
+
+
+def _whole_hosts(scenario: Scenario) -> tuple[int, ...]:
+    """Sizes without parts of a host: which parts are best hangs on more than the GPU types that are compared."""
+    host = max(item.gpu.gpus_per_host for item in scenario.inventory.items)
+    return tuple(range(host, max(item.count for item in scenario.inventory.items) + 1, host))
 
 
 def _candidates(central: _Machines, decisions: Sequence[Layout], can_run: CanRun) -> Iterator[ProposedRun]:

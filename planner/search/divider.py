@@ -11,14 +11,20 @@
 Largest remainders are the whole numbers from which moving one GPU comes no nearer to the ideal ones, so a skew divides
 into the wanted sizes where h <= 1. h is smooth between kinks, the sizes jump: so h is what the inverse goes down.
 
+Where islands are whole nodes, what is divided are hosts or NVLink domains in place of GPUs: see `Division`.
+
 Source: Rignall 2025, section 4.9.2.
 """
 
 from collections.abc import Sequence
-from math import floor
+from dataclasses import dataclass
+from math import floor, inf
 
 import numpy as np
 from numpy.typing import NDArray
+
+from planner.domain import Stock
+from planner.domain.scenario import STEEPEST
 
 EVEN = 1e-9
 SKEWS = 241  # of the first scan
@@ -26,6 +32,7 @@ FINE = 961  # of the scan for sizes that no skew gives
 VALLEYS = 4  # that are gone down
 STEPS = 40  # of a golden section: 1e-8 of the interval
 GOLDEN = 0.6180339887498949
+HALVINGS = 50  # of a bisection: 2e-14 of a skew
 
 
 def divide(total: int, target: int, skew: float, least: int) -> tuple[int, ...]:
@@ -38,13 +45,67 @@ def divide(total: int, target: int, skew: float, least: int) -> tuple[int, ...]:
     if count <= 0:
         return ()
     spare = total - count * least
-    weights = [1.0 if abs(skew) < EVEN else float(k) ** skew for k in range(1, count + 1)]
-    whole_weight = sum(weights)
-    ideal = [spare * weight / whole_weight for weight in weights]
+    ideal = _ideal(spare, count, skew)
     floors = [floor(x) for x in ideal]
     by_remainder = sorted(range(count), key=lambda k: (floors[k] - ideal[k], k))
     raised = set(by_remainder[: spare - sum(floors)])
     return tuple(least + floors[k] + (k in raised) for k in range(count))
+
+
+def _ideal(spare: int, count: int, skew: float) -> list[float]:
+    """`spare` shared out over `count` islands in proportion to k**skew."""
+    weights = [1.0 if abs(skew) < EVEN else float(k) ** skew for k in range(1, count + 1)]
+    whole_weight = sum(weights)
+    return [spare * weight / whole_weight for weight in weights]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """How a number of islands of a stock are divided: `total` parcels of `gpus` each, at least `least` an island.
+
+    As many islands as there are groups, or fewer, get whole groups; more get units, and as even ones as it takes for
+    each to stay within a group: skews beyond `fitting` divide as its ends do.
+    """
+
+    count: int
+    total: int
+    gpus: int
+    least: int
+    fitting: tuple[float, float] = (-inf, inf)
+
+    @classmethod
+    def of(cls, stock: Stock, units: int, target: int) -> "Division":
+        """`units` of the stock in `target` islands, or as many as they can form."""
+        count, groups = min(target, stock.most_islands_of(units)), units // stock.group
+        if count <= groups // stock.least_groups:
+            return cls(count=count, total=groups, gpus=stock.group * stock.unit, least=stock.least_groups)
+        fitting = _fitting(units - count * stock.least, count, stock.group - stock.least)
+        return cls(count=count, total=units, gpus=stock.unit, least=stock.least, fitting=fitting)
+
+    def sizes(self, skew: float) -> tuple[int, ...]:
+        """GPUs of each island."""
+        fitting = min(max(skew, self.fitting[0]), self.fitting[1])
+        return tuple(self.gpus * size for size in divide(self.total, self.count, fitting, self.least))
+
+    def distinct(self, skews: tuple[float, float]) -> tuple[float, float] | None:
+        """The range of those `skews` that may differ in their sizes; None where there is one division alone."""
+        low, high = max(skews[0], self.fitting[0]), min(skews[1], self.fitting[1])
+        return (low, high) if self.count > 1 and self.total > self.count * self.least and low < high else None
+
+
+def _fitting(spare: int, count: int, most: int) -> tuple[float, float]:
+    """The least and the largest skew that give no island more than `most` of `spare`; an even division must do so."""
+    if spare <= most:
+        return -inf, inf
+    ends = []
+    for sign in (-1.0, 1.0):
+        low, high = 0.0, STEEPEST
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            fits = max(_ideal(spare, count, sign * middle)) <= most
+            low, high = (middle, high) if fits else (low, middle)
+        ends.append(sign * low)
+    return ends[0], ends[1]
 
 
 def skew_of(sizes: Sequence[int], total: int, least: int, skews: tuple[float, float]) -> float:

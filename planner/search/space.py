@@ -1,7 +1,8 @@
 """Encodings: what the search varies, which layout a point stands for, and which point stands for a layout.
 
 Both encodings are boxes of real parameters; integers are relaxed and rounded on decoding, because a smooth box is what
-a Gaussian process models and an acquisition function climbs cheaply.
+a Gaussian process models and an acquisition function climbs cheaply. Both count in the units of a stock: GPUs, or hosts
+where islands are whole nodes.
 """
 
 import re
@@ -11,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from planner.domain import Encoding, Inventory, IslandClass, Layout, SearchSettings
+from planner.domain import Encoding, Inventory, IslandClass, Layout, SearchSettings, Stock
 from planner.errors import InputError
-from planner.search.divider import divide, skew_of
+from planner.search.divider import Division, skew_of
 
 Point = Mapping[str, float]
 
@@ -57,8 +58,8 @@ class Space(Protocol):
     """An encoding."""
 
     @property
-    def counts(self) -> tuple[tuple[str, int], ...]:
-        """GPU types that can form an island, and how many GPUs there are of each."""
+    def stocks(self) -> tuple[Stock, ...]:
+        """What islands are made of: at least one stock of each GPU type that can form any."""
 
     @property
     def least(self) -> int:
@@ -93,29 +94,35 @@ class Space(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DividerSpace:
-    """Two parameters a type: number of islands and skew. A type with islands spends all its GPUs.
+    """Two parameters a stock: number of islands and skew. A stock with islands spends all its units, but for what
+    whole groups leave over.
 
-    `rents`: one more, how many GPUs of the type are spent; the others are not rented.
+    `rents`: one more, how many units of the stock are spent; the others are not rented.
     """
 
-    counts: tuple[tuple[str, int], ...]
+    stocks: tuple[Stock, ...]
     least: int
     skews: tuple[float, float]
     rents: bool = False
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """islands_<gpu> in [0, I // I_min], skew_<gpu> in the skews; with rents also gpus_<gpu> in [0, I]."""
+        """islands_<gpu> from 0 to the most of the stock, skew_<gpu> in the skews; with rents also the units spent."""
         axes: list[Parameter] = []
-        for word, (gpu, total) in zip(self._words(), self.counts, strict=True):
-            axes.append(Parameter(name=f"islands_{word}", gpu=gpu, low=0.0, high=float(total // self.least)))
-            axes.append(Parameter(name=f"skew_{word}", gpu=gpu, low=self.skews[0], high=self.skews[1], whole=False))
+        for stock, (islands, skew, spent) in self._axes():
+            axes.append(Parameter(name=islands, gpu=stock.gpu, low=0.0, high=float(stock.most_islands)))
+            axes.append(Parameter(name=skew, gpu=stock.gpu, low=self.skews[0], high=self.skews[1], whole=False))
             if self.rents:
-                axes.append(Parameter(name=f"gpus_{word}", gpu=gpu, low=0.0, high=float(total)))
+                axes.append(Parameter(name=spent, gpu=stock.gpu, low=0.0, high=float(stock.units)))
         return tuple(axes)
 
-    def _words(self) -> list[str]:
-        return _words([gpu for gpu, _ in self.counts])
+    def _axes(self) -> list[tuple[Stock, tuple[str, str, str]]]:
+        """Each stock with the names of its number of islands, its skew and the units that are spent."""
+        words = _words([stock.gpu for stock in self.stocks])
+        return [
+            (stock, (f"islands_{word}", f"skew_{word}", f"{'gpus' if stock.unit == 1 else 'units'}_{word}"))
+            for word, stock in zip(words, self.stocks, strict=True)
+        ]
 
     @property
     def limits(self) -> tuple[SumLimit, ...]:
@@ -125,47 +132,46 @@ class DividerSpace:
     def canonical(self, point: Point) -> dict[str, float]:
         """Counts rounded to integers that fit, and a skew that makes no difference set to nothing."""
         done: dict[str, float] = {}
-        for word, (_, total) in zip(self._words(), self.counts, strict=True):
-            spent = round(point[f"gpus_{word}"]) if self.rents else total
-            count = min(round(point[f"islands_{word}"]), spent // self.least)
-            skewed = count > 1 and spent > count * self.least
-            done[f"islands_{word}"] = float(count)
-            done[f"skew_{word}"] = float(point[f"skew_{word}"]) if skewed else self._no_skew
+        for stock, (islands, skew, spent) in self._axes():
+            division = self._division(stock, point, islands, spent)
+            distinct = division.distinct(self.skews)
+            done[islands] = float(division.count)
+            done[skew] = min(max(float(point[skew]), distinct[0]), distinct[1]) if distinct else self._no_skew
             if self.rents:
-                done[f"gpus_{word}"] = float(spent if count else 0)
+                done[spent] = float(division.total * division.gpus // stock.unit if division.count else 0)
         return done
+
+    def _division(self, stock: Stock, point: Point, islands: str, spent: str) -> Division:
+        return Division.of(stock, round(point[spent]) if self.rents else stock.units, round(point[islands]))
 
     @property
     def _no_skew(self) -> float:
         return min(max(0.0, self.skews[0]), self.skews[1])
 
     def layout(self, point: Point) -> Layout:
-        """Divide each type's GPUs."""
+        """Divide each stock."""
         return Layout.of(
-            IslandClass(gpu=gpu, size=size)
-            for word, (gpu, total) in zip(self._words(), self.counts, strict=True)
-            for size in divide(
-                round(point[f"gpus_{word}"]) if self.rents else total,
-                round(point[f"islands_{word}"]),
-                point[f"skew_{word}"],
-                self.least,
-            )
+            IslandClass(gpu=stock.gpu, size=size)
+            for stock, (islands, skew, spent) in self._axes()
+            for size in self._division(stock, point, islands, spent).sizes(point[skew])
         )
 
     def encode(self, layout: Layout) -> dict[str, float]:
-        """Per type the count, and the skew whose sizes differ least (the largest islands where there are too many).
+        """Per stock the count, and the skew whose sizes differ least (the largest islands where there are too many).
 
         Exact for every layout that a point of the space stands for.
         """
         point: dict[str, float] = {}
-        for word, (gpu, total) in zip(self._words(), self.counts, strict=True):
-            sizes = _sizes(layout, gpu, self.least)
-            spent = min(total, sum(sizes)) if self.rents else total
-            sizes = sizes[: spent // self.least]
-            point[f"islands_{word}"] = float(len(sizes))
-            point[f"skew_{word}"] = skew_of(sizes, spent, self.least, self.skews)
+        by_stock = _sizes(layout, self.stocks)
+        for (stock, (islands, skew, spent)), sizes in zip(self._axes(), by_stock, strict=True):
+            units = min(stock.units, sum(sizes) // stock.unit) if self.rents else stock.units
+            wanted = sizes[: stock.most_islands_of(units)]
+            division = Division.of(stock, units, len(wanted))
+            parcels, distinct = [size // division.gpus for size in wanted], division.distinct(self.skews)
+            point[islands] = float(len(wanted))
+            point[skew] = skew_of(parcels, division.total, division.least, distinct) if distinct else self._no_skew
             if self.rents:
-                point[f"gpus_{word}"] = float(spent)
+                point[spent] = float(units)
         return self.canonical(point)
 
     def at(self, unit: Sequence[float]) -> dict[str, float]:
@@ -189,39 +195,39 @@ class DividerSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectSpace:
-    """K slots a type, each the size of one island; a slot below the minimum size stays empty."""
+    """K slots a stock, each the units of one island; a slot below the minimum size stays empty."""
 
-    counts: tuple[tuple[str, int], ...]
+    stocks: tuple[Stock, ...]
     least: int
     slots: int
 
     def _names(self) -> list[tuple[str, ...]]:
-        """The slots of each type."""
-        words = _words([gpu for gpu, _ in self.counts])
+        """The slots of each stock."""
+        words = _words([stock.gpu for stock in self.stocks])
         return [tuple(f"slot_{word}_{k}" for k in range(self.slots)) for word in words]
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """slot_<gpu>_<k> in [0, I]."""
         return tuple(
-            Parameter(name=name, gpu=gpu, low=0.0, high=float(total))
-            for names, (gpu, total) in zip(self._names(), self.counts, strict=True)
+            Parameter(name=name, gpu=stock.gpu, low=0.0, high=float(stock.units))
+            for names, stock in zip(self._names(), self.stocks, strict=True)
             for name in names
         )
 
     @property
     def limits(self) -> tuple[SumLimit, ...]:
-        """The slots of a type hold no more than its GPUs."""
+        """The slots of a stock hold no more than its units."""
         return tuple(
-            SumLimit(names=names, most=float(total))
-            for names, (_, total) in zip(self._names(), self.counts, strict=True)
+            SumLimit(names=names, most=float(stock.units))
+            for names, stock in zip(self._names(), self.stocks, strict=True)
         )
 
     def canonical(self, point: Point) -> dict[str, float]:
         """Sizes as integers within the inventory, largest slot first: slots are exchangeable."""
         done: dict[str, float] = {}
-        for names, (_, total) in zip(self._names(), self.counts, strict=True):
-            sizes = _fit([point[name] for name in names], total, self.least)
+        for names, stock in zip(self._names(), self.stocks, strict=True):
+            sizes = _fit([point[name] for name in names], stock)
             done.update(zip(names, map(float, sizes), strict=True))
         return done
 
@@ -229,8 +235,8 @@ class DirectSpace:
         """One island a filled slot."""
         sizes = self.canonical(point)
         return Layout.of(
-            IslandClass(gpu=gpu, size=int(sizes[name]))
-            for names, (gpu, _) in zip(self._names(), self.counts, strict=True)
+            IslandClass(gpu=stock.gpu, size=int(sizes[name]) * stock.unit)
+            for names, stock in zip(self._names(), self.stocks, strict=True)
             for name in names
             if sizes[name] > 0
         )
@@ -238,31 +244,32 @@ class DirectSpace:
     def encode(self, layout: Layout) -> dict[str, float]:
         """A slot an island, the largest first; exact where the slots suffice, else the largest K islands."""
         point: dict[str, float] = {}
-        for names, (gpu, _) in zip(self._names(), self.counts, strict=True):
-            sizes = _sizes(layout, gpu, self.least)[: self.slots]
+        by_stock = _sizes(layout, self.stocks)
+        for names, stock, gpus in zip(self._names(), self.stocks, by_stock, strict=True):
+            sizes = [size // stock.unit for size in gpus[: self.slots]]
             point.update(zip(names, map(float, sizes + [0] * (self.slots - len(sizes))), strict=True))
         return self.canonical(point)
 
     def at(self, unit: Sequence[float]) -> dict[str, float]:
-        """Each type's GPUs cut over its slots and one share left idle; the fractions cut slot after slot.
+        """Each stock cut over its slots and one share left idle; the fractions cut slot after slot.
 
         A slot takes the share 1 - (1 - u)^(1 / slots yet to come) of what is left: u uniform, the cut is uniform over
         the simplex (Dirichlet by its Beta marginals).
         """
         point: dict[str, float] = {}
         fractions = iter(unit)
-        for names, (_, total) in zip(self._names(), self.counts, strict=True):
-            remaining = float(total)
+        for names, stock in zip(self._names(), self.stocks, strict=True):
+            remaining = float(stock.units)
             for place, name in enumerate(names):
                 point[name] = remaining * (1 - (1 - float(next(fractions))) ** (1 / (self.slots - place)))
                 remaining -= point[name]
         return point
 
     def sample(self, rng: np.random.Generator) -> dict[str, float]:
-        """Each type's GPUs cut at random over its slots and one share left idle (Dirichlet)."""
+        """Each stock cut at random over its slots and one share left idle (Dirichlet)."""
         point: dict[str, float] = {}
-        for names, (_, total) in zip(self._names(), self.counts, strict=True):
-            shares = rng.dirichlet(np.ones(self.slots + 1))[: self.slots] * total
+        for names, stock in zip(self._names(), self.stocks, strict=True):
+            shares = rng.dirichlet(np.ones(self.slots + 1))[: self.slots] * stock.units
             point.update(zip(names, map(float, shares), strict=True))
         return point
 
@@ -278,18 +285,27 @@ def _scrambled(space: Space, count: int, rng: np.random.Generator) -> list[dict[
     return [space.at(row.tolist()) for row in rows]
 
 
-def _sizes(layout: Layout, gpu: str, least: int) -> list[int]:
-    """The islands of a type, descending, those below `least` left out."""
-    sizes = [i.size for i, count in layout.counts if i.gpu == gpu and i.size >= least for _ in range(count)]
-    return sorted(sizes, reverse=True)
+def _sizes(layout: Layout, stocks: Sequence[Stock]) -> list[list[int]]:
+    """The islands of each stock in GPUs, descending, those below its least left out. Of a type with two stocks, whole
+    nodes and parts of a node, the first takes what it can."""
+    remaining = {stock.gpu: _descending(layout, stock.gpu) for stock in stocks}
+    by_stock: list[list[int]] = []
+    for stock in stocks:
+        by_stock.append([size for size in remaining[stock.gpu] if size >= stock.least * stock.unit])
+        remaining[stock.gpu] = remaining[stock.gpu][len(by_stock[-1]) :]
+    return by_stock
 
 
-def _fit(values: list[float], total: int, least: int) -> list[int]:
-    """Rounded sizes, descending, below `least` emptied, and the last ones cut where rounding overran `total`."""
-    remaining, sizes = total, []
+def _descending(layout: Layout, gpu: str) -> list[int]:
+    return sorted((i.size for i, count in layout.counts if i.gpu == gpu for _ in range(count)), reverse=True)
+
+
+def _fit(values: list[float], stock: Stock) -> list[int]:
+    """Rounded sizes, descending, below the least emptied, and the last ones cut where rounding overran the stock."""
+    remaining, sizes = stock.units, []
     for value in sorted(values, reverse=True):
-        size = min(round(value), remaining)
-        size = size if size >= least else 0
+        size = stock.admitted(min(round(value), remaining))
+        size = size if size >= stock.least else 0
         sizes.append(size)
         remaining -= size
     return sorted(sizes, reverse=True)
@@ -300,18 +316,19 @@ def space_of(inventory: Inventory, settings: SearchSettings, rents: bool = False
 
     Raises InputError where no type has enough GPUs for one island, or the slots are too few for two.
     """
-    counts = tuple((i.gpu.name, i.count) for i in inventory.items if i.count >= settings.min_island_size)
-    if not counts:
+    least = settings.min_island_size
+    stocks = tuple(stock for stock in settings.stocks(inventory) if stock.most_islands)
+    if not stocks:
         raise InputError(
-            f"search.min_island_size: some GPU type must have at least {settings.min_island_size} GPUs.",
+            f"search.min_island_size: some GPU type must have an island of at least {least} GPUs.",
             hint="Lower search.min_island_size or enlarge the inventory.",
         )
     if settings.encoded is Encoding.DIRECT:
         if settings.slots_too_few(inventory):
             raise InputError(
                 "search.slots: must be at least 2, an island for prefill and one for decode, where only "
-                f"{counts[0][0]} has search.min_island_size ({settings.min_island_size}) GPUs, got {settings.slots}.",
+                f"{stocks[0].gpu} has search.min_island_size ({least}) GPUs, got {settings.slots}.",
                 hint="Set search.slots to at least 2.",
             )
-        return DirectSpace(counts=counts, least=settings.min_island_size, slots=settings.slots)
-    return DividerSpace(counts=counts, least=settings.min_island_size, skews=settings.skews, rents=rents)
+        return DirectSpace(stocks=stocks, least=least, slots=settings.slots)
+    return DividerSpace(stocks=stocks, least=least, skews=settings.skews, rents=rents)

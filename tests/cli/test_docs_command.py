@@ -136,7 +136,7 @@ def keys_below(document: str, section: str) -> list[str]:
 @pytest.mark.parametrize(
     "section",
     ["", "ranges", "cost", "slo", "slo.ranges[]", "objective", "objective.current[]", "assignment", "search", "network",
-     "placement", "placement.qos", "placement.weights", "placement.tolerations[]"],
+     "placement", "placement.qos", "placement.weights", "placement.tolerations[]", "routing", "survive"],
 )  # fmt: skip
 def test_every_key_of_a_scenario_stands_in_the_reference(section: str) -> None:
     assert scenario_keys(section) == keys_below("scenario", section)

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from planner.domain import RangeSlo, Scenario, SloSettings
+from planner.domain import RangeSlo, Scenario, SloScope, SloSettings
 from planner.files import scenario_document
 
 Refused = Callable[..., None]
@@ -35,6 +35,13 @@ def test_bounds_and_ranges_are_read(read: Read, document: Fields) -> None:
     assert found.ranges[1] == RangeSlo(start=0, end=256, tpot_ms=25.5)
 
 
+def test_a_bound_grows_with_the_prompt(read: Read, document: Fields) -> None:
+    section = {"ttft_ms": 1000, "ttft_ms_per_1k_tokens": 500, "ranges": [{"from": 4000, "ttft_ms": 3000}]}
+    slo = slo_of(read, document, section)
+    assert (slo.bounds(0), slo.bounds(2000), slo.bounds(4000)) == ((1000, None), (2000, None), (5000, None))
+    assert slo.scope is SloScope.OVERALL
+
+
 @pytest.mark.parametrize(
     "section",
     [
@@ -42,6 +49,8 @@ def test_bounds_and_ranges_are_read(read: Read, document: Fields) -> None:
         {"tpot_ms": 40},
         {"ttft_ms": 900.5, "tpot_ms": 40, "percentile": 99.9},
         {"ranges": [{"from": 10, "to": 20, "ttft_ms": 3}], "percentile": 50},
+        {"ttft_ms": 900, "ttft_ms_per_1k_tokens": 250.5, "percentile": 99, "scope": "every_bucket"},
+        {"ranges": [{"ttft_ms": 3}], "ttft_ms_per_1k_tokens": 1},
     ],
 )
 def test_what_is_written_is_read_back(read: Read, document: Fields, section: Fields) -> None:
@@ -60,6 +69,9 @@ def test_what_is_written_is_read_back(read: Read, document: Fields, section: Fie
         ({"tpot_ms": 40, "percentile": 0}, ("slo.percentile", "0")),
         ({"percentile": 99}, ("slo.percentile", "bound")),
         ({"tpot": 40}, ("slo.tpot", "not a known key")),
+        ({"tpot_ms": 40, "ttft_ms_per_1k_tokens": 5}, ("slo.ttft_ms_per_1k_tokens", "a bound on TTFT", "got 5")),
+        ({"ttft_ms": 40, "ttft_ms_per_1k_tokens": -1}, ("slo.ttft_ms_per_1k_tokens", "at least 0", "got -1")),
+        ({"ttft_ms": 40, "scope": "bucket"}, ("slo.scope", "one of overall, every_bucket", "'bucket'")),
         ({"ranges": [{"from": 10, "to": 10, "tpot_ms": 3}]}, ("to", "10")),
         ({"ranges": [{"from": 10, "to": 20}]}, ("ttft_ms", "tpot_ms", "slo.ranges")),
         ({"ranges": [{"from": 10, "until": 20, "tpot_ms": 3}]}, ("until", "not a known key")),

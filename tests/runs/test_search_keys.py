@@ -5,7 +5,20 @@ from typing import Any
 
 import pytest
 
-from planner.domain import Encoding, GpuSpec, Plan, Scenario, SearchMethod, Surrogate, Trial, WarmStart
+from planner.domain import (
+    Encoding,
+    GpuSpec,
+    Plan,
+    RoutingForm,
+    RoutingSettings,
+    Scenario,
+    SearchMethod,
+    SizeSet,
+    Surrogate,
+    SurvivalSettings,
+    Trial,
+    WarmStart,
+)
 from planner.evaluation.evaluator import Evaluator
 from planner.files import all_differences, deciding_differences, scenario_hash
 from planner.search import optimize
@@ -106,6 +119,34 @@ def test_what_is_solved_for_to_begin_with_decides(plan: Plan) -> None:
     assert deciding_differences(warm, _searching(warm, gap=0.1, sizes=(8, 16))) == (
         "search.sizes all, got [8, 16]",
         "search.gap 0.002, got 0.1",
+    )
+
+
+def test_sizes_decide_where_a_search_counts_nodes(plan: Plan) -> None:
+    whole_nodes = _searching(plan.scenario, sizes=SizeSet.WHOLE_NODES)
+    for first, second, phrase in (
+        (plan.scenario, whole_nodes, "search.sizes all, got whole_nodes"),
+        (whole_nodes, plan.scenario, "search.sizes whole_nodes, got all"),
+    ):
+        assert deciding_differences(first, second) == (phrase,)
+        assert scenario_hash(first) != scenario_hash(second)
+
+
+@pytest.mark.parametrize("form", RoutingForm)
+def test_what_buckets_alone_know_decides_where_there_are_any(plan: Plan, form: RoutingForm) -> None:
+    begun = replace(plan.scenario, routing=RoutingSettings(form=form))
+    changed = replace(
+        begun, routing=replace(begun.routing, most=3, margin=0.5), simplicity=0.5, survive=SurvivalSettings(nodes=2)
+    )
+    deciding = (
+        "routing.most 2, got 3",
+        "routing.margin 0.9, got 0.5",
+        "simplicity 0.01, got 0.5",
+        "survive.nodes 1, got 2",
+    )
+    assert deciding_differences(begun, changed) == (deciding if form is RoutingForm.BUCKETS else ())
+    assert deciding_differences(plan.scenario, begun) == (
+        () if form is plan.scenario.routing.form else (f"routing.form table, got {form.value}",)
     )
 
 

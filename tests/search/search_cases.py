@@ -15,6 +15,7 @@ from planner.domain import (
     Proposed,
     SearchMethod,
     SearchSettings,
+    SizeSet,
     Surrogate,
 )
 
@@ -39,13 +40,17 @@ _GPU = GpuSpec(
 
 
 def inventory(counts: Mapping[str, int]) -> Inventory:
-    """GPUs by name and count; the search asks for no other figure."""
+    """GPUs by name and count, in hosts of 8, or of 4 in racks of 72; the search asks for no other figure."""
     return Inventory(
         items=tuple(
-            InventoryItem(gpu=replace(_GPU, name=name), count=count, price_usd_per_gpu_hour=1.0)
-            for name, count in counts.items()
+            InventoryItem(gpu=_gpu(name), count=count, price_usd_per_gpu_hour=1.0) for name, count in counts.items()
         )
     )
+
+
+def _gpu(name: str) -> GpuSpec:
+    racked = name.endswith("NVL72")
+    return replace(_GPU, name=name, gpus_per_host=4 if racked else 8, gpus_per_nvlink_domain=72 if racked else 8)
 
 
 def search(
@@ -58,6 +63,7 @@ def search(
     min_island_size: int = 2,
     slots: int = 4,
     seed: int = 0,
+    sizes: SizeSet = SizeSet.ALL,
 ) -> SearchSettings:
     """Few rounds; CPU-seconds are not told, so that equal searches have equal records."""
     return SearchSettings(
@@ -70,6 +76,7 @@ def search(
         min_island_size=min_island_size,
         slots=slots,
         seed=seed,
+        sizes=sizes,
     )
 
 

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 from search_cases import Bowl, Remembering, inventory, search, used
 
-from planner.domain import Encoding, Evaluation, Goal, Layout, ObjectiveKind, ObjectiveSettings, SearchMethod
+from planner.domain import (
+    Encoding,
+    Evaluation,
+    Goal,
+    Layout,
+    ObjectiveKind,
+    ObjectiveSettings,
+    SearchMethod,
+    SizeSet,
+    admits,
+)
 from planner.domain import SearchSettings as Settings
 from planner.search import Aim, SearchResult, optimize, space_of
 from planner.search.proposers import proposer_of
@@ -95,6 +105,21 @@ def test_proposals_lie_in_the_space(
     for trial in trials:
         assert all(count <= counts[gpu] for gpu, count in used(trial.layout).items())
         assert space.layout(dict(trial.parameters)) == trial.layout
+
+
+@every_method
+@every_encoding
+@pytest.mark.parametrize("counts", [{"H200": 64, "GB200-NVL72": 216}, {"H200": 20}, {"H200": 8, "H20": 3}])
+def test_islands_are_whole_nodes_where_they_must_be(
+    method: SearchMethod, encoding: Encoding, counts: Mapping[str, int]
+) -> None:
+    settings = search(method, encoding=encoding, iterations=4, batch_size=8, sizes=SizeSet.WHOLE_NODES)
+    layouts = [trial.layout for trial in run(settings, Aim(), counts=counts).record.trials]
+    islands = {island for layout in layouts for island, _ in layout.counts}
+    gpus = {item.gpu.name: item.gpu for item in inventory(counts).items}
+    assert all(admits(SizeSet.WHOLE_NODES, gpus[island.gpu], island.size) for island in islands)
+    assert {island.gpu for island in islands} == set(counts)
+    assert all(used(layout).get(gpu, 0) <= count for layout in layouts for gpu, count in counts.items())
 
 
 def every_layout(encoding: Encoding, counts: Mapping[str, int]) -> set[Layout]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_cases import inventory, islands, search, sizes, used
 
-from planner.domain import Layout, SearchMethod
+from planner.domain import Layout, SearchMethod, SizeSet, admits
 from planner.errors import InputError
 from planner.search import space_of
 from planner.search.space import DirectSpace, DividerSpace, Space
@@ -94,6 +94,100 @@ def test_any_layout_has_a_point_near_it(method: SearchMethod, rents: bool, data:
             assert sum(found) == sum(wanted)
         else:
             assert sum(found) == (total if wanted else 0)
+
+
+@st.composite
+def node_spaces(draw: st.DrawFn, method: SearchMethod) -> tuple[Mapping[str, int], Space, dict[str, float]]:
+    """Any inventory of hosts and racks whose islands are whole nodes, its space and a point."""
+    counts = {
+        "H200": draw(st.integers(16, 90)),
+        "GB200-NVL72": draw(st.integers(1, 400)),
+        "H20": draw(st.integers(1, 15)),
+    }
+    settings = search(
+        method, min_island_size=draw(st.integers(1, 16)), slots=draw(st.integers(2, 8)), sizes=SizeSet.WHOLE_NODES
+    )
+    box = space_of(inventory(counts), settings, rents=draw(st.booleans()))
+    axes = len(box.parameters)
+    return counts, box, point_in(box, draw(st.lists(st.floats(0, 1), min_size=axes, max_size=axes)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(data=st.data())
+def test_points_stand_for_islands_of_whole_nodes_exactly(method: SearchMethod, data: st.DataObject) -> None:
+    counts, box, point = data.draw(node_spaces(method))
+    layout, representative = box.layout(point), box.canonical(point)
+    assert all(used(layout).get(gpu, 0) <= count for gpu, count in counts.items())
+    for item in inventory(counts).items:
+        for size in sizes(layout, item.gpu.name):
+            assert admits(SizeSet.WHOLE_NODES, item.gpu, size)
+            assert size >= box.least
+    assert box.layout(representative) == layout
+    assert box.canonical(representative) == representative
+    encoded = box.encode(layout)
+    assert box.layout(encoded) == layout
+    assert box.canonical(encoded) == encoded
+    for coordinates in (representative, encoded):
+        assert set(coordinates) == {axis.name for axis in box.parameters}
+        assert all(axis.low <= coordinates[axis.name] <= axis.high for axis in box.parameters)
+
+
+@given(hosts=st.lists(st.integers(1, 8), max_size=8), racks=st.lists(st.sampled_from([1, 7, 18, 36]), max_size=8))
+def test_slots_stand_for_every_layout_of_whole_nodes(hosts: list[int], racks: list[int]) -> None:
+    counts = {"H200": 8 * 64, "GB200-NVL72": 4 * 36 * 8}
+    box = space_of(inventory(counts), search(SearchMethod.DIRECT, slots=8, sizes=SizeSet.WHOLE_NODES))
+    layout = islands(*(("H200", 8 * n) for n in hosts), *(("GB200-NVL72", 4 * n) for n in racks))
+    assert box.layout(box.encode(layout)) == layout
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "stocks"),
+    [
+        ("H200", 64, [(8, 8, 1)]),
+        ("H200", 16, [(8, 2, 1)]),
+        ("H200", 20, [(8, 2, 1), (2, 2, 2)]),  # the GPUs beside whole hosts: equal parts of one
+        ("H200", 12, [(4, 3, 2)]),
+        ("H200", 8, [(4, 2, 2)]),  # a single host: an island for each phase
+        ("H200", 7, [(2, 3, 2)]),
+        ("H200", 1, [(1, 1, 2)]),
+        ("GB200-NVL72", 72, [(4, 18, 18)]),
+        ("GB200-NVL72", 6, [(2, 3, 2)]),
+    ],
+)
+def test_the_units_of_whole_nodes(gpu: str, count: int, stocks: list[tuple[int, int, int]]) -> None:
+    settings = search(sizes=SizeSet.WHOLE_NODES, min_island_size=1)
+    units = [(stock.unit, stock.units, stock.group) for stock in settings.stocks(inventory({gpu: count}))]
+    assert units == stocks
+
+
+def test_whole_nodes_by_hand() -> None:
+    counts = {"H200": 32, "GB200-NVL72": 150}
+    settings = search(SearchMethod.DIVIDER, sizes=SizeSet.WHOLE_NODES)
+    box = space_of(inventory(counts), settings)
+    assert [(axis.name, axis.high) for axis in box.parameters if axis.whole] == [
+        ("islands_H200", 4),
+        ("islands_GB200_NVL72", 37),
+        ("islands_GB200_NVL72_2", 1),  # two GPUs beside 37 trays, in an island of at least two
+    ]
+    decoded = {
+        (2, 0.0, 0): islands(("H200", 16), ("H200", 16)),
+        (3, 5.0, 0): islands(("H200", 8), ("H200", 8), ("H200", 16)),
+        (0, 0.0, 1): islands(("GB200-NVL72", 144)),  # a tray stays idle: beyond a rack there are whole racks
+        (0, 0.0, 2): islands(("GB200-NVL72", 72), ("GB200-NVL72", 72)),
+        (0, 5.0, 3): islands(("GB200-NVL72", 28), ("GB200-NVL72", 48), ("GB200-NVL72", 72)),
+    }
+    for (hosts, skew, racks), layout in decoded.items():
+        point = {axis.name: 0.0 for axis in box.parameters}
+        point |= {"islands_H200": hosts, "skew_H200": skew, "islands_GB200_NVL72": racks, "skew_GB200_NVL72": skew}
+        assert box.layout(point) == layout
+        assert box.layout(box.encode(layout)) == layout
+
+
+def test_whole_nodes_and_parts_of_one_are_admitted() -> None:
+    host, rack = (item.gpu for item in inventory({"H200": 1, "GB200-NVL72": 1}).items)
+    whole_nodes = {gpu.name: [n for n in range(1, 150) if admits(SizeSet.WHOLE_NODES, gpu, n)] for gpu in (host, rack)}
+    assert whole_nodes["H200"][:7] == [1, 2, 4, 8, 16, 24, 32]
+    assert whole_nodes["GB200-NVL72"] == [1, 2, *range(4, 73, 4), 144]
 
 
 def test_a_rented_fleet_by_hand() -> None:

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from planner.domain import Scenario
+from planner.domain import Scenario, SizeSet
 from planner.files.scenario.scenario_documents import scenario_document
 
 FREE = frozenset(
@@ -23,9 +23,11 @@ FREE = frozenset(
         "search.timings",
         "objective.pick",
         "objective.within",
+        "routing.policy",  # of the router that is deployed
     }
 )
-OF_SOLVED_LAYOUTS = frozenset({"search.gap", "search.sizes"})
+OF_SOLVED_LAYOUTS = frozenset({"search.gap"})
+OF_BUCKETS = frozenset({"routing.most", "routing.margin", "simplicity", "survive"})
 AFTER_THE_SEARCH = frozenset({"cluster", "placement"})
 MOST_SHOWN = 5
 LONGEST_VALUE = 40
@@ -77,8 +79,12 @@ def _free(scenario: Scenario) -> frozenset[str]:
         free |= {"search.iterations"}
     if not search.warm_start and not search.method.row.may_solve:  # no layout is solved for to begin with
         free |= OF_SOLVED_LAYOUTS
+        if search.sizes is not SizeSet.WHOLE_NODES:  # whose encodings count nodes
+            free |= {"search.sizes"}
         if objective.plain:
             free |= {"prices_usd_per_gpu_hour"}
+    if not scenario.bucketed:
+        free |= OF_BUCKETS
     if not objective.placed:
         free |= AFTER_THE_SEARCH
     return free

@@ -25,8 +25,10 @@ from planner.domain import (
     RangeSettings,
     RangeSlo,
     RequestTrace,
+    RoutingSettings,
     SearchSettings,
     SloSettings,
+    SurvivalSettings,
     Taint,
 )
 from planner.errors import InputError
@@ -69,6 +71,8 @@ _RECORDS: Mapping[str, Mapping[str, type]] = {
         "placement": PlacementSettings,
         "placement.weights": PlacementWeights,
         "placement.tolerations[]": Taint,
+        "routing": RoutingSettings,
+        "survive": SurvivalSettings,
     },
     "cluster": {"shapes.SHAPE.numa_nodes[]": NumaNode, "shapes.SHAPE.taints[]": Taint, "pods[]": Pod},
 }

@@ -36,6 +36,9 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         **({} if scenario.network is None else {"network": record_document(scenario.network)}),
         **_placement(scenario),
         "engine": engine_document(scenario.engine),
+        "routing": record_document(scenario.routing, form=scenario.routing_form.value),
+        "simplicity": scenario.simplicity,
+        "survive": record_document(scenario.survive),
     }
 
 

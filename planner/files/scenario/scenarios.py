@@ -8,6 +8,7 @@ import hashlib
 import json
 import numbers
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from planner.domain import (
@@ -19,6 +20,7 @@ from planner.domain import (
     RequestTrace,
     Scenario,
 )
+from planner.domain.routing import SIMPLICITY
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml
@@ -35,6 +37,7 @@ from planner.files.scenario.objective_sections import (
     require_method,
 )
 from planner.files.scenario.placement_sections import read_placement, require_placeable
+from planner.files.scenario.routing_sections import read_routing, read_survival, with_form
 from planner.files.scenario.search_sections import read_search
 from planner.files.scenario.slo_sections import read_slo
 from planner.files.sections import Section, referred_from, top_level
@@ -60,6 +63,9 @@ _KEYS = (
     "cluster",
     "placement",
     "engine",
+    "routing",
+    "simplicity",
+    "survive",
 )
 
 
@@ -104,15 +110,26 @@ def scenario_from_section(
 ) -> Scenario:
     """The scenario of a mapping with its place; `inputs` are the files that it stands in."""
     document.allow_only(*_KEYS)
+    question, read_inputs = _question(document, base, summarize)
+    scenario = with_form(document.file, question)
+    section = document.section("search", optional=True)
+    search, search_inputs = read_search(section, base, scenario.inventory, bucketed=scenario.bucketed)
+    scenario = replace(scenario, search=search, inputs=inputs + read_inputs + search_inputs)
+    require_method(document.file, scenario.objective, search)
+    require_measurable(document.file, scenario)
+    require_placeable(document.file, scenario)
+    return scenario
+
+
+def _question(document: Section, base: Path, summarize: Summarize) -> tuple[Scenario, tuple[InputHash, ...]]:
+    """The scenario but for its search, whose defaults depend on the rest, and the files that it refers to."""
     model, model_inputs = _model(document, base)
     workload, workload_inputs = _workload(document, base, summarize)
     cluster, cluster_inputs = read_cluster(document, base)
     placement = read_placement(document.section("placement", optional=True))
     inventory, inventory_inputs = read_inventory(document, cluster, placement)
     cost, cost_inputs = read_cost(document.section("cost", optional=True), base, model)
-    search, search_inputs = read_search(document.section("search", optional=True), base, inventory)
     objective, objective_inputs = read_objective(objective_section(document), base)
-    require_method(document.file, objective, search)
     assignment = read_record(AssignmentSettings, document.section("assignment", optional=True))
     network = read_network(document, [item.gpu.name for item in inventory.items])
     require_flows(document.file, network, assignment)
@@ -126,19 +143,16 @@ def scenario_from_section(
         slo=read_slo(document.section("slo", optional=True)),
         objective=objective,
         assignment=assignment,
-        search=search,
-        inputs=sum(
-            (model_inputs, workload_inputs, cost_inputs, objective_inputs, search_inputs, cluster_inputs),
-            inputs + inventory_inputs,
-        ),
         network=network,
         cluster=cluster,
         placement=placement,
         engine=read_engine(document),
+        routing=read_routing(document.section("routing", optional=True)),
+        simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
+        survive=read_survival(document.section("survive", optional=True)),
     )
-    require_measurable(document.file, scenario)
-    require_placeable(document.file, scenario)
-    return scenario
+    inputs = (model_inputs, workload_inputs, cost_inputs, objective_inputs, cluster_inputs)
+    return scenario, sum(inputs, inventory_inputs)
 
 
 def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, ...]]:

@@ -12,6 +12,7 @@ from planner.domain import (
     Layout,
     SearchMethod,
     SearchSettings,
+    Sizes,
     SizeSet,
     WarmStart,
 )
@@ -25,32 +26,40 @@ from planner.files.records import read_record, record_document
 from planner.files.sections import Section, referred_from
 
 _WORDS = tuple(word.value for word in WarmStart)
+BUCKETED = SearchSettings(method=SearchMethod.AUTO, sizes=SizeSet.WHOLE_NODES)
+"""Of a scenario whose plan has buckets, where it names neither."""
 
 
-def read_search(section: Section, base: Path, inventory: Inventory) -> tuple[SearchSettings, tuple[InputHash, ...]]:
+def read_search(
+    section: Section, base: Path, inventory: Inventory, *, bucketed: bool = False
+) -> tuple[SearchSettings, tuple[InputHash, ...]]:
     """The outer search, and the files of earlier runs that it begins with; their paths are relative to `base`.
+
+    A plan of buckets (`bucketed`) has method auto and islands of whole nodes unless the section names others.
 
     `skew`: 5.0 (from -5 to 5) or a list [least, largest]. `warm_start`: a list of exact, relaxation and earlier runs,
     each a run folder or its plan.json, of which the best `batch_size` layouts that this inventory can form are taken;
     a list of [GPU, size, count] is a layout itself.
     """
+    plain = BUCKETED if bucketed else SearchSettings()
+    method = section.choice("method", SearchMethod, default=plain.method)
     settings = read_record(
         SearchSettings,
         section,
-        encoding=_encoding,
+        method=lambda _: method,
+        encoding=lambda section: _encoding(section, method),
         skew=lambda section: _skews(section)[0],
         least_skew=lambda section: _skews(section)[1],
-        sizes=_sizes,
+        sizes=lambda section: _sizes(section, plain.sizes),
         warm_start=lambda _: (),
     )
     _require_islands(section, settings, inventory)
     return _with_warm_start(section, settings, base, inventory)
 
 
-def _encoding(section: Section) -> Encoding:
+def _encoding(section: Section, method: SearchMethod) -> Encoding:
     """The encoding; divider and direct are one, and the setting keeps its default beside them."""
     default = SearchSettings().encoding
-    method = section.choice("method", SearchMethod, default=SearchSettings().method)
     encoding = section.choice("encoding", Encoding, default=default)
     fixed = method.row.encoding
     if fixed is None:
@@ -82,10 +91,10 @@ def _skews(section: Section) -> tuple[float, float | None]:
     return largest, None if least == -largest else least
 
 
-def _sizes(section: Section) -> SizeSet | tuple[int, ...]:
+def _sizes(section: Section, default: Sizes) -> Sizes:
     """A set's name, or island sizes."""
     if "sizes" not in section:
-        return SizeSet.ALL
+        return default
     if section.holds_list("sizes"):
         return section.integers("sizes", low=1, high=1_000_000)
     return section.choice("sizes", SizeSet)
@@ -93,20 +102,22 @@ def _sizes(section: Section) -> SizeSet | tuple[int, ...]:
 
 def _require_islands(section: Section, settings: SearchSettings, inventory: Inventory) -> None:
     """Raises InputError where no layout of the encoding can have an island for each phase, but others can."""
-    largest = max(inventory.items, key=lambda item: item.count)
-    least = settings.min_island_size
-    if least > largest.count:
+    stocks, least = settings.stocks(inventory), settings.min_island_size
+    largest = max(stocks, key=lambda stock: stock.largest_island)
+    if not any(stock.most_islands for stock in stocks):
+        whole_nodes = settings.sizes is SizeSet.WHOLE_NODES
+        most = "largest island of search.sizes whole_nodes" if whole_nodes else "largest count of the inventory"
         raise InputError(
-            f"{section.file}: search.min_island_size must be at most the largest count of the inventory, "
-            f"{largest.count} ({largest.gpu.name}), got {least}.",
+            f"{section.file}: search.min_island_size must be at most the {most}, "
+            f"{largest.largest_island} ({largest.gpu}), got {least}.",
             hint="Lower search.min_island_size or add GPUs.",
         )
     if settings.slots_too_few(inventory):
-        others = [item.count for item in inventory.items if item.count < least]
+        others = [stock.largest_island for stock in stocks if stock.gpu != largest.gpu and not stock.most_islands]
         lower = f", or search.min_island_size to at most {max(others)}, for a second GPU type" if others else ""
         raise InputError(
             f"{section.file}: search.slots must be at least 2, an island for prefill and one for decode, where "
-            f"search.min_island_size ({least}) leaves {largest.gpu.name} alone to form any, got {settings.slots}.",
+            f"search.min_island_size ({least}) leaves {largest.gpu} alone to form any, got {settings.slots}.",
             hint=f"Set search.slots to 2 or more{lower}.",
         )
 

@@ -18,6 +18,11 @@ def read_slo(section: Section) -> SloSettings:
         )
     if percentile is not None and not settings.bounds_anything:
         raise section.fault("percentile", "given with a bound, ttft_ms or tpot_ms", hint="Add a bound.")
+    bounds_ttft = settings.ttft_ms is not None or any(limits.ttft_ms is not None for limits in settings.ranges)
+    if settings.ttft_ms_per_1k_tokens and not bounds_ttft:
+        raise section.fault(
+            "ttft_ms_per_1k_tokens", "given with a bound on TTFT that it adds to", hint="Add ttft_ms, or leave it out."
+        )
     return settings
 
 

@@ -1,0 +1,41 @@
+"""The `routing:` and `survive:` sections of a scenario, and what goes with which form of routing."""
+
+from dataclasses import replace
+
+from planner.domain import RoutingForm, RoutingSettings, Scenario, SurvivalSettings
+from planner.domain.routing import DEFAULT_FORM
+from planner.errors import InputError
+from planner.files.records import read_record
+from planner.files.sections import Section
+
+
+def read_routing(section: Section) -> RoutingSettings:
+    """How requests find their island; without a form it is up to `with_form`."""
+    return read_record(RoutingSettings, section, form=_form)
+
+
+def _form(section: Section) -> RoutingForm | None:
+    return DEFAULT_FORM if section.is_empty("form") else section.choice("form", RoutingForm)
+
+
+def read_survival(section: Section) -> SurvivalSettings:
+    """What must remain of the rate when nodes are lost."""
+    return read_record(SurvivalSettings, section)
+
+
+def with_form(file: str, scenario: Scenario) -> Scenario:
+    """The scenario with its form of routing resolved. InputError where the form does not go with the rest."""
+    if scenario.bucketed and scenario.beyond_buckets:
+        key = scenario.beyond_buckets.partition(":")[0]
+        raise InputError(
+            f"{file}: routing.form: buckets does not go with {scenario.beyond_buckets}, which their programme does not "
+            "know.",
+            hint=f"Set routing.form to table, or change or leave out {key}.",
+        )
+    if scenario.survive.share and not scenario.bucketed:
+        raise InputError(
+            f"{file}: survive needs routing.form buckets, got routing.form {scenario.routing_form.value} and "
+            f"survive.share {scenario.survive.share:g}.",
+            hint="Set routing.form to buckets, or leave out survive.",
+        )
+    return replace(scenario, routing=replace(scenario.routing, form=scenario.routing_form))
