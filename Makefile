@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SCENARIO ?= workloads/scenarios/azure-code-512usd.yaml
-OUT ?= runs/azure-code-512usd
+SCENARIO ?= workloads/scenarios/mixed-fleet.yaml
+OUT ?= runs/mixed-fleet
 WORKERS ?= 2
 BENCH_SIZE ?= full
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt

@@ -69,10 +69,11 @@ class ObjectiveRow:
 
 OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
     {
-        ObjectiveKind.RATE: ObjectiveRow(rents=False, plain=True),
+        ObjectiveKind.RATE: ObjectiveRow(rents=False, plain=True, may=("demand_rps",)),
         ObjectiveKind.BUDGET: ObjectiveRow(
             best="The most requests/s for a rent of at most {budget} USD/hour",
             needs=("budget_usd_per_hour",),
+            may=("demand_rps",),
             priced=True,
         ),
         ObjectiveKind.TARGET: ObjectiveRow(
@@ -102,7 +103,7 @@ OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
         ObjectiveKind.PARETO: ObjectiveRow(
             needs=("goals",), may=("pick", "within", "demand_rps", "current"), solvable=False, several=True
         ),
-        ObjectiveKind.PLACED: ObjectiveRow(rents=False, solvable=False, placed=True),
+        ObjectiveKind.PLACED: ObjectiveRow(rents=False, solvable=False, placed=True, may=("demand_rps",)),
     }
 )
 

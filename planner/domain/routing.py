@@ -21,7 +21,7 @@ class RoutingForm(StrEnum):
     TABLE = "table"
 
 
-DEFAULT_FORM: RoutingForm | None = RoutingForm.TABLE
+DEFAULT_FORM: RoutingForm | None = None
 """Of a scenario that names none; None: buckets where their programme knows all that is asked, else a table."""
 
 

@@ -207,7 +207,7 @@ def _ttft(bucket: _Bucket, rate: float, first_ms: float) -> tuple[float | None, 
             np.array([[pool.full_rps]]),
             np.array([bucket.together_rps]),
         )
-        rows.append((pool.count * pool.capacity_rps, service[0, 0] + first_ms, rho[0], tail[0]))
+        rows.append((pool.count * pool.capacity_rps, service[0, 0] + first_ms, rho[0, 0], tail[0, 0]))
     whole = sum(weight for weight, *_ in rows)
 
     def later(limit_ms: float) -> float:
