@@ -81,7 +81,7 @@ def test_figures_of_plan_json_are_the_plan(plan: Plan, document: Document) -> No
 def test_one_line_an_island_a_route_a_trial(plan: Plan) -> None:
     lines = encode_plan(plan).decode().splitlines()
     assert sum('"tp":' in line for line in lines) == sum(island.phase is not None for island in plan.islands)
-    assert sum('"share":' in line for line in lines) == len(plan.routing)
+    assert sum('"assigned_rps":' in line for line in lines) == len(plan.routing)
     assert sum('"generator":' in line for line in lines) == len(plan.search.trials)
 
 
