@@ -74,6 +74,7 @@ class BucketService:
     def __init__(self, question: Question, reaches: Mapping[str, Reach] | None = None) -> None:
         self.question = question
         self._reaches = reaches or {}
+        self._known: dict[tuple[Key, tuple[BucketPool, ...], float], _Bucket] = {}
 
     def priced(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
         """The pools at work together; `variation`: squared variation of the gaps between arrivals."""
@@ -98,6 +99,14 @@ class BucketService:
         ]
 
     def _bucket(self, key: Key, pools: Sequence[BucketPool], variation: float) -> _Bucket:
+        """The pools of a bucket, priced at most once."""
+        bare = tuple(replace(pool, share=1.0, capacity_rps=0.0, full_rps=0.0) for pool in pools)
+        known = (key, bare, variation)
+        if known not in self._known:
+            self._known[known] = self._priced_bucket(key, bare, variation)
+        return self._known[known]
+
+    def _priced_bucket(self, key: Key, pools: Sequence[BucketPool], variation: float) -> _Bucket:
         _, start, end = key
         workload, scenario = self.question.workload, self.question.scenario
         rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
