@@ -44,6 +44,13 @@ class PlannedIsland:
     reach: Annotated[Reach | None, Key("where the replicas of a placed island lie; of the worst one", sparse=True)] = (
         None
     )
+    tokens_per_step: Annotated[
+        _Count, Key("token budget of a prefill step of a rank; 0: the scenario's", unit="tokens", sparse=True)
+    ] = 0
+    overlapped: Annotated[
+        bool | None,
+        Key("whether two micro-batches hide communication; else by the scenario's settings", sparse=True),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

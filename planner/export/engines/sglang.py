@@ -11,9 +11,8 @@ Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md
 
 import math
 from collections.abc import Iterator, Sequence
-from types import MappingProxyType
 
-from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, Phase
+from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, EngineProfile, Phase
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
 from planner.export.engines.drafts import draft_tokens
@@ -28,8 +27,9 @@ from planner.export.engines.kv_caches import (
 )
 from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.overlap import Overlap, overlap
+from planner.export.engines.profiles import profile_of
 from planner.export.engines.sglang_groups import GROUP_FLAGS, check_group, read_program
-from planner.export.engines.sglang_loading import REMEDY, check_model, deepep_obstacle, is_unquantised, upcast_notes
+from planner.export.engines.sglang_loading import NAME, REMEDY, check_model, is_unquantised, upcast_notes
 from planner.export.islands import ServingIsland
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.units import GB
@@ -59,10 +59,11 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
             that the GPUs cannot read, or layers that SGLang cannot split over them.
     """
-    check_cache_format(island)
-    _check_stages(island)
-    exchange = expert_exchange(island, obstacle=deepep_obstacle(island))
-    split = overlap(island, exchange, of_ranks_only=False)
+    profile = profile_of(island, NAME)
+    check_cache_format(island, profile)
+    _check_stages(island, profile)
+    exchange = expert_exchange(island, profile)
+    split = overlap(island, exchange, profile)
     pod = PodCommand(
         command=_COMMAND,
         arguments=flags(
@@ -72,7 +73,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *_parallel(island, exchange, split),
             *_nodes(island, rendezvous),
             *_limits(island),
-            *_drafts(island),
+            *_drafts(island, profile),
             *_transfer(island, rendezvous.port_offset),
         ),
         environment=_environment(island, exchange),
@@ -93,8 +94,8 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     )
 
 
-def _check_stages(island: ServingIsland) -> None:
-    if island.phase is Phase.DECODE and not stages_fit(island):
+def _check_stages(island: ServingIsland, profile: EngineProfile) -> None:
+    if island.phase is Phase.DECODE and profile.stages.decode_alike and not stages_fit(island):
         stages = sorted({other.pp for other in island.partners} - {island.parallel.pp})
         raise ExportError(
             f"Island {island.id}, parallel.pp: must be 1, or that of every prefill island that it takes KV caches "
@@ -174,13 +175,13 @@ def _static_share(island: ServingIsland) -> float:
     return math.ceil((ENGINE_MEMORY_SHARE - buffers_gb / island.gpu.device_gb) * 1000) / 1000
 
 
-def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
     """A chain of drafts from the model's own layers; the verified token comes on top."""
-    drafted = draft_tokens(island)
+    drafted = draft_tokens(island, profile)
     if not drafted:
         return []
     return [
-        ("speculative-algorithm", "EAGLE"),
+        ("speculative-algorithm", profile.drafts.method),
         ("speculative-num-steps", drafted),
         ("speculative-eagle-topk", 1),
         ("speculative-num-draft-tokens", drafted + 1),
@@ -251,8 +252,7 @@ def _degree_faults(values: dict[str, str], island: DeployedIsland) -> Iterator[t
 
 
 SGLANG = Engine(
-    name="sglang",
-    images=MappingProxyType({"NVIDIA": "lmsysorg/sglang:v0.5.18"}),
+    name=NAME,
     launch=launch,
     read_shape=read_shape,
     context_flag="context-length",

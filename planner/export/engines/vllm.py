@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, GroupedAttention, Phase
+from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, EngineProfile, GroupedAttention, Phase
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
 from planner.export.engines.drafts import draft_tokens
@@ -27,6 +27,7 @@ from planner.export.engines.expert_exchange import ExpertExchange, expert_exchan
 from planner.export.engines.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
 from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.overlap import Overlap, overlap
+from planner.export.engines.profiles import profile_of
 from planner.export.engines.vllm_groups import (
     GROUP_FLAGS,
     HEADLESS,
@@ -35,7 +36,7 @@ from planner.export.engines.vllm_groups import (
     check_group,
     read_program,
 )
-from planner.export.engines.vllm_loading import REMEDY, check_model, deepep_obstacle
+from planner.export.engines.vllm_loading import NAME, REMEDY, check_model
 from planner.export.islands import ServingIsland, nests
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 
@@ -71,10 +72,11 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         ExportError: ranks that neither fill pods nor are filled by them, drafted tokens with pipeline stages, a cache
             format that the GPUs cannot read, or layers that vLLM cannot split over them.
     """
-    check_cache_format(island)
-    exchange = expert_exchange(island, strided=_strided(island), obstacle=deepep_obstacle(island))
-    split = overlap(island, exchange, of_ranks_only=True)
-    rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island))
+    profile = profile_of(island, NAME)
+    check_cache_format(island, profile)
+    exchange = expert_exchange(island, profile)
+    split = overlap(island, exchange, profile)
+    rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island, profile))
     leader, worker = _pods(island, (island.weights, *flags(*rows, *_transfer(island))), rendezvous, exchange)
     require_loadable(island, "vLLM", check_model(leader.arguments, island), REMEDY)
     return Launch(
@@ -82,7 +84,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         worker=worker if island.grouping.pods > 1 else None,
         ports=(Port(name="http", number=_HTTP_PORT + rendezvous.port_offset),),
         health_path="/health",
-        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island), *_cache_notes(island)),
+        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island, profile), *_cache_notes(island)),
     )
 
 
@@ -136,9 +138,9 @@ def _overlap(island: ServingIsland, split: Overlap) -> list[tuple[str, FlagValue
     return rows + ([(key, low)] if low < default else [])
 
 
-def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:
-    drafted = draft_tokens(island)
-    config = json.dumps({"method": "mtp", "num_speculative_tokens": drafted})
+def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
+    drafted = draft_tokens(island, profile)
+    config = json.dumps({"method": profile.drafts.method, "num_speculative_tokens": drafted})
     return [("speculative-config", config)] if drafted else []
 
 
@@ -267,15 +269,17 @@ def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
     return (*notes, *own_code_notes(island))
 
 
-def _stage_notes(island: ServingIsland) -> tuple[str, ...]:
+def _stage_notes(island: ServingIsland, profile: EngineProfile) -> tuple[str, ...]:
     pp = island.parallel.pp
     if pp == 1:
         return ()
-    notes = [
-        "WARNING: vLLM's NixlConnector hands no KV cache over from or to pipeline stages (issue 52913): choose an "
-        f"image and a connector that do,{' export for sglang,' * stages_fit(island)} or plan with "
-        "cost.max_pipeline_stages 1."
-    ]
+    notes = []
+    if not profile.stages_hand_over(island.phase):
+        notes.append(
+            "WARNING: vLLM's NixlConnector hands no KV cache over from or to pipeline stages (issue 52913): choose an "
+            f"image and a connector that do,{' export for sglang,' * stages_fit(island)} or plan with "
+            "cost.max_pipeline_stages 1."
+        )
     if _strided(island):
         notes.append("vLLM lays a rank's stages side by side: a stage's experts lie on all pods, not on whole hosts.")
     if island.phase is Phase.DECODE:
@@ -325,8 +329,7 @@ def _read_kv_role(values: dict[str, str]) -> str:
 
 
 VLLM = Engine(
-    name="vllm",
-    images=MappingProxyType({"NVIDIA": "vllm/vllm-openai:v0.18.0"}),
+    name=NAME,
     launch=launch,
     read_shape=read_shape,
     context_flag="max-model-len",
