@@ -25,11 +25,12 @@ from planner.domain import (
     Route,
     Scenario,
 )
-from planner.domain.engine import pod_sizes
+from planner.domain.engine import ExchangeSite, pod_sizes
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.objects.names import island_slugs, weights_location, workload_name
 from planner.export.objects.node_shares import NodeShare, node_shares
 from planner.export.partners import clusters, partners
+from planner.files import catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,24 @@ class ServingIsland:
     def decode_tokens(self) -> int:
         """Tokens that an attention group takes through the model in a decode step of one micro-batch per stage."""
         return -(-self.batch_size // self.parallel.pp) * (1 + self.draft_tokens)
+
+    @property
+    def exchange_site(self) -> ExchangeSite:
+        """Where its experts exchange tokens."""
+        return ExchangeSite(
+            gpu=self.gpu,
+            model=self.model,
+            phase=self.phase,
+            parallel=self.parallel,
+            gpus_per_pod=self.grouping.gpus_per_pod,
+            decode_tokens=self.decode_tokens,
+            batch_size=self.batch_size,
+        )
+
+    def profile(self, engine: str) -> EngineProfile:
+        """What `engine` accepts: the plan's own version; the standard one where the plan names another engine or
+        none."""
+        return self.engine if self.engine.name == engine else catalog.engine(engine)
 
 
 def group_pods(parallel: ParallelConfig, gpus_per_host: int, shares: Sequence[NodeShare] = ()) -> PodGrouping:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from planner.domain import Plan, RouterGrid
 from planner.export.checking import CrdSchemas, check_manifests
-from planner.export.engines.priced import priced_engine
+from planner.export.engines.dialects import priced_engine
 from planner.export.islands import serving_islands
 from planner.export.objects.evictions import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug

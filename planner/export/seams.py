@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from planner.domain import DeployedIsland, Plan, RouterGrid
+from planner.domain import DeployedIsland, Phase, Plan, RouterGrid, ServerConfig
 from planner.export.engines.groups import FoundGroup, LineFault
 from planner.export.found import CheckObjects, Kind
 from planner.export.islands import ServingIsland
@@ -72,6 +72,12 @@ class ReadShape(Protocol):
     def __call__(self, arguments: Sequence[str], /) -> DeclaredShape: ...
 
 
+class ReadServer(Protocol):
+    """Reads what one copy of a model runs back from an engine's command line; InputError where that cannot be told."""
+
+    def __call__(self, arguments: Sequence[str], phase: Phase, /) -> ServerConfig: ...
+
+
 class CheckFlags(Protocol):
     """Holds a command line against the island that it serves: batch and phase. Gives what must hold and what came."""
 
@@ -113,6 +119,7 @@ class Engine:
     name: str
     launch: LaunchIsland
     read_shape: ReadShape
+    read_server: ReadServer
     context_flag: str
     check_flags: CheckFlags
     check_model: CheckModel

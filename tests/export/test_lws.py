@@ -13,7 +13,7 @@ from quick_yaml import load_documents
 
 from planner.domain import ParallelConfig, Phase
 from planner.errors import ExportError, InputError
-from planner.export import ENGINES, ExportOptions, render
+from planner.export import ExportOptions, render
 from planner.export.checking.crds import with_defaults
 from planner.files import load_engine
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from planner.domain import EngineProfile
 from planner.domain.engine import deepep_obstacle
-from planner.export.engines.profiles import exchange_site
 from planner.export.islands import ServingIsland
 
 _DEFAULT_QUEUE_DEPTH = 1024
@@ -53,7 +52,7 @@ def expert_exchange(island: ServingIsland, profile: EngineProfile) -> ExpertExch
         return None
     redundant = island.redundant_experts
     return ExpertExchange(
-        obstacle=deepep_obstacle(exchange_site(island), profile),
+        obstacle=deepep_obstacle(island.exchange_site, profile),
         redundant_experts=redundant + -(experts.routed + redundant) % devices,
         balanced=redundant > 0,
     )

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from planner.domain import EngineProfile
 from planner.domain.engine import overlap_obstacle
 from planner.export.engines.expert_exchange import ExpertExchange
-from planner.export.engines.profiles import exchange_site
 from planner.export.islands import ServingIsland
 
 
@@ -39,4 +38,4 @@ def overlap(island: ServingIsland, exchange: ExpertExchange | None, profile: Eng
     """The overlap of `island`."""
     if not island.overlapped or exchange is None:
         return Overlap(wanted=False)
-    return Overlap(wanted=True, obstacle=overlap_obstacle(exchange_site(island), profile, exchange.obstacle))
+    return Overlap(wanted=True, obstacle=overlap_obstacle(island.exchange_site, profile, exchange.obstacle))

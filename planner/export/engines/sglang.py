@@ -10,11 +10,20 @@ Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, EngineProfile, Phase
-from planner.errors import ExportError
-from planner.export.engines.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
+from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, EngineProfile, ParallelConfig, Phase, ServerConfig
+from planner.errors import ExportError, InputError
+from planner.export.engines.arguments import (
+    FlagValue,
+    disguised,
+    doubled,
+    flags,
+    read_count,
+    read_flags,
+    require_counts,
+    require_plain,
+)
 from planner.export.engines.drafts import draft_tokens
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.engines.kv_caches import (
@@ -27,7 +36,6 @@ from planner.export.engines.kv_caches import (
 )
 from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.overlap import Overlap, overlap
-from planner.export.engines.profiles import profile_of
 from planner.export.engines.sglang_groups import GROUP_FLAGS, check_group, read_program
 from planner.export.engines.sglang_loading import NAME, REMEDY, check_model, is_unquantised, upcast_notes
 from planner.export.islands import ServingIsland
@@ -46,6 +54,8 @@ _READ_FLAGS = frozenset(
     | {"max-running-requests", "prefill-max-requests", "disaggregation-mode", "port", _BOOTSTRAP_FLAG}
     | GROUP_FLAGS
 )
+# what `read_server` reads beside them
+_SERVER_FLAGS = frozenset({"chunked-prefill-size", "enable-two-batch-overlap"})
 _SHORT_FLAGS = frozenset(
     {f"--{name}-parallel-size" for name in ("tensor", "pipeline", "data", "expert")}
     | {"--tp", "--dp", "--pp", "--ep", "--nccl-init-addr"}
@@ -59,7 +69,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
             that the GPUs cannot read, or layers that SGLang cannot split over them.
     """
-    profile = profile_of(island, NAME)
+    profile = island.profile(NAME)
     check_cache_format(island, profile)
     _check_stages(island, profile)
     exchange = expert_exchange(island, profile)
@@ -223,6 +233,39 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
     return DeclaredShape(gpus=gpus, pods=read_count(values, "nnodes", 1))
 
 
+def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
+    """Attention groups share the stage's GPUs, its prefill budget and its running requests."""
+    require_plain(arguments, _READ_FLAGS | _SERVER_FLAGS, _SHORT_FLAGS, NAME)
+    values, prefill = read_flags(arguments), phase is Phase.PREFILL
+    shared, own = ("chunked-prefill-size", ["prefill-max-requests"]) if prefill else ("max-running-requests", [])
+    degrees = {"tp-size": 1, "dp-size": 1, "pp-size": 1}
+    counts = require_counts(values, degrees | dict.fromkeys([shared, *own]), NAME)
+    groups = counts["dp-size"]
+    _require_groups(values, {name: counts[name] for name in ("tp-size", shared)}, groups)
+    part = counts[shared] // groups
+    return ServerConfig(
+        parallel=ParallelConfig(tp=counts["tp-size"] // groups, dp=groups, pp=counts["pp-size"]),
+        tokens_per_step=part if prefill else 0,
+        batch_size=counts[own[0]] if prefill else part,
+        overlapped="enable-two-batch-overlap" in values,
+    )
+
+
+def _require_groups(values: Mapping[str, str], shared: Mapping[str, int], groups: int) -> None:
+    """Raises InputError where attention groups take GPUs of their own, or do not share out what is theirs together."""
+    if groups > 1 and "enable-dp-attention" not in values:
+        raise InputError(
+            f"Command line of {NAME}: --enable-dp-attention must be there: else {groups} groups are servers each.",
+            hint="Add it, or read each server's own command line.",
+        )
+    for name, count in shared.items():
+        if count % groups:
+            raise InputError(
+                f"Command line of {NAME}: --{name} must share out over {groups} attention groups, got {count}.",
+                hint="Give a multiple of --dp-size.",
+            )
+
+
 def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
     """Degrees are the island's; the request budget is its batch, in decode that of all attention groups; the engine is
     of its phase."""
@@ -255,6 +298,7 @@ SGLANG = Engine(
     name=NAME,
     launch=launch,
     read_shape=read_shape,
+    read_server=read_server,
     context_flag="context-length",
     check_flags=check_flags,
     check_model=check_model,

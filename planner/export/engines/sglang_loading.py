@@ -23,7 +23,6 @@ from planner.domain import ModelSpec
 from planner.domain.engine import Loading, Over
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.layer_splits import Breach, loading_faults
-from planner.export.engines.profiles import profile_of
 from planner.export.islands import ServingIsland
 
 NAME = "sglang"
@@ -37,7 +36,7 @@ _BLACKWELL = 10
 
 def check_model(arguments: Sequence[str], island: ServingIsland, /) -> Iterator[Breach]:
     """What SGLang, started with `arguments`, could not load of the island's model."""
-    values, model, profile = read_flags(arguments), island.model, profile_of(island, NAME)
+    values, model, profile = read_flags(arguments), island.model, island.profile(NAME)
     yield from loading_faults(model, _loading(values, island), profile, _FLAG_OF)
     if model.architecture in profile.layers.single_group and _GROUPS in values:
         name = model.architecture.removesuffix("ForCausalLM")

@@ -19,15 +19,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, EngineProfile, GroupedAttention, Phase
+from planner.domain import (
+    ENGINE_MEMORY_SHARE,
+    DeployedIsland,
+    EngineProfile,
+    GroupedAttention,
+    ParallelConfig,
+    Phase,
+    ServerConfig,
+)
 from planner.errors import ExportError
-from planner.export.engines.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
+from planner.export.engines.arguments import (
+    FlagValue,
+    disguised,
+    doubled,
+    flags,
+    read_count,
+    read_flags,
+    require_counts,
+    require_plain,
+)
 from planner.export.engines.drafts import draft_tokens
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.engines.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
 from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.overlap import Overlap, overlap
-from planner.export.engines.profiles import profile_of
 from planner.export.engines.vllm_groups import (
     GROUP_FLAGS,
     HEADLESS,
@@ -59,6 +75,8 @@ _READ_FLAGS = frozenset(
     | {"port"}
     | GROUP_FLAGS
 )
+# what `read_server` reads beside them
+_SERVER_FLAGS = frozenset({"max-num-batched-tokens", "enable-dbo"})
 _SHORT_FLAGS = frozenset(
     {"-tp", "-pp", "-dp", "-ep", "-t", "-e", "-n", "-r"}
     | {f"-dp{letter}" for letter in "laphenrm"}  # -t, -e: cut short
@@ -72,7 +90,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         ExportError: ranks that neither fill pods nor are filled by them, drafted tokens with pipeline stages, a cache
             format that the GPUs cannot read, or layers that vLLM cannot split over them.
     """
-    profile = profile_of(island, NAME)
+    profile = island.profile(NAME)
     check_cache_format(island, profile)
     exchange = expert_exchange(island, profile)
     split = overlap(island, exchange, profile)
@@ -298,6 +316,22 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
     return DeclaredShape(gpus=rank * dp, pods=pods)
 
 
+def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
+    """The degrees as they stand; `--max-num-batched-tokens` is a prefill rank's budget."""
+    require_plain(arguments, _READ_FLAGS | _SERVER_FLAGS, _SHORT_FLAGS, NAME)
+    values = read_flags(arguments)
+    budget: dict[str, int | None] = {"max-num-batched-tokens": None} if phase is Phase.PREFILL else {}
+    degrees = {f"{name}-parallel-size": 1 for name in ("tensor", "data", "pipeline")}
+    counts = require_counts(values, {**degrees, "max-num-seqs": None, **budget}, NAME)
+    tp, dp, pp = (counts[name] for name in degrees)
+    return ServerConfig(
+        parallel=ParallelConfig(tp=tp, dp=dp, pp=pp),
+        tokens_per_step=counts.get("max-num-batched-tokens", 0),
+        batch_size=counts["max-num-seqs"],
+        overlapped="enable-dbo" in values,
+    )
+
+
 def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
     """Degrees and `--max-num-seqs` are the island's; its ranks share the experts, as only a model with experts has
     several; the KV cache goes the way of its phase, or both."""
@@ -332,6 +366,7 @@ VLLM = Engine(
     name=NAME,
     launch=launch,
     read_shape=read_shape,
+    read_server=read_server,
     context_flag="max-model-len",
     check_flags=check_flags,
     check_model=check_model,

@@ -16,7 +16,6 @@ from types import MappingProxyType
 from planner.domain.engine import Loading, Over
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.layer_splits import Breach, loading_faults
-from planner.export.engines.profiles import profile_of
 from planner.export.islands import ServingIsland
 
 NAME = "vllm"
@@ -29,7 +28,7 @@ _FLAG_OF = MappingProxyType({Over.GROUP: _TENSOR, Over.STAGE: _TENSOR, Over.RANK
 def check_model(arguments: Sequence[str], island: ServingIsland, /) -> Iterator[Breach]:
     """What vLLM, started with `arguments`, could not load of the island's model."""
     loading = _loading(read_flags(arguments), island)
-    yield from loading_faults(island.model, loading, profile_of(island, NAME), _FLAG_OF)
+    yield from loading_faults(island.model, loading, island.profile(NAME), _FLAG_OF)
 
 
 def _loading(values: Mapping[str, str], island: ServingIsland) -> Loading:

@@ -27,7 +27,6 @@ from planner.errors import ExportError
 from planner.export.engines import sglang_groups, vllm_groups
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.expert_exchange import expert_exchange
-from planner.export.engines.profiles import profile_of
 from planner.export.islands import ServingIsland
 from planner.export.seams import Engine, Launch, PodCommand, Rendezvous
 from planner.files import catalog
@@ -42,8 +41,8 @@ _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")  # the operator'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoEngine:
-    """How Dynamo runs an engine: its module and image, the `version` that it bundles, the flags that it adds or that its
-    operator does (`left_out`), those of them that no worker may have beside the operator's (`operators`), what its
+    """How Dynamo runs an engine: its module and image, the `version` that it bundles, the flags that it adds or that
+    its operator does (`left_out`), those of them that no worker may have beside the operator's (`operators`), what its
     prefill workers and decode workers are called in endpoints, and the flags that a worker's command begins with
     (`first`).
 
@@ -130,7 +129,7 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
 def _check_version(island: ServingIsland, engine: str) -> None:
     """The bundled version exchanges tokens as the one does that flags are written for."""
     bundled = catalog.engine(engine, DYNAMO_ENGINES[engine].version)
-    written, runs = (expert_exchange(island, profile) for profile in (profile_of(island, engine), bundled))
+    written, runs = (expert_exchange(island, profile) for profile in (island.profile(engine), bundled))
     if written and runs and written.deepep and not runs.deepep:
         raise ExportError(
             f"Island {island.id}: Dynamo {RUNTIME_VERSION} brings {bundled}: {runs.obstacle}, got {island.model.name}.",
