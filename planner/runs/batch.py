@@ -74,7 +74,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     interrupt makes a run of the best so far, with its journal; KeyboardInterrupt where nothing serves yet.
     """
     scenario = _altered(_read(job), job)
-    engine = job.engine or ENGINE
+    engine = job.engine or scenario.engine.name or ENGINE
     if not scenario.search.method.row.solves:
         undertaking = files.Undertaking(scenario=scenario, versions=versions(), engine=engine)
         with closing(files.Journal.begin(job.folder, undertaking, force=job.force)) as journal:

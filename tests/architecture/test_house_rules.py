@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "files": LEAVES | {"files", "interrupts"},
     **{stage: LEAVES | {stage} for stage in STAGES},
     "cost": LEAVES | {"cost", "files.catalog"},  # the public functions take shipped names, too
+    "export": LEAVES | {"export", "files.catalog"},  # the rules of engines by name
     "search": LEAVES | {"search", "interrupts"},
     "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "processes"},
     "layouts": LEAVES | {"layouts", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},

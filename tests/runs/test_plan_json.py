@@ -104,7 +104,8 @@ def eventful(plan: Plan) -> Plan:
     record = replace(
         plan.search, trials=(trial, *others), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
     )
-    return placed_by_hand(unverified(replace(plan, search=record)))
+    tuned = tuple(replace(i, tokens_per_step=8192, overlapped=False) if i.phase else i for i in plan.islands)
+    return placed_by_hand(unverified(replace(plan, search=record, islands=tuned)))
 
 
 def test_the_published_schema_is_the_one_that_plans_are_held_against() -> None:
