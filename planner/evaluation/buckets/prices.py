@@ -20,9 +20,19 @@ import numpy as np
 from planner.assignment import BucketAnswer, BucketOffer, BucketOption, Partition, relaxed_values, undominated
 from planner.cost import CostContext
 from planner.cost.engine_rules import greatest_batch, may_overlap, prefill_budgets, refusals
-from planner.cost.serving import Buckets, DecodeServers, Interval, Levels, PrefillServers, server_shapes
+from planner.cost.serving import (
+    Buckets,
+    DecodeServers,
+    Interval,
+    Levels,
+    PrefillServers,
+    every_size,
+    node_sizes,
+    server_shapes,
+)
 from planner.domain import (
     BucketPool,
+    GpuSpec,
     Inventory,
     Layout,
     ObjectiveSettings,
@@ -39,9 +49,7 @@ from planner.domain import (
 PREFILL_CUTS = 10  # more gain less than 0.2 % on the shipped workloads
 DECODE_CUTS = 3
 ROOM = 1.25  # X is above what the relaxation serves: no pool is full, and a bound must not count on too few
-WORTH_TAKING = 0.85  # of the best rate of a stock's unit: less efficient servers only fill what is left over
 SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
-SMALLEST = 2  # sizes that fill what is left over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +185,7 @@ class BucketPrices:
                     lost=self._scenario.survive.nodes * max(1, host // (devices * copies)),
                 )
             )
-        return tuple(_worthwhile(undominated(options)))
+        return undominated(options)
 
     def column(self, gpu: str, phase: Phase) -> Column:
         """Rates of a GPU type in a phase, computed at most once."""
@@ -214,10 +222,7 @@ class BucketPrices:
         """Copies of the model that the engine accepts on parts of a node, and on whole nodes."""
         context, engine = self.context(gpu), self._scenario.engine
         return server_shapes(
-            context,
-            self._scenario.inventory.item(gpu).count,
-            lambda shape: not refusals(context, phase, shape, engine),
-            self._admits_size,
+            context, self._sizes(context.gpu), lambda shape: not refusals(context, phase, shape, engine)
         )
 
     def _priced(self, gpu: str, phase: Phase) -> Column:
@@ -241,11 +246,16 @@ class BucketPrices:
         batches, full = decode.batches(mine.buckets, mine.levels)
         return Column(servers=decode, batches=batches, capped=full, full=full)
 
-    def _admits_size(self, devices: int) -> bool:
-        sizes = self._scenario.search.sizes
-        if sizes is SizeSet.POWERS_OF_TWO:
-            return devices & (devices - 1) == 0
-        return devices in sizes if isinstance(sizes, tuple) else True
+    def _sizes(self, gpu: GpuSpec) -> Iterator[int]:
+        """GPUs of a copy that the scenario admits."""
+        sizes, count = self._scenario.search.sizes, self._scenario.inventory.item(gpu.name).count
+        if isinstance(sizes, tuple):
+            yield from (size for size in sizes if size <= count)
+        elif sizes is SizeSet.WHOLE_NODES:
+            yield from node_sizes(gpu, count)
+        else:
+            every = sizes is SizeSet.ALL
+            yield from (size for size in every_size(gpu, count) if every or size & (size - 1) == 0)
 
     def may_overlap(self, gpu: str, phase: Phase, shape: ParallelConfig) -> bool:
         """Whether a server of the shape may hide its communication."""
@@ -311,15 +321,6 @@ def inventory_stocks(inventory: Inventory, charges: Sequence[float] = ()) -> tup
 def island_stocks(layout: Layout) -> tuple[Stock, ...]:
     """Every class of islands with its islands."""
     return tuple(Stock(gpu=island.gpu, count=count, size=island.size) for island, count in layout.counts)
-
-
-def _worthwhile(options: Sequence[BucketOption]) -> Iterator[BucketOption]:
-    """Of each stock the efficient ones, and the smallest."""
-    for stock in sorted({option.stock for option in options}):
-        mine = [option for option in options if option.stock == stock]
-        best = max(option.rate_rps / option.use for option in mine)
-        small = sorted(mine, key=lambda option: option.use)[:SMALLEST]
-        yield from (o for o in mine if o in small or o.rate_rps / o.use >= WORTH_TAKING * best)
 
 
 def _phase_buckets(question: Question, phase: Phase, most: int) -> PhaseBuckets:
