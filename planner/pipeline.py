@@ -105,6 +105,7 @@ def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Pla
     assignment = pooled_assignment(placed.priced, saved.provenance.solver, optimal=saved.optimal)
     choice = BucketChoice(
         priced=before,
+        value=before.rate_rps,
         bound=saved.certificate.objective_bound or before.rate_rps,
         proven=saved.optimal,
         solver=saved.provenance.solver,

@@ -122,7 +122,7 @@ class Evaluator:
         partitions, service = self.prices.shortlist, BucketService(self.question)
         stocks = [island_stocks(layout) for layout in fresh]
         tasks = [
-            (self.prices.offer(mine, partitions), layout, partitions, self.question.scenario.assignment)
+            (self.prices.offers(mine, partitions), layout, partitions, self.question.scenario.assignment)
             for mine, layout in zip(stocks, fresh, strict=True)
         ]
         for mine, layout, outcome in zip(stocks, fresh, self._each(solve_pools, tasks), strict=True):

@@ -19,7 +19,7 @@ import numpy as np
 
 from planner.assignment import BucketAnswer, BucketOffer, BucketOption, Partition, relaxed_values, undominated
 from planner.cost import CostContext
-from planner.cost.engine_rules import greatest_batch, may_overlap, prefill_budgets, refusals
+from planner.cost.engine_rules import greatest_batch, kv_backends, may_overlap, prefill_budgets, refusals
 from planner.cost.serving import (
     Buckets,
     DecodeServers,
@@ -138,9 +138,32 @@ class BucketPrices:
             self.offer(stocks, self.partitions[:1]), self.partitions[:1], ObjectiveSettings(), self._scenario.assignment
         )
 
-    def offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
-        """What the programme may choose from: servers of `stocks` on the buckets of `partitions`."""
-        return self._offer(stocks, partitions, full=False)
+    @cached_property
+    def families(self) -> tuple[frozenset[str], ...]:
+        """GPU types that hand KV caches to each other under the engine; a plan's pools are all of one family."""
+        engine, families = self._scenario.engine, list[frozenset[str]]()
+        gpus = {item.gpu.name: item.gpu for item in self._scenario.inventory.items if item.count}
+        for name, gpu in gpus.items():
+            joined = [f for f in families if any(kv_backends(engine, gpu, gpus[other]) != () for other in f)]
+            families = [f for f in families if f not in joined]
+            families.append(frozenset({name}).union(*joined))
+        return tuple(sorted(families, key=sorted))
+
+    def offers(self, stocks: Sequence[Stock], partitions: Sequence[Partition]) -> tuple[BucketOffer, ...]:
+        """What the programme may choose from, one offer for each family that the stocks have anything of."""
+        gpus = {stock.gpu for stock in stocks}
+        return tuple(self.offer(stocks, partitions, family) for family in self.families if gpus & family)
+
+    def offer(
+        self, stocks: Sequence[Stock], partitions: Iterable[Partition], family: frozenset[str] | None = None
+    ) -> BucketOffer:
+        """What the programme may choose from: servers of `stocks`, or of a family, on the buckets of `partitions`."""
+        whole = self._offer(stocks, partitions, full=False)
+        if family is None:
+            return whole
+        kept = {t for t, stock in enumerate(stocks) if stock.gpu in family}
+        options = {place: tuple(o for o in mine if o.stock in kept) for place, mine in whole.options.items()}
+        return replace(whole, options=options)
 
     def _offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition], *, full: bool) -> BucketOffer:
         places = {

@@ -46,10 +46,11 @@ Counts = tuple[int, int]  # buckets of prefill and of decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketChoice:
-    """The pools of the plan as they serve together, the bound of all deployable ones in the objective's unit, whether
-    it was reached in the time given, and what simpler plans would serve."""
+    """The pools of the plan as they serve together, the value of the best pools and the bound of all deployable ones
+    in the objective's unit, whether it was reached in the time given, and what simpler plans would serve."""
 
     priced: PricedPools
+    value: float
     bound: float
     proven: bool
     solver: str
@@ -87,9 +88,26 @@ def stocks_of(question: Question, objective: ObjectiveSettings) -> tuple[Stock, 
 
 
 def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
+    """The best choice of any family of GPU types that hand KV caches to each other; the bound is of all of them."""
+    sign, errors, choices = -1.0 if objective.minimises else 1.0, [], []
+    stocks = stocks_of(question, objective)
+    for offer in prices.offers(stocks, prices.partitions):
+        try:
+            choices.append(_of_family(question, prices, objective, offer))
+        except InfeasibleError as error:
+            errors.append(error)
+    if not choices:
+        raise errors[0] if errors else _nothing_serves(question, prices, objective)
+    best = max(choices, key=lambda choice: sign * choice.value)
+    bound = sign * max(sign * choice.bound for choice in choices)
+    return replace(best, bound=bound, proven=all(choice.proven for choice in choices))
+
+
+def _of_family(
+    question: Question, prices: BucketPrices, objective: ObjectiveSettings, offer: BucketOffer
+) -> BucketChoice:
     scenario, service = question.scenario, BucketService(question)
     stocks, settings = stocks_of(question, objective), layout_settings(scenario)
-    offer = prices.offer(stocks, prices.partitions)
     relaxed = relaxed_values(offer, prices.partitions, objective, settings)
     if not relaxed:
         raise _nothing_serves(question, prices, objective)
@@ -110,6 +128,7 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
     simpler = _frontier(offer, answers, simple, settings)
     return BucketChoice(
         priced=service.priced(prices.pools(simple, stocks)),
+        value=best.value,
         bound=sign * max(sign * bound for bound in bounds),
         proven=all(answer.proven for answer in answers.values()),
         solver=best.solver,
