@@ -29,7 +29,7 @@ from planner.assignment.solver import dual_bound, solve
 from planner.domain import AssignmentSettings, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError, SolverError
 
-NOTHING = 1e-6  # a rate below this is the solver's tolerance
+NOTHING = 1e-5  # a rate below this is the solver's tolerance
 SURE = 0.5  # above it a binary is 1, whatever the tolerance
 SLACK = 1e-6  # of a bound: the size of HiGHS's tolerances
 ROUNDS = 8  # of Dinkelbach's method
@@ -388,11 +388,13 @@ class _Programme:
             if (v.varValue or 0.0) > SURE
         )
         value = float(pulp.value(self.model.objective))
+        served = min(_served(self.offer, self.partition, pools), default=0.0)
+        surviving = float(self.rate.varValue or 0.0) if self.offer.survive else served
         dual = dual_bound(self.model, value if proven else None)
         answer = BucketAnswer(
             partition=self.partition,
             pools=pools,
-            rate_rps=min(_served(self.offer, self.partition, pools)),
+            rate_rps=min(served, surviving),
             value=value,
             bound=value if dual is None else dual,
             proven=proven,

@@ -77,7 +77,23 @@ class BucketService:
         self._known: dict[tuple[Key, tuple[BucketPool, ...], float], _Bucket] = {}
 
     def priced(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
-        """The pools at work together; `variation`: squared variation of the gaps between arrivals."""
+        """The pools at work together; `variation`: squared variation of the gaps between arrivals.
+
+        Where a share of the rate has to survive the loss of nodes, servers are used as far as the others can stand in.
+        """
+        survive, named = self.question.scenario.survive, tuple(pools)
+        together = self._together(named, variation)
+        if not survive.share or not together.rate_rps:
+            return together
+        remaining = min(loss.rate_rps for loss in self._losses(named, survive.nodes, variation))
+        used = min(1.0, remaining / survive.share / together.rate_rps)
+        return PricedPools(
+            pools=tuple(replace(pool, capacity_rps=used * pool.capacity_rps) for pool in together.pools),
+            prefill_rps=used * together.prefill_rps,
+            decode_rps=used * together.decode_rps,
+        )
+
+    def _together(self, pools: Iterable[BucketPool], variation: float) -> PricedPools:
         buckets = self._buckets(pools, variation)
         rates = {
             phase: min((bucket.rate_rps for bucket in buckets if bucket.key[0] is phase), default=0.0)
@@ -168,13 +184,16 @@ class BucketService:
 
     def losses(self, pools: Sequence[BucketPool], nodes: int) -> Iterator[NodeLoss]:
         """What remains when one pool loses the servers of so many nodes."""
+        return self._losses(pools, nodes, _POISSON)
+
+    def _losses(self, pools: Sequence[BucketPool], nodes: int, variation: float) -> Iterator[NodeLoss]:
         for number, pool in enumerate(pools):
             host = self.question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
             lost = min(pool.count, nodes * max(1, host // pool.server.parallel.devices))
             others = [other for k, other in enumerate(pools) if k != number]
             left = [replace(pool, count=pool.count - lost)] if lost < pool.count else []
             complete = {(p.phase, p.start) for p in pools} == {(p.phase, p.start) for p in (*others, *left)}
-            remaining = self.priced([*others, *left]).rate_rps if complete else 0.0
+            remaining = self._together([*others, *left], variation).rate_rps if complete else 0.0
             yield NodeLoss(island=pool.island, nodes=nodes, servers=lost, rate_rps=remaining)
 
 
