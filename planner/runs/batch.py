@@ -155,7 +155,8 @@ def _altered(scenario: Scenario, job: Job) -> Scenario:
     search = scenario.search
     seed = search.seed if job.seed is None else job.seed
     processes = search.processes if job.processes is None else job.processes
-    return replace(scenario, search=replace(search, seed=seed, processes=processes))
+    engine = scenario.engine if job.engine in (None, scenario.engine.name) else files.load_engine(job.engine)
+    return replace(scenario, search=replace(search, seed=seed, processes=processes), engine=engine)
 
 
 def _wanted(job: Job, begun: Scenario) -> Scenario:
