@@ -5,7 +5,7 @@ Of all pools the best come first. Then as few buckets as pay: a further bucket o
 `simplicity` of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
@@ -14,6 +14,7 @@ from planner.assignment import (
     Partition,
     best_pools,
     fastest_of_kinds,
+    proves,
     relaxed_values,
     simplest_pools,
 )
@@ -96,22 +97,20 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
-    try:
-        answers = dict(_by_buckets(offer, groups, objective, settings))
-    except InfeasibleError:
-        raise _not_survived(question, offer, prices, objective, settings) from None
+    answers, bounds = _by_buckets(offer, groups, objective, settings)
     if not answers:
         raise _not_survived(question, offer, prices, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
-    bounds = [answers[c].bound if c in answers else sign * max(sign * v for v in groups[c].values()) for c in groups]
+    bound = sign * max(sign * value for value in bounds)
+    most = sign * max(sign * answer.value for answer in answers.values())
     counts = _worth_their_buckets(answers, objective, lambda answer: _median(service, prices, answer, stocks))
     best = answers[counts]
     simple = _simplest(offer, best, objective, settings, scenario.simplicity)
     simpler = _frontier(offer, answers, simple, settings)
     return BucketChoice(
         priced=service.priced(prices.pools(simple, stocks)),
-        bound=sign * max(sign * bound for bound in bounds),
-        proven=all(answer.proven for answer in answers.values()),
+        bound=bound,
+        proven=proves(most, bound, settings.gap),
         solver=best.solver,
         simpler=simpler,
     )
@@ -122,23 +121,31 @@ def _by_buckets(
     groups: dict[Counts, dict[Partition, float]],
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
-) -> Iterator[tuple[Counts, BucketAnswer]]:
-    """The best pools by number of buckets; where more buckets cannot pay by their relaxation, none."""
-    best: dict[Counts, float] = {}
+) -> tuple[dict[Counts, BucketAnswer], list[float]]:
+    """The best pools by number of buckets, none where more buckets cannot pay by their relaxation; and bounds of all
+    that can serve. Raises SolverError where nothing was found in time."""
+    answers: dict[Counts, BucketAnswer] = {}
+    bounds, late = [], None
     sign = -1.0 if objective.minimises else 1.0
     share = replace(settings, time_limit_s=settings.time_limit_s / max(1, len(groups)))
     for counts in sorted(groups, key=sum):
         most = max(sign * value for value in groups[counts].values())
-        fewer = [value for other, value in best.items() if sum(other) < sum(counts)]
+        fewer = [sign * answer.value for other, answer in answers.items() if sum(other) < sum(counts)]
         median_counts = counts == (2, 1)
         if fewer and not median_counts and most <= max(fewer) + WORTH_A_BUCKET * abs(max(fewer)):
+            bounds.append(sign * most)
             continue
         try:
-            answer = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
+            answers[counts] = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
+            bounds.append(answers[counts].bound)
         except InfeasibleError:
             continue
-        best[counts] = sign * answer.value
-        yield counts, answer
+        except SolverError as error:
+            late = error
+            bounds.append(sign * most)
+    if late is not None and not answers:
+        raise late
+    return answers, bounds
 
 
 def _worth_their_buckets(answers: dict[Counts, BucketAnswer], objective: ObjectiveSettings, median: object) -> Counts:
