@@ -217,7 +217,7 @@ class BucketPrices:
             context,
             self._scenario.inventory.item(gpu).count,
             lambda shape: not refusals(context, phase, shape, engine),
-            self._admits_size,
+            self.admits_size,
         )
 
     def _priced(self, gpu: str, phase: Phase) -> Column:
@@ -241,7 +241,8 @@ class BucketPrices:
         batches, full = decode.batches(mine.buckets, mine.levels)
         return Column(servers=decode, batches=batches, capped=full, full=full)
 
-    def _admits_size(self, devices: int) -> bool:
+    def admits_size(self, devices: int) -> bool:
+        """Whether the scenario lets islands have so many GPUs."""
         sizes = self._scenario.search.sizes
         if sizes is SizeSet.POWERS_OF_TWO:
             return devices & (devices - 1) == 0

@@ -31,7 +31,9 @@ from planner.evaluation.buckets.judging import WORTH_A_BUCKET
 from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import layout_settings, single
+from planner.layouts.buckets.exclusions import exclusions, smallest_servers
+from planner.layouts.certificate import layout_settings, require_prices, single
+from planner.layouts.feasibility import unreachable_bounds
 
 HALF = 0.5
 """Of the median TTFT: what a second bucket of prefill may pay with instead."""
@@ -60,9 +62,11 @@ class BucketChoice:
 def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     """The best pools for the scenario's objective. A target is met with the rate that the pools reach together.
 
-    Raises InfeasibleError where nothing serves, a target is out of reach, or a loss cannot be survived.
+    Raises InfeasibleError where nothing serves, a target is out of reach, or a loss cannot be survived; InputError
+    where GPUs cost nothing and the objective counts money.
     """
     question = evaluator.question
+    require_prices(question.scenario)
     wanted = question.scenario.objective.target_rps
     objective, bound = single(question.scenario.objective), None
     for _ in range(MOST_RAISES):
@@ -244,28 +248,50 @@ def _outdoes(other: SimplerPlan, point: SimplerPlan) -> bool:
 
 
 def _nothing_serves(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> InfeasibleError:
-    """Why no partition can be served: a budget or target, or the GPUs themselves."""
+    """Why no partition can be served: a budget or target, too few GPUs for both phases, or the GPUs themselves."""
     scenario = question.scenario
-    stocks = stocks_of(question, objective)
-    offer = prices.offer(stocks, prices.partitions[:1])
+    offer = prices.offer(stocks_of(question, objective), prices.partitions[:1])
     fastest = relaxed_values(offer, prices.partitions[:1], ObjectiveSettings(), scenario.assignment)
     most = max(fastest.values(), default=0.0)
-    if most and objective.target_rps:
+    if not most:
+        return _excluded(question, prices)
+    if objective.target_rps:
         return InfeasibleError(
             f"scenario {scenario.name}: objective.target_rps: {objective.target_rps:g} requests/s is above what the "
             f"offered GPUs can reach, at most {most:.1f}.",
             hint="Lower the target, offer more GPUs, or loosen the service levels.",
         )
-    if most:
+    if objective.kind.row.budgeted:
         return InfeasibleError(
             f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
             "rents no fleet that serves the workload.",
             hint="Raise the budget, or offer cheaper GPUs.",
         )
+    needs = "; ".join(
+        f"to {phase} {', '.join(f'{devices} {gpu}' for gpu, devices in smallest_servers(prices, phase).items())}"
+        for phase in Phase
+    )
+    offered = ", ".join(f"{item.count} {item.gpu.name}" for item in scenario.inventory.items)
+    return InfeasibleError(
+        f"scenario {scenario.name}: inventory: must have room for a server of {scenario.model.name} in each phase, got "
+        f"{offered}; the smallest servers take {needs}.",
+        hint="Prefill and decode need a server each: add GPUs.",
+    )
+
+
+def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
+    """Nothing serves one of the phases: why, by GPU type and phase."""
+    scenario, load = question.scenario, question.workload
+    unserved = [phase for phase in Phase if not smallest_servers(prices, phase)]
+    cells = [(phase, j) for phase in unserved for j in range(len(load.ranges))]
+    bounds = "".join(f"\n  {verdict}" for verdict in unreachable_bounds(question, cells))
+    reasons = "".join(f"\n  {line}" for line in exclusions(prices))
     return InfeasibleError(
         f"scenario {scenario.name}: inventory: no servers of these GPUs that an engine would start serve "
-        f"{scenario.model.name} in both phases within the service levels.",
-        hint="Prefill and decode need an island each: add GPUs, choose a type with more memory, or loosen slo.",
+        f"{scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights) in both phases"
+        f"{' within the service levels' if scenario.slo.bounds_anything else ''}.{bounds}{reasons}",
+        hint="Prefill and decode need a server each: add GPUs, choose a type with more memory or a smaller model"
+        + (", or loosen slo." if scenario.slo.bounds_anything else "."),
     )
 
 
@@ -298,12 +324,23 @@ def _not_survived(
 
 
 def require_pools(evaluator: Evaluator) -> None:
-    """Raises InfeasibleError where no pools of the inventory serve the workload, whatever their number."""
+    """Raises InfeasibleError where no pools of the inventory serve the workload."""
     question, prices = evaluator.question, evaluator.prices
-    if not any(_serves(prices, partition) for partition in prices.partitions):
+    if not any(_serves(prices, partition) for partition in prices.shortlist):
         raise _nothing_serves(question, prices, ObjectiveSettings())
 
 
 def _serves(prices: BucketPrices, partition: Partition) -> bool:
-    offer = prices.offer(inventory_stocks(prices.question.scenario.inventory), [partition])
-    return bool(relaxed_values(offer, [partition], ObjectiveSettings(), prices.question.scenario.assignment))
+    """Whether a server each is there for the buckets; taken for granted where the solver is late."""
+    scenario = prices.question.scenario
+    offer = prices.offer(inventory_stocks(scenario.inventory), [partition])
+    quick = replace(layout_settings(scenario), gap=HALF)
+    if not relaxed_values(offer, [partition], ObjectiveSettings(), quick):
+        return False
+    try:
+        best_pools(offer, [partition], ObjectiveSettings(), quick)
+    except InfeasibleError:
+        return False
+    except SolverError:
+        return True
+    return True
