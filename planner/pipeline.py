@@ -242,6 +242,7 @@ def _of_pools(
     finished = replace(
         finished,
         sensitivity=bucketed_sensitivity(finished, evaluator.prices),
+        exact_rps=recounted_rps(finished),
         rate_band=rate_band(finished),
     )
     audit(finished, question.workload)

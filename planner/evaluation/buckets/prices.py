@@ -27,7 +27,6 @@ from planner.cost.serving import (
     Levels,
     PrefillServers,
     every_size,
-    node_sizes,
     server_shapes,
 )
 from planner.domain import (
@@ -245,7 +244,7 @@ class BucketPrices:
         """Copies of the model that the engine accepts on parts of a node, and on whole nodes."""
         context, engine = self.context(gpu), self._scenario.engine
         return server_shapes(
-            context, self._sizes(context.gpu), lambda shape: not refusals(context, phase, shape, engine)
+            context, self.sizes(context.gpu), lambda shape: not refusals(context, phase, shape, engine)
         )
 
     def _priced(self, gpu: str, phase: Phase) -> Column:
@@ -269,13 +268,13 @@ class BucketPrices:
         batches, full = decode.batches(mine.buckets, mine.levels)
         return Column(servers=decode, batches=batches, capped=full, full=full)
 
-    def _sizes(self, gpu: GpuSpec) -> Iterator[int]:
+    def sizes(self, gpu: GpuSpec) -> Iterator[int]:
         """GPUs of a copy that the scenario admits."""
         sizes, count = self._scenario.search.sizes, self._scenario.inventory.item(gpu.name).count
         if isinstance(sizes, tuple):
             yield from (size for size in sizes if size <= count)
         elif sizes is SizeSet.WHOLE_NODES:
-            yield from node_sizes(gpu, count)
+            yield from nodesizes(gpu, count)
         else:
             every = sizes is SizeSet.ALL
             yield from (size for size in every_size(gpu, count) if every or size & (size - 1) == 0)

@@ -5,7 +5,7 @@ Of all pools the best come first. Then as few buckets as pay: a further bucket o
 `simplicity` of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
@@ -14,6 +14,7 @@ from planner.assignment import (
     Partition,
     best_pools,
     fastest_of_kinds,
+    proves,
     relaxed_values,
     simplest_pools,
 )
@@ -30,7 +31,9 @@ from planner.evaluation.buckets.judging import WORTH_A_BUCKET
 from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import layout_settings, single
+from planner.layouts.buckets.exclusions import exclusions, smallest_servers
+from planner.layouts.certificate import layout_settings, require_prices, single
+from planner.layouts.feasibility import unreachable_bounds
 
 HALF = 0.5
 """Of the median TTFT: what a second bucket of prefill may pay with instead."""
@@ -60,9 +63,11 @@ class BucketChoice:
 def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     """The best pools for the scenario's objective. A target is met with the rate that the pools reach together.
 
-    Raises InfeasibleError where nothing serves, a target is out of reach, or a loss cannot be survived.
+    Raises InfeasibleError where nothing serves, a target is out of reach, or a loss cannot be survived; InputError
+    where GPUs cost nothing and the objective counts money.
     """
     question = evaluator.question
+    require_prices(question.scenario)
     wanted = question.scenario.objective.target_rps
     objective, bound = single(question.scenario.objective), None
     for _ in range(MOST_RAISES):
@@ -114,14 +119,12 @@ def _of_family(
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
-    try:
-        answers = dict(_by_buckets(offer, groups, objective, settings))
-    except InfeasibleError:
-        raise _not_survived(question, offer, prices, objective, settings) from None
+    answers, bounds = _by_buckets(offer, groups, objective, settings)
     if not answers:
         raise _not_survived(question, offer, prices, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
-    bounds = [answers[c].bound if c in answers else sign * max(sign * v for v in groups[c].values()) for c in groups]
+    bound = sign * max(sign * value for value in bounds)
+    most = sign * max(sign * answer.value for answer in answers.values())
     counts = _worth_their_buckets(answers, objective, lambda answer: _median(service, prices, answer, stocks))
     best = answers[counts]
     simple = _simplest(offer, best, objective, settings, scenario.simplicity)
@@ -129,8 +132,8 @@ def _of_family(
     return BucketChoice(
         priced=service.priced(prices.pools(simple, stocks)),
         value=best.value,
-        bound=sign * max(sign * bound for bound in bounds),
-        proven=all(answer.proven for answer in answers.values()),
+        bound=bound,
+        proven=proves(most, bound, settings.gap),
         solver=best.solver,
         simpler=simpler,
     )
@@ -141,23 +144,31 @@ def _by_buckets(
     groups: dict[Counts, dict[Partition, float]],
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
-) -> Iterator[tuple[Counts, BucketAnswer]]:
-    """The best pools by number of buckets; where more buckets cannot pay by their relaxation, none."""
-    best: dict[Counts, float] = {}
+) -> tuple[dict[Counts, BucketAnswer], list[float]]:
+    """The best pools by number of buckets, none where more buckets cannot pay by their relaxation; and bounds of all
+    that can serve. Raises SolverError where nothing was found in time."""
+    answers: dict[Counts, BucketAnswer] = {}
+    bounds, late = [], None
     sign = -1.0 if objective.minimises else 1.0
     share = replace(settings, time_limit_s=settings.time_limit_s / max(1, len(groups)))
     for counts in sorted(groups, key=sum):
         most = max(sign * value for value in groups[counts].values())
-        fewer = [value for other, value in best.items() if sum(other) < sum(counts)]
+        fewer = [sign * answer.value for other, answer in answers.items() if sum(other) < sum(counts)]
         median_counts = counts == (2, 1)
         if fewer and not median_counts and most <= max(fewer) + WORTH_A_BUCKET * abs(max(fewer)):
+            bounds.append(sign * most)
             continue
         try:
-            answer = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
+            answers[counts] = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
+            bounds.append(answers[counts].bound)
         except InfeasibleError:
             continue
-        best[counts] = sign * answer.value
-        yield counts, answer
+        except SolverError as error:
+            late = error
+            bounds.append(sign * most)
+    if late is not None and not answers:
+        raise late
+    return answers, bounds
 
 
 def _worth_their_buckets(answers: dict[Counts, BucketAnswer], objective: ObjectiveSettings, median: object) -> Counts:
@@ -256,28 +267,50 @@ def _outdoes(other: SimplerPlan, point: SimplerPlan) -> bool:
 
 
 def _nothing_serves(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> InfeasibleError:
-    """Why no partition can be served: a budget or target, or the GPUs themselves."""
+    """Why no partition can be served: a budget or target, too few GPUs for both phases, or the GPUs themselves."""
     scenario = question.scenario
-    stocks = stocks_of(question, objective)
-    offer = prices.offer(stocks, prices.partitions[:1])
+    offer = prices.offer(stocks_of(question, objective), prices.partitions[:1])
     fastest = relaxed_values(offer, prices.partitions[:1], ObjectiveSettings(), scenario.assignment)
     most = max(fastest.values(), default=0.0)
-    if most and objective.target_rps:
+    if not most:
+        return _excluded(question, prices)
+    if objective.target_rps:
         return InfeasibleError(
             f"scenario {scenario.name}: objective.target_rps: {objective.target_rps:g} requests/s is above what the "
             f"offered GPUs can reach, at most {most:.1f}.",
             hint="Lower the target, offer more GPUs, or loosen the service levels.",
         )
-    if most:
+    if objective.kind.row.budgeted:
         return InfeasibleError(
             f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
             "rents no fleet that serves the workload.",
             hint="Raise the budget, or offer cheaper GPUs.",
         )
+    needs = "; ".join(
+        f"to {phase} {', '.join(f'{devices} {gpu}' for gpu, devices in smallest_servers(prices, phase).items())}"
+        for phase in Phase
+    )
+    offered = ", ".join(f"{item.count} {item.gpu.name}" for item in scenario.inventory.items)
+    return InfeasibleError(
+        f"scenario {scenario.name}: inventory: must have room for a server of {scenario.model.name} in each phase, got "
+        f"{offered}; the smallest servers take {needs}.",
+        hint="Prefill and decode need a server each: add GPUs.",
+    )
+
+
+def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
+    """Nothing serves one of the phases: why, by GPU type and phase."""
+    scenario, load = question.scenario, question.workload
+    unserved = [phase for phase in Phase if not smallest_servers(prices, phase)]
+    cells = [(phase, j) for phase in unserved for j in range(len(load.ranges))]
+    bounds = "".join(f"\n  {verdict}" for verdict in unreachable_bounds(question, cells))
+    reasons = "".join(f"\n  {line}" for line in exclusions(prices))
     return InfeasibleError(
         f"scenario {scenario.name}: inventory: no servers of these GPUs that an engine would start serve "
-        f"{scenario.model.name} in both phases within the service levels.",
-        hint="Prefill and decode need an island each: add GPUs, choose a type with more memory, or loosen slo.",
+        f"{scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights) in both phases"
+        f"{' within the service levels' if scenario.slo.bounds_anything else ''}.{bounds}{reasons}",
+        hint="Prefill and decode need a server each: add GPUs, choose a type with more memory or a smaller model"
+        + (", or loosen slo." if scenario.slo.bounds_anything else "."),
     )
 
 
@@ -310,12 +343,23 @@ def _not_survived(
 
 
 def require_pools(evaluator: Evaluator) -> None:
-    """Raises InfeasibleError where no pools of the inventory serve the workload, whatever their number."""
+    """Raises InfeasibleError where no pools of the inventory serve the workload."""
     question, prices = evaluator.question, evaluator.prices
-    if not any(_serves(prices, partition) for partition in prices.partitions):
+    if not any(_serves(prices, partition) for partition in prices.shortlist):
         raise _nothing_serves(question, prices, ObjectiveSettings())
 
 
 def _serves(prices: BucketPrices, partition: Partition) -> bool:
-    offer = prices.offer(inventory_stocks(prices.question.scenario.inventory), [partition])
-    return bool(relaxed_values(offer, [partition], ObjectiveSettings(), prices.question.scenario.assignment))
+    """Whether a server each is there for the buckets; taken for granted where the solver is late."""
+    scenario = prices.question.scenario
+    offer = prices.offer(inventory_stocks(scenario.inventory), [partition])
+    quick = replace(layout_settings(scenario), gap=HALF)
+    if not relaxed_values(offer, [partition], ObjectiveSettings(), quick):
+        return False
+    try:
+        best_pools(offer, [partition], ObjectiveSettings(), quick)
+    except InfeasibleError:
+        return False
+    except SolverError:
+        return True
+    return True
