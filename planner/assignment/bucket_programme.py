@@ -13,6 +13,7 @@
 serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t]
 budget, target      as in the layout programme    kinds, pools  z <= most k, k <= h
 survive_<..>        sum R z - lost[o] R[o, B] k[o, B] >= share lambda P(B): whichever pool loses its nodes
+binds_<phase>_<B>   sum R z - lambda P(B) <= M (1 - b), sum b >= 1: lambda is what is served, where a loss is survived
 
 The buckets of a phase partition the lengths, and there are few partitions: each is relaxed first (servers divisible, so
 only the best R / use of a stock counts), and solved, best relaxation first, as long as that may still be better. The
@@ -369,15 +370,20 @@ class _Programme:
         return pools
 
     def survive(self, pools: Mapping[tuple[Place, BucketOption], pulp.LpVariable] | None = None) -> None:
-        """Whatever pool loses its nodes, the share of the rate remains in its bucket."""
-        there = self._pools() if pools is None else pools
-        for place in places_of(self.partition):
+        """Whatever pool loses its nodes, the share of the rate remains in its bucket; a place at least binds, so that
+        the rate is no lower than what is served."""
+        there, binds = self._pools() if pools is None else pools, []
+        for n, place in enumerate(places_of(self.partition)):
             mine = [(key, v) for key, v in self.servers.items() if key[0] == place]
             served = pulp.LpAffineExpression([(v, key[1].rate_rps) for key, v in mine])
+            binds.append(pulp.LpVariable(f"binds_{n}", cat=pulp.LpBinary))
+            most = sum(v.upBound * key[1].rate_rps for key, v in mine)
+            self.model += served - self.offer.probabilities[place] * self.rate <= most * (1 - binds[n])
             needed = self.offer.survive * self.offer.probabilities[place] * self.rate
             for key, _ in mine:
                 option = key[1]
                 self.model += served - option.lost * option.rate_rps * there[key] - needed >= 0
+        self.model += pulp.lpSum(binds) >= 1, "one_binds"
 
     def solved(self, settings: AssignmentSettings) -> tuple[BucketAnswer, float]:
         """The answer, and the solver's seconds."""

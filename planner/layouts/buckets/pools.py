@@ -30,6 +30,7 @@ from planner.evaluation.buckets.judging import WORTH_A_BUCKET
 from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
+from planner.layouts.buckets.shortfalls import not_survived, nothing_serves
 from planner.layouts.certificate import layout_settings, single
 
 HALF = 0.5
@@ -39,7 +40,6 @@ MOST_RAISES = 6
 MET = 1e-4
 SIMPLE_SECONDS = 10.0
 MOST_KINDS = 6  # of the frontier's points without length routing
-_SURVIVAL_STEPS = 50
 
 Counts = tuple[int, int]  # buckets of prefill and of decode
 
@@ -92,16 +92,16 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
     offer = prices.offer(stocks, prices.partitions)
     relaxed = relaxed_values(offer, prices.partitions, objective, settings)
     if not relaxed:
-        raise _nothing_serves(question, prices, objective)
+        raise nothing_serves(question, prices, objective)
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
     try:
         answers = dict(_by_buckets(offer, groups, objective, settings))
     except InfeasibleError:
-        raise _not_survived(question, offer, prices, objective, settings) from None
+        raise not_survived(question, offer, prices, objective, settings) from None
     if not answers:
-        raise _not_survived(question, offer, prices, objective, settings)
+        raise not_survived(question, offer, prices, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
     bounds = [answers[c].bound if c in answers else sign * max(sign * v for v in groups[c].values()) for c in groups]
     counts = _worth_their_buckets(answers, objective, lambda answer: _median(service, prices, answer, stocks))
@@ -236,65 +236,11 @@ def _outdoes(other: SimplerPlan, point: SimplerPlan) -> bool:
     return all(a <= b for a, b in sizes) and any(a < b for a, b in sizes)
 
 
-def _nothing_serves(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> InfeasibleError:
-    """Why no partition can be served: a budget or target, or the GPUs themselves."""
-    scenario = question.scenario
-    stocks = stocks_of(question, objective)
-    offer = prices.offer(stocks, prices.partitions[:1])
-    fastest = relaxed_values(offer, prices.partitions[:1], ObjectiveSettings(), scenario.assignment)
-    most = max(fastest.values(), default=0.0)
-    if most and objective.target_rps:
-        return InfeasibleError(
-            f"scenario {scenario.name}: objective.target_rps: {objective.target_rps:g} requests/s is above what the "
-            f"offered GPUs can reach, at most {most:.1f}.",
-            hint="Lower the target, offer more GPUs, or loosen the service levels.",
-        )
-    if most:
-        return InfeasibleError(
-            f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
-            "rents no fleet that serves the workload.",
-            hint="Raise the budget, or offer cheaper GPUs.",
-        )
-    return InfeasibleError(
-        f"scenario {scenario.name}: inventory: no servers of these GPUs that an engine would start serve "
-        f"{scenario.model.name} in both phases within the service levels.",
-        hint="Prefill and decode need an island each: add GPUs, choose a type with more memory, or loosen slo.",
-    )
-
-
-def _not_survived(
-    question: Question,
-    offer: BucketOffer,
-    prices: BucketPrices,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-) -> InfeasibleError:
-    """Names the closest share that can be survived, or what else is short."""
-    scenario = question.scenario
-    if not scenario.survive.share:
-        return _nothing_serves(question, prices, objective)
-    low, high = 0, round(scenario.survive.share * _SURVIVAL_STEPS)
-    limits = replace(settings, time_limit_s=SIMPLE_SECONDS / 5, gap=0.05)
-    while low < high - 1:
-        middle = (low + high) // 2
-        try:
-            best_pools(replace(offer, survive=middle / _SURVIVAL_STEPS), prices.partitions[:1], objective, limits)
-            low = middle
-        except (InfeasibleError, SolverError):
-            high = middle
-    return InfeasibleError(
-        f"scenario {scenario.name}: survive.share: {scenario.survive.share:g} of the rate does not remain after the "
-        f"loss of any {scenario.survive.nodes} node{'s' * (scenario.survive.nodes != 1)}; the closest share is "
-        f"{low / _SURVIVAL_STEPS:.2f}.",
-        hint="Lower survive.share or survive.nodes, or offer more GPUs: every phase needs servers on several nodes.",
-    )
-
-
 def require_pools(evaluator: Evaluator) -> None:
     """Raises InfeasibleError where no pools of the inventory serve the workload, whatever their number."""
     question, prices = evaluator.question, evaluator.prices
     if not any(_serves(prices, partition) for partition in prices.partitions):
-        raise _nothing_serves(question, prices, ObjectiveSettings())
+        raise nothing_serves(question, prices, ObjectiveSettings())
 
 
 def _serves(prices: BucketPrices, partition: Partition) -> bool:
