@@ -27,6 +27,7 @@ from planner.cost.serving import (
     Levels,
     PrefillServers,
     every_size,
+    node_sizes,
     server_shapes,
 )
 from planner.domain import (
@@ -274,7 +275,7 @@ class BucketPrices:
         if isinstance(sizes, tuple):
             yield from (size for size in sizes if size <= count)
         elif sizes is SizeSet.WHOLE_NODES:
-            yield from nodesizes(gpu, count)
+            yield from node_sizes(gpu, count)
         else:
             every = sizes is SizeSet.ALL
             yield from (size for size in every_size(gpu, count) if every or size & (size - 1) == 0)

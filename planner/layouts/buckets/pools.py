@@ -31,9 +31,8 @@ from planner.evaluation.buckets.judging import WORTH_A_BUCKET
 from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.exclusions import exclusions, smallest_servers
+from planner.layouts.buckets.shortfalls import not_survived, nothing_serves
 from planner.layouts.certificate import layout_settings, require_prices, single
-from planner.layouts.feasibility import unreachable_bounds
 
 HALF = 0.5
 """Of the median TTFT: what a second bucket of prefill may pay with instead."""
@@ -42,7 +41,6 @@ MOST_RAISES = 6
 MET = 1e-4
 SIMPLE_SECONDS = 10.0
 MOST_KINDS = 6  # of the frontier's points without length routing
-_SURVIVAL_STEPS = 50
 
 Counts = tuple[int, int]  # buckets of prefill and of decode
 
@@ -102,7 +100,7 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
         except InfeasibleError as error:
             errors.append(error)
     if not choices:
-        raise errors[0] if errors else _nothing_serves(question, prices, objective)
+        raise errors[0] if errors else nothing_serves(question, prices, objective)
     best = max(choices, key=lambda choice: sign * choice.value)
     bound = sign * max(sign * choice.bound for choice in choices)
     return replace(best, bound=bound, proven=all(choice.proven for choice in choices))
@@ -115,13 +113,13 @@ def _of_family(
     stocks, settings = stocks_of(question, objective), layout_settings(scenario)
     relaxed = relaxed_values(offer, prices.partitions, objective, settings)
     if not relaxed:
-        raise _nothing_serves(question, prices, objective)
+        raise nothing_serves(question, prices, objective)
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
     answers, bounds = _by_buckets(offer, groups, objective, settings)
     if not answers:
-        raise _not_survived(question, offer, prices, objective, settings)
+        raise not_survived(question, offer, prices, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
     bound = sign * max(sign * value for value in bounds)
     most = sign * max(sign * answer.value for answer in answers.values())
@@ -266,87 +264,11 @@ def _outdoes(other: SimplerPlan, point: SimplerPlan) -> bool:
     return all(a <= b for a, b in sizes) and any(a < b for a, b in sizes)
 
 
-def _nothing_serves(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> InfeasibleError:
-    """Why no partition can be served: a budget or target, too few GPUs for both phases, or the GPUs themselves."""
-    scenario = question.scenario
-    offer = prices.offer(stocks_of(question, objective), prices.partitions[:1])
-    fastest = relaxed_values(offer, prices.partitions[:1], ObjectiveSettings(), scenario.assignment)
-    most = max(fastest.values(), default=0.0)
-    if not most:
-        return _excluded(question, prices)
-    if objective.target_rps:
-        return InfeasibleError(
-            f"scenario {scenario.name}: objective.target_rps: {objective.target_rps:g} requests/s is above what the "
-            f"offered GPUs can reach, at most {most:.1f}.",
-            hint="Lower the target, offer more GPUs, or loosen the service levels.",
-        )
-    if objective.kind.row.budgeted:
-        return InfeasibleError(
-            f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
-            "rents no fleet that serves the workload.",
-            hint="Raise the budget, or offer cheaper GPUs.",
-        )
-    needs = "; ".join(
-        f"to {phase} {', '.join(f'{devices} {gpu}' for gpu, devices in smallest_servers(prices, phase).items())}"
-        for phase in Phase
-    )
-    offered = ", ".join(f"{item.count} {item.gpu.name}" for item in scenario.inventory.items)
-    return InfeasibleError(
-        f"scenario {scenario.name}: inventory: must have room for a server of {scenario.model.name} in each phase, got "
-        f"{offered}; the smallest servers take {needs}.",
-        hint="Prefill and decode need a server each: add GPUs.",
-    )
-
-
-def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
-    """Nothing serves one of the phases: why, by GPU type and phase."""
-    scenario, load = question.scenario, question.workload
-    unserved = [phase for phase in Phase if not smallest_servers(prices, phase)]
-    cells = [(phase, j) for phase in unserved for j in range(len(load.ranges))]
-    bounds = "".join(f"\n  {verdict}" for verdict in unreachable_bounds(question, cells))
-    reasons = "".join(f"\n  {line}" for line in exclusions(prices))
-    return InfeasibleError(
-        f"scenario {scenario.name}: inventory: no servers of these GPUs that an engine would start serve "
-        f"{scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights) in both phases"
-        f"{' within the service levels' if scenario.slo.bounds_anything else ''}.{bounds}{reasons}",
-        hint="Prefill and decode need a server each: add GPUs, choose a type with more memory or a smaller model"
-        + (", or loosen slo." if scenario.slo.bounds_anything else "."),
-    )
-
-
-def _not_survived(
-    question: Question,
-    offer: BucketOffer,
-    prices: BucketPrices,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-) -> InfeasibleError:
-    """Names the closest share that can be survived, or what else is short."""
-    scenario = question.scenario
-    if not scenario.survive.share:
-        return _nothing_serves(question, prices, objective)
-    low, high = 0, round(scenario.survive.share * _SURVIVAL_STEPS)
-    limits = replace(settings, time_limit_s=SIMPLE_SECONDS / 5, gap=0.05)
-    while low < high - 1:
-        middle = (low + high) // 2
-        try:
-            best_pools(replace(offer, survive=middle / _SURVIVAL_STEPS), prices.partitions[:1], objective, limits)
-            low = middle
-        except (InfeasibleError, SolverError):
-            high = middle
-    return InfeasibleError(
-        f"scenario {scenario.name}: survive.share: {scenario.survive.share:g} of the rate does not remain after the "
-        f"loss of any {scenario.survive.nodes} node{'s' * (scenario.survive.nodes != 1)}; the closest share is "
-        f"{low / _SURVIVAL_STEPS:.2f}.",
-        hint="Lower survive.share or survive.nodes, or offer more GPUs: every phase needs servers on several nodes.",
-    )
-
-
 def require_pools(evaluator: Evaluator) -> None:
     """Raises InfeasibleError where no pools of the inventory serve the workload."""
     question, prices = evaluator.question, evaluator.prices
     if not any(_serves(prices, partition) for partition in prices.shortlist):
-        raise _nothing_serves(question, prices, ObjectiveSettings())
+        raise nothing_serves(question, prices, ObjectiveSettings())
 
 
 def _serves(prices: BucketPrices, partition: Partition) -> bool:

@@ -109,8 +109,9 @@ def _deviation(plan: Plan) -> list[str]:
 
 
 def _coarse(plan: Plan) -> list[str]:
-    """Times are taken at the middle of a range; where prompts lie elsewhere, the rates are not theirs."""
-    cut = intervals(plan)
+    """Times are taken at the middle of a range; where prompts lie elsewhere, the rates are not theirs. The intervals of
+    a plan of buckets are buckets, each of many ranges."""
+    cut = intervals(plan) if plan.buckets is None else []
     middle = sum(interval.probability * (interval.start + interval.end) / 2 for interval in cut)
     mean = plan.scenario.workload.mean_input_tokens
     if not cut or abs(middle - mean) <= COARSE * mean:
