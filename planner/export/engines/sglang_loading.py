@@ -12,7 +12,8 @@ The variable SGLANG_SHARED_EXPERT_TP1 would keep it whole, but each GPU then tak
 no plan counts on.
 
 Sources, version 0.5.18 (python/sglang/srt): models/deepseek_v2.py and glm4_moe.py (shared_experts,
-shared_experts_fusion_disable_reason), models/gpt_oss.py and mixtral.py, layers/moe/fused_moe_triton/layer.py (experts
+shared_experts_fusion_disable_reason; GLM's layers have config.n_routed_experts, others add redundant ones),
+models/gpt_oss.py and mixtral.py (none redundant), layers/moe/fused_moe_triton/layer.py (experts
 over ranks), layers/moe/ep_moe/layer.py (which weights DeepEP's path takes), layers/quantization/mxfp4.py.
 """
 
@@ -33,7 +34,8 @@ from planner.export.islands import ServingIsland
 
 REMEDY = "Export for vllm, or plan with sizes that it can split (search: {method: exact, sizes: powers_of_two})."
 _WHOLE_SHARED = frozenset({"deepep", "mooncake", "nixl", "mori", "ascend_fuseep", "flashinfer"})
-_MIXTRAL, _GPT_OSS = "MixtralForCausalLM", "GptOssForCausalLM"
+_MIXTRAL, _GPT_OSS, _GLM = "MixtralForCausalLM", "GptOssForCausalLM", "Glm4MoeForCausalLM"
+_WITHOUT_REDUNDANT = frozenset({_MIXTRAL, _GLM})
 _DEEPEP_WEIGHTS = frozenset({"", "fp8"})
 _HALF_BYTES = 2.0
 _BLACKWELL = 10
@@ -64,7 +66,8 @@ def _splits(values: Mapping[str, str], island: ServingIsland) -> Iterator[LayerS
 
 def _expert_faults(values: Mapping[str, str], model: ModelSpec) -> Iterator[Breach]:
     world, ranks = read_count(values, "tp-size", 1), read_count(values, "ep-size", 1)
-    redundant = read_count(values, "ep-num-redundant-experts", 0)
+    told = read_count(values, "ep-num-redundant-experts", 0)
+    redundant = 0 if model.architecture in _WITHOUT_REDUNDANT else told
     if world > model.routed_experts and model.architecture != _MIXTRAL:
         yield f"--tp-size must be at most the {model.routed_experts} experts of a layer", str(world)
     experts = LayerSplit(
@@ -75,6 +78,8 @@ def _expert_faults(values: Mapping[str, str], model: ModelSpec) -> Iterator[Brea
         blocks=False,
     )
     yield from split_faults([experts], model)
+    if told > redundant:
+        yield f"--ep-num-redundant-experts must be left out: SGLang's {model.architecture} builds none", str(told)
 
 
 def deepep_obstacle(island: ServingIsland) -> str:
