@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from engine_parsers.lines import model_config
-
 from planner import pipeline
 from planner.domain import Plan
 from planner.errors import ExportError, InfeasibleError
@@ -44,7 +43,7 @@ def exported(count: int, *, seed: int = 0) -> Iterator[Exported]:
 
 
 def _exported(seed: int) -> Exported | None:
-    draw = random.Random(seed)  # noqa: S311  # no secret
+    draw = random.Random(seed)  # no secret
     document = scenario_document(draw)
     engine = draw.choice(["vllm", "sglang"])
     target = draw.choice(_TARGETS) if engine == "vllm" else draw.choice(_TARGETS[:-1])
@@ -79,5 +78,12 @@ def scenario_document(draw: random.Random) -> dict[str, Any]:
             "mtp_tokens": draw.choice([0, 0, 1 * drafts]),
             "two_micro_batches": draw.choice([experts, False]),
         },
-        "search": {"method": "exact", "min_island_size": 1, "sizes": sizes, "gap": 0.05, "time_limit_s": 10, "timings": False},
+        "search": {
+            "method": "exact",
+            "min_island_size": 1,
+            "sizes": sizes,
+            "gap": 0.05,
+            "time_limit_s": 10,
+            "timings": False,
+        },
     }

@@ -1,7 +1,7 @@
 """The engines' packages for the judges: one folder an engine and version, under build/, which git ignores.
 
-    python tests/export/engine_parsers/installing.py                 # those of the versions that the planner exports for
-    python tests/export/engine_parsers/installing.py sglang-0.5.18   # one of them
+    python tests/export/engine_parsers/installing.py                # the versions that the planner exports for
+    python tests/export/engine_parsers/installing.py sglang-0.5.18  # one of them
 
 Versions are pinned in `pins/`, not in constraints.txt: the engines want other versions than the planner's own
 environment (torch, transformers, protobuf), and none of them is a dependency of the planner. Nothing that they depend

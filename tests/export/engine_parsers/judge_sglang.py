@@ -17,7 +17,8 @@ import judging
 import sglang_shared_expert
 from stand_ins import stand_in
 
-_STOOD_IN = ("sgl_kernel", "flashinfer", "torchvision", "xgrammar", "tvm_ffi", "nixl", "triton", "deep_ep")
+_KERNELS = ("sgl_kernel", "flashinfer", "triton", "deep_ep", "deep_gemm", "tvm_ffi")
+_STOOD_IN = (*_KERNELS, "torchvision", "xgrammar", "nixl")
 
 
 def _cuda(gpu: dict[str, Any]) -> None:
@@ -57,9 +58,12 @@ def make_judge() -> judging.Judge:
     _cuda({"name": "none", "compute_capability": "9.0", "memory_bytes": 0, "count": 1})
     import sglang.srt.server_args as module
 
+    wrapper = import_module("sglang.srt.layers.deep_gemm_wrapper")
+
     def judge(words: list[str], case: judging.Case) -> None:
         _cuda(case["gpu"])
         judging.forget("sglang")
+        wrapper.ENABLE_JIT_DEEPGEMM = wrapper.configurer._compute_enable_deep_gemm()  # it asks once, at import
         memory_mib = case["gpu"]["memory_bytes"] / 2**20
         module.get_device_memory_capacity = lambda *_: memory_mib  # it would ask nvidia-smi
         parser = argparse.ArgumentParser(prog="sglang serve", exit_on_error=False)

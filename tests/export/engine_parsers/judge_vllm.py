@@ -32,16 +32,16 @@ def _platform() -> Any:
         gpu: Any = None
 
         @classmethod
-        def get_device_capability(cls, device_id: int = 0) -> DeviceCapability:
+        def get_device_capability(cls, *_: int) -> DeviceCapability:
             major, _, minor = str(cls.gpu["compute_capability"]).partition(".")
             return DeviceCapability(major=int(major), minor=int(minor or 0))
 
         @classmethod
-        def get_device_name(cls, device_id: int = 0) -> str:
+        def get_device_name(cls, *_: int) -> str:
             return str(cls.gpu["name"])
 
         @classmethod
-        def get_device_total_memory(cls, device_id: int = 0) -> int:
+        def get_device_total_memory(cls, *_: int) -> int:
             return int(cls.gpu["memory_bytes"])
 
         @classmethod

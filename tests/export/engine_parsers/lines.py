@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine_parsers.verdicts import MODEL, Case, Gpus
-
 from planner.domain import Plan
 from planner.export import ENGINES, read_manifests
 from planner.export.checking.pods.containers import pod_gpus

@@ -48,7 +48,8 @@ def _quantisation(model: Any) -> Any:
 
 
 def _ranks(server: Any) -> dict[str, object]:
-    """The first rank of the server, whose groups of processes are mocks, as distributed/parallel_state.py (initialize_model_parallel) makes its groups."""
+    """The first rank of the server, as distributed/parallel_state.py (initialize_model_parallel) makes its groups,
+    which are mocks."""
     world, experts = server.tp_size, server.ep_size
     groups = server.dp_size if server.enable_dp_attention else 1
     sizes = {
