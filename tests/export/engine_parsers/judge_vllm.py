@@ -32,16 +32,16 @@ def _platform() -> Any:
         gpu: Any = None
 
         @classmethod
-        def get_device_capability(cls, *_: int) -> DeviceCapability:
+        def get_device_capability(cls, *_: int, **__: int) -> DeviceCapability:
             major, _, minor = str(cls.gpu["compute_capability"]).partition(".")
             return DeviceCapability(major=int(major), minor=int(minor or 0))
 
         @classmethod
-        def get_device_name(cls, *_: int) -> str:
+        def get_device_name(cls, *_: int, **__: int) -> str:
             return str(cls.gpu["name"])
 
         @classmethod
-        def get_device_total_memory(cls, *_: int) -> int:
+        def get_device_total_memory(cls, *_: int, **__: int) -> int:
             return int(cls.gpu["memory_bytes"])
 
         @classmethod
