@@ -24,6 +24,7 @@ GLM = load_model("glm-4.5")
 MIXTRAL = load_model("mixtral-8x7b")
 GPT_OSS = load_model("gpt-oss-120b")
 HALF_CACHE = replace(FP8, kv_bytes=2.0)
+EXPERTS_TWICE = CostSettings(redundant_experts=32)
 A100 = gpu("H20", compute_capability=8.0)
 AMD = gpu("H20", vendor="AMD", compute_capability=0.0, node_selector=(("amd.com/gpu.family", "AI"),))
 
@@ -73,7 +74,9 @@ def test_vllm_keeps_it_whole(ranks: int) -> None:
             "in whole blocks of 128 FP8 weights, got 32, which gives 64",
         ),
         (ParallelConfig(tp=1, dp=32), {"batch_size": 2048, "model": MODEL}, ""),  # whose blocks nobody told
-        (ParallelConfig(tp=1, dp=12), {"model": GLM}, ""),  # 1536
+        (ParallelConfig(tp=1, dp=4), {"model": GLM}, ""),
+        (ParallelConfig(tp=1, dp=12), {"model": GLM}, "160 experts (0 of them redundant) evenly, got 12"),
+        (ParallelConfig(tp=1, dp=8), {"model": GLM, "cost": EXPERTS_TWICE}, "must be left out"),
         (ParallelConfig(tp=1, dp=10), {"model": GLM}, "1536 columns"),
         (ParallelConfig(tp=1, dp=12), {"model": load_model("deepseek-v2")}, ""),  # two of 1536, side by side
         (ParallelConfig(tp=1, dp=13), {"model": load_model("qwen3-235b-a22b")}, ""),  # no shared expert
@@ -171,7 +174,8 @@ def test_unquantised_experts_need_one_runner_for_deepep() -> None:
     bf16 = {"model": GLM}
     values = flags(containers(group_of(an_island(1, 8), "sglang", **bf16))[0])
     assert (values["moe-a2a-backend"], values["moe-runner-backend"]) == ("deepep", "deep_gemm")
-    assert "moe-runner-backend" not in flags(containers(group_of(an_island(1, 12), "sglang", **bf16))[0])
+    without = render(a_plan(ParallelConfig(tp=1, dp=8), GLM, gpus=(A100, gpu("H200"))), engine="sglang")
+    assert "moe-runner-backend" not in without["02-h20-0.yaml"]
     assert "moe-runner-backend" not in flags(containers(group_of(an_island(1, 8), "sglang", model=FP8))[0])
     plan = a_plan(ParallelConfig(tp=1, dp=8), GLM)
     bare = {
