@@ -1,9 +1,20 @@
 """What a plan of buckets promises, at which times, and what is left after a loss, in a paragraph."""
 
 from planner.domain import LoadPoint, Phase, Plan
-from planner.report.buckets.view import bounds_in, bucket_plan, buckets_of, headline_load, latencies_at, time_span
+from planner.report.buckets.view import (
+    bound_span,
+    bounds_in,
+    bucket_plan,
+    buckets_of,
+    headline_load,
+    latencies_at,
+    time_span,
+)
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, significant
+
+SAME = 0.005
+"""Relative difference of rates that no page tells."""
 
 TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
 
@@ -16,8 +27,10 @@ def promise_text(plan: Plan) -> str:
 def _promise(plan: Plan) -> str:
     buckets = bucket_plan(plan)
     bursts = ""
-    if buckets.burst_rps is not None:
-        bursts = f"; {significant(buckets.burst_rps)} if requests bunch as in the trace"
+    if buckets.burst_rps is not None and buckets.levels_set:
+        same = buckets.burst_rps > (1 - SAME) * plan.throughput_rps
+        capacity = "the same" if same else significant(buckets.burst_rps)
+        bursts = f"; {capacity} if requests bunch as in the trace"
     return (
         f"**The {sum(plan.fleet.values())} GPUs promise {significant(buckets.promise_rps)} requests/s**, "
         f"{plan.scenario.routing.margin:g} of the capacity of {significant(plan.throughput_rps)}{bursts}."
@@ -39,7 +52,7 @@ def _late(plan: Plan, load: LoadPoint, phase: Phase) -> str:
     slo, buckets = plan.scenario.slo, buckets_of(plan, phase)
     late = time_span(row.p99_ms for row in latencies_at(plan, load, phase))
     bounds = [bound for bucket in buckets for bound in bounds_in(slo, phase, bucket.start, bucket.end)]
-    return f"{TIMES[phase]} P99 {late}" + (f" (bound {time_span(bounds)})" if bounds else "")
+    return f"{TIMES[phase]} P99 {late}" + (f" (bound {bound_span(bounds)})" if bounds else "")
 
 
 def _where(plan: Plan, load: LoadPoint) -> str:

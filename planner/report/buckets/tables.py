@@ -6,12 +6,12 @@ from planner.domain import BucketPool, LoadPoint, NodeLoss, Phase, Plan, Simpler
 from planner.report.buckets.headline import TIMES
 from planner.report.buckets.view import (
     BucketView,
+    bound_span,
     bounds_in,
     bucket_plan,
     buckets_of,
     latencies_at,
     time,
-    time_span,
     useful_simpler,
 )
 from planner.report.kit.bands import band_in_percent
@@ -74,12 +74,7 @@ def latency_text(plan: Plan) -> str:
     """TTFT and TPOT of every bucket, P50 and P99, at each load; below, what the figures are."""
     slo = plan.scenario.slo
     loads = [load for load in LoadPoint if latencies_at(plan, load, Phase.PREFILL)]
-    rates = [latencies_at(plan, load, Phase.PREFILL)[0].rate_rps for load in loads]
-    heads = [
-        f"{load.value.capitalize()}, {significant(r)}/s: {p}"
-        for load, r in zip(loads, rates, strict=True)
-        for p in QUANTILES
-    ]
+    heads = [f"{_load_label(plan, load)}: {quantile}" for load in loads for quantile in QUANTILES]
     which = "mean" if slo.percentile is None else f"P{slo.percentile:g}"
     bounded = [f"Bound ({which})"] if bucket_plan(plan).levels_set else []
     rows = [
@@ -96,8 +91,12 @@ def latency_text(plan: Plan) -> str:
     return f"{body}\n\n{_latency_words(plan)}"
 
 
+def _load_label(plan: Plan, load: LoadPoint) -> str:
+    return f"{load.value.capitalize()}, {significant(latencies_at(plan, load, Phase.PREFILL)[0].rate_rps)}/s"
+
+
 def _bound_cell(plan: Plan, bucket: BucketView) -> str:
-    return time_span(bounds_in(plan.scenario.slo, bucket.phase, bucket.start, bucket.end))
+    return bound_span(bounds_in(plan.scenario.slo, bucket.phase, bucket.start, bucket.end))
 
 
 def _times_of(plan: Plan, bucket: BucketView, loads: Sequence[LoadPoint]) -> list[str]:

@@ -107,6 +107,15 @@ def time(value_ms: float | None) -> str:
     return f"{significant(value_ms / SECOND_MS)} s" if value_ms >= SECOND_MS else f"{significant(value_ms)} ms"
 
 
+def bound_span(bounds: Iterable[float]) -> str:
+    """Bounds (ms) as they were set: 4 s, or 3–3.768 s; a dash without one."""
+    ordered = sorted(set(bounds))
+    if not ordered:
+        return NONE
+    unit, scale = ("s", SECOND_MS) if ordered[0] >= SECOND_MS else ("ms", 1.0)
+    return f"{'–'.join(f'{bound / scale:.4g}' for bound in dict.fromkeys((ordered[0], ordered[-1])))} {unit}"
+
+
 def time_span(values: Iterable[float | None]) -> str:
     """Times as one, or from the shortest to the longest where they differ."""
     listed: Sequence[float | None] = list(values)
@@ -116,4 +125,7 @@ def time_span(values: Iterable[float | None]) -> str:
         return time(None)
     ordered = sorted(value for value in listed if value is not None)
     low, high = time(ordered[0]), time(ordered[-1])
-    return low if low == high else f"{low}–{high}"
+    if low == high:
+        return low
+    (first, unit), (_, other) = low.split(" "), high.split(" ")
+    return f"{first if unit == other else low}–{high}"

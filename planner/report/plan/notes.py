@@ -166,16 +166,14 @@ def _outside(plan: Plan) -> list[str]:
     for island in plan.islands:
         placed[island.gpu] += island.size
     unused = {i.gpu.name: i.count - placed[i.gpu.name] for i in plan.scenario.inventory.items}
-    return [
-        f"In no {part(plan)}: {counted(count, 'GPU')} of type {escaped(gpu)}." for gpu, count in unused.items() if count
-    ]
+    where = f"In no {part(plan)}"
+    return [f"{where}: {counted(count, 'GPU')} of type {escaped(gpu)}." for gpu, count in unused.items() if count]
 
 
 def _remarks(plan: Plan) -> list[str]:
     remarks = Counter((i.gpu, i.note) for i in plan.islands if i.phase is not None and i.note)
-    return [
-        f"{escaped(gpu)} ({counted(count, part(plan))}): {_clause(note)}." for (gpu, note), count in remarks.items()
-    ]
+    noun = part(plan)
+    return [f"{escaped(gpu)} ({counted(count, noun)}): {_clause(note)}." for (gpu, note), count in remarks.items()]
 
 
 def _failures(plan: Plan) -> list[str]:

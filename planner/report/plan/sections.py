@@ -158,9 +158,10 @@ def _progress_row(trials: Sequence[Trial], iteration: int, best: float) -> list[
 
 def _best_trial(plan: Plan) -> list[str]:
     best = [t for t in plan.search.trials if t.index == plan.search.best_trial]
+    members = "islands" if plan.buckets is None else "servers"
     return [
         f"Best trial: number {t.index}, iteration {t.iteration}, {rate(t.throughput_rps)} requests/s, "
-        f"proposed by {escaped(t.generator)}, layout {escaped(t.layout.label)} (GPUs each x islands)."
+        f"proposed by {escaped(t.generator)}, layout {escaped(t.layout.label)} (GPUs each x {members})."
         for t in best
     ]
 
