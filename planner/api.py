@@ -61,6 +61,21 @@ class PlannedDeployment:
         return report.islands_frame(self.record)
 
     @cached_property
+    def pools(self) -> "pd.DataFrame":
+        """One row a pool of equal servers behind a bucket; none where the plan has no buckets."""
+        return report.pools_frame(self.record)
+
+    @cached_property
+    def latency(self) -> "pd.DataFrame":
+        """TTFT and TPOT, P50 and P99, by bucket at demand, promise and capacity; none where it has no buckets."""
+        return report.latency_frame(self.record)
+
+    @property
+    def promise_rps(self) -> float | None:
+        """Requests/s that the plan promises, its margin below the capacity; None where it has no buckets."""
+        return None if self.record.buckets is None else self.record.buckets.promise_rps
+
+    @cached_property
     def routing(self) -> "pd.DataFrame":
         """One row a phase, range and island."""
         return report.routing_frame(self.record)
@@ -120,9 +135,10 @@ class PlannedDeployment:
     def __repr__(self) -> str:
         banded = banded_rate(self.record)
         rate = f"about {banded}" if banded else f"{self.throughput_rps:.1f}"
+        noun = "islands" if self.record.buckets is None else "pools"
         return (
             f"<plan {self.record.scenario.name}: {rate} requests/s, "
-            f"{len(self.record.islands)} islands, {self.price_usd_per_hour:g} USD/hour>"
+            f"{len(self.record.islands)} {noun}, {self.price_usd_per_hour:g} USD/hour>"
         )
 
     def _repr_markdown_(self) -> str:

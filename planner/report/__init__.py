@@ -23,7 +23,15 @@ from planner.report.cost.cost_frames import (
 from planner.report.kit.frames import Frame
 from planner.report.page.pages import render
 from planner.report.plan.figures import FIGURES, figure, figures_of
-from planner.report.plan.frames import flows_frame, islands_frame, placement_frame, routing_frame, trials_frame
+from planner.report.plan.frames import (
+    flows_frame,
+    islands_frame,
+    latency_frame,
+    placement_frame,
+    pools_frame,
+    routing_frame,
+    trials_frame,
+)
 from planner.report.plan.summary import summary
 
 __all__ = [
@@ -49,9 +57,11 @@ __all__ = [
     "frontier_page",
     "islands_frame",
     "judged_figure",
+    "latency_frame",
     "parts_frame",
     "placement_frame",
     "placement_page",
+    "pools_frame",
     "render",
     "roofline_figure",
     "routing_frame",

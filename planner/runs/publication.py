@@ -26,6 +26,8 @@ def publish(plan: Plan, *, target: str = "lws", engine: str = "") -> Publication
     contents = {
         "plan.json": files.encode_plan(plan),
         "islands.csv": _csv(report.islands_frame(plan)),
+        **({"pools.csv": _csv(report.pools_frame(plan))} if plan.buckets else {}),
+        **({"latency.csv": _csv(report.latency_frame(plan))} if plan.buckets else {}),
         "routing.csv": _csv(report.routing_frame(plan)),
         "trials.csv": _csv(report.trials_frame(plan)),
         **({"flows.csv": _csv(report.flows_frame(plan))} if plan.flows else {}),

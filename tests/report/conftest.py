@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import exp, log
 
 import pytest
+from bucketed_plans import THREE, bucketed
 
 from planner.domain import (
     CostMode,
@@ -307,6 +308,8 @@ VARIANTS: dict[str, Callable[[], Plan]] = {
     "one-trial": lambda: build_plan(search=SearchRecord(trials=make_trials(1, 1), best_trial=0)),
     "all-failed": lambda: build_plan(search=SearchRecord(trials=make_trials(2, 4)[3:4], best_trial=3)),
     "empty": build_empty_plan,
+    "two-buckets": lambda: bucketed(build_plan()),
+    "narrow-buckets": lambda: bucketed(build_plan(), THREE, levels=False),
 }
 
 
@@ -326,6 +329,12 @@ def make_plan() -> Callable[..., Plan]:
 def plan() -> Plan:
     """The plan as it stands."""
     return build_plan()
+
+
+@pytest.fixture
+def pools_plan() -> Plan:
+    """A plan of buckets."""
+    return bucketed(build_plan())
 
 
 @pytest.fixture

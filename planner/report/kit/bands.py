@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from planner.domain import Band, Plan, RateBand
+from planner.report.kit.quantities import NONE
 
 _FEWEST_DIGITS, _MOST_DIGITS = 2, 4
 LEFT_OUT = "P10–P90 of left-out measurements"
@@ -79,3 +80,8 @@ def rate_with(rate_rps: float, band: RateBand | None) -> Banded | None:
 def beside(banded: Banded) -> bool:
     """Whether the estimate lies outside its own band: most measurements of its kind were off to one side."""
     return not banded.low <= banded.value <= banded.high
+
+
+def band_in_percent(band: Band | None) -> str:
+    """A band as 72–140 % of the estimate."""
+    return NONE if band is None else f"{100 * band.low:.0f}–{100 * band.high:.0f} %"

@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 
 from planner.domain import Bound, Certificate, Plan, SizeSet
+from planner.report.buckets.certificate import STOPPED, bucket_certificate, percent
 from planner.report.kit.quantities import money, rate, whole
 
 CLOSE = 0.1
 """Up to this gap a plan is called close to the best possible; beyond it nobody knows which of the two is at fault."""
-
-TIME_LIMIT = "time limit"
-"""How a note tells that a solver was stopped."""
 
 _FIGURES = {"USD/hour": money, "W": whole}
 """How figures of a unit are written; others are rates."""
@@ -22,8 +20,23 @@ def certificate_text(plan: Plan) -> list[str]:
     certificate = plan.certificate
     if certificate is None:
         return []
+    if plan.buckets is not None:
+        return [_of_pools(plan, certificate) or _UNKNOWN]
     sentence = _objective(plan, certificate) if plan.scenario.objective.kind.row.best else _rate(plan, certificate)
     return [" ".join([sentence or _UNKNOWN, *([f"Note: {certificate.note}."] if certificate.note else [])])]
+
+
+def _of_pools(plan: Plan, certificate: Certificate) -> str:
+    row, bound = plan.scenario.objective.kind.row, certificate.objective_bound
+    goal = f"{_goal(plan)}: {_value(row.unit, certificate.objective_value)}" if row.best else ""
+    return bucket_certificate(plan, certificate, goal, "" if bound is None else _value(row.unit, bound))
+
+
+def _goal(plan: Plan) -> str:
+    objective = plan.scenario.objective
+    return objective.kind.row.best.format(
+        budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps)
+    )
 
 
 def _rate(plan: Plan, certificate: Certificate) -> str:
@@ -37,10 +50,10 @@ def _rate(plan: Plan, certificate: Certificate) -> str:
     if gap > CLOSE:
         return (
             f"**Not shown to be close to the best possible layout** of {fleet} under this model: none serves more than "
-            f"{rate(bound)} requests/s, and this plan {_percent(gap)} less than that.{_remedy(plan, certificate)}"
+            f"{rate(bound)} requests/s, and this plan {percent(gap)} less than that.{_remedy(plan, certificate)}"
         )
     return (
-        f"**Within {_percent(gap)} of the best possible layout** of {fleet} under this model: none serves more "
+        f"**Within {percent(gap)} of the best possible layout** of {fleet} under this model: none serves more "
         f"than {rate(bound)} requests/s."
     )
 
@@ -56,7 +69,7 @@ def _closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
     if search.method.row.solves:
         if search.sizes is not SizeSet.ALL:
             yield "`search.sizes: all`"
-        if TIME_LIMIT in certificate.note:
+        if STOPPED in certificate.note:
             yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
     else:
         yield f"`search.method: exact`, or more than {search.iterations} `search.iterations`"
@@ -70,24 +83,20 @@ def _objective(plan: Plan, certificate: Certificate) -> str:
     objective, row = plan.scenario.objective, plan.scenario.objective.kind.row
     if certificate.objective_gap is None or certificate.objective_bound is None:
         return ""
-    goal = row.best.format(budget=money(objective.budget_usd_per_hour), target=rate(objective.target_rps))
+    goal = _goal(plan)
     value = _value(row.unit, certificate.objective_value)
     bound = _value(row.unit, certificate.objective_bound)
     limit = "none does with less than" if objective.minimises else "none has more than"
     if certificate.objective_gap > CLOSE:
         return (
             f"{goal}: {value}, **not shown to be close to the best possible** under this model: {limit} {bound}, "
-            f"{_percent(certificate.objective_gap)} away.{_remedy(plan, certificate)}"
+            f"{percent(certificate.objective_gap)} away.{_remedy(plan, certificate)}"
         )
     return (
-        f"{goal}: {value}, **within {_percent(certificate.objective_gap)} of the best possible** under this model: "
+        f"{goal}: {value}, **within {percent(certificate.objective_gap)} of the best possible** under this model: "
         f"{limit} {bound}."
     )
 
 
 def _value(unit: str, value: float) -> str:
     return f"{_FIGURES.get(unit, rate)(value)} {unit}"
-
-
-def _percent(gap: float) -> str:
-    return f"{100 * max(gap, 0.0):.1f} %"

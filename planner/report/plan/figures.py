@@ -12,16 +12,24 @@ if TYPE_CHECKING:
 FIGURES = ("search", "routing", "throughput", "mix", "islands")
 """Figures that every plan has."""
 
+SIMPLICITY = "simplicity"
+"""Of plans of buckets."""
+
 PARETO = "pareto"
 PLACEMENT = "placement"
 
-_WANTING = {PARETO: "Plan with objective.kind pareto.", PLACEMENT: "Place the plan on a cluster."}
+_WANTING = {
+    SIMPLICITY: "Plan with routing.form buckets.",
+    PARETO: "Plan with objective.kind pareto.",
+    PLACEMENT: "Place the plan on a cluster.",
+}
 
 
 def figures_of(plan: Plan) -> tuple[str, ...]:
-    """The names of the plan's figures: those of a frontier and of a placement only where there is one."""
+    """The names of the plan's figures: those of simpler plans, a frontier and a placement only where there are such."""
+    simpler = (SIMPLICITY,) if plan.buckets is not None and plan.buckets.simpler else ()
     frontier = (PARETO,) if plan.search.frontier else ()
-    return (*FIGURES, *frontier, *((PLACEMENT,) if plan.placement else ()))
+    return (*FIGURES, *simpler, *frontier, *((PLACEMENT,) if plan.placement else ()))
 
 
 def figure(plan: Plan, name: str) -> "Figure":
@@ -38,7 +46,7 @@ def figure(plan: Plan, name: str) -> "Figure":
     from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load
 
     with look():
-        return _drawings()[name](plan)
+        return (_drawings() | (_bucket_drawings() if plan.buckets is not None else {}))[name](plan)
 
 
 def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
@@ -54,4 +62,16 @@ def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
         "islands": islands_figure.draw,
         PARETO: pareto_figure.draw,
         PLACEMENT: placement_figure.draw,
+    }
+
+
+def _bucket_drawings() -> "dict[str, Callable[[Plan], Figure]]":
+    """What is drawn otherwise of pools behind buckets, and of them alone."""
+    from planner.report.buckets import bucket_figures, mix_figure, simplicity_figure  # noqa: PLC0415  # as above
+
+    return {
+        "routing": bucket_figures.draw_shares,
+        "throughput": bucket_figures.draw_rates,
+        "mix": mix_figure.draw,
+        SIMPLICITY: simplicity_figure.draw,
     }

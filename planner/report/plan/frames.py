@@ -1,9 +1,9 @@
-"""Plan tables as data frames: one row an island, a routing cell or a trial, columns named as the fields."""
+"""Plan tables as data frames: one row an island, a pool, a routing cell or a trial, columns named as the fields."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
-from planner.domain import Band, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
+from planner.domain import Band, BucketLatency, BucketPool, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
 from planner.report.kit.frames import Frame
 
 _ISLAND_COLUMNS = (
@@ -27,6 +27,25 @@ _ISLAND_COLUMNS = (
 _DEGREES = ("tp", "dp", "pp", "replicas")
 _ROUTE_COLUMNS = tuple(f.name for f in fields(Route))
 _PART_COLUMNS = ("island", "replica", "node", "gpu_indices", "numa_nodes", "asw")
+_POOL_COLUMNS = (
+    "island",
+    "phase",
+    "start",
+    "end",
+    "gpu",
+    "servers",
+    "gpus_per_server",
+    "tp",
+    "dp",
+    "pp",
+    "tokens_per_step",
+    "batch_size",
+    "overlapped",
+    "share",
+    "capacity_rps",
+    "full_rps",
+)
+_LATENCY_COLUMNS = tuple(f.name for f in fields(BucketLatency))
 _FLOW_COLUMNS = tuple(f.name for f in fields(KvFlow))
 
 
@@ -38,6 +57,23 @@ def islands_frame(plan: Plan) -> Frame:
     bands = {(estimate.gpu, estimate.phase): estimate.band for estimate in plan.provenance.estimates}
     frame = _frame([_island_row(i, bands) for i in plan.islands], _ISLAND_COLUMNS)
     return frame.astype(dict.fromkeys(_DEGREES, "Int64"))
+
+
+def pools_frame(plan: Plan) -> Frame:
+    """One row a pool of equal servers: `capacity_rps` and `full_rps` are of one server, prompts of `start` <= tokens <
+    `end`, `island` names it in `islands`. None where the plan has no buckets."""
+    pools = plan.buckets.pools if plan.buckets else ()
+    return _frame([_pool_row(pool) for pool in pools], _POOL_COLUMNS)
+
+
+def latency_frame(plan: Plan) -> Frame:
+    """One row a load, phase and bucket: TTFT in prefill, TPOT in decode, missing where the queue has no end."""
+    rows = plan.buckets.latencies if plan.buckets else ()
+    values = [
+        {name: getattr(row, name) for name in _LATENCY_COLUMNS} | {"load": row.load.value, "phase": row.phase.value}
+        for row in rows
+    ]
+    return _frame(values, _LATENCY_COLUMNS).astype({"p50_ms": float, "p99_ms": float})
 
 
 def routing_frame(plan: Plan) -> Frame:
@@ -91,6 +127,22 @@ def trials_frame(plan: Plan) -> Frame:
         *(["failed"] if any(t.failed for t in trials) else []),
     ]
     return _frame([_trial_row(t) for t in trials], columns)
+
+
+def _pool_row(pool: BucketPool) -> dict[str, object]:
+    row: dict[str, object] = {n: getattr(pool, n) for n in _POOL_COLUMNS if hasattr(pool, n)}
+    server, parallel = pool.server, pool.server.parallel
+    return row | {
+        "phase": pool.phase.value,
+        "servers": pool.count,
+        "gpus_per_server": parallel.devices,
+        "tp": parallel.tp,
+        "dp": parallel.dp,
+        "pp": parallel.pp,
+        "tokens_per_step": server.tokens_per_step,
+        "batch_size": server.batch_size,
+        "overlapped": server.overlapped,
+    }
 
 
 def _island_row(island: PlannedIsland, bands: Mapping[tuple[str, Phase], Band | None]) -> dict[str, object]:

@@ -50,18 +50,19 @@ class IslandGroup:
 
 
 def groups(plan: Plan) -> tuple[IslandGroup, ...]:
-    """Equal islands (type, phase, size, parallel configuration) together.
+    """Equal islands (type, phase, size, parallel configuration) together; each pool of a plan of buckets by itself.
 
     In the order of the inventory's types, then of PHASES, then large before small.
     """
     types = [item.gpu.name for item in plan.scenario.inventory.items]
 
-    def order(island: PlannedIsland) -> tuple[int, int, int, str]:
+    def order(island: PlannedIsland) -> tuple[int, int, int, str, str]:
         return (
             types.index(island.gpu),
             PHASES.index(island.phase),
             -island.size,
             repr(island.parallel),
+            island.id if plan.buckets is not None else "",  # a pool is told from every other
         )
 
     equal = [tuple(members) for _, members in groupby(sorted(plan.islands, key=order), key=order)]

@@ -1,15 +1,16 @@
 """The layout drawn: each GPU type a bar, cut into islands, filled as far as they are busy."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from planner.domain import InventoryItem, Phase, Plan
+from planner.domain import InventoryItem, Phase, Plan, PlannedIsland
 from planner.report.kit import style
 from planner.report.kit.quantities import money, percent_span, span
+from planner.report.kit.terms import part
 from planner.report.plan.groups import IslandGroup, groups, merged
 
 # inches; the layout is fixed so that the width of labels can be compared with the width of the axes
@@ -31,13 +32,13 @@ def draw(plan: Plan) -> Figure:
     items = plan.scenario.inventory.items
     height = TOP + BOTTOM + len(items) * PANEL + (len(items) - 1) * GAP
     figure = style.blank(height, layout=None)
-    style.titled(figure, plan, "islands and their load")
+    style.titled(figure, plan, f"{part(plan)}s and their load")
     widest = max(item.count for item in items)
     for row, item in enumerate(items):
         bottom = height - TOP - PANEL - row * (PANEL + GAP)
         axes = figure.add_axes((LEFT / style.WIDTH_IN, bottom / height, AXES_WIDTH / style.WIDTH_IN, PANEL / height))
         _frame(axes, item, min(widest, max(1, item.count * LEAST_BAR)))
-        _draw_type(axes, item, [g for g in groups(plan) if g.gpu == item.gpu.name])
+        _draw_type(axes, item, [g for g in groups(plan) if g.gpu == item.gpu.name], plan)
     _legend(figure)
     return figure
 
@@ -60,32 +61,40 @@ def _frame(axes: Axes, item: InventoryItem, scale: int) -> None:
     axes.set_xlabel(text, loc="left", fontweight="bold", labelpad=6)
 
 
-def _draw_type(axes: Axes, item: InventoryItem, members: Sequence[IslandGroup]) -> None:
+def _draw_type(axes: Axes, item: InventoryItem, members: Sequence[IslandGroup], plan: Plan) -> None:
     spare = item.count - sum(g.gpus for g in members)
-    spare_label = [f"{spare} GPUs\nin no island"] if spare else []
-    fitting = _fitting(axes, members, spare_label)
+    spare_label = [f"{spare} GPUs\nin no {part(plan)}"] if spare else []
+    label = _label if plan.buckets is None else _pool_label
+    fitting = _fitting(axes, members, spare_label, label)
     start, centres = 0, []
     for group in fitting:
-        _draw_group(axes, group, start)
+        _draw_group(axes, group, start, _cut if plan.buckets is not None else lambda island: [island.size])
         centres.append(start + group.gpus / 2)
         start += group.gpus
     if spare:
         axes.add_patch(Rectangle((start, 0), spare, 1, fill=False, edgecolor=style.FAINT, linestyle=":"))
         centres.append(start + spare / 2)
-    _annotate(axes, centres, [*map(_label, fitting), *spare_label])
+    _annotate(axes, centres, [*map(label, fitting), *spare_label])
 
 
-def _draw_group(axes: Axes, group: IslandGroup, x: int) -> None:
+def _draw_group(axes: Axes, group: IslandGroup, x: int, parts: Callable[[PlannedIsland], list[int]]) -> None:
     colour = style.PHASE_COLOURS[group.phase]
     pale = style.mixed(colour, "#FFFFFF", 0.72) if group.phase else colour
     start = x
     for island in sorted(group.islands, key=lambda i: -i.size):
         axes.add_patch(Rectangle((x, 0), island.size, 1, facecolor=pale, linewidth=0))
         axes.add_patch(Rectangle((x, 0), island.size, min(1.0, island.utilisation), facecolor=colour, linewidth=0))
-        axes.add_patch(Rectangle((x, 0), island.size, 1, fill=False, edgecolor="white", linewidth=0.8))
-        x += island.size
+        for size in parts(island):
+            axes.add_patch(Rectangle((x, 0), size, 1, fill=False, edgecolor="white", linewidth=0.8))
+            x += size
     inset = min(0.015 * axes.get_xlim()[1] / AXES_WIDTH, group.gpus / 10)
     axes.plot([start + inset, x - inset], [-0.05, -0.05], color=style.INK, linewidth=0.9, solid_capstyle="butt")
+
+
+def _cut(island: PlannedIsland) -> list[int]:
+    """GPUs of what is drawn apart: the copies of the model."""
+    copies = island.parallel.replicas if island.parallel else 1
+    return [island.size // copies] * copies
 
 
 def _label(group: IslandGroup) -> str:
@@ -100,9 +109,27 @@ def _label(group: IslandGroup) -> str:
     return f"{first}\n{parallel}{'' if copies == '1' else f' R{copies}'}\n{busy} busy"
 
 
-def _fitting(axes: Axes, members: Sequence[IslandGroup], spare_label: Sequence[str]) -> Sequence[IslandGroup]:
+def _pool_label(group: IslandGroup) -> str:
+    """Servers and their GPUs, degrees, longest prompt."""
+    configs = [i.parallel for i in group.islands if i.parallel]
+    if group.phase is None or not configs:
+        return _label(group)
+    servers, devices = sum(c.replicas for c in configs), span(c.devices for c in configs)
+    stages = span(c.pp for c in configs)
+    parallel = f"TP{span(c.tp for c in configs)} DP{span(c.dp for c in configs)}"
+    longest = span(i.longest_prompt for i in group.islands)
+    busy = percent_span(i.utilisation for i in group.islands)
+    return (
+        f"{servers} × {devices} GPUs\n{parallel}{'' if stages == '1' else f' PP{stages}'}\n"
+        f"to {longest} tokens\n{busy} busy"
+    )
+
+
+def _fitting(
+    axes: Axes, members: Sequence[IslandGroup], spare_label: Sequence[str], label: Callable[[IslandGroup], str]
+) -> Sequence[IslandGroup]:
     """Groups whose labels fit side by side; where they do not, neighbouring sizes share one."""
-    while sum(_widths(axes, [*map(_label, members), *spare_label])) > LABEL_ROOM:
+    while sum(_widths(axes, [*map(label, members), *spare_label])) > LABEL_ROOM:
         fewer = merged(members, len(members) - 1)
         if len(fewer) == len(members):
             break

@@ -7,6 +7,7 @@ from planner.domain.usable import left_out_of
 from planner.report.kit.bands import banded_rate, beside
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, rate, span
+from planner.report.kit.terms import part
 from planner.report.plan.groups import IslandGroup, groups
 from planner.report.plan.routing import intervals, shares
 from planner.report.plan.service import exactness_note
@@ -48,7 +49,9 @@ def _left_out(plan: Plan) -> list[str]:
 
 def _unserved(plan: Plan) -> list[str]:
     if not plan.routing:
-        return ["The routing table is empty: no request reaches an island."]
+        return [f"The routing table is empty: no request reaches {_a(part(plan))}."]
+    if plan.buckets is not None:  # every bucket has its pools: a plan without them is refused before
+        return []
     everyone = IslandGroup(gpu="", phase=None, islands=plan.islands)
     return [
         f"Only {percent(share)} of the requests of {interval.label} tokens are routed in {phase}."
@@ -109,9 +112,11 @@ def _deviation(plan: Plan) -> list[str]:
 
 
 def _coarse(plan: Plan) -> list[str]:
-    """Times are taken at the middle of a range; where prompts lie elsewhere, the rates are not theirs. The intervals of
-    a plan of buckets are buckets, each of many ranges."""
-    cut = intervals(plan) if plan.buckets is None else []
+    """Times are taken at the middle of a range; where prompts lie elsewhere, the rates are not theirs. Pools are priced
+    over the mix of their bucket."""
+    if plan.buckets is not None:
+        return []
+    cut = intervals(plan)
     middle = sum(interval.probability * (interval.start + interval.end) / 2 for interval in cut)
     mean = plan.scenario.workload.mean_input_tokens
     if not cut or abs(middle - mean) <= COARSE * mean:
@@ -131,6 +136,10 @@ def _load(plan: Plan) -> list[str]:
     if load > 1:
         return [f"{arriving}, **more than the fleet serves**: it carries {percent(1 / load)} of the traffic."]
     return [f"{arriving}: {percent(load)} of what the fleet can serve."]
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def _idle(plan: Plan) -> list[str]:
@@ -157,12 +166,14 @@ def _outside(plan: Plan) -> list[str]:
     for island in plan.islands:
         placed[island.gpu] += island.size
     unused = {i.gpu.name: i.count - placed[i.gpu.name] for i in plan.scenario.inventory.items}
-    return [f"In no island: {counted(count, 'GPU')} of type {escaped(gpu)}." for gpu, count in unused.items() if count]
+    where = f"In no {part(plan)}"
+    return [f"{where}: {counted(count, 'GPU')} of type {escaped(gpu)}." for gpu, count in unused.items() if count]
 
 
 def _remarks(plan: Plan) -> list[str]:
     remarks = Counter((i.gpu, i.note) for i in plan.islands if i.phase is not None and i.note)
-    return [f"{escaped(gpu)} ({counted(count, 'island')}): {_clause(note)}." for (gpu, note), count in remarks.items()]
+    noun = part(plan)
+    return [f"{escaped(gpu)} ({counted(count, noun)}): {_clause(note)}." for (gpu, note), count in remarks.items()]
 
 
 def _failures(plan: Plan) -> list[str]:

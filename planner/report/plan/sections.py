@@ -3,13 +3,18 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import Band, Phase, Plan, Trial
+from planner.report.kit.bands import band_in_percent
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, percent_span, rate, span, whole
+from planner.report.kit.terms import part
 from planner.report.plan.groups import PHASES, IslandGroup, groups
 from planner.report.plan.routing import MINOR_SHARE, Stretch, stretches
 
 LISTED_GROUPS = 4
 """A row of the routing table names so many groups; the rest are counted."""
+
+EXACT = "exact"
+"""Generator of a layout that was solved for."""
 
 _DEGREES = {"tp": "TP", "dp": "DP", "pp": "PP", "replicas": "Replicas"}
 _BARS = "▁▂▃▄▅▆▇█"
@@ -25,7 +30,7 @@ def fleet_table(plan: Plan) -> str:
         [escaped(gpu), *map(whole, counts), NONE if gpu in unpriced else money(price)] for gpu, counts, price in rows
     ]
     lines.append(["**Total**", *map(whole, total), money(plan.price_usd_per_hour)])
-    header = ["GPU type", "GPUs", "Islands", "In prefill", "In decode", "Idle", "USD/hour"]
+    header = ["GPU type", "GPUs", f"{part(plan).capitalize()}s", "In prefill", "In decode", "Idle", "USD/hour"]
     return table(header, lines, "lrrrrrr")
 
 
@@ -103,8 +108,10 @@ def search_text(plan: Plan) -> str:
     trials, settings = plan.search.trials, plan.scenario.search
     if not trials:
         return "No search was made: the layout was given."
-    if settings.method.row.solves:
-        lead = "Method exact: the layout itself was solved for, as a MILP."
+    solved = plan.buckets is not None and all(trial.generator == EXACT for trial in trials)
+    if settings.method.row.solves or solved:
+        what = "the layout itself was" if plan.buckets is None else "buckets, pools and servers were"
+        lead = f"Method {settings.method}: {what} solved for, as a MILP."
         return "\n\n".join([lead, *_best_trial(plan), *_as_predicted(plan)])
     rounds = len({t.iteration for t in trials})
     surrogate = f" with surrogate {settings.surrogate}" if settings.method.row.surrogate else ""
@@ -151,9 +158,10 @@ def _progress_row(trials: Sequence[Trial], iteration: int, best: float) -> list[
 
 def _best_trial(plan: Plan) -> list[str]:
     best = [t for t in plan.search.trials if t.index == plan.search.best_trial]
+    members = "islands" if plan.buckets is None else "servers"
     return [
         f"Best trial: number {t.index}, iteration {t.iteration}, {rate(t.throughput_rps)} requests/s, "
-        f"proposed by {escaped(t.generator)}, layout {escaped(t.layout.label)} (GPUs each x islands)."
+        f"proposed by {escaped(t.generator)}, layout {escaped(t.layout.label)} (GPUs each x {members})."
         for t in best
     ]
 
@@ -186,8 +194,3 @@ def _estimates(plan: Plan) -> list[str]:
         f"Efficiency factors: {escaped(provenance.calibration)}. Origin of the rates: {rates}",
         *([f"P10–P90 of measured over predicted rates: {bands}"] if bands else []),
     ]
-
-
-def band_in_percent(band: Band | None) -> str:
-    """A band as 72–140 % of the estimate."""
-    return NONE if band is None else f"{100 * band.low:.0f}–{100 * band.high:.0f} %"

@@ -3,6 +3,7 @@
 from planner.domain import GpuWorth, Phase, Plan, RangeHeadroom, Sensitivity
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, rate, whole
+from planner.report.kit.terms import part, stretch
 
 SPARE = 0.005
 """A range whose rate could rise by less than this share has no headroom."""
@@ -15,14 +16,16 @@ def sensitivity_text(plan: Plan) -> list[str]:
         return []
     words = [
         _network(plan),
-        _binding(sensitivity),
+        _binding(plan, sensitivity),
         _worth(sensitivity),
         _drop(sensitivity),
-        *(_headroom(sensitivity, phase) for phase in Phase),
+        *(_headroom(plan, sensitivity, phase) for phase in Phase),
     ]
+    free = "islands may be formed anew, and cut as finely as the relaxation allows"
+    if plan.buckets is not None:
+        free = "servers may be chosen anew and counted in parts, the buckets stay"
     return [
-        "Requests/s by which the most that these GPUs can serve would change; islands may be formed anew, and cut as "
-        "finely as the relaxation allows.",
+        f"Requests/s by which the most that these GPUs can serve would change; {free}.",
         _table(sensitivity),
         " ".join(word for word in words if word),
     ]
@@ -61,12 +64,12 @@ def _network(plan: Plan) -> str:
     )
 
 
-def _binding(sensitivity: Sensitivity) -> str:
+def _binding(plan: Plan, sensitivity: Sensitivity) -> str:
     if sensitivity.binding is None:
         return "**Prefill and decode bind alike**: only more of both serves more."
     phase, other = sensitivity.binding.capitalize(), _other(sensitivity.binding)
     return (
-        f"**{phase} binds.** Relieved of it, the same islands would next be held by {other}, at "
+        f"**{phase} binds.** Relieved of it, the same {part(plan)}s would next be held by {other}, at "
         f"{rate(sensitivity.next_rps)} requests/s."
     )
 
@@ -100,16 +103,16 @@ def _drop(sensitivity: Sensitivity) -> str:
     )
 
 
-def _headroom(sensitivity: Sensitivity, phase: Phase) -> str:
-    """Spare time by range: one sentence a phase."""
+def _headroom(plan: Plan, sensitivity: Sensitivity, phase: Phase) -> str:
+    """Spare time by range or bucket: one sentence a phase."""
     mine = [row for row in sensitivity.ranges if row.phase is phase]
     spare = [row for row in mine if row.headroom >= SPARE]
     if not mine:
         return ""
     if not spare:
-        return f"No range has headroom in {phase}."
+        return f"No {stretch(plan)} has headroom in {phase}."
     least = min(spare, key=lambda row: row.headroom)
-    where = "every range" if len(spare) == len(mine) else f"{len(spare)} of {len(mine)} ranges"
+    where = f"every {stretch(plan)}" if len(spare) == len(mine) else f"{len(spare)} of {len(mine)} {stretch(plan)}s"
     return f"In {phase} {where}, taken alone, could grow by {percent(least.headroom)} or more (least: {_span(least)})."
 
 

@@ -1,6 +1,8 @@
 """One page on a plan, in Markdown: the verdict first, what backs it after."""
 
 from planner.domain import CostMode, Phase, Plan, Scenario
+from planner.report.buckets.headline import promise_text
+from planner.report.buckets.page import bucket_sections
 from planner.report.cluster.placement import placement_text
 from planner.report.comparison.pareto import frontier_text
 from planner.report.kit.bands import LEFT_OUT, banded_rate
@@ -23,19 +25,19 @@ BALANCED = 0.01
 
 def summary(plan: Plan) -> str:
     """The plan as Markdown, ending in a newline. Names from the user are escaped; numbers are rounded."""
+    pooled = plan.buckets is not None and plan.throughput_rps > 0
     parts = [
         f"# Plan: {escaped(plan.scenario.name)}",
+        *([promise_text(plan)] if pooled else []),
         headline(plan),
         *_unverified(plan),
         *_network(plan),
         *certificate_text(plan),
         *_warning(plan),
         _question(plan.scenario),
-        f"## Fleet\n\n{fleet_table(plan)}",
-        f"## Islands\n\n{islands_table(plan)}",
-        *service_text(plan),
+        *(bucket_sections(plan) if pooled else _island_sections(plan)),
         *placement_text(plan),
-        f"## Routing\n\n{routing_tables(plan)}",
+        *([] if pooled else [f"## Routing\n\n{routing_tables(plan)}"]),
         *_sensitivity(plan),
         *frontier_text(plan),
         f"## Search\n\n{search_text(plan)}",
@@ -45,8 +47,12 @@ def summary(plan: Plan) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _island_sections(plan: Plan) -> list[str]:
+    return [f"## Fleet\n\n{fleet_table(plan)}", f"## Islands\n\n{islands_table(plan)}", *service_text(plan)]
+
+
 def headline(plan: Plan) -> str:
-    """The verdict in one sentence."""
+    """The verdict in one sentence; of a plan of buckets, what it does at capacity."""
     gpus = sum(plan.fleet.values())
     if plan.throughput_rps <= 0:
         return (
@@ -54,8 +60,9 @@ def headline(plan: Plan) -> str:
             f"in one phase. The fleet costs {money(plan.price_usd_per_hour)} USD/hour."
         )
     served, tokens, output = _served(plan)
+    who = f"The {gpus} GPUs" if plan.buckets is None else "At capacity they"
     return (
-        f"**The {gpus} GPUs serve {served}: {tokens} tokens/s in and out, "
+        f"**{who} serve {served}: {tokens} tokens/s in and out, "
         f"{output} of them output, {_price(plan)}; {_bottleneck(plan)}."
     )
 

@@ -1,0 +1,81 @@
+"""What a plan of buckets promises, at which times, and what is left after a loss, in a paragraph."""
+
+from planner.domain import LoadPoint, Phase, Plan
+from planner.report.buckets.view import (
+    bound_span,
+    bounds_in,
+    bucket_plan,
+    buckets_of,
+    headline_load,
+    latencies_at,
+    time_span,
+)
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import counted, percent, significant
+
+SAME = 0.005
+"""Relative difference of rates that no page tells."""
+
+TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
+
+
+def promise_text(plan: Plan) -> str:
+    """The verdict: promise and capacity, times at the demand, the worst loss."""
+    return " ".join([_promise(plan), _times(plan), loss_sentence(plan)])
+
+
+def _promise(plan: Plan) -> str:
+    buckets = bucket_plan(plan)
+    bursts = ""
+    if buckets.burst_rps is not None and buckets.levels_set:
+        same = buckets.burst_rps > (1 - SAME) * plan.throughput_rps
+        capacity = "the same" if same else significant(buckets.burst_rps)
+        bursts = f"; {capacity} if requests bunch as in the trace"
+    return (
+        f"**The {sum(plan.fleet.values())} GPUs promise {significant(buckets.promise_rps)} requests/s**, "
+        f"{plan.scenario.routing.margin:g} of the capacity of {significant(plan.throughput_rps)}{bursts}."
+    )
+
+
+def _times(plan: Plan) -> str:
+    """P99 of both times at the load that is told, with their bounds."""
+    load = headline_load(plan)
+    first, further = (_late(plan, load, phase) for phase in Phase)
+    where = _where(plan, load)
+    if not bucket_plan(plan).levels_set:
+        return f"**No service levels set**: {first}, {further} {where}."
+    return f"{where[0].upper()}{where[1:]} **{first}**, **{further}**."
+
+
+def _late(plan: Plan, load: LoadPoint, phase: Phase) -> str:
+    """`TTFT P99 2.36 s (bound 4 s)`, from the least to the largest where buckets differ."""
+    slo, buckets = plan.scenario.slo, buckets_of(plan, phase)
+    late = time_span(row.p99_ms for row in latencies_at(plan, load, phase))
+    bounds = [bound for bucket in buckets for bound in bounds_in(slo, phase, bucket.start, bucket.end)]
+    return f"{TIMES[phase]} P99 {late}" + (f" (bound {bound_span(bounds)})" if bounds else "")
+
+
+def _where(plan: Plan, load: LoadPoint) -> str:
+    if load is LoadPoint.PROMISE:
+        return "at the promise"
+    rate = significant(latencies_at(plan, load, Phase.PREFILL)[0].rate_rps)
+    if plan.scenario.objective.demand_rps:
+        return f"at the demand of {rate} requests/s"
+    return f"at the trace's own {rate} requests/s"
+
+
+def loss_sentence(plan: Plan) -> str:
+    """What is left at worst, and of what."""
+    losses = bucket_plan(plan).losses
+    if not losses:
+        return ""
+    worst, asked = bucket_plan(plan).worst_loss, plan.scenario.survive.share
+    lost = "any one node" if worst.nodes == 1 else f"any {counted(worst.nodes, 'node')}"
+    if worst.rate_rps <= 0:
+        left = f"nothing may be left (worst: {escaped(worst.island)} has no server elsewhere)"
+    else:
+        left = (
+            f"at least {significant(worst.rate_rps)} requests/s remain, "
+            f"{percent(worst.rate_rps / plan.throughput_rps)} of the capacity (worst: {escaped(worst.island)})"
+        )
+    return f"After losing {lost} {left}{f'; {percent(asked)} were asked for' if asked else ''}."

@@ -1,0 +1,175 @@
+"""The tables of a plan of buckets: pools, times by bucket, simpler plans, losses."""
+
+from collections.abc import Sequence
+
+from planner.domain import BucketPool, LoadPoint, NodeLoss, Phase, Plan, SimplerPlan
+from planner.report.buckets.headline import TIMES
+from planner.report.buckets.view import (
+    BucketView,
+    bound_span,
+    bounds_in,
+    bucket_plan,
+    buckets_of,
+    latencies_at,
+    time,
+    useful_simpler,
+)
+from planner.report.kit.bands import band_in_percent
+from planner.report.kit.markdown import escaped, table
+from planner.report.kit.quantities import NONE, counted, money, percent, rate, significant, whole
+
+QUANTILES = ("P50", "P99")
+
+
+def pools_table(plan: Plan) -> str:
+    """One row a pool, by phase and bucket; the id is that of its manifests."""
+    staged = any(pool.server.parallel.pp > 1 for pool in bucket_plan(plan).pools)
+    bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates if e.band is not None}
+    header = ["Pool", "Phase", "Prompts (tokens)", "GPU type", "Servers", "GPUs each", "TP", "DP"]
+    header += [*(["PP"] if staged else []), "Tokens a step", "Batch", "Overlap", "Takes", "Requests/s a server"]
+    header += [*(["P10–P90"] if bands else []), "Utilisation", "USD/hour"]
+    busy = {island.id: island.utilisation for island in plan.islands}
+    rows = [
+        [
+            *_server_cells(bucket, pool, staged=staged),
+            percent(pool.share),
+            rate(pool.capacity_rps),
+            *([band_in_percent(bands.get((pool.gpu, pool.phase)))] if bands else []),
+            percent(busy.get(pool.island, 0.0)),
+            _rent(plan, pool),
+        ]
+        for phase in Phase
+        for bucket in buckets_of(plan, phase)
+        for pool in bucket.pools
+    ]
+    return table(header, rows, "llll" + "r" * (len(header) - 4))
+
+
+def _server_cells(bucket: BucketView, pool: BucketPool, *, staged: bool) -> list[str]:
+    server = pool.server
+    return [
+        escaped(pool.island),
+        pool.phase.value,
+        bucket.label,
+        escaped(pool.gpu),
+        whole(pool.count),
+        whole(server.parallel.devices),
+        whole(server.parallel.tp),
+        whole(server.parallel.dp),
+        *([whole(server.parallel.pp)] if staged else []),
+        whole(server.tokens_per_step) if server.tokens_per_step else NONE,
+        whole(server.batch_size),
+        "yes" if server.overlapped else "no",
+    ]
+
+
+def _rent(plan: Plan, pool: BucketPool) -> str:
+    inventory = plan.scenario.inventory
+    if pool.gpu in inventory.without_price:
+        return NONE
+    return money(pool.gpus * inventory.item(pool.gpu).price_usd_per_gpu_hour)
+
+
+def latency_text(plan: Plan) -> str:
+    """TTFT and TPOT of every bucket, P50 and P99, at each load; below, what the figures are."""
+    slo = plan.scenario.slo
+    loads = [load for load in LoadPoint if latencies_at(plan, load, Phase.PREFILL)]
+    heads = [f"{_load_label(plan, load)}: {quantile}" for load in loads for quantile in QUANTILES]
+    which = "mean" if slo.percentile is None else f"P{slo.percentile:g}"
+    bounded = [f"Bound ({which})"] if bucket_plan(plan).levels_set else []
+    rows = [
+        [
+            TIMES[phase],
+            bucket.label,
+            *([_bound_cell(plan, bucket)] if bounded else []),
+            *_times_of(plan, bucket, loads),
+        ]
+        for phase in Phase
+        for bucket in buckets_of(plan, phase)
+    ]
+    body = table(["", "Prompts (tokens)", *bounded, *heads], rows, "ll" + "r" * (len(bounded) + len(heads)))
+    return f"{body}\n\n{_latency_words(plan)}"
+
+
+def _load_label(plan: Plan, load: LoadPoint) -> str:
+    return f"{load.value.capitalize()}, {significant(latencies_at(plan, load, Phase.PREFILL)[0].rate_rps)}/s"
+
+
+def _bound_cell(plan: Plan, bucket: BucketView) -> str:
+    return bound_span(bounds_in(plan.scenario.slo, bucket.phase, bucket.start, bucket.end))
+
+
+def _times_of(plan: Plan, bucket: BucketView, loads: Sequence[LoadPoint]) -> list[str]:
+    cells: list[str] = []
+    for load in loads:
+        row = next(r for r in latencies_at(plan, load, bucket.phase) if (r.start, r.end) == (bucket.start, bucket.end))
+        cells += [time(row.p50_ms), time(row.p99_ms)]
+    return cells
+
+
+def _latency_words(plan: Plan) -> str:
+    slo = plan.scenario.slo
+    words = [
+        "TTFT: queueing, prefill, KV transfer and the first decode step; TPOT: P99 is that of the moments that are "
+        "fullest. Arrivals are Poisson, the router least work."
+    ]
+    if not bucket_plan(plan).levels_set:
+        words.append("**No service levels are set**, so nothing holds these times down: `slo` does.")
+    elif slo.percentile is not None:
+        whose = "all requests" if slo.scope == "overall" else "the requests of each bucket"
+        words.append(f"The bound on TTFT is kept for P{slo.percentile:g} of {whose}.")
+    return " ".join(words)
+
+
+def simplicity_text(plan: Plan) -> str:
+    """What simpler plans would serve, and less simple ones."""
+    rows = useful_simpler(plan)
+    chosen = next((row for row in rows if row.chosen), None)
+    if chosen is None:
+        return ""
+    lines = [_simple_row(row, chosen) for row in rows]
+    header = ["Kinds of servers", "Buckets of prefill", "Buckets of decode", "Pools", "Requests/s", "Of the plan"]
+    lead = [_least(rows, chosen), _slack(plan), "Rates here are the programme's."]
+    return f"{' '.join(part for part in lead if part)}\n\n{table(header, lines, 'rrrrrr')}"
+
+
+def _least(rows: Sequence[SimplerPlan], chosen: SimplerPlan) -> str:
+    """The simplest other plan in words."""
+    other = min((row for row in rows if row is not chosen), key=lambda row: (row.kinds, row.pools), default=None)
+    if other is None:
+        return "No simpler plan was found."
+    routed = other.prefill_buckets + other.decode_buckets > 2
+    routing = f"{other.prefill_buckets} and {other.decode_buckets} buckets" if routed else "no length routing"
+    return (
+        f"{counted(other.kinds, 'kind')} of servers and {routing}: {significant(other.rate_rps)} of "
+        f"{significant(chosen.rate_rps)} requests/s."
+    )
+
+
+def _slack(plan: Plan) -> str:
+    share = plan.scenario.simplicity
+    return f"For being simpler the plan may give up {100 * share:g} % of the best rate (`simplicity`)." if share else ""
+
+
+def _simple_row(row: SimplerPlan, chosen: SimplerPlan) -> list[str]:
+    counts = [row.kinds, row.prefill_buckets, row.decode_buckets, row.pools]
+    cells = [*map(whole, counts), rate(row.rate_rps), percent(row.rate_rps / chosen.rate_rps)]
+    return [f"**{cell}**" for cell in [*cells[:-1], "the plan"]] if row.chosen else cells
+
+
+def losses_table(plan: Plan) -> str:
+    """What remains after the loss of nodes of each pool, the worst first."""
+    losses = sorted(bucket_plan(plan).losses, key=lambda loss: loss.rate_rps)
+    pools = {pool.island: pool for pool in bucket_plan(plan).pools}
+    header = ["A node of", "GPU type", "Servers lost", "Requests/s that remain", "Of the capacity"]
+    return table(header, [_loss_row(plan, loss, pools[loss.island]) for loss in losses], "llrrr")
+
+
+def _loss_row(plan: Plan, loss: NodeLoss, pool: BucketPool) -> list[str]:
+    return [
+        escaped(loss.island),
+        escaped(pool.gpu),
+        f"{loss.servers} of {pool.count}",
+        rate(loss.rate_rps),
+        percent(loss.rate_rps / plan.throughput_rps),
+    ]
