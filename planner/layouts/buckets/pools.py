@@ -21,6 +21,7 @@ from planner.assignment import (
 from planner.domain import (
     AssignmentSettings,
     LoadPoint,
+    ObjectiveKind,
     ObjectiveSettings,
     Phase,
     Question,
@@ -32,7 +33,7 @@ from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_sto
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.exclusions import exclusions, smallest_servers
-from planner.layouts.certificate import layout_settings, require_prices, single
+from planner.layouts.certificate import LEAST_SHARE, layout_settings, require_prices, single
 from planner.layouts.feasibility import unreachable_bounds
 
 HALF = 0.5
@@ -264,7 +265,7 @@ def _nothing_serves(question: Question, prices: BucketPrices, objective: Objecti
     if objective.kind.row.budgeted:
         return InfeasibleError(
             f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
-            "rents no fleet that serves the workload.",
+            f"rents no fleet that serves the workload; {_cheapest_words(question, offer, prices.partitions[0], most)}.",
             hint="Raise the budget, or offer cheaper GPUs.",
         )
     needs = "; ".join(
@@ -277,6 +278,16 @@ def _nothing_serves(question: Question, prices: BucketPrices, objective: Objecti
         f"{offered}; the smallest servers take {needs}.",
         hint="Prefill and decode need a server each: add GPUs.",
     )
+
+
+def _cheapest_words(question: Question, offer: BucketOffer, partition: Partition, most: float) -> str:
+    """What the cheapest fleet costs; that a budget is too small is known without it."""
+    cheapest = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=LEAST_SHARE * most)
+    try:
+        answer = best_pools(offer, [partition], cheapest, layout_settings(question.scenario))
+    except (InfeasibleError, SolverError):
+        return "what the cheapest costs was not found in the time given"
+    return f"the cheapest costs {answer.value:.2f}"
 
 
 def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
