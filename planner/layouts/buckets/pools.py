@@ -21,7 +21,6 @@ from planner.assignment import (
 from planner.domain import (
     AssignmentSettings,
     LoadPoint,
-    ObjectiveKind,
     ObjectiveSettings,
     Phase,
     Question,
@@ -29,12 +28,11 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.judging import WORTH_A_BUCKET
-from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
+from planner.evaluation.buckets.prices import BucketPrices, Stock
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.exclusions import exclusions, smallest_servers
-from planner.layouts.certificate import LEAST_SHARE, layout_settings, require_prices, single
-from planner.layouts.feasibility import unreachable_bounds
+from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
+from planner.layouts.certificate import layout_settings, require_prices, single
 
 HALF = 0.5
 """Of the median TTFT: what a second bucket of prefill may pay with instead."""
@@ -43,7 +41,6 @@ MOST_RAISES = 6
 MET = 1e-4
 SIMPLE_SECONDS = 10.0
 MOST_KINDS = 6  # of the frontier's points without length routing
-_SURVIVAL_STEPS = 50
 
 Counts = tuple[int, int]  # buckets of prefill and of decode
 
@@ -70,8 +67,14 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     require_prices(question.scenario)
     wanted = question.scenario.objective.target_rps
     objective, bound = single(question.scenario.objective), None
+    reached = 0.0
     for _ in range(MOST_RAISES):
-        choice = _solved(question, evaluator.prices, objective)
+        try:
+            choice = _solved(question, evaluator.prices, objective)
+        except InfeasibleError:
+            if bound is None:
+                raise
+            break
         bound = choice.bound if bound is None else bound
         reached = choice.priced.rate_rps
         if reached >= wanted * (1 - MET):
@@ -84,41 +87,65 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     )
 
 
-def stocks_of(question: Question, objective: ObjectiveSettings) -> tuple[Stock, ...]:
-    """The inventory's GPUs, charged as the objective counts them."""
-    items = question.scenario.inventory.items
-    if objective.kind.row.in_watts:
-        return inventory_stocks(question.scenario.inventory, [item.gpu.max_w for item in items])
-    return inventory_stocks(question.scenario.inventory, [item.price_usd_per_gpu_hour for item in items])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Solved:
+    """The best pools by number of buckets, out of `offer`, and the bound of all of them."""
+
+    stocks: tuple[Stock, ...]
+    offer: BucketOffer
+    answers: dict[Counts, BucketAnswer]
+    bound: float
+    proven: bool
 
 
-def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
-    scenario, service = question.scenario, BucketService(question)
-    stocks, settings = stocks_of(question, objective), layout_settings(scenario)
+def _every_count(
+    question: Question, prices: BucketPrices, objective: ObjectiveSettings, settings: AssignmentSettings
+) -> _Solved:
+    """Raises as `solve_buckets` does."""
+    stocks = stocks_of(question, objective)
     offer = prices.offer(stocks, prices.partitions)
     relaxed = relaxed_values(offer, prices.partitions, objective, settings)
     if not relaxed:
-        raise _nothing_serves(question, prices, objective)
+        raise nothing_serves(question, prices, objective)
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
     answers, bounds = _by_buckets(offer, groups, objective, settings)
     if not answers:
-        raise _not_survived(question, offer, prices, objective, settings)
+        raise not_survived(question, offer, prices, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
     bound = sign * max(sign * value for value in bounds)
     most = sign * max(sign * answer.value for answer in answers.values())
-    counts = _worth_their_buckets(answers, objective, lambda answer: _median(service, prices, answer, stocks))
-    best = answers[counts]
-    simple = _simplest(offer, best, objective, settings, scenario.simplicity)
-    simpler = _frontier(offer, answers, simple, settings)
-    return BucketChoice(
-        priced=service.priced(prices.pools(simple, stocks)),
-        bound=bound,
-        proven=proves(most, bound, settings.gap),
-        solver=best.solver,
-        simpler=simpler,
+    proven = proves(most, bound, settings.gap)
+    return _Solved(stocks=stocks, offer=offer, answers=answers, bound=bound, proven=proven)
+
+
+def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
+    scenario, service, settings = question.scenario, BucketService(question), layout_settings(question.scenario)
+    every = _every_count(question, prices, objective, settings)
+    counts = _worth_their_buckets(
+        every.answers, objective, lambda answer: _median(service, prices, answer, every.stocks)
     )
+    best = every.answers[counts]
+    simple = _simplest(every.offer, best, objective, settings, scenario.simplicity)
+    return BucketChoice(
+        priced=service.priced(prices.pools(simple, every.stocks)),
+        bound=every.bound,
+        proven=every.proven,
+        solver=best.solver,
+        simpler=_frontier(every.offer, every.answers, simple, settings),
+    )
+
+
+def fastest_pools(
+    evaluator: Evaluator, objective: ObjectiveSettings, settings: AssignmentSettings
+) -> tuple[PricedPools, float, str]:
+    """The best pools for an objective, no simpler than they are, with their bound and the solver's name. Raises as
+    `solve_buckets` does."""
+    question, prices = evaluator.question, evaluator.prices
+    every = _every_count(question, prices, objective, settings)
+    best = every.answers[_worth_their_buckets(every.answers, objective, lambda _: None)]
+    return BucketService(question).priced(prices.pools(best, every.stocks)), every.bound, best.solver
 
 
 def _by_buckets(
@@ -246,112 +273,3 @@ def _outdoes(other: SimplerPlan, point: SimplerPlan) -> bool:
         (-other.rate_rps, -point.rate_rps),
     ]
     return all(a <= b for a, b in sizes) and any(a < b for a, b in sizes)
-
-
-def _nothing_serves(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> InfeasibleError:
-    """Why no partition can be served: a budget or target, too few GPUs for both phases, or the GPUs themselves."""
-    scenario = question.scenario
-    offer = prices.offer(stocks_of(question, objective), prices.partitions[:1])
-    fastest = relaxed_values(offer, prices.partitions[:1], ObjectiveSettings(), scenario.assignment)
-    most = max(fastest.values(), default=0.0)
-    if not most:
-        return _excluded(question, prices)
-    if objective.target_rps:
-        return InfeasibleError(
-            f"scenario {scenario.name}: objective.target_rps: {objective.target_rps:g} requests/s is above what the "
-            f"offered GPUs can reach, at most {most:.1f}.",
-            hint="Lower the target, offer more GPUs, or loosen the service levels.",
-        )
-    if objective.kind.row.budgeted:
-        return InfeasibleError(
-            f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
-            f"rents no fleet that serves the workload; {_cheapest_words(question, offer, prices.partitions[0], most)}.",
-            hint="Raise the budget, or offer cheaper GPUs.",
-        )
-    needs = "; ".join(
-        f"to {phase} {', '.join(f'{devices} {gpu}' for gpu, devices in smallest_servers(prices, phase).items())}"
-        for phase in Phase
-    )
-    offered = ", ".join(f"{item.count} {item.gpu.name}" for item in scenario.inventory.items)
-    return InfeasibleError(
-        f"scenario {scenario.name}: inventory: must have room for a server of {scenario.model.name} in each phase, got "
-        f"{offered}; the smallest servers take {needs}.",
-        hint="Prefill and decode need a server each: add GPUs.",
-    )
-
-
-def _cheapest_words(question: Question, offer: BucketOffer, partition: Partition, most: float) -> str:
-    """What the cheapest fleet costs; that a budget is too small is known without it."""
-    cheapest = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=LEAST_SHARE * most)
-    try:
-        answer = best_pools(offer, [partition], cheapest, layout_settings(question.scenario))
-    except (InfeasibleError, SolverError):
-        return "what the cheapest costs was not found in the time given"
-    return f"the cheapest costs {answer.value:.2f}"
-
-
-def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
-    """Nothing serves one of the phases: why, by GPU type and phase."""
-    scenario, load = question.scenario, question.workload
-    unserved = [phase for phase in Phase if not smallest_servers(prices, phase)]
-    cells = [(phase, j) for phase in unserved for j in range(len(load.ranges))]
-    bounds = "".join(f"\n  {verdict}" for verdict in unreachable_bounds(question, cells))
-    reasons = "".join(f"\n  {line}" for line in exclusions(prices))
-    return InfeasibleError(
-        f"scenario {scenario.name}: inventory: no servers of these GPUs that an engine would start serve "
-        f"{scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights) in both phases"
-        f"{' within the service levels' if scenario.slo.bounds_anything else ''}.{bounds}{reasons}",
-        hint="Prefill and decode need a server each: add GPUs, choose a type with more memory or a smaller model"
-        + (", or loosen slo." if scenario.slo.bounds_anything else "."),
-    )
-
-
-def _not_survived(
-    question: Question,
-    offer: BucketOffer,
-    prices: BucketPrices,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-) -> InfeasibleError:
-    """Names the closest share that can be survived, or what else is short."""
-    scenario = question.scenario
-    if not scenario.survive.share:
-        return _nothing_serves(question, prices, objective)
-    low, high = 0, round(scenario.survive.share * _SURVIVAL_STEPS)
-    limits = replace(settings, time_limit_s=SIMPLE_SECONDS / 5, gap=0.05)
-    while low < high - 1:
-        middle = (low + high) // 2
-        try:
-            best_pools(replace(offer, survive=middle / _SURVIVAL_STEPS), prices.partitions[:1], objective, limits)
-            low = middle
-        except (InfeasibleError, SolverError):
-            high = middle
-    return InfeasibleError(
-        f"scenario {scenario.name}: survive.share: {scenario.survive.share:g} of the rate does not remain after the "
-        f"loss of any {scenario.survive.nodes} node{'s' * (scenario.survive.nodes != 1)}; the closest share is "
-        f"{low / _SURVIVAL_STEPS:.2f}.",
-        hint="Lower survive.share or survive.nodes, or offer more GPUs: every phase needs servers on several nodes.",
-    )
-
-
-def require_pools(evaluator: Evaluator) -> None:
-    """Raises InfeasibleError where no pools of the inventory serve the workload."""
-    question, prices = evaluator.question, evaluator.prices
-    if not any(_serves(prices, partition) for partition in prices.shortlist):
-        raise _nothing_serves(question, prices, ObjectiveSettings())
-
-
-def _serves(prices: BucketPrices, partition: Partition) -> bool:
-    """Whether a server each is there for the buckets; taken for granted where the solver is late."""
-    scenario = prices.question.scenario
-    offer = prices.offer(inventory_stocks(scenario.inventory), [partition])
-    quick = replace(layout_settings(scenario), gap=HALF)
-    if not relaxed_values(offer, [partition], ObjectiveSettings(), quick):
-        return False
-    try:
-        best_pools(offer, [partition], ObjectiveSettings(), quick)
-    except InfeasibleError:
-        return False
-    except SolverError:
-        return True
-    return True
