@@ -5,7 +5,7 @@ Islands and routes are compared as deployed; what manifests do not tell of pools
 
 from collections.abc import Callable, Iterator, Mapping
 
-from planner.domain import BucketPool, LoadPoint, Phase, Plan
+from planner.domain import BucketPlan, BucketPool, LoadPoint, Phase, Plan
 from planner.domain.plan_diff import BucketComparison, ChangedValue
 
 NOTHING = "–"
@@ -56,8 +56,8 @@ def _by_island(plan: Plan) -> dict[str, BucketPool]:
 def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
     """Promise, bursts, what remains after a loss, and the longest P99 of each time at each load."""
     readers: dict[str, Callable[[Plan], str]] = {
-        "promise (requests/s)": lambda plan: _number(plan.buckets and plan.buckets.promise_rps),
-        "capacity if requests bunch (requests/s)": lambda plan: _number(plan.buckets and plan.buckets.burst_rps),
+        "promise (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.promise_rps),
+        "capacity if requests bunch (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.burst_rps),
         "left after the worst loss (requests/s)": _left,
     }
     for load in LoadPoint:
@@ -68,9 +68,11 @@ def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
 
 
 def _left(plan: Plan) -> str:
-    if plan.buckets is None or not plan.buckets.losses:
-        return NOTHING
-    return _number(plan.buckets.worst_loss.rate_rps)
+    return _figure(plan, lambda buckets: buckets.worst_loss.rate_rps if buckets.losses else None)
+
+
+def _figure(plan: Plan, read: Callable[[BucketPlan], float | None]) -> str:
+    return _number(None if plan.buckets is None else read(plan.buckets))
 
 
 def _slowest(load: LoadPoint, phase: Phase) -> Callable[[Plan], str]:
