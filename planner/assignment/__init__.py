@@ -6,20 +6,22 @@ buckets of prompt length), `pool_cells` (a finished table on
 a router's grid).
 """
 
-from planner.assignment.bucket_programme import (
-    BucketAnswer,
+from planner.assignment.bucket_offers import (
     BucketOffer,
     BucketOption,
     Partition,
-    PoolCount,
     RelaxedBuckets,
+    relaxed_buckets,
+    relaxed_values,
+    undominated,
+)
+from planner.assignment.bucket_programme import (
+    BucketAnswer,
+    PoolCount,
     best_pools,
     fastest_of_kinds,
     pools_of,
-    relaxed_buckets,
-    relaxed_values,
     simplest_pools,
-    undominated,
 )
 from planner.assignment.cell_pools import CellPools, busy_times, pool_cells
 from planner.assignment.inner_problem import assign

@@ -76,7 +76,21 @@ class BucketService:
         self._reaches = reaches or {}
 
     def priced(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
-        """The pools at work together; `variation`: squared variation of the gaps between arrivals."""
+        """The pools at work together; `variation`: squared variation of the gaps between arrivals.
+
+        Where a share of the rate must remain after a loss, no more is served than leaves that share."""
+        mine = tuple(pools)
+        unbroken, share = self._unbroken(mine, variation), self.question.scenario.survive.share
+        if not share:
+            return unbroken
+        left = [self._without(mine, number, variation)[1] for number in range(len(mine))]
+        return replace(
+            unbroken,
+            prefill_rps=min([unbroken.prefill_rps, *(after.prefill_rps / share for after in left)]),
+            decode_rps=min([unbroken.decode_rps, *(after.decode_rps / share for after in left)]),
+        )
+
+    def _unbroken(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
         buckets = self._buckets(pools, variation)
         rates = {
             phase: min((bucket.rate_rps for bucket in buckets if bucket.key[0] is phase), default=0.0)
@@ -87,6 +101,22 @@ class BucketService:
             prefill_rps=rates[Phase.PREFILL],
             decode_rps=rates[Phase.DECODE],
         )
+
+    def _without(
+        self, pools: Sequence[BucketPool], number: int, variation: float = _POISSON, nodes: int | None = None
+    ) -> tuple[int, PricedPools]:
+        """(servers that one pool loses with its nodes, what all serve without them)."""
+        pool, lost_nodes = pools[number], nodes or self.question.scenario.survive.nodes
+        host = self.question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
+        lost = min(pool.count, lost_nodes * max(1, host // pool.server.parallel.devices))
+        others = [other for k, other in enumerate(pools) if k != number]
+        smaller = [replace(pool, count=pool.count - lost)] if lost < pool.count else []
+        after = self._unbroken([*others, *smaller], variation)
+        if (pool.phase, pool.start) in {(p.phase, p.start) for p in (*others, *smaller)}:
+            return lost, after
+        if pool.phase is Phase.PREFILL:
+            return lost, replace(after, prefill_rps=0.0)
+        return lost, replace(after, decode_rps=0.0)
 
     def _buckets(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> list[_Bucket]:
         grouped: dict[Key, list[BucketPool]] = {}
@@ -160,13 +190,8 @@ class BucketService:
     def losses(self, pools: Sequence[BucketPool], nodes: int) -> Iterator[NodeLoss]:
         """What remains when one pool loses the servers of so many nodes."""
         for number, pool in enumerate(pools):
-            host = self.question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
-            lost = min(pool.count, nodes * max(1, host // pool.server.parallel.devices))
-            others = [other for k, other in enumerate(pools) if k != number]
-            left = [replace(pool, count=pool.count - lost)] if lost < pool.count else []
-            complete = {(p.phase, p.start) for p in pools} == {(p.phase, p.start) for p in (*others, *left)}
-            remaining = self.priced([*others, *left]).rate_rps if complete else 0.0
-            yield NodeLoss(island=pool.island, nodes=nodes, servers=lost, rate_rps=remaining)
+            lost, after = self._without(pools, number, nodes=nodes)
+            yield NodeLoss(island=pool.island, nodes=nodes, servers=lost, rate_rps=after.rate_rps)
 
 
 def _order(key: Key) -> tuple[bool, int, int]:
