@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 import numpy as np
-from planner.assignment.bucket_offers import BucketOffer, BucketOption, Partition, Place, places_of
 
+from planner.assignment.buckets.offer import BucketOffer, BucketOption, Partition, Place, places_of
 from planner.domain import Phase
 
 Kinds = frozenset[tuple[int, int]]

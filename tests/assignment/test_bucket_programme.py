@@ -7,10 +7,18 @@ import pytest
 from enumerated_buckets import Instance, Trial, instance_of, trials
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planner.assignment.bucket_offers import BucketOffer, BucketOption, relaxed_buckets
-from planner.assignment.bucket_programme import BucketAnswer
 
-from planner.assignment import best_pools, fastest_of_kinds, relaxed_values, simplest_pools, undominated
+from planner.assignment import (
+    BucketAnswer,
+    BucketOffer,
+    BucketOption,
+    best_pools,
+    fastest_of_kinds,
+    relaxed_buckets,
+    relaxed_values,
+    simplest_pools,
+    undominated,
+)
 from planner.domain import AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError
 

@@ -12,7 +12,7 @@
 
 serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t]
 budget, target      as in the layout programme    kinds, pools  z <= most k, k <= h
-survive_<..>        sum R z - lost[o] R[o, B] k[o, B] >= share lambda P(B): whichever pool loses its nodes
+survive             sum R z - min(z, lost[o]) R[o, B] >= share lambda P(B): whichever pool loses its nodes
 
 The buckets of a phase partition the lengths, and there are few partitions: each is relaxed first (servers divisible, so
 only the best R / use of a stock counts), and solved, best relaxation first, as long as that may still be better. The
@@ -185,7 +185,7 @@ def simplest_pools(
         if objective.kind.row.budgeted:
             programme.model += cost <= objective.budget_usd_per_hour
     if offer.survive:
-        programme.survive(pools)
+        programme.survive()
     answer, _ = programme.solved(settings)
     return answer
 
@@ -195,11 +195,11 @@ def fastest_of_kinds(
 ) -> BucketAnswer:
     """The most requests/s of at most so many kinds. Raises as `pools_of` does."""
     programme = _Programme(offer, partition, ObjectiveSettings())
-    kinds, pools = programme.count_kinds()
+    kinds, _ = programme.count_kinds()
     programme.model += pulp.lpSum(kinds.values()) <= most_kinds, "most_kinds"
     programme.model.setObjective(1 * programme.rate)
     if offer.survive:
-        programme.survive(pools)
+        programme.survive()
     answer, _ = programme.solved(settings)
     return answer
 
@@ -250,16 +250,21 @@ class _Programme:
             self.model += variable <= variable.upBound * pools[key]
         return pools
 
-    def survive(self, pools: Mapping[tuple[Place, BucketOption], pulp.LpVariable] | None = None) -> None:
-        """Whatever pool loses its nodes, the share of the rate remains in its bucket."""
-        there = self._pools() if pools is None else pools
+    def survive(self) -> None:
+        """Whatever pool loses its nodes, the share of the rate remains in its bucket: without the servers that are
+        lost, and without the pool where it has no more than those (e = 0)."""
         for place in places_of(self.partition):
-            mine = [(key, v) for key, v in self.servers.items() if key[0] == place]
-            served = pulp.LpAffineExpression([(v, key[1].rate_rps) for key, v in mine])
-            needed = self.offer.survive * self.offer.probabilities[place] * self.rate
-            for key, _ in mine:
-                option = key[1]
-                self.model += served - option.lost * option.rate_rps * there[key] - needed >= 0
+            mine = [(key[1], v) for key, v in self.servers.items() if key[0] == place]
+            served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in mine])
+            left = served - self.offer.survive * self.offer.probabilities[place] * self.rate
+            for option, count in mine:
+                beyond = count.upBound - option.lost
+                if beyond <= 0:
+                    self.model += left - option.rate_rps * count >= 0
+                    continue
+                larger = pulp.LpVariable(f"larger_{count.name}", cat=pulp.LpBinary)
+                self.model += left - option.lost * option.rate_rps * larger >= 0
+                self.model += left - option.rate_rps * count + beyond * option.rate_rps * larger >= 0
 
     def solved(self, settings: AssignmentSettings) -> tuple[BucketAnswer, float]:
         """The answer, and the solver's seconds."""
@@ -270,13 +275,11 @@ class _Programme:
             if (v.varValue or 0.0) > SURE
         )
         value = float(pulp.value(self.model.objective))
-        served = min(_served(self.offer, self.partition, pools), default=0.0)
-        surviving = float(self.rate.varValue or 0.0) if self.offer.survive else served
         dual = dual_bound(self.model, value if proven else None)
         answer = BucketAnswer(
             partition=self.partition,
             pools=pools,
-            rate_rps=min(served, surviving),
+            rate_rps=min(_served(self.offer, self.partition, pools)),
             value=value,
             bound=value if dual is None else dual,
             proven=proven,
@@ -288,8 +291,13 @@ class _Programme:
 
 
 def _served(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]) -> Iterator[float]:
+    """The rate of the whole that each bucket allows: what its servers do, or what a loss leaves over its share."""
     for place in places_of(partition):
-        rate = sum(pool.count * pool.option.rate_rps for pool in pools if pool.place == place)
+        mine = [(pool.option, pool.count) for pool in pools if pool.place == place]
+        rate = sum(option.rate_rps * count for option, count in mine)
+        if offer.survive:
+            worst = max((option.rate_rps * min(option.lost, count) for option, count in mine), default=0.0)
+            rate = min(rate, (rate - worst) / offer.survive)
         yield rate / offer.probabilities[place]
 
 
