@@ -39,7 +39,8 @@ def _due(key: str, came: float, due: float, tolerance: float = TOLERANCE) -> Ite
 
 
 def _rates(plan: Plan) -> Iterator[str]:
-    """The rate of a phase is that of its slowest range in the time assigned to it, less what queues cost."""
+    """The rate of a phase is that of its slowest range in the time assigned to it, less what queues cost; less still
+    where it keeps what must survive a loss of nodes."""
     factor = 1.0 if plan.service is None else plan.service.factor
     if plan.service is not None:
         yield from _due("service.goodput_rps", plan.service.goodput_rps, plan.throughput_rps)
@@ -50,7 +51,9 @@ def _rates(plan: Plan) -> Iterator[str]:
             sums[route.range_start, route.probability] += route.assigned_rps
         totals.append(sum(sums.values()))
         mix = min((rate / probability for (_, probability), rate in sums.items() if probability > 0), default=0.0)
-        yield from _due(f"{phase.value}_rps", came, factor * mix, SLIVERS)
+        spared = came < factor * mix and plan.scenario.survive.share > 0
+        if not spared:
+            yield from _due(f"{phase.value}_rps", came, factor * mix, SLIVERS)
     yield from _due("assignment.objective_rps", plan.objective_rps, min(totals), SLIVERS)
 
 

@@ -286,8 +286,13 @@ class _Programme:
 
 
 def _served(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]) -> Iterator[float]:
+    """The rate of the whole mix that each bucket allows, with what must survive."""
     for place in places_of(partition):
-        rate = sum(pool.count * pool.option.rate_rps for pool in pools if pool.place == place)
+        mine = [pool for pool in pools if pool.place == place]
+        rate = sum(pool.count * pool.option.rate_rps for pool in mine)
+        if offer.survive:
+            lost = max((pool.option.lost * pool.option.rate_rps for pool in mine), default=0.0)
+            rate = min(rate, (rate - lost) / offer.survive)
         yield rate / offer.probabilities[place]
 
 

@@ -44,6 +44,24 @@ class PricedPools:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Survived:
+    """Share of the rate that must remain after the loss of any so many nodes; `per_host`: GPUs of a node by type."""
+
+    nodes: int
+    share: float
+    per_host: Mapping[str, int]
+
+    def lost_rps(self, pools: Iterable[BucketPool]) -> float:
+        """Capacity of a bucket's servers on the nodes that it would miss most."""
+        lost: list[float] = []
+        for pool in pools:
+            on_a_node = max(1, self.per_host[pool.gpu] // pool.server.parallel.devices)
+            whole, rest = divmod(pool.count, on_a_node)
+            lost += [on_a_node * pool.capacity_rps] * min(whole, self.nodes) + [rest * pool.capacity_rps]
+        return sum(sorted(lost, reverse=True)[: self.nodes])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Bucket:
     """The pools of one bucket of a phase, priced."""
 
@@ -63,9 +81,16 @@ class _Bucket:
         return sum(pool.count * pool.full_rps for pool in self.pools)
 
     @property
-    def rate_rps(self) -> float:
-        """Of the whole mix."""
-        return sum(pool.count * pool.capacity_rps for pool in self.pools) / self.probability
+    def capacity_rps(self) -> float:
+        """Requests/s of the bucket that all servers together take."""
+        return sum(pool.count * pool.capacity_rps for pool in self.pools)
+
+    def rate_rps(self, survived: Survived | None = None) -> float:
+        """Of the whole mix; no more than what leaves the share that must survive a loss of nodes."""
+        capacity = self.capacity_rps
+        if survived is not None:
+            capacity = min(capacity, (capacity - survived.lost_rps(self.pools)) / survived.share)
+        return max(0.0, capacity) / self.probability
 
 
 class BucketService:
@@ -74,12 +99,20 @@ class BucketService:
     def __init__(self, question: Question, reaches: Mapping[str, Reach] | None = None) -> None:
         self.question = question
         self._reaches = reaches or {}
+        scenario = question.scenario
+        per_host = {item.gpu.name: item.gpu.gpus_per_host for item in scenario.inventory.items}
+        survive = scenario.survive
+        self._survived = (
+            Survived(nodes=survive.nodes, share=survive.share, per_host=per_host) if survive.share else None
+        )
 
-    def priced(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
-        """The pools at work together; `variation`: squared variation of the gaps between arrivals."""
+    def priced(self, pools: Iterable[BucketPool], variation: float = _POISSON, *, after: bool = False) -> PricedPools:
+        """The pools at work together; `variation`: squared variation of the gaps between arrivals. `after`: after the
+        loss that was to be survived, nothing is kept for another."""
         buckets = self._buckets(pools, variation)
+        survived = None if after else self._survived
         rates = {
-            phase: min((bucket.rate_rps for bucket in buckets if bucket.key[0] is phase), default=0.0)
+            phase: min((bucket.rate_rps(survived) for bucket in buckets if bucket.key[0] is phase), default=0.0)
             for phase in Phase
         }
         return PricedPools(
@@ -165,7 +198,7 @@ class BucketService:
             others = [other for k, other in enumerate(pools) if k != number]
             left = [replace(pool, count=pool.count - lost)] if lost < pool.count else []
             complete = {(p.phase, p.start) for p in pools} == {(p.phase, p.start) for p in (*others, *left)}
-            remaining = self.priced([*others, *left]).rate_rps if complete else 0.0
+            remaining = self.priced([*others, *left], after=True).rate_rps if complete else 0.0
             yield NodeLoss(island=pool.island, nodes=nodes, servers=lost, rate_rps=remaining)
 
 
@@ -175,9 +208,9 @@ def _order(key: Key) -> tuple[bool, int, int]:
 
 
 def _shared(bucket: _Bucket) -> Iterator[BucketPool]:
-    whole = bucket.rate_rps * bucket.probability
+    whole = bucket.capacity_rps
     for pool in bucket.pools:
-        yield replace(pool, share=pool.count * pool.capacity_rps / whole if whole else 0.0)
+        yield replace(pool, share=min(1.0, pool.count * pool.capacity_rps / whole) if whole else 0.0)
 
 
 def _latencies(load: LoadPoint, rate: float, buckets: Sequence[_Bucket]) -> Iterator[BucketLatency]:
@@ -190,7 +223,7 @@ def _latencies(load: LoadPoint, rate: float, buckets: Sequence[_Bucket]) -> Iter
 
 def _rate_of_server(bucket: _Bucket, pool: BucketPool, rate: float) -> float:
     """Requests/s of the bucket that one server of the pool gets: by its capacity."""
-    return rate * bucket.probability * pool.capacity_rps / (bucket.rate_rps * bucket.probability)
+    return rate * bucket.probability * pool.capacity_rps / bucket.capacity_rps
 
 
 def _ttft(bucket: _Bucket, rate: float, first_ms: float) -> tuple[float | None, float | None]:

@@ -93,7 +93,7 @@ def not_survived(
     scenario = question.scenario
     if not scenario.survive.share:
         return nothing_serves(question, prices, objective)
-    low, high = 0, round(scenario.survive.share * _SURVIVAL_STEPS)
+    low, high = 0, round(scenario.survive.share * _SURVIVAL_STEPS) if objective.target_rps else 0
     limits = replace(settings, time_limit_s=LATE_SECONDS, gap=0.05)
     while low < high - 1:
         middle = (low + high) // 2
