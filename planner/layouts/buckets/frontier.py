@@ -3,7 +3,7 @@
 from planner.assignment import best_pools, relaxed_values
 from planner.domain import AssignmentSettings, FrontierPoint, ObjectiveKind, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
-from planner.evaluation.buckets.judging import layout_of, pooled_assignment, pooled_evaluation
+from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.certificate import used_gpus
 from planner.layouts.buckets.infeasible import nothing_serves, stocks_of
@@ -45,7 +45,7 @@ def point_of_pools(evaluator: Evaluator, settings: AssignmentSettings, budget: f
     if not priced.rate_rps > 0:
         return None
     layout, items = layout_of(priced.pools), evaluator.question.scenario.inventory.items
-    evaluator.remember(pooled_evaluation(layout, pooled_assignment(priced, solver)))
+    evaluator.remember_pools(layout, priced, solver)
     used = used_gpus(layout)
     gpus = {item.gpu.name: used.get(item.gpu.name, 0) for item in items}
     return FrontierPoint(
