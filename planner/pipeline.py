@@ -30,8 +30,9 @@ from planner.evaluation.goodput import service_of
 from planner.evaluation.judging import judge
 from planner.evaluation.placing import demands_of, placed_layout
 from planner.layouts.buckets.certificate import certify_buckets
+from planner.layouts.buckets.infeasible import require_pools
 from planner.layouts.buckets.outlook import outlook
-from planner.layouts.buckets.pools import BucketChoice, require_pools
+from planner.layouts.buckets.pools import BucketChoice
 from planner.layouts.buckets.sensitivity import bucketed_sensitivity
 from planner.layouts.certificate import certified_again, certify, is_exact
 from planner.layouts.choice import find_layout, find_pools

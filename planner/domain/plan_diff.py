@@ -99,11 +99,20 @@ class RouteChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketComparison:
+    """Of two plans of buckets, what differs: `deployed` in what runs and how requests are routed, `figures` in what is
+    promised."""
+
+    deployed: tuple[ChangedValue, ...]
+    figures: tuple[ChangedValue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDiff:
     """Old against new. `head`: name, model, engine, target and inventory where they differ; `restart_reasons`: those of
     them that restart every island. `pods_compared`: both sides tell the pods of every island that they share; runs tell
     none, as nobody has chosen images, cores, queues or pins. `rates`: of both, where two runs of one model and workload
-    are compared."""
+    are compared. `buckets`: where a run that is compared has some."""
 
     old: str
     new: str
@@ -114,6 +123,7 @@ class PlanDiff:
     routes: tuple[RouteChange, ...]
     pods_compared: bool = True
     rates: RateComparison | None = None
+    buckets: BucketComparison | None = None
 
     def moved_of_all(self, phase: Phase) -> float | None:
         """Share of all requests that change island in `phase`; None where the plans tell no probabilities."""
@@ -124,4 +134,6 @@ class PlanDiff:
     @property
     def differs(self) -> bool:
         """Whether anything is told; rates, prices and utilisation are not looked at."""
-        return bool(self.head or self.routes or any(i.fate is not IslandFate.UNCHANGED for i in self.islands))
+        deployed = self.buckets.deployed if self.buckets is not None else ()
+        changed = any(i.fate is not IslandFate.UNCHANGED for i in self.islands)
+        return bool(self.head or self.routes or deployed or changed)

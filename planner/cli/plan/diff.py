@@ -17,9 +17,10 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Show which islands start, stop, restart or stay, how many GPUs that takes, which requests move, and of two runs
-    which is faster and how likely."""
+    which is faster and how likely, and what changes of pools, buckets, promise and P99."""
     from dataclasses import replace
 
+    from planner.plans.bucket_diff import compare_buckets
     from planner.plans.diff import compare
     from planner.plans.rate_bands import compare_rates
     from planner.report.comparison.plan_diff import diff_document, diff_page
@@ -27,7 +28,9 @@ def command(
     (before, old_plan), (after, new_plan) = deployed_and_planned(old), deployed_and_planned(new)
     difference = compare(before, after)
     if old_plan is not None and new_plan is not None:
-        difference = replace(difference, rates=compare_rates(old_plan, new_plan))
+        difference = replace(
+            difference, rates=compare_rates(old_plan, new_plan), buckets=compare_buckets(old_plan, new_plan)
+        )
     if json:
         screen.show_json(diff_document(difference))
     else:

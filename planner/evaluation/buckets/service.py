@@ -37,6 +37,10 @@ class PricedPools:
     prefill_rps: float
     decode_rps: float
 
+    def phase_rps(self, phase: Phase) -> float:
+        """What one phase could serve."""
+        return self.prefill_rps if phase is Phase.PREFILL else self.decode_rps
+
     @property
     def rate_rps(self) -> float:
         """The lower of both phases."""
@@ -74,26 +78,28 @@ class BucketService:
     def __init__(self, question: Question, reaches: Mapping[str, Reach] | None = None) -> None:
         self.question = question
         self._reaches = reaches or {}
-        self._known: dict[tuple[Key, tuple[BucketPool, ...], float], _Bucket] = {}
 
     def priced(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
         """The pools at work together; `variation`: squared variation of the gaps between arrivals.
 
         Where a share of the rate has to survive the loss of nodes, servers are used as far as the others can stand in.
         """
-        survive, named = self.question.scenario.survive, tuple(pools)
-        together = self._together(named, variation)
-        if not survive.share or not together.rate_rps:
-            return together
-        remaining = min(loss.rate_rps for loss in self._losses(named, survive.nodes, variation))
-        used = min(1.0, remaining / survive.share / together.rate_rps)
+        mine, share = tuple(pools), self.question.scenario.survive.share
+        unbroken = self._unbroken(mine, variation)
+        if not share or not unbroken.rate_rps:
+            return unbroken
+        left = [self._without(mine, number, variation)[1] for number in range(len(mine))]
+        used = {
+            phase: min(1.0, *(after.phase_rps(phase) / share / unbroken.phase_rps(phase) for after in left))
+            for phase in Phase
+        }
         return PricedPools(
-            pools=tuple(replace(pool, capacity_rps=used * pool.capacity_rps) for pool in together.pools),
-            prefill_rps=used * together.prefill_rps,
-            decode_rps=used * together.decode_rps,
+            pools=tuple(replace(pool, capacity_rps=used[pool.phase] * pool.capacity_rps) for pool in unbroken.pools),
+            prefill_rps=used[Phase.PREFILL] * unbroken.prefill_rps,
+            decode_rps=used[Phase.DECODE] * unbroken.decode_rps,
         )
 
-    def _together(self, pools: Iterable[BucketPool], variation: float) -> PricedPools:
+    def _unbroken(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
         buckets = self._buckets(pools, variation)
         rates = {
             phase: min((bucket.rate_rps for bucket in buckets if bucket.key[0] is phase), default=0.0)
@@ -105,6 +111,22 @@ class BucketService:
             decode_rps=rates[Phase.DECODE],
         )
 
+    def _without(
+        self, pools: Sequence[BucketPool], number: int, variation: float = _POISSON, nodes: int | None = None
+    ) -> tuple[int, PricedPools]:
+        """(servers that one pool loses with its nodes, what all serve without them)."""
+        pool, lost_nodes = pools[number], nodes or self.question.scenario.survive.nodes
+        host = self.question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
+        lost = min(pool.count, lost_nodes * max(1, host // pool.server.parallel.devices))
+        others = [other for k, other in enumerate(pools) if k != number]
+        smaller = [replace(pool, count=pool.count - lost)] if lost < pool.count else []
+        after = self._unbroken([*others, *smaller], variation)
+        if (pool.phase, pool.start) in {(p.phase, p.start) for p in (*others, *smaller)}:
+            return lost, after
+        if pool.phase is Phase.PREFILL:
+            return lost, replace(after, prefill_rps=0.0)
+        return lost, replace(after, decode_rps=0.0)
+
     def _buckets(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> list[_Bucket]:
         grouped: dict[Key, list[BucketPool]] = {}
         for pool in pools:
@@ -115,14 +137,6 @@ class BucketService:
         ]
 
     def _bucket(self, key: Key, pools: Sequence[BucketPool], variation: float) -> _Bucket:
-        """The pools of a bucket, priced at most once."""
-        bare = tuple(replace(pool, share=1.0, capacity_rps=0.0, full_rps=0.0) for pool in pools)
-        known = (key, bare, variation)
-        if known not in self._known:
-            self._known[known] = self._priced_bucket(key, bare, variation)
-        return self._known[known]
-
-    def _priced_bucket(self, key: Key, pools: Sequence[BucketPool], variation: float) -> _Bucket:
         _, start, end = key
         workload, scenario = self.question.workload, self.question.scenario
         rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
@@ -184,17 +198,9 @@ class BucketService:
 
     def losses(self, pools: Sequence[BucketPool], nodes: int) -> Iterator[NodeLoss]:
         """What remains when one pool loses the servers of so many nodes."""
-        return self._losses(pools, nodes, _POISSON)
-
-    def _losses(self, pools: Sequence[BucketPool], nodes: int, variation: float) -> Iterator[NodeLoss]:
         for number, pool in enumerate(pools):
-            host = self.question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
-            lost = min(pool.count, nodes * max(1, host // pool.server.parallel.devices))
-            others = [other for k, other in enumerate(pools) if k != number]
-            left = [replace(pool, count=pool.count - lost)] if lost < pool.count else []
-            complete = {(p.phase, p.start) for p in pools} == {(p.phase, p.start) for p in (*others, *left)}
-            remaining = self._together([*others, *left], variation).rate_rps if complete else 0.0
-            yield NodeLoss(island=pool.island, nodes=nodes, servers=lost, rate_rps=remaining)
+            lost, after = self._without(pools, number, nodes=nodes)
+            yield NodeLoss(island=pool.island, nodes=nodes, servers=lost, rate_rps=after.rate_rps)
 
 
 def _order(key: Key) -> tuple[bool, int, int]:

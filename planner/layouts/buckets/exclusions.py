@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.cost.engine_rules import refusals
 from planner.cost.serving import server_shapes
-from planner.domain import Inventory, InventoryItem, ParallelConfig, Phase, SloSettings
+from planner.domain import Inventory, InventoryItem, ParallelConfig, Phase, SizeSet, SloSettings
 from planner.evaluation.buckets.prices import BucketPrices
 
 SOUGHT_NODES = 16  # of one server, where more GPUs than there are would do
@@ -41,7 +41,8 @@ def _reason(prices: BucketPrices, item: InventoryItem, phase: Phase) -> str:
     context, engine = prices.context(item.gpu.name), prices.question.scenario.engine
     shapes = server_shapes(context, prices.sizes(item.gpu), lambda _: True)
     if not shapes:
-        return f"no server is of {item.count} GPUs or fewer, on equal parts of a node or whole nodes"
+        chosen = "" if prices.question.scenario.search.sizes is SizeSet.WHOLE_NODES else " of the search.sizes chosen"
+        return f"no server{chosen} is of {item.count} GPUs or fewer, on equal parts of a node or whole nodes"
     rules = [refusals(context, phase, shape, engine) for shape in shapes]
     accepted = [shape for shape, broken in zip(shapes, rules, strict=True) if not broken]
     refused = _refused(f"{engine}", rules)

@@ -28,10 +28,10 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.judging import WORTH_A_BUCKET
-from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
+from planner.evaluation.buckets.prices import BucketPrices, Stock
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.shortfalls import not_survived, nothing_serves
+from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
 from planner.layouts.certificate import layout_settings, require_prices, single
 
 HALF = 0.5
@@ -68,8 +68,14 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     require_prices(question.scenario)
     wanted = question.scenario.objective.target_rps
     objective, bound = single(question.scenario.objective), None
+    reached = 0.0
     for _ in range(MOST_RAISES):
-        choice = _solved(question, evaluator.prices, objective)
+        try:
+            choice = _solved(question, evaluator.prices, objective)
+        except InfeasibleError:
+            if bound is None:
+                raise
+            break
         bound = choice.bound if bound is None else bound
         reached = choice.priced.rate_rps
         if reached >= wanted * (1 - MET):
@@ -82,35 +88,41 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     )
 
 
-def stocks_of(question: Question, objective: ObjectiveSettings) -> tuple[Stock, ...]:
-    """The inventory's GPUs, charged as the objective counts them."""
-    items = question.scenario.inventory.items
-    if objective.kind.row.in_watts:
-        return inventory_stocks(question.scenario.inventory, [item.gpu.max_w for item in items])
-    return inventory_stocks(question.scenario.inventory, [item.price_usd_per_gpu_hour for item in items])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Solved:
+    """The best pools by number of buckets, out of `offer`, and the bound of all of them."""
+
+    stocks: tuple[Stock, ...]
+    offer: BucketOffer
+    answers: dict[Counts, BucketAnswer]
+    bound: float
+    proven: bool
 
 
-def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
-    """The best choice of any family of GPU types that hand KV caches to each other; the bound is of all of them."""
-    sign, errors, choices = -1.0 if objective.minimises else 1.0, [], []
-    stocks = stocks_of(question, objective)
+def _families(
+    question: Question, prices: BucketPrices, objective: ObjectiveSettings, settings: AssignmentSettings
+) -> list[_Solved]:
+    """What every family of GPU types that hand KV caches to each other can do. Raises as `solve_buckets` does."""
+    stocks, errors, solved = stocks_of(question, objective), [], []
     for offer in prices.offers(stocks, prices.partitions):
         try:
-            choices.append(_of_family(question, prices, objective, offer))
+            solved.append(_every_count(question, prices, objective, settings, offer))
         except InfeasibleError as error:
             errors.append(error)
-    if not choices:
+    if not solved:
         raise errors[0] if errors else nothing_serves(question, prices, objective)
-    best = max(choices, key=lambda choice: sign * choice.value)
-    bound = sign * max(sign * choice.bound for choice in choices)
-    return replace(best, bound=bound, proven=all(choice.proven for choice in choices))
+    return solved
 
 
-def _of_family(
-    question: Question, prices: BucketPrices, objective: ObjectiveSettings, offer: BucketOffer
-) -> BucketChoice:
-    scenario, service = question.scenario, BucketService(question)
-    stocks, settings = stocks_of(question, objective), layout_settings(scenario)
+def _every_count(
+    question: Question,
+    prices: BucketPrices,
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    offer: BucketOffer,
+) -> _Solved:
+    """Raises as `solve_buckets` does."""
+    stocks = stocks_of(question, objective)
     relaxed = relaxed_values(offer, prices.partitions, objective, settings)
     if not relaxed:
         raise nothing_serves(question, prices, objective)
@@ -123,18 +135,51 @@ def _of_family(
     sign = -1.0 if objective.minimises else 1.0
     bound = sign * max(sign * value for value in bounds)
     most = sign * max(sign * answer.value for answer in answers.values())
-    counts = _worth_their_buckets(answers, objective, lambda answer: _median(service, prices, answer, stocks))
-    best = answers[counts]
-    simple = _simplest(offer, best, objective, settings, scenario.simplicity)
-    simpler = _frontier(offer, answers, simple, settings)
-    return BucketChoice(
-        priced=service.priced(prices.pools(simple, stocks)),
-        value=best.value,
-        bound=bound,
-        proven=proves(most, bound, settings.gap),
-        solver=best.solver,
-        simpler=simpler,
+    proven = proves(most, bound, settings.gap)
+    return _Solved(stocks=stocks, offer=offer, answers=answers, bound=bound, proven=proven)
+
+
+def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
+    """The best choice of any family; the bound is of all of them."""
+    sign = -1.0 if objective.minimises else 1.0
+    families = _families(question, prices, objective, layout_settings(question.scenario))
+    choices = [_choice(question, prices, objective, every) for every in families]
+    best = max(choices, key=lambda choice: sign * choice.value)
+    bound = sign * max(sign * choice.bound for choice in choices)
+    return replace(best, bound=bound, proven=all(choice.proven for choice in choices))
+
+
+def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettings, every: _Solved) -> BucketChoice:
+    scenario, service, settings = question.scenario, BucketService(question), layout_settings(question.scenario)
+    counts = _worth_their_buckets(
+        every.answers, objective, lambda answer: _median(service, prices, answer, every.stocks)
     )
+    best = every.answers[counts]
+    simple = _simplest(every.offer, best, objective, settings, scenario.simplicity)
+    return BucketChoice(
+        priced=service.priced(prices.pools(simple, every.stocks)),
+        value=best.value,
+        bound=every.bound,
+        proven=every.proven,
+        solver=best.solver,
+        simpler=_frontier(every.offer, every.answers, simple, settings),
+    )
+
+
+def fastest_pools(
+    evaluator: Evaluator, objective: ObjectiveSettings, settings: AssignmentSettings
+) -> tuple[PricedPools, float, str]:
+    """The best pools for an objective, no simpler than they are, with their bound and the solver's name. Raises as
+    `solve_buckets` does."""
+    question, prices = evaluator.question, evaluator.prices
+    sign = -1.0 if objective.minimises else 1.0
+    families = _families(question, prices, objective, settings)
+    pairs = [
+        (every, every.answers[_worth_their_buckets(every.answers, objective, lambda _: None)]) for every in families
+    ]
+    every, best = max(pairs, key=lambda pair: sign * pair[1].value)
+    bound = sign * max(sign * one_family.bound for one_family in families)
+    return BucketService(question).priced(prices.pools(best, every.stocks)), bound, best.solver
 
 
 def _by_buckets(
@@ -262,26 +307,3 @@ def _outdoes(other: SimplerPlan, point: SimplerPlan) -> bool:
         (-other.rate_rps, -point.rate_rps),
     ]
     return all(a <= b for a, b in sizes) and any(a < b for a, b in sizes)
-
-
-def require_pools(evaluator: Evaluator) -> None:
-    """Raises InfeasibleError where no pools of the inventory serve the workload."""
-    question, prices = evaluator.question, evaluator.prices
-    if not any(_serves(prices, partition) for partition in prices.shortlist):
-        raise nothing_serves(question, prices, ObjectiveSettings())
-
-
-def _serves(prices: BucketPrices, partition: Partition) -> bool:
-    """Whether a server each is there for the buckets; taken for granted where the solver is late."""
-    scenario = prices.question.scenario
-    offer = prices.offer(inventory_stocks(scenario.inventory), [partition])
-    quick = replace(layout_settings(scenario), gap=HALF)
-    if not relaxed_values(offer, [partition], ObjectiveSettings(), quick):
-        return False
-    try:
-        best_pools(offer, [partition], ObjectiveSettings(), quick)
-    except InfeasibleError:
-        return False
-    except SolverError:
-        return True
-    return True

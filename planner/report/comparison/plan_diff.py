@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planner.domain import DeployedIsland, DeployedPlan, Phase, RateBand, RateComparison
-from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
+from planner.domain.plan_diff import (
+    BucketComparison,
+    ChangedValue,
+    GpuChange,
+    IslandChange,
+    IslandFate,
+    PlanDiff,
+    RouteChange,
+)
 from planner.report.comparison.rate_words import rate_sentence
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, percent, rate, whole
@@ -111,12 +119,14 @@ def diff_page(diff: PlanDiff) -> str:
     """What changes, as Markdown, ending in a newline."""
     title = f"# From {escaped(diff.old)} to {escaped(diff.new)}"
     if not diff.differs:
-        same = f"Nothing changes: {counted(len(diff.islands), 'island')} as before, every request where it was."
+        same = f"Nothing changes: {counted(len(diff.islands), _noun(diff))} as before, every request where it was."
         text = same if diff.pods_compared else f"{same}\n\n{_PODS_NOT_COMPARED}"
         return f"{title}\n\n{text}\n"
     parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_rates(diff), *_notes(diff), *_not_compared(diff)])]
     if diff.islands:
-        parts += ["## Islands", _island_table(diff.islands)]
+        parts += [f"## {_noun(diff).capitalize()}s", _island_table(diff.islands)]
+    if diff.buckets is not None:
+        parts += list(_bucket_parts(diff.buckets))
     if diff.gpus:
         parts += ["## GPUs", _gpu_table(diff.gpus), bullets([_surge(change) for change in diff.gpus])]
     parts += ["## Routes", *_route_parts(diff)]
@@ -134,7 +144,20 @@ def _counts(diff: PlanDiff) -> Iterator[str]:
     fates = [change.fate for change in diff.islands]
     counts = [f"{fates.count(fate)} {fate.value}" for fate in _ORDER if fate in fates]
     if counts:
-        yield f"Islands: {', '.join(counts)}."
+        yield f"{_noun(diff).capitalize()}s: {', '.join(counts)}."
+
+
+def _noun(diff: PlanDiff) -> str:
+    """What the islands of plans of buckets are called."""
+    return "island" if diff.buckets is None else "pool"
+
+
+def _bucket_parts(buckets: BucketComparison) -> Iterator[str]:
+    """What servers are started with, cut points, and what is promised."""
+    for title, changes in (("Buckets and servers", buckets.deployed), ("Promise and times", buckets.figures)):
+        if changes:
+            rows = [(escaped(c.field), escaped(c.old), escaped(c.new)) for c in changes]
+            yield f"## {title}\n\n{table(('', 'old', 'new'), rows, 'lrr')}"
 
 
 def _rates(diff: PlanDiff) -> Iterator[str]:
@@ -266,6 +289,7 @@ def diff_document(diff: PlanDiff) -> dict[str, Any]:
         "everything_restarts_for": list(diff.restart_reasons),
         "pods_compared": diff.pods_compared,
         "rates": None if diff.rates is None else _rates_document(diff.rates),
+        "buckets": None if diff.buckets is None else _buckets_document(diff.buckets),
         "islands": [_change_document(change) for change in diff.islands],
         "gpus": {c.gpu: _gpu_document(c) for c in diff.gpus},
         "routes": [_route_document(change) for change in diff.routes],
@@ -281,6 +305,11 @@ def _rates_document(rates: RateComparison) -> dict[str, Any]:
         "new_band": None if rates.new_band is None else _band_document(rates.new_band),
         "probability_new_is_faster": rates.probability_faster,
     }
+
+
+def _buckets_document(buckets: BucketComparison) -> dict[str, Any]:
+    pairs = {"deployed": buckets.deployed, "figures": buckets.figures}
+    return {name: [{"field": c.field, "old": c.old, "new": c.new} for c in rows] for name, rows in pairs.items()}
 
 
 def _band_document(band: RateBand) -> dict[str, Any]:

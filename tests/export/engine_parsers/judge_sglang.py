@@ -12,6 +12,7 @@ import sys
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import judging
 import sglang_shared_expert
@@ -54,7 +55,11 @@ def make_judge() -> judging.Judge:
     torch = import_module("torch")
     import_module("torch.utils.flop_counter")  # first: it would take the stand-in of triton for the real one
     torch.compile = lambda function=None, **_: function or (lambda decorated: decorated)  # it would want triton, too
+    torch.library.register_fake = lambda *_, **__: lambda decorated: decorated  # of kernels that are not there
     stand_in(_STOOD_IN)
+    runtime = import_module("triton").runtime  # version 0.5.14 asks it for what follows
+    runtime.driver.active.get_current_target.return_value.backend = "cuda"
+    runtime.jit.JITFunction = MagicMock
     _cuda({"name": "none", "compute_capability": "9.0", "memory_bytes": 0, "count": 1})
     import sglang.srt.server_args as module
 
@@ -70,6 +75,8 @@ def make_judge() -> judging.Judge:
         module.ServerArgs.add_cli_args(parser)
         parser.error = judging.refuse  # type: ignore[method-assign]  # else the reason would go to standard error
         server = module.ServerArgs.from_cli_args(parser.parse_args(words))
+        if hasattr(server, "resolve_once"):  # a step of its own in version 0.5.23
+            server.resolve_once()
         server.check_server_args()
         sglang_shared_expert.build(server)
 

@@ -10,6 +10,7 @@ import dataclasses
 import os
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +18,9 @@ import judging
 from stand_ins import StandIn, stand_in
 
 _COMPILED = ("_C", "_moe_C", "_C_stable_libtorch", "_flashmla_C", "_qutlass_C", "vllm_flash_attn", "cumem_allocator")
-_STOOD_IN = (*(f"vllm.{name}" for name in _COMPILED), "flashinfer", "torchvision", "xgrammar", "tvm_ffi", "nixl")
+_OTHERS = ("flashinfer", "torchvision", "xgrammar", "tvm_ffi", "nixl", "humming")
+_STOOD_IN = (*(f"vllm.{name}" for name in _COMPILED), *_OTHERS)
+_PARSERS = ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args")  # the latter in version 0.33
 
 
 def _platform() -> Any:
@@ -73,9 +76,10 @@ def make_judge() -> judging.Judge:
     stand_in(_STOOD_IN)
     platform = _platform()
     from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.entrypoints.openai.cli_args import make_arg_parser, validate_parsed_serve_args
     from vllm.model_executor.models import registry
     from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    serving = next(import_module(name) for name in _PARSERS if find_spec(name))
 
     def inspect(model: Any, *_: object) -> Any:
         return _model_info(registry._ModelInfo, model.class_name)
@@ -83,10 +87,10 @@ def make_judge() -> judging.Judge:
     def judge(words: list[str], case: judging.Case) -> None:
         judging.forget("vllm")
         _count_gpus(platform, case["gpu"])
-        parser = make_arg_parser(FlexibleArgumentParser(exit_on_error=False))
+        parser = serving.make_arg_parser(FlexibleArgumentParser(exit_on_error=False))
         parser.error = judging.refuse  # type: ignore[method-assign]  # else the reason would go to standard error
         parsed = parser.parse_args(words)
-        validate_parsed_serve_args(parsed)
+        serving.validate_parsed_serve_args(parsed)
         if parsed.model_tag is not None:  # as the command `serve` does
             parsed.model = parsed.model_tag
         _check_servers(parsed)

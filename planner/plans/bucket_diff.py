@@ -1,0 +1,96 @@
+"""Two plans of buckets against each other: cut points, what servers are started with, and what is promised.
+
+Islands and routes are compared as deployed; what manifests do not tell of pools stands here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from planner.domain import BucketPlan, BucketPool, LoadPoint, Phase, Plan
+from planner.domain.plan_diff import BucketComparison, ChangedValue
+
+NOTHING = "–"
+_ROUND = 1000.0
+_TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
+_FIELDS: Mapping[str, Callable[[BucketPool], object]] = {
+    "prompts": lambda pool: f"{pool.start}–{pool.end - 1}",
+    "tokens a step": lambda pool: pool.server.tokens_per_step,
+    "overlap": lambda pool: "yes" if pool.server.overlapped else "no",
+}
+
+
+def compare_buckets(old: Plan, new: Plan) -> BucketComparison | None:
+    """What changes; None where neither plan has buckets. A pool is known by its island's id."""
+    if old.buckets is None and new.buckets is None:
+        return None
+    figures = [pair for pair in _figures(old, new) if pair.old != pair.new]
+    return BucketComparison(deployed=(*_cuts(old, new), *_pools(old, new)), figures=tuple(figures))
+
+
+def _cuts(old: Plan, new: Plan) -> Iterator[ChangedValue]:
+    for phase in Phase:
+        before, after = _buckets(old, phase), _buckets(new, phase)
+        if before != after:
+            yield ChangedValue(field=f"buckets of {phase}", old=before, new=after)
+
+
+def _buckets(plan: Plan, phase: Phase) -> str:
+    if plan.buckets is None:
+        return "a table of shares"
+    spans = sorted({(pool.start, pool.end) for pool in plan.buckets.pools if pool.phase is phase})
+    return ", ".join(f"{start}–{end - 1}" for start, end in spans)
+
+
+def _pools(old: Plan, new: Plan) -> Iterator[ChangedValue]:
+    before, after = _by_island(old), _by_island(new)
+    for island in [name for name in before if name in after]:
+        for field, read in _FIELDS.items():
+            was, will = str(read(before[island])), str(read(after[island]))
+            if was != will:
+                yield ChangedValue(field=f"{island}: {field}", old=was, new=will)
+
+
+def _by_island(plan: Plan) -> dict[str, BucketPool]:
+    return {pool.island: pool for pool in plan.buckets.pools} if plan.buckets is not None else {}
+
+
+def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
+    """Promise, bursts, what remains after a loss, and the longest P99 of each time at each load."""
+    readers: dict[str, Callable[[Plan], str]] = {
+        "promise (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.promise_rps),
+        "capacity if requests bunch (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.burst_rps),
+        "left after the worst loss (requests/s)": _left,
+    }
+    for load in LoadPoint:
+        for phase in Phase:
+            readers[f"{_TIMES[phase]} P99 at {load} (ms)"] = _slowest(load, phase)
+    for field, read in readers.items():
+        yield ChangedValue(field=field, old=read(old), new=read(new))
+
+
+def _left(plan: Plan) -> str:
+    return _figure(plan, lambda buckets: buckets.worst_loss.rate_rps if buckets.losses else None)
+
+
+def _figure(plan: Plan, read: Callable[[BucketPlan], float | None]) -> str:
+    return _number(None if plan.buckets is None else read(plan.buckets))
+
+
+def _slowest(load: LoadPoint, phase: Phase) -> Callable[[Plan], str]:
+    """P99 of the slowest bucket, with the rate of the mix that it is at."""
+
+    def read(plan: Plan) -> str:
+        every = plan.buckets.latencies if plan.buckets is not None else ()
+        rows = [row for row in every if row.load is load and row.phase is phase]
+        if not rows:
+            return NOTHING
+        times = [row.p99_ms for row in rows]
+        slowest = "no end" if None in times else _number(max(time for time in times if time is not None))
+        return f"{slowest} at {_number(rows[0].rate_rps)} requests/s"
+
+    return read
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if value >= _ROUND else f"{value:.4g}"

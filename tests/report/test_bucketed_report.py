@@ -1,0 +1,240 @@
+"""A plan of buckets on its page: the words and tables hold the figures of its record."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from bucketed_plans import (
+    CAPACITY_RPS,
+    DEMAND_RPS,
+    PROMISE_RPS,
+    THREE,
+    bucketed,
+    certificate,
+)
+from test_report_summary import notes, number, tables
+
+from planner.domain import LoadPoint, Phase, Plan, RangeSlo, SloSettings, SurvivalSettings
+from planner.plans.bucket_diff import compare_buckets
+from planner.report import figure, figures_of, islands_frame, latency_frame, pools_frame, summary
+from planner.report.buckets.view import bounds_in, bucket_plan, time, time_span, useful_simpler
+
+
+def table_of(plan: Plan, first: str) -> list[list[str]]:
+    """The table whose header begins with a word."""
+    return next(rows for rows in tables(summary(plan)) if rows[0][0] == first)
+
+
+def section(plan: Plan, name: str) -> str:
+    """The text of a section."""
+    return summary(plan).partition(f"## {name}\n")[2].partition("\n## ")[0]
+
+
+class TestHeadline:
+    def test_promise_and_capacity_stand_first(self, pools_plan: Plan) -> None:
+        line = summary(pools_plan).splitlines()[2]
+        assert line.startswith("**The 256 GPUs promise 162 requests/s**, 0.9 of the capacity of 180; 90.5 if requests")
+        assert "At the demand of 120 requests/s **TTFT P99 1.21–1.86 s (bound 4 s)**, **TPOT P99 36.0 ms" in line
+        assert "at least 110 requests/s remain, 61 % of the capacity (worst: h20-32g-decode-5)" in line
+        assert "At capacity they serve 180.0 requests/s**: " in summary(pools_plan).splitlines()[4]
+
+    def test_a_plan_without_levels_is_marked(self, plan: Plan) -> None:
+        line = summary(bucketed(plan, levels=False)).splitlines()[2]
+        assert "**No service levels set**: TTFT P99 1.52–2.17 s, TPOT P99 48.6 ms at the promise." in line
+        assert "bound" not in line
+        assert "bunch" not in line
+
+    def test_without_a_demand_the_promise_is_where_times_are_told(self, pools_plan: Plan) -> None:
+        buckets = bucket_plan(pools_plan)
+        rows = tuple(row for row in buckets.latencies if row.load is not LoadPoint.DEMAND)
+        line = summary(replace(pools_plan, buckets=replace(buckets, latencies=rows))).splitlines()[2]
+        assert "At the promise **TTFT P99 1.52–2.17 s" in line
+
+    def test_the_traces_own_rate_is_called_so(self, pools_plan: Plan) -> None:
+        scenario = replace(pools_plan.scenario, objective=replace(pools_plan.scenario.objective, demand_rps=0.0))
+        assert "At the trace's own 120 requests/s" in summary(replace(pools_plan, scenario=scenario))
+
+    def test_a_loss_that_leaves_nothing(self, pools_plan: Plan) -> None:
+        buckets = bucket_plan(pools_plan)
+        losses = tuple(replace(loss, rate_rps=0.0) for loss in buckets.losses[:1])
+        survive = SurvivalSettings(nodes=1, share=0.5)
+        changed = replace(pools_plan, buckets=replace(buckets, losses=losses))
+        changed = replace(changed, scenario=replace(changed.scenario, survive=survive))
+        assert (
+            "nothing may be left (worst: h200-8g-prefill-1 has no server elsewhere); 50 % were asked for."
+            in summary(changed)
+        )
+
+
+class TestSections:
+    def test_the_whiteboard_has_a_line_for_each_pool(self, pools_plan: Plan) -> None:
+        drawing = section(pools_plan, "Whiteboard").strip().splitlines()
+        assert (drawing[0], drawing[-1]) == ("```text", "```")
+        pools = [line for line in drawing if "▶" in line]
+        assert len(pools) == len(bucket_plan(pools_plan).pools)
+        assert re.search(
+            r"0–2,047 \(53 %\) +┬─▶ +4 servers of 8 H200 +TP1 DP8 +8,192 tokens a step +takes 60 %", pools[0]
+        )
+        assert pools[-1].split("▶")[1].split() == [
+            "3",
+            "servers",
+            "of",
+            "32",
+            "H20",
+            "TP1",
+            "DP32",
+            "batch",
+            "96,",
+            "overlapped",
+            "takes",
+            "all",
+        ]
+        assert max(map(len, drawing)) <= 120
+
+    def test_pools(self, pools_plan: Plan) -> None:
+        header, *rows = table_of(pools_plan, "Pool")
+        column = {name: at for at, name in enumerate(header)}
+        pools = {pool.island: pool for pool in bucket_plan(pools_plan).pools}
+        assert {row[0] for row in rows} == set(pools)
+        for row in rows:
+            pool = pools[row[0]]
+            assert (int(row[column["Servers"]]), int(row[column["GPUs each"]])) == (
+                pool.count,
+                pool.server.parallel.devices,
+            )
+            assert number(row[column["Requests/s a server"]]) == pytest.approx(pool.capacity_rps, rel=1e-3)
+            assert row[column["Overlap"]] == ("yes" if pool.server.overlapped else "no")
+        assert sum(number(row[column["USD/hour"]]) for row in rows) == pools_plan.price_usd_per_hour
+
+    def test_latencies_are_the_records(self, pools_plan: Plan) -> None:
+        header, *rows = table_of(pools_plan, "")
+        assert header[2:4] == ["Bound (P99)", "Demand, 120/s: P50"]
+        assert [row[0] for row in rows] == ["TTFT", "TTFT", "TPOT"]
+        last = [row for row in bucket_plan(pools_plan).latencies if row.load is LoadPoint.CAPACITY]
+        assert [row[-1] for row in rows] == [time(row.p99_ms) for row in last]
+
+    def test_losses_worst_first(self, pools_plan: Plan) -> None:
+        rows = table_of(pools_plan, "A node of")[1:]
+        assert [number(row[3]) for row in rows] == [110.0, 120.0, 130.0, 140.0, 150.0]
+        assert rows[0][:3] == ["h20-32g-decode-5", "H20", "1 of 3"]
+
+    def test_simpler_plans_without_those_that_are_no_faster(self, pools_plan: Plan) -> None:
+        rows = table_of(pools_plan, "Kinds of servers")[1:]
+        assert [row[0] for row in rows] == ["2", "3", "4", "5", "7"]
+        assert rows[3][-1] == "the plan"
+        text = section(pools_plan, "Simplicity")
+        assert "2 kinds of servers and no length routing: 90.0 of 181 requests/s." in text
+        assert len(useful_simpler(pools_plan)) == 5
+
+    def test_no_words_of_tables_or_islands(self, pools_plan: Plan) -> None:
+        page = summary(pools_plan)
+        assert "too coarse" not in page
+        assert "## Islands" not in page
+        assert "## Routing" not in page
+        assert "routed in" not in notes(page)
+        assert "buckets, pools and servers were solved for" in page
+
+    def test_other_partitions_of_the_phases(self, plan: Plan) -> None:
+        narrow = bucketed(plan, THREE)
+        assert [row[1] for row in table_of(narrow, "")[1:]] == [
+            *("0–6,143", "6,144–6,399"),
+            *("0–255", "256–1,023", "1,024–6,399"),
+        ]
+
+
+class TestCertificate:
+    def test_both_bounds(self, pools_plan: Plan) -> None:
+        page = summary(pools_plan)
+        assert "**Within 1.4 % of the best deployable pools**: none serve more than 182.5 requests/s." in page
+        assert "Being deployable costs at most 20.0 %: no layout of any size and routing serves more than 225.0" in page
+        assert "Note:" not in page.partition("## Whiteboard")[0]
+
+    @pytest.mark.parametrize("note", ["", "the solver stopped at its time limit: the best found so far"])
+    def test_a_large_gap_names_what_would_close_it(self, pools_plan: Plan, note: str) -> None:
+        far = replace(pools_plan, certificate=certificate(CAPACITY_RPS, 200.0, note))
+        head = summary(far).partition("## Whiteboard")[0]
+        assert "**Not shown to be close to the best deployable pools**: none serve more than 200.0" in head
+        assert "10.0 % away" in head
+        assert "ithin 10.0 %" not in head
+        assert "`routing.most` above 2" in head
+        assert "search.time_limit_s" in head
+        assert ("more time" in head) is bool(note)
+
+
+class TestFrames:
+    def test_pools_and_islands_are_the_same(self, pools_plan: Plan) -> None:
+        frame, islands = pools_frame(pools_plan), islands_frame(pools_plan).set_index("id")
+        assert (frame["servers"] * frame["gpus_per_server"]).to_list() == islands.loc[frame["island"], "size"].to_list()
+        together = (frame["servers"] * frame["capacity_rps"]).groupby([frame["phase"], frame["start"]]).sum()
+        assert together.sum() == pytest.approx(200 * 0.5273 + 180 * 0.4727 + 225, rel=1e-3)
+        assert frame.groupby(["phase", "start"])["share"].sum().to_numpy() == pytest.approx(1.0)
+
+    def test_times(self, pools_plan: Plan, plan: Plan) -> None:
+        frame = latency_frame(pools_plan)
+        assert frame["rate_rps"].unique().tolist() == [DEMAND_RPS, PROMISE_RPS, CAPACITY_RPS]
+        assert (frame["p99_ms"] > frame["p50_ms"]).all()
+        assert len(latency_frame(plan)) == len(pools_frame(plan)) == 0
+
+
+class TestFigures:
+    def test_simplicity_is_a_figure_of_plans_of_buckets(self, pools_plan: Plan, plan: Plan) -> None:
+        assert "simplicity" in figures_of(pools_plan)
+        assert "simplicity" not in figures_of(plan)
+        axes = figure(pools_plan, "simplicity").axes[0]
+        points = {
+            (x, y) for line in axes.lines if line.get_marker() not in ("", "None", None) for x, y in line.get_xydata()
+        }
+        assert points == {(row.kinds, row.rate_rps) for row in useful_simpler(pools_plan)}
+
+    def test_bars_are_as_wide_as_the_share_of_requests(self, pools_plan: Plan) -> None:
+        prefill, decode = figure(pools_plan, "routing").axes[:2]
+        assert sorted({round(bar.get_width(), 3) for bar in prefill.patches}) == [0.473, 0.527]
+        assert [bar.get_width() for bar in decode.patches] == pytest.approx([1.0])
+        assert sum(bar.get_width() * bar.get_height() for bar in prefill.patches) == pytest.approx(1.0)
+
+    def test_the_lowest_bar_is_the_capacity(self, pools_plan: Plan) -> None:
+        tops = []
+        for axes in figure(pools_plan, "throughput").axes[:2]:
+            places = {round(bar.get_x(), 6) for bar in axes.patches}
+            tops += [
+                sum(bar.get_height() for bar in axes.patches if round(bar.get_x(), 6) == place) for place in places
+            ]
+        assert min(tops) == pytest.approx(CAPACITY_RPS)
+        assert max(tops) == pytest.approx(225.0)
+
+
+class TestWords:
+    def test_times(self) -> None:
+        assert [time(None), time(46.56), time(2363.4)] == ["no end", "46.6 ms", "2.36 s"]
+        assert time_span([900.0, 2363.4]) == "900 ms–2.36 s"
+        assert time_span([]) == "–"
+        assert time_span([1.0, None]) == "no end"
+
+    def test_bounds_of_a_bucket_are_the_least_and_the_largest(self) -> None:
+        slo = SloSettings(ttft_ms=1500, tpot_ms=60, ranges=(RangeSlo(start=2000, end=20000, ttft_ms=8000),))
+        assert bounds_in(slo, Phase.PREFILL, 0, 4096) == (1500, 8000)
+        assert bounds_in(slo, Phase.PREFILL, 0, 2000) == (1500,)
+        assert bounds_in(slo, Phase.DECODE, 0, 4096) == (60,)
+        assert bounds_in(SloSettings(), Phase.PREFILL, 0, 4096) == ()
+
+
+class TestDiff:
+    def test_promise_cuts_and_budgets(self, pools_plan: Plan, plan: Plan) -> None:
+        other = bucketed(plan, THREE, promise_rps=170.0)
+        comparison = compare_buckets(pools_plan, other)
+        assert comparison is not None
+        deployed = {change.field: (change.old, change.new) for change in comparison.deployed}
+        assert deployed["buckets of prefill"] == ("0–2047, 2048–6399", "0–6143, 6144–6399")
+        assert deployed["h200-8g-prefill-1: prompts"] == ("0–2047", "0–6143")
+        figures = {change.field: (change.old, change.new) for change in comparison.figures}
+        assert figures["promise (requests/s)"] == ("162", "170")
+        assert "TPOT P99 at demand (ms)" not in figures
+
+    def test_equal_plans_and_plans_of_tables(self, pools_plan: Plan, plan: Plan) -> None:
+        same = compare_buckets(pools_plan, pools_plan)
+        assert same is not None
+        assert (same.deployed, same.figures) == ((), ())
+        assert compare_buckets(plan, plan) is None
+        to_table = compare_buckets(pools_plan, plan)
+        assert to_table is not None
+        assert {change.new for change in to_table.deployed} == {"a table of shares"}
