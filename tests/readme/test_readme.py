@@ -128,7 +128,7 @@ def test_make_targets_do_what_the_set_up_says() -> None:
         recipe = subprocess.run(
             ["make", "-n", "-B", target], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout
-        expected = "planner plan workloads/scenarios/azure-code-512usd.yaml" if target == "plan" else "pytest"
+        expected = "planner plan workloads/scenarios/mixed-fleet.yaml" if target == "plan" else "pytest"
         assert expected in recipe
         assert "PIP_CONSTRAINT" in (ROOT / "Makefile").read_text()
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documentation import README, TEXT
+from documentation import README, TEXT, blocks
 from typer.testing import CliRunner
 
 from planner.cli.app import build
-from planner.domain import Cluster, SearchMethod
+from planner.domain import Cluster, Plan, SearchMethod
 from planner.files import (
     cluster_document,
     load_scenario,
@@ -20,6 +20,7 @@ from planner.files import (
 )
 from planner.pipeline import plan
 from planner.placement import Fit, NodeType, synthesize
+from planner.report.buckets.whiteboard import whiteboard
 from planner.studies.spot.means import change_of, mean_of
 from planner.studies.spot.records import SpotNode
 from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
@@ -81,14 +82,37 @@ def test_chance_falls_short_of_the_search_as_printed() -> None:
     assert blind < (1 - NEAR) * table()[MIXED][CODE]
 
 
+@pytest.fixture(scope="module")
+def main_plan() -> Plan:
+    """The plan of `make plan`."""
+    return plan(load_scenario(shipped_scenarios()["mixed-fleet"], summarize))
+
+
 @pytest.mark.slow
-def test_the_sample_output_is_reached() -> None:
-    printed = re.search(r"GPUs serve about ([\d,]+) requests/s\*\* \(([\d,]+)–([\d,]+): P10", TEXT)
+def test_the_sample_output_is_reached(main_plan: Plan) -> None:
+    printed = re.search(r"they serve about ([\d,]+) requests/s\*\* \(([\d,]+)–([\d,]+): P10", README)
+    promised = re.search(
+        r"promise (\d+) requests/s\*\*, 0.9 of the capacity of (\d+); (\d+) if .* at least (\d+) requests/s", README
+    )
     assert printed is not None
-    found = plan(load_scenario(shipped_scenarios()["azure-code-512usd"], summarize))
-    assert found.rate_band is not None
-    due = (found.throughput_rps, found.rate_band.low_rps, found.rate_band.high_rps)
+    assert promised is not None
+    assert main_plan.rate_band is not None
+    assert main_plan.buckets is not None
+    due = (main_plan.throughput_rps, main_plan.rate_band.low_rps, main_plan.rate_band.high_rps)
     assert due == pytest.approx([float(figure.replace(",", "")) for figure in printed.groups()], rel=TWO_DIGITS)
+    buckets = main_plan.buckets
+    head = (buckets.promise_rps, main_plan.throughput_rps, buckets.burst_rps, buckets.worst_loss.rate_rps)
+    assert head == pytest.approx([float(figure) for figure in promised.groups()], rel=NEAR)
+
+
+@pytest.mark.slow
+def test_the_whiteboard_is_the_plans(main_plan: Plan) -> None:
+    drawing = whiteboard(main_plan).removeprefix("```text\n").removesuffix("\n```")
+    assert [*map(_without_shares, drawing.splitlines())] == [*map(_without_shares, blocks("text")[0].splitlines())]
+
+
+def _without_shares(line: str) -> str:
+    return re.sub(r"takes \d+ %", "takes", line)
 
 
 def test_the_accuracy_table_is_the_commands() -> None:
@@ -138,6 +162,7 @@ def test_the_exact_table_is_reached(fleet: str, column: int, mode: str, trace: s
         "workload": f"azure-{trace}-2023",
         "inventory": EXACT[fleet],
         "cost": {"mode": mode},
+        "routing": {"form": "table"},
         "search": {"method": "exact", "time_limit_s": 900},  # a laden machine proves no less, only later
     }
     found = plan(scenario_from_document(document, origin="test", base=Path(), summarize=summarize))
@@ -196,6 +221,7 @@ def test_the_placed_table_is_reached(column: int, trace: str, layout: str) -> No
         "workload": f"azure-{trace}-2023",
         "inventory": "cluster",
         "cluster": cluster_document(printed_cluster()),
+        "routing": {"form": "table"},
         **PLACED[layout],
     }
     found = plan(scenario_from_document(document, origin="test", base=Path(), summarize=summarize))

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import PercentFormatter
 
 from planner.domain import BucketPool, LoadPoint, Phase, Plan
-from planner.report.buckets.view import BucketView, bucket_plan, buckets_of, latencies_at
+from planner.report.buckets.view import BucketView, buckets_of, latencies_at
 from planner.report.buckets.whiteboard import degrees
 from planner.report.kit import style
 from planner.report.kit.bands import banded_rate
@@ -22,6 +23,9 @@ WIDE = 0.2
 
 UPRIGHT = 0.03
 """Part of the panel that an upright name takes."""
+
+AT_THE_EDGE = 0.975
+"""Where the band of the capacity stands in a panel."""
 
 _DASHES: Mapping[LoadPoint, str] = {LoadPoint.DEMAND: ":", LoadPoint.PROMISE: "--", LoadPoint.CAPACITY: "-"}
 
@@ -73,17 +77,18 @@ def _of_the_mix(bucket: BucketView, pool: BucketPool) -> float:
 
 
 def _loads(axes: Axes, plan: Plan) -> float:
-    """Lines at demand, promise and capacity, and the band of the capacity; returns the highest."""
+    """Lines at demand, promise and capacity, and the capacity's band; returns the highest."""
     for load in LoadPoint:
         rows = latencies_at(plan, load, Phase.PREFILL)
         if rows:
             rate = rows[0].rate_rps
             label = f"{load} ({significant(rate)})"
-            axes.axhline(rate, color=style.INK, linewidth=1.2, linestyle=_DASHES[load], label=label)
+            line = axes.axhline(rate, color=style.INK, linewidth=1.4, linestyle=_DASHES[load], label=label)
+            line.set_path_effects([withStroke(linewidth=3.2, foreground="white")])
     banded = banded_rate(plan)
     if banded is None:
         return plan.throughput_rps
-    axes.axhspan(banded.low, banded.high, color=style.FAINT, alpha=0.18, linewidth=0, label="P10–P90 of the capacity")
+    style.rate_bar(axes, AT_THE_EDGE, banded)
     return banded.high
 
 
@@ -137,8 +142,3 @@ def _pool_label(plan: Plan, bucket: BucketView, pool: BucketPool, *, alone: bool
     """`8 × 8 H200, TP1 DP8`, and its bucket where there are several."""
     server = f"{pool.count} × {pool.server.parallel.devices} {style.shown(pool.gpu)}, {degrees(plan, pool)}"
     return server if alone else f"{server}\n   {bucket.label}"
-
-
-def is_drawable(plan: Plan) -> bool:
-    """Whether there are buckets to draw."""
-    return plan.buckets is not None and bool(bucket_plan(plan).pools) and bool(plan.routing)
