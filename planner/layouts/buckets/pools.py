@@ -1,11 +1,11 @@
 """The pools of a plan of buckets: solved for, made as simple as their rate allows, or searched for.
 
 Of all pools the best come first. Then as few buckets as pay: a further bucket of a phase must raise the objective by
-`WORTH_A_BUCKET`, or a second one of prefill halve the median TTFT. Of what is left, the fewest kinds and pools within
-`simplicity` of it.
+`WORTH_A_BUCKET`, or a second one of prefill halve the median TTFT at next to no cost. Of what is left, the fewest kinds
+and pools within `simplicity` of it. With a simplicity of 0 nothing is given up: every bucket that adds anything pays.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
@@ -93,18 +93,21 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
     relaxed = relaxed_values(offer, prices.partitions, objective, settings)
     if not relaxed:
         raise _nothing_serves(question, prices, objective)
+    worth = WORTH_A_BUCKET if scenario.simplicity else 0.0
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
     try:
-        answers = dict(_by_buckets(offer, groups, objective, settings))
+        answers = dict(_by_buckets(offer, groups, objective, settings, worth))
     except InfeasibleError:
         raise _not_survived(question, offer, prices, objective, settings) from None
     if not answers:
         raise _not_survived(question, offer, prices, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
     bounds = [answers[c].bound if c in answers else sign * max(sign * v for v in groups[c].values()) for c in groups]
-    counts = _worth_their_buckets(answers, objective, lambda answer: _median(service, prices, answer, stocks))
+    counts = _worth_their_buckets(
+        answers, objective, lambda answer: _median(service, prices, answer, stocks), worth, scenario.simplicity
+    )
     best = answers[counts]
     simple = _simplest(offer, best, objective, settings, scenario.simplicity)
     simpler = _frontier(offer, answers, simple, settings)
@@ -122,8 +125,9 @@ def _by_buckets(
     groups: dict[Counts, dict[Partition, float]],
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
+    worth: float,
 ) -> Iterator[tuple[Counts, BucketAnswer]]:
-    """The best pools by number of buckets; where more buckets cannot pay by their relaxation, none."""
+    """The best pools by number of buckets; where more buckets cannot pay `worth` by their relaxation, none."""
     best: dict[Counts, float] = {}
     sign = -1.0 if objective.minimises else 1.0
     share = replace(settings, time_limit_s=settings.time_limit_s / max(1, len(groups)))
@@ -131,7 +135,7 @@ def _by_buckets(
         most = max(sign * value for value in groups[counts].values())
         fewer = [value for other, value in best.items() if sum(other) < sum(counts)]
         median_counts = counts == (2, 1)
-        if fewer and not median_counts and most <= max(fewer) + WORTH_A_BUCKET * abs(max(fewer)):
+        if fewer and not median_counts and most <= max(fewer) + worth * abs(max(fewer)):
             continue
         try:
             answer = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
@@ -141,22 +145,31 @@ def _by_buckets(
         yield counts, answer
 
 
-def _worth_their_buckets(answers: dict[Counts, BucketAnswer], objective: ObjectiveSettings, median: object) -> Counts:
-    """The numbers of buckets that pay for themselves."""
-    assert callable(median)
+def _worth_their_buckets(
+    answers: dict[Counts, BucketAnswer],
+    objective: ObjectiveSettings,
+    median: Callable[[BucketAnswer], float | None],
+    worth: float,
+    simplicity: float,
+) -> Counts:
+    """The numbers of buckets that pay for themselves, `worth` each; a median may cost the share `simplicity`."""
     sign = -1.0 if objective.minimises else 1.0
     chosen = min(answers, key=sum)
     for counts in sorted(answers, key=lambda c: (sum(c), -sign * answers[c].value)):
         added = sum(counts) - sum(chosen)
-        before, value = answers[chosen].value, answers[counts].value
-        gain = sign * (value - before) / max(abs(before), 1e-12)
-        if added > 0 and gain >= (1 + WORTH_A_BUCKET) ** added - 1:
+        if added > 0 and _gain(answers, chosen, counts, sign) >= max(MET, (1 + worth) ** added - 1):
             chosen = counts
-    if chosen == (1, 1) and (2, 1) in answers:
+    if chosen == (1, 1) and (2, 1) in answers and _gain(answers, chosen, (2, 1), sign) >= -simplicity:
         one, two = median(answers[1, 1]), median(answers[2, 1])
         if one is not None and two is not None and two <= HALF * one:
             chosen = (2, 1)
     return chosen
+
+
+def _gain(answers: dict[Counts, BucketAnswer], chosen: Counts, counts: Counts, sign: float) -> float:
+    """By what share others are better than the chosen ones."""
+    before, value = answers[chosen].value, answers[counts].value
+    return sign * (value - before) / max(abs(before), 1e-12)
 
 
 def _median(
