@@ -2,10 +2,11 @@
 
 from planner.cost.serving.buckets import Buckets, Interval, Levels
 from planner.cost.serving.decode_servers import DecodeServers
-from planner.cost.serving.prefill_servers import PrefillServers, late_share
+from planner.cost.serving.prefill_servers import HALVINGS, PrefillServers, late_share
 from planner.cost.serving.shapes import every_size, node_sizes, server_shapes
 
 __all__ = [
+    "HALVINGS",
     "Buckets",
     "DecodeServers",
     "Interval",

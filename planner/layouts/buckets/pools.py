@@ -1,11 +1,11 @@
 """The pools of a plan of buckets: solved for, made as simple as their rate allows, or searched for.
 
 Of all pools the best come first. Then as few buckets as pay: a further bucket of a phase must raise the objective by
-`WORTH_A_BUCKET`, or a second one of prefill halve the median TTFT. Of what is left, the fewest kinds and pools within
-`simplicity` of it.
+`WORTH_A_BUCKET`, or a second one of prefill halve the median TTFT at next to no cost. Of what is left, the fewest kinds
+and pools within `simplicity` of it. With a simplicity of 0 nothing is given up: every bucket that adds anything pays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
@@ -129,7 +129,8 @@ def _every_count(
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
-    answers, bounds = _by_buckets(offer, groups, objective, settings)
+    worth = _worth(question.scenario.simplicity)
+    answers, bounds = _by_buckets(offer, groups, objective, settings, worth)
     if not answers:
         raise not_survived(question, offer, prices, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
@@ -152,7 +153,7 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
 def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettings, every: _Solved) -> BucketChoice:
     scenario, service, settings = question.scenario, BucketService(question), layout_settings(question.scenario)
     counts = _worth_their_buckets(
-        every.answers, objective, lambda answer: _median(service, prices, answer, every.stocks)
+        every.answers, objective, scenario.simplicity, lambda answer: _median(service, prices, answer, every.stocks)
     )
     best = every.answers[counts]
     simple = _simplest(every.offer, best, objective, settings, scenario.simplicity)
@@ -173,10 +174,10 @@ def fastest_pools(
     `solve_buckets` does."""
     question, prices = evaluator.question, evaluator.prices
     sign = -1.0 if objective.minimises else 1.0
+    simplicity = question.scenario.simplicity
     families = _families(question, prices, objective, settings)
-    pairs = [
-        (every, every.answers[_worth_their_buckets(every.answers, objective, lambda _: None)]) for every in families
-    ]
+    counts = [_worth_their_buckets(every.answers, objective, simplicity, lambda _: None) for every in families]
+    pairs = [(every, every.answers[key]) for every, key in zip(families, counts, strict=True)]
     every, best = max(pairs, key=lambda pair: sign * pair[1].value)
     bound = sign * max(sign * one_family.bound for one_family in families)
     return BucketService(question).priced(prices.pools(best, every.stocks)), bound, best.solver
@@ -187,9 +188,10 @@ def _by_buckets(
     groups: dict[Counts, dict[Partition, float]],
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
+    worth: float,
 ) -> tuple[dict[Counts, BucketAnswer], list[float]]:
-    """The best pools by number of buckets, none where more buckets cannot pay by their relaxation; and bounds of all
-    that can serve. Raises SolverError where nothing was found in time."""
+    """The best pools by number of buckets, none where more buckets cannot pay `worth` by their relaxation; and bounds
+    of all that can serve. Raises SolverError where nothing was found in time."""
     answers: dict[Counts, BucketAnswer] = {}
     bounds, late = [], None
     sign = -1.0 if objective.minimises else 1.0
@@ -198,7 +200,7 @@ def _by_buckets(
         most = max(sign * value for value in groups[counts].values())
         fewer = [sign * answer.value for other, answer in answers.items() if sum(other) < sum(counts)]
         median_counts = counts == (2, 1)
-        if fewer and not median_counts and most <= max(fewer) + WORTH_A_BUCKET * abs(max(fewer)):
+        if fewer and not median_counts and most <= max(fewer) + worth * abs(max(fewer)):
             bounds.append(sign * most)
             continue
         try:
@@ -214,22 +216,35 @@ def _by_buckets(
     return answers, bounds
 
 
-def _worth_their_buckets(answers: dict[Counts, BucketAnswer], objective: ObjectiveSettings, median: object) -> Counts:
-    """The numbers of buckets that pay for themselves."""
-    assert callable(median)
-    sign = -1.0 if objective.minimises else 1.0
+def _worth_their_buckets(
+    answers: dict[Counts, BucketAnswer],
+    objective: ObjectiveSettings,
+    simplicity: float,
+    median: Callable[[BucketAnswer], float | None],
+) -> Counts:
+    """The numbers of buckets that pay for themselves; a halved median may cost the share `simplicity`."""
+    sign, worth = -1.0 if objective.minimises else 1.0, _worth(simplicity)
     chosen = min(answers, key=sum)
     for counts in sorted(answers, key=lambda c: (sum(c), -sign * answers[c].value)):
         added = sum(counts) - sum(chosen)
-        before, value = answers[chosen].value, answers[counts].value
-        gain = sign * (value - before) / max(abs(before), 1e-12)
-        if added > 0 and gain >= (1 + WORTH_A_BUCKET) ** added - 1:
+        if added > 0 and _gain(answers, chosen, counts, sign) >= max(MET, (1 + worth) ** added - 1):
             chosen = counts
-    if chosen == (1, 1) and (2, 1) in answers:
-        one, two = median(answers[1, 1]), median(answers[2, 1])
-        if one is not None and two is not None and two <= HALF * one:
+    if chosen == (1, 1) and (2, 1) in answers and _gain(answers, chosen, (2, 1), sign) >= -simplicity:
+        one_bucket, two_buckets = median(answers[1, 1]), median(answers[2, 1])
+        if one_bucket is not None and two_buckets is not None and two_buckets <= HALF * one_bucket:
             chosen = (2, 1)
     return chosen
+
+
+def _worth(simplicity: float) -> float:
+    """What a further bucket must add; where nothing is given up for simplicity, next to nothing."""
+    return WORTH_A_BUCKET if simplicity else 0.0
+
+
+def _gain(answers: dict[Counts, BucketAnswer], chosen: Counts, counts: Counts, sign: float) -> float:
+    """By what share others are better than the chosen ones."""
+    before, value = answers[chosen].value, answers[counts].value
+    return sign * (value - before) / max(abs(before), 1e-12)
 
 
 def _median(
