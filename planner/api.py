@@ -122,7 +122,7 @@ class PlannedDeployment:
         path: str | Path,
         target: str = "lws",
         *,
-        engine: str = "vllm",
+        engine: str = "",
         options: export.ExportOptions | None = None,
         cells: int = CELLS,
         force: bool = False,

@@ -21,7 +21,8 @@ class PlannerError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
+        between = "\n" if "\n" in self.message else " "  # a remedy is not part of a list's last line
+        return f"{self.message}{between}{self.hint}".strip()
 
     def __reduce__(self) -> tuple[object, ...]:
         # the hint is keyword-only: without this the error would not survive the way back from a worker process

@@ -30,8 +30,9 @@ from planner.evaluation.goodput import service_of
 from planner.evaluation.judging import judge
 from planner.evaluation.placing import demands_of, placed_layout
 from planner.layouts.buckets.certificate import certify_buckets
+from planner.layouts.buckets.infeasible import require_pools
 from planner.layouts.buckets.outlook import outlook
-from planner.layouts.buckets.pools import BucketChoice, require_pools
+from planner.layouts.buckets.pools import BucketChoice
 from planner.layouts.buckets.sensitivity import bucketed_sensitivity
 from planner.layouts.certificate import certified_again, certify, is_exact
 from planner.layouts.choice import find_layout, find_pools
@@ -105,6 +106,7 @@ def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Pla
     assignment = pooled_assignment(placed.priced, saved.provenance.solver, optimal=saved.optimal)
     choice = BucketChoice(
         priced=before,
+        value=before.rate_rps,
         bound=saved.certificate.objective_bound or before.rate_rps,
         proven=saved.optimal,
         solver=saved.provenance.solver,
@@ -241,6 +243,7 @@ def _of_pools(
     finished = replace(
         finished,
         sensitivity=bucketed_sensitivity(finished, evaluator.prices),
+        exact_rps=recounted_rps(finished),
         rate_band=rate_band(finished),
     )
     audit(finished, question.workload)

@@ -2,26 +2,20 @@
 
 Doors: `assign` (one layout), `choose_roles` (its islands, where queues count), `best_layout` (the layout itself),
 `relax` (what no layout can exceed), `rounded` (a layout near that, in milliseconds), `best_pools` (pools behind
-buckets of prompt length), `pool_cells` (a finished table on
-a router's grid).
+buckets of prompt length), `pool_cells` (a finished table on a router's grid).
 """
 
-from planner.assignment.bucket_programme import (
+from planner.assignment.buckets.offer import (
     BucketAnswer,
     BucketOffer,
     BucketOption,
     Partition,
     PoolCount,
-    RelaxedBuckets,
-    best_pools,
-    fastest_of_kinds,
-    pools_of,
-    relaxed_buckets,
-    relaxed_values,
-    simplest_pools,
     undominated,
 )
-from planner.assignment.cell_pools import CellPools, busy_times, pool_cells
+from planner.assignment.buckets.programme import best_pools, fastest_of_kinds, pools_of, proves, simplest_pools
+from planner.assignment.buckets.relaxed import RelaxedBuckets, relaxed_buckets, relaxed_values
+from planner.assignment.cells.pools import CellPools, busy_times, pool_cells
 from planner.assignment.inner_problem import assign
 from planner.assignment.layout_options import IslandKind, Offer, in_role
 from planner.assignment.layout_programme import LayoutAnswer, best_layout
@@ -53,6 +47,7 @@ __all__ = [
     "in_role",
     "pool_cells",
     "pools_of",
+    "proves",
     "relax",
     "relaxed_buckets",
     "relaxed_values",

@@ -24,6 +24,7 @@ COMMANDS = {
     "docs": "docs.command",
     "gpus": "facts.gpus",
     "models": "facts.models",
+    "engines": "facts.engines",
     "workloads": "facts.workloads",
 }
 GROUPS = {

@@ -132,6 +132,8 @@ def _layer_refusals(asked: _Asked) -> Iterator[str]:
     for fault in layer_faults(model, loading, profile.layers):
         if heads not in fault.rule:  # said of every engine
             yield _sentence(fault, profile)
+    if loading.redundant and model.experts and model.architecture in profile.layers.without_redundant:
+        yield f"redundant experts must be none ({profile} builds none of {model.architecture}), got {loading.redundant}"
 
 
 def _sentence(fault: LayerFault, profile: EngineProfile) -> str:

@@ -46,11 +46,11 @@ class PlannedIsland:
         None
     )
     tokens_per_step: Annotated[
-        int, Bounds(low=0), Key("token budget of a prefill step of a rank; 0: the scenario's", sparse=True)
+        _Count, Key("token budget of a prefill step of a rank; 0: the scenario's", unit="tokens", sparse=True)
     ] = 0
     overlapped: Annotated[
         bool | None,
-        Key("whether two micro-batches hide communication (null: by the scenario's settings)", sparse=True),
+        Key("whether two micro-batches hide communication; else by the scenario's settings", sparse=True),
     ] = None
 
 

@@ -23,7 +23,6 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.judging import (
-    SolvedLayout,
     named_pools,
     pooled_assignment,
     pooled_evaluation,
@@ -81,9 +80,10 @@ class Evaluator:
             self._prices = BucketPrices(self.question)
         return self._prices
 
-    def remember(self, evaluation: Evaluation) -> None:
-        """An evaluation that is known from elsewhere: of the pools that a layout was made of."""
-        self._known[evaluation.layout] = evaluation
+    def remember_pools(self, layout: Layout, priced: PricedPools, solver: str, *, optimal: bool = True) -> None:
+        """The pools that a layout was made of stand for it, judged as those of any other."""
+        named = replace(priced, pools=named_pools(priced.pools))
+        self._known[layout] = self._placed(layout, named, solver, optimal=optimal)
 
     def table(self, layout: Layout) -> PerformanceTable:
         """Rows of every class in `layout`."""
@@ -122,7 +122,7 @@ class Evaluator:
         partitions, service = self.prices.shortlist, BucketService(self.question)
         stocks = [island_stocks(layout) for layout in fresh]
         tasks = [
-            (self.prices.offer(mine, partitions), layout, partitions, self.question.scenario.assignment)
+            (self.prices.offers(mine, partitions), layout, partitions, self.question.scenario.assignment)
             for mine, layout in zip(stocks, fresh, strict=True)
         ]
         for mine, layout, outcome in zip(stocks, fresh, self._each(solve_pools, tasks), strict=True):
@@ -139,12 +139,13 @@ class Evaluator:
                 )
             else:
                 pools = named_pools(self.prices.pools(outcome.answer, mine))
-                yield self._placed(layout, service.priced(pools), outcome)
+                yield self._placed(layout, service.priced(pools), outcome.answer.solver, cpu_s=outcome.cpu_s)
 
-    def _placed(self, layout: Layout, priced: PricedPools, outcome: SolvedLayout) -> Evaluation:
+    def _placed(
+        self, layout: Layout, priced: PricedPools, solver: str, *, optimal: bool = True, cpu_s: float = 0.0
+    ) -> Evaluation:
         """The evaluation of pools; on nodes where the objective counts those."""
-        solver = outcome.answer.solver if outcome.answer else ""
-        evaluation = pooled_evaluation(layout, pooled_assignment(priced, solver), outcome.cpu_s)
+        evaluation = pooled_evaluation(layout, pooled_assignment(priced, solver, optimal=optimal), cpu_s)
         if self.fleet is None or not self.question.scenario.objective.kind.row.placed or not evaluation.assignment:
             return evaluation
         try:

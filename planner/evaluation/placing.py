@@ -24,6 +24,7 @@ from planner.domain import (
     Plan,
     Question,
     Reach,
+    Shortfall,
     named_duties,
 )
 from planner.errors import InfeasibleError
@@ -309,14 +310,18 @@ def _too_little(placement: Placement, error: str) -> InfeasibleError:
     shortfalls = placement.shortfalls[:MOST_TOLD]
     short = "; ".join(f"{shortfall.island}: {shortfall.reason}" for shortfall in shortfalls)
     more = len(placement.shortfalls) - len(shortfalls)
-    remedy = next(
-        (f"for {shortfall.island}, {shortfall.remedies[0]}" for shortfall in shortfalls if shortfall.remedies), ""
-    )
     return InfeasibleError(
         f"placement: the islands that find room on cluster {placement.cluster} do not serve the workload: "
         f"{short or error}{f'; and {more} more islands' if more else ''}.",
-        hint=f"It would help: {remedy}." if remedy else "Offer a cluster with more room, or plan for fewer GPUs.",
+        hint=remedy(shortfalls),
     )
+
+
+def remedy(shortfalls: Sequence[Shortfall]) -> str:
+    """The remedy of the first shortfall that has any, as a hint."""
+    helps = (f"for {shortfall.island}, {shortfall.remedies[0]}" for shortfall in shortfalls if shortfall.remedies)
+    first = next(helps, "")
+    return f"It would help: {first}." if first else "Offer a cluster with more room, or plan for fewer GPUs."
 
 
 def _as_before(table: PerformanceTable, islands: Sequence[_Island], classes: Sequence[IslandClass]) -> Assignment:

@@ -2,7 +2,7 @@
 
 from planner.export.checking import CrdSchemas, check_manifests, find_faults, read_crds, read_manifests, tells_fleet
 from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
-from planner.export.engines.dialects import ENGINES
+from planner.export.engines.dialects import ENGINES, priced_engine, read_server
 from planner.export.manifests import render
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.options import ExportOptions
@@ -23,9 +23,11 @@ __all__ = [
     "node_files",
     "node_pods",
     "placed_nodes",
+    "priced_engine",
     "read_crds",
     "read_manifests",
     "read_plan",
+    "read_server",
     "render",
     "require_tools",
     "summarize_plan",

@@ -10,11 +10,12 @@ pods       pods of one group                         devices / gpus
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypedDict
 
 from planner.domain import (
     CostMode,
+    EngineProfile,
     GpuSpec,
     ModelSpec,
     ParallelConfig,
@@ -24,10 +25,12 @@ from planner.domain import (
     Route,
     Scenario,
 )
+from planner.domain.engine import ExchangeSite, pod_sizes
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.objects.names import island_slugs, weights_location, workload_name
 from planner.export.objects.node_shares import NodeShare, node_shares
 from planner.export.partners import clusters, partners
+from planner.files import catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ class ServingIsland:
     `weights` is what the engine loads; `placed`: the plan says on which nodes. What the rates rest on: `overlapped`
     (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step.
     `partners`: of the islands that it hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that
-    hang together by that, its own too.
+    hang together by that, its own too. `engine`: that the plan was priced for.
     """
 
     id: str
@@ -73,11 +76,30 @@ class ServingIsland:
     placed: bool = False
     partners: tuple[ParallelConfig, ...] = ()
     exchange_gpus: tuple[GpuSpec, ...] = ()
+    engine: EngineProfile = field(default_factory=EngineProfile)
 
     @property
     def decode_tokens(self) -> int:
         """Tokens that an attention group takes through the model in a decode step of one micro-batch per stage."""
         return -(-self.batch_size // self.parallel.pp) * (1 + self.draft_tokens)
+
+    @property
+    def exchange_site(self) -> ExchangeSite:
+        """Where its experts exchange tokens."""
+        return ExchangeSite(
+            gpu=self.gpu,
+            model=self.model,
+            phase=self.phase,
+            parallel=self.parallel,
+            gpus_per_pod=self.grouping.gpus_per_pod,
+            decode_tokens=self.decode_tokens,
+            batch_size=self.batch_size,
+        )
+
+    def profile(self, engine: str) -> EngineProfile:
+        """What `engine` accepts: the plan's own version; the standard one where the plan names another engine or
+        none."""
+        return self.engine if self.engine.name == engine else catalog.engine(engine)
 
 
 def group_pods(parallel: ParallelConfig, gpus_per_host: int, shares: Sequence[NodeShare] = ()) -> PodGrouping:
@@ -85,16 +107,9 @@ def group_pods(parallel: ParallelConfig, gpus_per_host: int, shares: Sequence[No
 
     `shares`: where the placement has the copies; pods of one GPU fill any.
     """
-    devices = parallel.devices
-    gpus = next(
-        g
-        for g in range(min(gpus_per_host, devices), 0, -1)
-        if devices % g == 0
-        and nests(parallel.tp, g)
-        and nests(parallel.stage_devices, g)
-        and all(share.takes(g) for share in shares)
-    )
-    return PodGrouping(groups=parallel.replicas, pods=devices // gpus, gpus_per_pod=gpus)
+    sizes = pod_sizes(parallel, gpus_per_host)
+    gpus = next(size for size in sizes if all(share.takes(size) for share in shares))
+    return PodGrouping(groups=parallel.replicas, pods=parallel.devices // gpus, gpus_per_pod=gpus)
 
 
 def nests(unit: int, gpus: int) -> bool:
@@ -169,12 +184,13 @@ def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str
         weights=weights_location(scenario.model.name, scenario.model.uri),
         batch_size=max(1, island.batch_size),
         max_model_len=context_tokens(scenario, island),
-        max_tokens_per_step=scenario.cost.max_tokens_per_step,
+        max_tokens_per_step=island.tokens_per_step or scenario.cost.max_tokens_per_step,
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,
         routes=tuple(route for route in plan.routing if route.island == island.id),
+        engine=scenario.engine,
         **exchange,
-        **_assumptions(scenario, parallel),
+        **_assumptions(scenario, parallel, island.overlapped),
     )
 
 
@@ -184,13 +200,14 @@ class _Assumptions(TypedDict, total=False):
     draft_tokens: int
 
 
-def _assumptions(scenario: Scenario, parallel: ParallelConfig) -> _Assumptions:
-    """Reference mode heeds none of these settings."""
+def _assumptions(scenario: Scenario, parallel: ParallelConfig, overlapped: bool | None) -> _Assumptions:
+    """Reference mode heeds none of these settings. `overlapped`: what the island says for itself, None: nothing."""
     cost, experts = scenario.cost, scenario.model.experts
     if cost.mode is CostMode.REFERENCE:
         return {}
+    wanted = cost.two_micro_batches if overlapped is None else overlapped
     return {
-        "overlapped": bool(cost.two_micro_batches and experts and parallel.stage_devices > 1),
+        "overlapped": bool(wanted and experts and parallel.stage_devices > 1),
         "redundant_experts": cost.redundant_experts if experts else 0,
         "draft_tokens": cost.mtp_tokens,
     }

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from planner.domain import Plan, RouterGrid
 from planner.export.checking import CrdSchemas, check_manifests
-from planner.export.engines.dialects import engine_named
+from planner.export.engines.dialects import priced_engine
 from planner.export.islands import serving_islands
 from planner.export.objects.evictions import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
@@ -17,7 +17,7 @@ def render(
     plan: Plan,
     *,
     target: str = "lws",
-    engine: str = "vllm",
+    engine: str = "",
     options: ExportOptions | None = None,
     schemas: CrdSchemas | None = None,
     grid: RouterGrid | None = None,
@@ -26,16 +26,18 @@ def render(
     same plan gives the same bytes.
 
     They follow our own schemas, and `schemas` where those know a kind. The scenario's priority class is used unless
-    the options name another. `grid`: the uniform grid that the plan's routing table is on, if any.
+    the options name another. `engine`: the plan's own where none is named. `grid`: the uniform grid that the plan's
+    routing table is on, if any.
 
     Raises:
         InputError: no such target or engine, an option, a name, a label or a model location that cannot be
             used.
-        ExportError: the target cannot start the engine, heed an option or express an island; the message names it.
+        ExportError: the plan's servers were priced for another engine, or the target cannot start the engine, heed an
+            option or express an island; the message names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
-    chosen_engine = engine_named(engine)
-    chosen_target = target_named(target, engine)
+    chosen_engine = priced_engine(plan, engine)
+    chosen_target = target_named(target, chosen_engine.name)
     chosen_options = options or ExportOptions()
     if "priority_class" not in chosen_target.unheeded and not chosen_options.priority_class:
         chosen_options = replace(chosen_options, priority_class=plan.scenario.placement.priority_class)

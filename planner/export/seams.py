@@ -1,10 +1,10 @@
 """The two seams of the export. An engine knows flags and no target; a target knows objects and no flag."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from planner.domain import DeployedIsland, Plan, RouterGrid
+from planner.domain import DeployedIsland, Phase, Plan, RouterGrid, ServerConfig
 from planner.export.engines.groups import FoundGroup, LineFault
 from planner.export.found import CheckObjects, Kind
 from planner.export.islands import ServingIsland
@@ -72,6 +72,12 @@ class ReadShape(Protocol):
     def __call__(self, arguments: Sequence[str], /) -> DeclaredShape: ...
 
 
+class ReadServer(Protocol):
+    """Reads what one copy of a model runs back from an engine's command line; InputError where that cannot be told."""
+
+    def __call__(self, arguments: Sequence[str], phase: Phase, /) -> ServerConfig: ...
+
+
 class CheckFlags(Protocol):
     """Holds a command line against the island that it serves: batch and phase. Gives what must hold and what came."""
 
@@ -99,9 +105,11 @@ class CheckGroup(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """An inference engine: pinned images per GPU vendor (upper case), its launch, and its reading of its own
-    flags. `context_flag` is the one that bounds prompt and answer together (tokens); `check_flags` looks at what is
-    neither shape nor context, `check_model` at what it makes of the model's layers.
+    """An inference engine: its launch, and its reading of its own flags.
+
+    `context_flag` is the one that bounds prompt and answer together (tokens); `check_flags` looks at what is neither
+    shape nor context, `check_model` at what it makes of the model's layers. `images`: of the version that a deployment
+    is for, by GPU family, else by vendor (upper case).
 
     `program`: its program in words. `http_port`: where it listens without `--port`; `probe_paths`: what its server
     answers with 200 once it serves; `port_flags` name further ports that others call. A pod with the flag `silent_flag`
@@ -109,9 +117,9 @@ class Engine:
     """
 
     name: str
-    images: Mapping[str, str]
     launch: LaunchIsland
     read_shape: ReadShape
+    read_server: ReadServer
     context_flag: str
     check_flags: CheckFlags
     check_model: CheckModel
@@ -122,6 +130,7 @@ class Engine:
     probe_paths: tuple[str, ...]
     port_flags: tuple[str, ...] = ()
     silent_flag: str = ""
+    images: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,8 @@ from planner.domain import (
     Placement,
     Plan,
     PlannedIsland,
+    RoutingForm,
+    Scenario,
 )
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import json_document
@@ -177,4 +179,12 @@ def plan_head(deployment: Deployment) -> dict[str, Any]:
         "engine": deployment.engine.name,
         "target": deployment.target,
         "inventory": deployment.plan.fleet,
+        **_balancing(scenario),
     }
+
+
+def _balancing(scenario: Scenario) -> dict[str, Any]:
+    """How a router chooses among the services of a length, where the shares only say what that comes to."""
+    if scenario.routing_form is RoutingForm.TABLE:
+        return {}
+    return {"routing": {"form": scenario.routing_form.value, "policy": scenario.routing.policy.value}}

@@ -73,7 +73,7 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
     """
     offer = offer_of(scenario, evaluator, scenario.search.sizes)
     settings, objective = layout_settings(scenario), single(scenario.objective)
-    _require_prices(scenario)
+    require_prices(scenario)
     if not any(offer.options):
         raise InputError(
             f"scenario {scenario.name}: search.sizes: must admit an island of some GPU type, got "
@@ -120,7 +120,7 @@ def layout_settings(scenario: Scenario) -> AssignmentSettings:
     return replace(scenario.assignment, gap=scenario.search.gap, time_limit_s=scenario.search.time_limit_s)
 
 
-def _require_prices(scenario: Scenario) -> None:
+def require_prices(scenario: Scenario) -> None:
     """Raises InputError where an objective in money has nothing to count."""
     objective = scenario.objective
     free = [item.gpu.name for item in scenario.inventory.items if not item.price_usd_per_gpu_hour > 0]

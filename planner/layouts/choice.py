@@ -7,7 +7,7 @@ from functools import partial
 from planner.assignment import LayoutAnswer
 from planner.domain import Layout, ReportProgress, Scenario, SearchJournal, WarmStart
 from planner.errors import InfeasibleError, SolverError
-from planner.evaluation.buckets.judging import layout_of, pooled_assignment, pooled_evaluation
+from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goals import reference_values
 from planner.layouts.buckets.pools import BucketChoice, solve_buckets
@@ -52,9 +52,7 @@ def find_pools(
     start = time.process_time()
     choice = solve_buckets(evaluator)
     solved = layout_of(choice.priced.pools)
-    evaluator.remember(
-        pooled_evaluation(solved, pooled_assignment(choice.priced, choice.solver, optimal=choice.proven))
-    )
+    evaluator.remember_pools(solved, choice.priced, choice.solver, optimal=choice.proven)
     solving_cpu_s = _since(start) if scenario.search.timings else None
     if is_exact(scenario) and (journal is None or journal.proposed(0) is None):
         return choice, given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from planner.assignment import LayoutAnswer, Offer, best_layout, relax
@@ -22,6 +23,7 @@ from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.goodput import bounds_ttft
 from planner.interrupts import check, deferred
+from planner.layouts.buckets.frontier import cheapest_pools, point_of_pools
 from planner.layouts.certificate import MOST_REFERENCE_SIZES, RATE, layout_settings, offer_of
 from planner.layouts.feasibility import posed, require_room
 from planner.layouts.queued_layouts import layouts_with_queues
@@ -45,7 +47,8 @@ ReportPoint = Callable[[int, int, FrontierPoint | None], None]
 def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_: None) -> Frontier:
     """The best fleets for `points` budgets, evenly spread; points that another dominates are left out.
 
-    The scenario's own objective is not heeded, and the inner problem is that of the whole mix (`max_rate`). A point
+    Points are of the scenario's form of routing: pools behind buckets, or layouts with a table. Its objective is not
+    heeded, and the inner problem is that of the whole mix (`max_rate`). A point
     gets a thirtieth of search.time_limit_s and a gap of at least 1 %. Raises InputError for a number of points outside
     2..200, without any price, or in reference mode beyond 1,024 GPUs of a type; InfeasibleError where nothing serves,
     SolverError where no fleet that does is found in time. An interrupt ends it with the points found so far;
@@ -54,15 +57,14 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     _require(scenario, points)
     judged = replace(scenario, assignment=replace(scenario.assignment, formulation=Formulation.MAX_RATE))
     with open_evaluator(posed(judged)) as evaluator:
-        require_room(evaluator)
-        offer = offer_of(judged, evaluator, judged.search.sizes)
         settings = layout_settings(judged)
         settings = replace(settings, gap=max(GAP, settings.gap), time_limit_s=settings.time_limit_s * SHARE_OF_TIME)
-        budgets = _budgets(evaluator, offer, settings, points)
+        least, point_of = (_of_pools if judged.bucketed else _of_layouts)(evaluator, settings)
+        budgets = _budgets(judged, least, points)
         by_budget: dict[float, FrontierPoint | None] = {}
         with suppress(KeyboardInterrupt), deferred():
             for budget in budgets:
-                point = _point(evaluator, offer, settings, budget)
+                point = point_of(budget)
                 check()  # one that was found while an interrupt came may not be the best
                 by_budget[budget] = point
                 progress(len(by_budget), points, point)
@@ -109,10 +111,27 @@ def _require(scenario: Scenario, points: int) -> None:
         )
 
 
-def _budgets(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, points: int) -> list[float]:
+Ways = tuple[float, Callable[[float], FrontierPoint | None]]
+"""Price of the cheapest fleet that serves anything, and the best fleet for a budget."""
+
+
+def _of_layouts(evaluator: Evaluator, settings: AssignmentSettings) -> Ways:
+    """Of layouts with a routing table."""
+    require_room(evaluator)
+    scenario = evaluator.question.scenario
+    offer = offer_of(scenario, evaluator, scenario.search.sizes)
+    return _cheapest(evaluator, offer, settings), partial(_point, evaluator, offer, settings)
+
+
+def _of_pools(evaluator: Evaluator, settings: AssignmentSettings) -> Ways:
+    """Of pools behind buckets."""
+    return cheapest_pools(evaluator, settings), partial(point_of_pools, evaluator, settings)
+
+
+def _budgets(scenario: Scenario, cheapest: float, points: int) -> list[float]:
     """Evenly from the cheapest fleet's price to the whole offer's."""
-    most = evaluator.question.scenario.inventory.price_usd_per_hour
-    least = min(_cheapest(evaluator, offer, settings), most)
+    most = scenario.inventory.price_usd_per_hour
+    least = min(cheapest, most)
     step = (most - least) / (points - 1)
     return [*(least + k * step for k in range(points - 1)), most]
 

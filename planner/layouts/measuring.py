@@ -5,7 +5,8 @@ deployed: islands, each with its phase and parallel configuration; who serves wh
 problem, as a router can be told anew. Decisions that are best in some draw are judged in every draw. A run shows the
 rate of one configuration on one GPU type; what it is worth follows by `cost.benchmarks.information`. Comparing
 decisions needs no fine ranges: lengths are cut into at most MOST_RANGES, and islands are of whole nodes where those
-serve. Waiting is not counted beyond what a rate within its service level is.
+serve. Waiting is not counted beyond what a rate within its service level is, nor are buckets: what GPUs of a type do
+in a phase, which a run shows, hardly hangs on how a router parts the prompts.
 """
 
 from collections import Counter
@@ -288,7 +289,8 @@ def _decisions(central: _Machines, drawn: Sequence[_Machines]) -> list[Layout]:
 def _first(central: _Machines) -> tuple[Sizes, Layout]:
     """Sizes of islands that suit the scenario, and the best decision of these. Raises as `_Machines.best` does."""
     size_set = central.scenario.search.sizes
-    wanted = (_whole_hosts(central.scenario), SizeSet.POWERS_OF_TWO) if size_set is SizeSet.ALL else ()
+    every = size_set in (SizeSet.ALL, SizeSet.WHOLE_NODES)
+    wanted = (_whole_hosts(central.scenario), SizeSet.POWERS_OF_TWO) if every else ()
     for sizes in wanted:
         with suppress(InfeasibleError):
             return sizes, central.best(sizes)

@@ -5,11 +5,11 @@ decode requests. Draws and what comes of them: `planner.cost.band_draws`.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from planner.cost import UncertainRate, WorkShare, rate_band, shares_of_best
-from planner.domain import Assignment, Band, FrontierPoint, PerformanceTable, Phase
+from planner.cost import UncertainRate, WorkShare, band_of, rate_band, shares_of_best
+from planner.domain import Assignment, Band, FrontierPoint, PerformanceTable, Phase, Question
 from planner.evaluation.evaluator import Evaluator
 
 
@@ -29,6 +29,8 @@ def with_bands(points: Sequence[FrontierPoint], evaluator: Evaluator) -> tuple[F
 def _rate(point: FrontierPoint, evaluator: Evaluator) -> UncertainRate:
     assignment = evaluator.evaluate(point.layout).assignment
     assert assignment is not None, "a point of the frontier serves"
+    if assignment.pools:
+        return uncertain_rate_of_pools(evaluator.question, assignment)
     return uncertain_rate(evaluator.table(point.layout), assignment)
 
 
@@ -41,6 +43,27 @@ def uncertain_rate(table: PerformanceTable, assignment: Assignment) -> Uncertain
         bands[key] = performance.band
         for share, rate, span in zip(duty.time_shares, performance.rates_rps, table.ranges, strict=True):
             work[key] += duty.count * share * rate * (span.mean_input_tokens if duty.phase is Phase.PREFILL else 1.0)
+    return _uncertain(assignment, work, bands)
+
+
+def uncertain_rate_of_pools(question: Question, assignment: Assignment) -> UncertainRate:
+    """The same of pools behind buckets."""
+    scenario = question.scenario
+    work: dict[tuple[str, Phase], float] = defaultdict(float)
+    bands: dict[tuple[str, Phase], Band | None] = {}
+    for pool in assignment.pools:
+        spans = [span for span in question.workload.ranges if pool.start <= span.start and span.end <= pool.end]
+        chance = sum(span.probability for span in spans)
+        tokens = sum(span.probability * span.mean_input_tokens for span in spans) / chance
+        rate, key = assignment.throughput_rps * chance * pool.share, (pool.gpu, pool.phase)
+        work[key] += rate * (tokens if pool.phase is Phase.PREFILL else 1.0)
+        bands[key] = band_of(scenario.inventory.item(pool.gpu).gpu, scenario.model, pool.phase, scenario.cost)
+    return _uncertain(assignment, work, bands)
+
+
+def _uncertain(
+    assignment: Assignment, work: Mapping[tuple[str, Phase], float], bands: Mapping[tuple[str, Phase], Band | None]
+) -> UncertainRate:
     totals = {phase: sum(amount for (_, of), amount in work.items() if of is phase) for phase in Phase}
     return UncertainRate(
         rate_rps=assignment.throughput_rps,

@@ -25,6 +25,7 @@ from planner.domain import (
 from planner.errors import InconsistentPlanError
 from planner.plans.claims import TOLERANCE, false_claims
 from planner.plans.claims import close as _close
+from planner.plans.pool_audit import false_pools
 
 
 def audit(plan: Plan, workload: Workload) -> None:
@@ -45,6 +46,8 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
     yield from _totals(plan)
     yield from false_claims(plan)
     yield from _several_goals(plan)
+    if plan.buckets is not None:
+        yield from false_pools(plan, plan.buckets)
     if plan.scenario.network is not None:
         yield from _handed_over(plan, workload)
         yield from _network(plan, plan.scenario.network)

@@ -1,5 +1,6 @@
 """Plan records of pools: an island a pool, a route for each bucket and pool, how firm the rates are."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -24,7 +25,8 @@ def pool_routes(question: Question, pools: Sequence[BucketPool], rate_rps: float
 
 
 def _route(question: Question, pool: BucketPool, rate_rps: float) -> Route:
-    chance = sum(s.probability for s in question.workload.ranges if pool.start <= s.start and s.end <= pool.end)
+    ranges = [s for s in question.workload.ranges if pool.start <= s.start and s.end <= pool.end]
+    chance = min(1.0, math.fsum(span.probability for span in ranges))  # all of them together may pass 1 by rounding
     capacity = pool.count * pool.capacity_rps
     served = pool.share * chance * rate_rps
     ranks = pool.server.parallel.dp * pool.count

@@ -13,7 +13,8 @@
 
 throughput = min over islands of 1 / sum_j a w / u
 prefill b = phi r dp n pp 1000 / t(s, n), reference 1000 / t      decode b = r dp B 1000 / (N mean TPOT), reference r B
-n is the plan's, or fewer where the tokens of a step would pass the budget; B is the plan's.
+n is the plan's, or fewer where the tokens of a step would pass the budget; B is the plan's. Servers of pools have
+budgets of their own, which they fill (n need not be whole), and hide their communication or not, whatever the length.
 Neither the performance table nor the solver is asked; only the cost stage's times of single steps.
 Source: Rignall 2025, section 5.2.2 (there at the best degrees of every length; here at those that the plan deploys).
 """
@@ -25,6 +26,7 @@ from dataclasses import dataclass, replace
 
 from planner.cost import CostContext, Steps, decode_time, open_backend, pool_share, prefill_time
 from planner.cost.arrays import Array, as_array
+from planner.cost.step import step_cost
 from planner.domain import (
     CostMode,
     LengthProfile,
@@ -131,6 +133,43 @@ Key = tuple[str, int]  # island, start of a range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """What an island's rates depend on. `tokens_per_step`: of a rank of a pool's prefill server (0: the scenario's);
+    `overlapped`: whether a pool's servers hide their communication (None: where that is faster)."""
+
+    gpu: str
+    phase: Phase
+    parallel: ParallelConfig
+    reach: Reach | None = None
+    tokens_per_step: int = 0
+    overlapped: bool | None = None
+
+    @classmethod
+    def of(cls, island: PlannedIsland, *, pooled: bool = False) -> "Deployed":
+        """An island with a phase."""
+        assert island.parallel is not None, "the audit has seen that islands with routes have degrees"
+        assert island.phase is not None, "as well as a phase"
+        return cls(
+            gpu=island.gpu,
+            phase=island.phase,
+            parallel=island.parallel,
+            reach=island.reach,
+            tokens_per_step=island.tokens_per_step if pooled else 0,
+            overlapped=island.overlapped if pooled else None,
+        )
+
+    @property
+    def fills(self) -> bool:
+        """Whether steps take as many tokens as the budget allows, in parts of prompts."""
+        return self.tokens_per_step > 0
+
+    def priced(self, scenario: Scenario) -> Scenario:
+        """The scenario where the island lies, with its budget."""
+        budget = self.tokens_per_step or scenario.cost.max_tokens_per_step
+        return replace(scenario, cost=replace(scenario.cost, reach=self.reach, max_tokens_per_step=budget))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Prompt:
     """Prompts of one length: their probability and their mean answer (tokens)."""
 
@@ -179,21 +218,16 @@ def _exact_times(plan: Plan, own_answers: bool) -> dict[Key, float]:
     """w of every route. Islands that cannot be told apart are looked at once."""
     islands = {island.id: island for island in plan.islands}
     prompts = _prompts(plan.scenario.workload, own_answers)
-    alike: dict[tuple[str, Phase, ParallelConfig, Reach | None], list[Route]] = defaultdict(list)
+    alike: dict[Deployed, list[Route]] = defaultdict(list)
     for route in plan.routing:
-        alike[_kind(islands[route.island], route.phase)].append(route)
+        alike[Deployed.of(islands[route.island], pooled=plan.buckets is not None)].append(route)
     times: dict[Key, float] = {}
-    for (gpu, phase, parallel, reach), routes in alike.items():
+    for deployed, routes in alike.items():
         spans = {(route.range_start, route.batch_size): route for route in routes}
-        there = replace(plan.scenario, cost=replace(plan.scenario.cost, reach=reach))
-        by_span = dict(zip(spans, _times(there, prompts, gpu, phase, parallel, list(spans.values())), strict=True))
+        there = deployed.priced(plan.scenario)
+        by_span = dict(zip(spans, _times(there, prompts, deployed, list(spans.values())), strict=True))
         times |= {(route.island, route.range_start): by_span[route.range_start, route.batch_size] for route in routes}
     return times
-
-
-def _kind(island: PlannedIsland, phase: Phase) -> tuple[str, Phase, ParallelConfig, Reach | None]:
-    assert island.parallel is not None  # the audit has seen that islands with routes have degrees
-    return island.gpu, phase, island.parallel, island.reach
 
 
 def _prompts(profile: LengthProfile, own_answers: bool) -> list[_Prompt]:
@@ -209,58 +243,45 @@ def _prompts(profile: LengthProfile, own_answers: bool) -> list[_Prompt]:
 
 
 def _times(
-    scenario: Scenario,
-    prompts: Sequence[_Prompt],
-    gpu: str,
-    phase: Phase,
-    parallel: ParallelConfig,
-    routes: Sequence[Route],
+    scenario: Scenario, prompts: Sequence[_Prompt], deployed: Deployed, routes: Sequence[Route]
 ) -> Iterator[float]:
     """w of each of `routes`, which are of one GPU type, phase and configuration; inf where a length is not served."""
     members = [[p for p in prompts if route.range_start <= p.tokens < route.range_end] for route in routes]
     batches = [route.batch_size for route, mine in zip(routes, members, strict=True) for _ in mine]
-    rates = iter(_rates(scenario, gpu, phase, parallel, [prompt for mine in members for prompt in mine], batches))
+    rates = iter(_rates(scenario, deployed, [prompt for mine in members for prompt in mine], batches))
     for mine in members:
         yield math.fsum(
             prompt.probability / rate if rate > 0 else math.inf for prompt, rate in zip(mine, rates, strict=False)
         )
 
 
-def _rates(
-    scenario: Scenario,
-    gpu: str,
-    phase: Phase,
-    parallel: ParallelConfig,
-    prompts: Sequence[_Prompt],
-    batches: Sequence[int],
-) -> list[float]:
+def _rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Prompt], batches: Sequence[int]) -> list[float]:
     """b of one island per length; 0 where the cost model has no answer (requests/s)."""
-    of_phase = _prefill_rates if phase is Phase.PREFILL else _decode_rates
-    rates: list[float] = of_phase(scenario, gpu, parallel, prompts, batches).tolist()
+    of_phase = _prefill_rates if deployed.phase is Phase.PREFILL else _decode_rates
+    rates: list[float] = of_phase(scenario, deployed, prompts, batches).tolist()
     return [rate if math.isfinite(rate) else 0.0 for rate in rates]
 
 
 def rates_at(
     scenario: Scenario,
-    gpu: str,
-    phase: Phase,
-    parallel: ParallelConfig,
+    deployed: Deployed,
     lengths: Sequence[int],
     batches: Sequence[int],
+    answers: Sequence[float] = (),
 ) -> list[float]:
     """Rate of one island at each exact length with the batch size given for it (requests/s; 0: no answer).
 
-    Answers are as long as the workload's mean.
+    `answers`: mean answer to prompts of each length; without, they are as long as the workload's mean.
     """
-    answer = max(1.0, scenario.workload.mean_output_tokens)
-    prompts = [_Prompt(tokens=s, probability=1.0, answer=answer) for s in lengths]
-    return _rates(scenario, gpu, phase, parallel, prompts, batches)
+    mean = scenario.workload.mean_output_tokens
+    tokens = zip(lengths, answers or [mean] * len(lengths), strict=True)
+    prompts = [_Prompt(tokens=s, probability=1.0, answer=max(1.0, answer)) for s, answer in tokens]
+    return _rates(deployed.priced(scenario), deployed, prompts, batches)
 
 
-def _prefill_rates(
-    scenario: Scenario, gpu: str, parallel: ParallelConfig, prompts: Sequence[_Prompt], batches: Sequence[int]
-) -> Array:
-    spec, cost, lengths = scenario.inventory.item(gpu).gpu, scenario.cost, _lengths(prompts)
+def _prefill_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Prompt], batches: Sequence[int]) -> Array:
+    spec, parallel = scenario.inventory.item(deployed.gpu).gpu, deployed.parallel
+    cost, lengths = scenario.cost, _lengths(prompts)
     if cost.mode is CostMode.REFERENCE:
         ms = prefill_time(
             spec,
@@ -273,18 +294,24 @@ def _prefill_rates(
         ).total_ms
         return MS_PER_S / ms
     fresh = [max(1e-6, round(s * (1 - cost.kv_cache_rate), 6)) for s in lengths.tolist()]
-    budget = [max(1, int(cost.max_tokens_per_step / new)) for new in fresh]
-    batch = as_array([min(n, most) for n, most in zip(batches, budget, strict=True)])
+    budget = [max(1.0, cost.max_tokens_per_step / new) for new in fresh]
+    batch = as_array([min(n, most if deployed.fills else int(most)) for n, most in zip(batches, budget, strict=True)])
     steps = _steps(Phase.PREFILL, parallel, lengths, batch.clip(min=1), cached=cost.kv_cache_rate)
     context = CostContext(gpu=spec, model=scenario.model, settings=cost)
     started = parallel.replicas * parallel.dp * parallel.pp * batch
-    return as_array(pool_share(context) * started * MS_PER_S / open_backend(context).step_ms(steps))
+    return as_array(pool_share(context) * started * MS_PER_S / _step_ms(context, steps, deployed.overlapped))
 
 
-def _decode_rates(
-    scenario: Scenario, gpu: str, parallel: ParallelConfig, prompts: Sequence[_Prompt], batches: Sequence[int]
-) -> Array:
-    spec, cost, model = scenario.inventory.item(gpu).gpu, scenario.cost, scenario.model
+def _step_ms(context: CostContext, steps: Steps, overlapped: bool | None) -> Array:
+    """Step times as the plan's islands have them; `overlapped` as in `Deployed`."""
+    if overlapped is None:
+        return open_backend(context).step_ms(steps)
+    return as_array(step_cost(context, steps, overlap=overlapped).total_ms)
+
+
+def _decode_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Prompt], batches: Sequence[int]) -> Array:
+    spec, parallel = scenario.inventory.item(deployed.gpu).gpu, deployed.parallel
+    cost, model = scenario.cost, scenario.model
     answers, batch = as_array([prompt.answer for prompt in prompts]), as_array(batches)
     if cost.mode is CostMode.REFERENCE:
         answers = answers.round()
@@ -303,11 +330,8 @@ def _decode_rates(
             mode=cost.mode,
         ).total_ms.mean(axis=-1)
         return as_array(parallel.replicas * batch * MS_PER_S / (answers * tpot))
-    tpot = (
-        open_backend(CostContext(gpu=spec, model=model, settings=cost))
-        .step_ms(_steps(Phase.DECODE, parallel, cached, decoded))
-        .mean(axis=-1)
-    )
+    context = CostContext(gpu=spec, model=model, settings=cost)
+    tpot = _step_ms(context, _steps(Phase.DECODE, parallel, cached, decoded), deployed.overlapped).mean(axis=-1)
     return as_array(parallel.replicas * parallel.dp * batch * MS_PER_S / (answers * tpot))
 
 

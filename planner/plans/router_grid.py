@@ -10,7 +10,7 @@
 t is the cost stage's, for the island's own degrees where it lies, with the batch that suits each exact length; pools
 are made with that. An engine's batch is that of its cells' longest prompts, so what the grid reaches is told by the
 finished table, replayed at exact lengths with the batches that it deploys, and so is what the plan's own table reaches:
-the two compare. Neither sees queues or the network.
+the two compare. Neither sees queues or the network. Plans of buckets keep their pools: see `bucket_grid`.
 """
 
 import math
@@ -31,6 +31,7 @@ from planner.domain import (
     Workload,
 )
 from planner.errors import ExportError, InputError
+from planner.plans.bucket_grid import bucket_cells, bucket_pools, pool_performance
 from planner.plans.exact_lengths import evaluate_exactly
 from planner.workload import divide
 
@@ -106,6 +107,18 @@ def _phase_grid(plan: Plan, phase: Phase, exact: Workload, width: int, cells: in
     islands = [island for island in plan.islands if island.phase is phase]
     times = [_times(plan, island, exact) for island in islands]
     work = [_by_cell(exact.ranges, mine, width, cells) for mine in times]
+    if plan.buckets is not None:
+        pools, settled = bucket_pools(plan.buckets, phase), bucket_cells(plan, plan.buckets, phase, exact, width, cells)
+        numbers = {island.id: i for i, island in enumerate(islands)}
+        busy = busy_times(work, [[numbers[name] for name in pool] for pool in pools], settled)
+        return PoolGrid(
+            phase=phase,
+            width=width,
+            pools=tuple(pools),
+            cells=tuple(settled),
+            plan_rps=plan.throughput_rps,
+            grid_rps=1 / max(busy),
+        )
     best = pool_cells(work)
     if best is None:
         raise ExportError(
@@ -134,6 +147,8 @@ def _settled(cells: Sequence[int], work: Sequence[Sequence[float]]) -> tuple[int
 
 def _performance(plan: Plan, island: PlannedIsland, workload: Workload) -> PhasePerformance:
     """What the island does of each range, at its degrees and where it lies."""
+    if plan.buckets is not None:
+        return pool_performance(plan, island, workload)
     scenario = plan.scenario
     assert island.parallel is not None
     assert island.phase is not None

@@ -74,7 +74,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     interrupt makes a run of the best so far, with its journal; KeyboardInterrupt where nothing serves yet.
     """
     scenario = _altered(_read(job), job)
-    engine = job.engine or ENGINE
+    engine = job.engine or scenario.engine.name or ENGINE
     if not scenario.search.method.row.solves:
         undertaking = files.Undertaking(scenario=scenario, versions=versions(), engine=engine)
         with closing(files.Journal.begin(job.folder, undertaking, force=job.force)) as journal:
@@ -125,7 +125,8 @@ def _searched(job: Job, journal: files.Journal, progress: ReportProgress) -> Out
 def _command_to_resume(job: Job) -> list[str]:
     scenario = "SCENARIO" if job.scenario is None else str(job.scenario)
     seed = [] if job.seed is None else ["--seed", str(job.seed)]
-    return ["planner", "plan", scenario, "--resume", str(job.folder), *seed]
+    engine = [] if job.engine is None else ["--engine", job.engine]
+    return ["planner", "plan", scenario, "--resume", str(job.folder), *seed, *engine]
 
 
 def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
@@ -155,7 +156,8 @@ def _altered(scenario: Scenario, job: Job) -> Scenario:
     search = scenario.search
     seed = search.seed if job.seed is None else job.seed
     processes = search.processes if job.processes is None else job.processes
-    return replace(scenario, search=replace(search, seed=seed, processes=processes))
+    engine = scenario.engine if job.engine in (None, scenario.engine.name) else files.load_engine(job.engine)
+    return replace(scenario, search=replace(search, seed=seed, processes=processes), engine=engine)
 
 
 def _wanted(job: Job, begun: Scenario) -> Scenario:

@@ -20,12 +20,13 @@ FINER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), and
-    what the reader must be told."""
+    """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), the
+    engine that they start, and what the reader must be told."""
 
     files: dict[str, str]
     plan: Plan
     grid: RouterGrid | None = None
+    engine: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -33,7 +34,7 @@ def render_plan(
     plan: Plan,
     *,
     target: str = "lws",
-    engine: str = "vllm",
+    engine: str = "",
     options: export.ExportOptions | None = None,
     cells: int = CELLS,
     schemas: export.CrdSchemas | None = None,
@@ -49,7 +50,13 @@ def render_plan(
     there, grid = routed_plan(plan, target=target, cells=cells)
     files = export.render(there, target=target, engine=engine, options=options, schemas=schemas, grid=grid)
     files = {**files, **topology}
-    return Rendered(files=files, plan=there, grid=grid, warnings=(*_grid_warnings(plan, grid), *_file_warnings(files)))
+    return Rendered(
+        files=files,
+        plan=there,
+        grid=grid,
+        engine=export.priced_engine(there, engine).name,
+        warnings=(*_grid_warnings(plan, grid), *_file_warnings(files)),
+    )
 
 
 def topology_files(plan: Plan, schemas: export.CrdSchemas | None = None) -> dict[str, str]:

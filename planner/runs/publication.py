@@ -16,7 +16,7 @@ class Publication:
     warnings: tuple[str, ...] = ()
 
 
-def publish(plan: Plan, *, target: str = "lws", engine: str = "vllm") -> Publication:
+def publish(plan: Plan, *, target: str = "lws", engine: str = "") -> Publication:
     """Every file of the run folder; nothing is written here.
 
     Where manifests cannot be made (a reference-mode plan may ask for degrees that no engine has, a model may lack a

@@ -28,10 +28,19 @@ def plan() -> planner.PlannedDeployment:
     return planner.plan(**QUESTION, seed=0)
 
 
+TABLE: dict[str, Any] = {"routing": {"form": "table"}}
+
+
+@pytest.fixture(scope="module")
+def table_plan() -> planner.PlannedDeployment:
+    """Every range has shares of its own."""
+    return planner.plan(**QUESTION, **TABLE, seed=0)
+
+
 @pytest.fixture(scope="module")
 def even_plan() -> planner.PlannedDeployment:
     """Islands of 16 or 32 GPUs, which every engine can run."""
-    return planner.plan(**{**QUESTION, "search": {**SEARCH, "min_island_size": 16}}, seed=0)
+    return planner.plan(**{**QUESTION, **TABLE, "search": {**SEARCH, "min_island_size": 16}}, seed=0)
 
 
 def test_figures_of_a_plan(plan: planner.PlannedDeployment) -> None:
@@ -45,7 +54,11 @@ def test_figures_of_a_plan(plan: planner.PlannedDeployment) -> None:
     assert plan.probability_better(plan) == 0.5
 
 
-def test_tables_are_data_frames(plan: planner.PlannedDeployment) -> None:
+@pytest.mark.parametrize(
+    ("form", "parts"), [("plan", {(0, 8192)}), ("table_plan", {(0, 2048), (2048, 4096), (4096, 6144), (6144, 8192)})]
+)
+def test_tables_are_data_frames(request: pytest.FixtureRequest, form: str, parts: set[tuple[int, int]]) -> None:
+    plan: planner.PlannedDeployment = request.getfixturevalue(form)
     islands, routing, history = plan.islands, plan.routing, plan.history
     assert all(isinstance(frame, pd.DataFrame) for frame in (islands, routing, history))
     serving = islands.dropna(subset=["phase"])
@@ -54,7 +67,8 @@ def test_tables_are_data_frames(plan: planner.PlannedDeployment) -> None:
     assert islands.groupby("gpu")["size"].sum().max() <= 32
     shares = routing.groupby(["phase", "range_start"])["share"].sum()
     assert shares.to_numpy() == pytest.approx(1.0)
-    assert len(shares) == 2 * 4
+    assert set(zip(routing["range_start"], routing["range_end"], strict=True)) == parts
+    assert len(shares) == 2 * len(parts)
     served = routing.groupby("phase")["rate_rps"].sum()
     assert served.to_numpy() == pytest.approx(plan.throughput_rps)
     assert len(history) == 8
@@ -63,7 +77,7 @@ def test_tables_are_data_frames(plan: planner.PlannedDeployment) -> None:
 
 
 def test_a_layout_that_serves_nothing_says_why() -> None:
-    made = planner.plan(**{**QUESTION, "search": {**SEARCH, "iterations": 6, "min_island_size": 2}})
+    made = planner.plan(**{**QUESTION, **TABLE, "search": {**SEARCH, "iterations": 6, "min_island_size": 2}})
     failed = made.history[made.history["throughput_rps"] == 0]
     assert {"cannot be parted", "no island can"} == {
         words for words in ("cannot be parted", "no island can") if failed["error"].str.contains(words).any()
@@ -196,8 +210,11 @@ def test_bad_arguments(change: dict[str, Any], words: str) -> None:
 
 
 def test_too_few_gpus_are_infeasible() -> None:
+    few = {**QUESTION, "inventory": {"H200": 2}, "search": {**SEARCH, "min_island_size": 1}}
     with pytest.raises(planner.InfeasibleError, match=r"H200 \(the inventory has 2\): at least 6 to prefill"):
-        planner.plan(**{**QUESTION, "inventory": {"H200": 2}, "search": {**SEARCH, "min_island_size": 1}})
+        planner.plan(**{**few, **TABLE})
+    with pytest.raises(planner.InfeasibleError, match=r"H200 \(the inventory has 2\) prefill: memory.* at least 8"):
+        planner.plan(**few)
 
 
 def test_missing_files() -> None:

@@ -111,6 +111,20 @@ MODEL = Addition(
     + "assert plan.record.scenario.model.layers == 24\n"
     + "from planner.files import shipped_models\nassert 'mine' in shipped_models()\n",
 )
+ENGINE = Addition(
+    name="engine version",
+    edits={
+        "planner/files/engine_profiles/sglang-0.9.9.yaml": like(
+            "sglang-0.5.18.yaml",
+            (r"^version: 0.5.18$", "version: 0.9.9"),
+            (r"^  NVIDIA: lmsysorg/sglang:v0.5.18$", "  NVIDIA: lmsysorg/sglang:v0.9.9"),
+        )
+    },
+    use=planned(engine={"name": "sglang", "version": "0.9.9"})
+    + "from planner.export import render\nassert plan.record.scenario.engine.version == '0.9.9'\n"
+    + "assert any('sglang:v0.9.9' in text for text in render(plan.record).values())\n"
+    + typed("planner engines sglang 0.9.9"),
+)
 METHOD = Addition(
     name="search method",
     edits={
@@ -305,4 +319,4 @@ STUDY = Addition(
     + typed("planner docs --out docs")
     + "from pathlib import Path\nassert '## planner simulate coins' in Path('docs/commands.md').read_text()\n",
 )
-ADDITIONS = (GPU, MODEL, METHOD, OBJECTIVE, TARGET, ROUTER, POLICY, TERM, STUDY)
+ADDITIONS = (GPU, MODEL, ENGINE, METHOD, OBJECTIVE, TARGET, ROUTER, POLICY, TERM, STUDY)

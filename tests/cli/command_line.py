@@ -17,7 +17,8 @@ inventory: {H200: 32, H20: 32}
 ranges: {width: 2048}
 search: {method: random, iterations: 2, batch_size: 4, min_island_size: 12}
 """
-EVEN = TINY.replace("min_island_size: 12", "min_island_size: 16")  # islands of 16 or 32 GPUs
+TABLE = TINY + "routing: {form: table}\n"  # islands of any size, every range with shares of its own
+EVEN = TABLE.replace("min_island_size: 12", "min_island_size: 16")  # islands of 16 or 32 GPUs
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
     f"{i * 0.5},{200 + 13 * i},{5 + i % 9}\n" for i in range(60)
 )

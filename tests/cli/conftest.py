@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import EVEN, TINY, TRACE, Answer, Command
+from command_line import EVEN, TABLE, TINY, TRACE, Answer, Command
 
 from planner.cli import main
 
@@ -45,26 +45,30 @@ def tiny(here: Path) -> Path:
     return Path("tiny.yaml")
 
 
-@pytest.fixture(scope="session")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the tiny scenario, written once."""
+def _planned(folder: Path, text: str) -> Path:
     from planner.runs.batch import Job, run_job
 
-    folder = tmp_path_factory.mktemp("planned")
-    (folder / "tiny.yaml").write_text(TINY)
+    (folder / "tiny.yaml").write_text(text)
     run_job(Job(scenario=folder / "tiny.yaml", folder=folder / "run"))
     return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the tiny scenario, pools behind buckets, written once."""
+    return _planned(tmp_path_factory.mktemp("planned"), TINY)
+
+
+@pytest.fixture(scope="session")
+def planned_as_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose ranges have shares of their own, written once."""
+    return _planned(tmp_path_factory.mktemp("planned-as-table"), TABLE)
 
 
 @pytest.fixture(scope="session")
 def planned_evenly(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose islands have 16 or 32 GPUs, which every engine can run; written once."""
-    from planner.runs.batch import Job, run_job
-
-    folder = tmp_path_factory.mktemp("planned-evenly")
-    (folder / "tiny.yaml").write_text(EVEN)
-    run_job(Job(scenario=folder / "tiny.yaml", folder=folder / "run"))
-    return folder / "run"
+    """Such a run whose islands have 16 or 32 GPUs, which every engine can run; written once."""
+    return _planned(tmp_path_factory.mktemp("planned-evenly"), EVEN)
 
 
 @pytest.fixture
@@ -79,6 +83,13 @@ def run(planned: Path, here: Path) -> Path:
     """A copy of that run in the current folder."""
     shutil.copytree(planned, here / "run")
     return Path("run")
+
+
+@pytest.fixture
+def table_run(planned_as_table: Path, here: Path) -> Path:
+    """A copy of the run with a table in the current folder."""
+    shutil.copytree(planned_as_table, here / "table-run")
+    return Path("table-run")
 
 
 @pytest.fixture

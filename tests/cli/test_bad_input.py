@@ -11,13 +11,13 @@ ROOT = str(Path(__file__).resolve().parents[2])
 GARBAGE = bytes(range(128, 256)) * 4
 
 
-def _told(answer: Answer, here: Path, status: int, words: tuple[str, ...]) -> None:
-    """One paragraph on standard error with all of `words`, and no trace of the machine or of our insides."""
+def _told(answer: Answer, here: Path, status: int, words: tuple[str, ...], lines: int = 1) -> None:
+    """One paragraph, or so many lines, on standard error: all of `words`, no trace of the machine or of our insides."""
     assert answer.status == status
     assert answer.out == ""
     text = answer.err.strip()
     assert text.startswith("error: ")
-    assert len(text.splitlines()) == 1
+    assert len(text.splitlines()) == lines
     assert text.endswith(".")
     assert [word for word in words if word not in text] == [], text
     assert [word for word in ("Traceback", "internal error", ROOT, str(here)) if word in text] == []
@@ -111,11 +111,15 @@ def test_probabilities_must_sum_to_1(planner: Command, here: Path) -> None:
 
 
 def test_two_h200_alone_are_too_few(planner: Command, here: Path) -> None:
-    (here / "two.yaml").write_text(_altered("{H200: 32, H20: 32}", "{H200: 2}").replace("size: 12", "size: 1"))
+    few = _altered("{H200: 32, H20: 32}", "{H200: 2}").replace("size: 12", "size: 1")
     # 671 GB of weights, 141 GB a GPU: five cannot hold them, and the cache and the activations want their part
-    words = ("deepseek-v3", "673 GB", "H200", "has 2", "at least 6", "prefill", "decode", "add GPUs")
+    words = ("deepseek-v3", "673 GB", "H200", "has 2", "prefill", "decode", "add GPUs")
+    (here / "two.yaml").write_text(few + "routing: {form: table}\n")
+    _told(planner("check", "two.yaml"), here, EXIT_INFEASIBLE, (*words, "at least 6"))
+    (here / "two.yaml").write_text(few)
+    words = (*words, "at least 8 would do")  # servers are equal parts of a node, or whole ones
     for command in (("check", "two.yaml"), ("plan", "two.yaml", "--quiet"), ("plan", "two.yaml", "--json")):
-        _told(planner(*command), here, EXIT_INFEASIBLE, words)
+        _told(planner(*command), here, EXIT_INFEASIBLE, words, lines=4)
     assert list(_tree(here)) == [here / "two.yaml"]
 
 

@@ -146,9 +146,11 @@ def test_report_prints_and_writes(planner: Command, run: Path) -> None:
     assert planner("report", run, "--out", "page").status == 2
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_export_writes_manifests_of_the_plans_gpus(planner: Command, even_run: Path, engine: str) -> None:
-    run = even_run
+@pytest.mark.parametrize(("form", "engine"), [("run", "vllm"), ("even_run", "vllm"), ("even_run", "sglang")])
+def test_export_writes_manifests_of_the_plans_gpus(
+    planner: Command, request: pytest.FixtureRequest, form: str, engine: str
+) -> None:
+    run = request.getfixturevalue(form)
     answer = planner("export", run, "--out", "manifests", "--engine", engine, "--json")
     plan = json.loads((run / "plan.json").read_text())
     assert answer.json["engine"] == engine
@@ -161,8 +163,8 @@ def test_export_writes_manifests_of_the_plans_gpus(planner: Command, even_run: P
     assert words.out == f"{len(answer.json['files'])} files written to manifests\n"
 
 
-def test_a_plan_that_the_engine_cannot_run_ends_in_3_with_the_remedy(planner: Command, run: Path) -> None:
-    answer = planner("export", run, "--out", "manifests", "--engine", "sglang")
+def test_a_plan_that_the_engine_cannot_run_ends_in_3_with_the_remedy(planner: Command, table_run: Path) -> None:
+    answer = planner("export", table_run, "--out", "manifests", "--engine", "sglang")
     assert (answer.status, answer.out) == (3, "")
     assert "SGLang cannot load deepseek-v3 on its" in answer.err
     assert "Export for vllm" in answer.err

@@ -36,10 +36,10 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "larger batch": (_set("batch_size", 99_999, "islands", 0), "batch size"),
     "other phase": (_set("phase", "decode", "islands", 0), "does not prefill"),
     "island's price": (_set("price_usd_per_hour", 0.5, "islands", 0), "its price"),
-    "no gap": (_set("gap", 0.0), "gap must be"),
+    "other gap": (_set("gap", 0.5), "gap must be"),
     "bolder bound": (_set("bound_rps", 1.0), "bound_rps must be at least"),
     "better than bound": (_set("bound", 1.0, "objective"), "objective.bound must be no worse"),
-    "no gap of the objective": (_set("gap", 0.0, "objective"), "objective.gap must be"),
+    "other gap of the objective": (_set("gap", 0.5, "objective"), "objective.gap must be"),
     "worth more": (_set("value", 1e6, "objective"), "objective.value must be"),
     "other objective": (_set("kind", "budget", "objective"), "objective.kind"),
     "larger fleet": (_set("H20", 64, "fleet"), "fleet.H20"),
@@ -64,17 +64,25 @@ def of_before_digests(text: str) -> dict[str, Any]:
     return document | {"schema_version": 1}
 
 
-@pytest.mark.parametrize("command", [("report", "run"), ("export", "run", "--out", "manifests")], ids=lambda c: c[0])
-def test_contradictions_are_seen_without_digests(planner: Command, run: Path, command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("form", ["run", "table_run"])
+def test_contradictions_are_seen_without_digests(planner: Command, request: pytest.FixtureRequest, form: str) -> None:
+    run = request.getfixturevalue(form)
     sound = (run / "plan.json").read_text()
     for name, (edit, word) in EDITS.items():
         document = of_before_digests(sound)
         edit(document)
         (run / "plan.json").write_text(json.dumps(document))
-        answer = planner(*command)
+        answer = planner("report", run)
         assert answer.status == 2, (name, answer.err)
         assert word in answer.err, (name, answer.err)
         assert "internal" not in answer.err
+
+
+def test_a_contradiction_is_seen_by_an_export_without_digests(planner: Command, run: Path) -> None:
+    document = of_before_digests((run / "plan.json").read_text())
+    (run / "plan.json").write_text(json.dumps(document | {"throughput_rps": 1e6}))
+    answer = planner("export", run, "--out", "manifests")
+    assert (answer.status, "tokens_per_s" in answer.err) == (2, True), answer.err
     assert not Path("manifests").exists()
 
 

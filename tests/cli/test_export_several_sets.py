@@ -16,6 +16,7 @@ workload: normal-500-2000
 inventory: {H200: 64, H20: 96}
 ranges: {width: 1024}
 search: {method: random, iterations: 1, batch_size: 3, min_island_size: 5}
+routing: {form: table}
 """
 
 

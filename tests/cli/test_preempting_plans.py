@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import TINY, Command, untimed
+from command_line import TABLE, TINY, Command, untimed
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
 from planner.files import load_run
@@ -38,10 +38,10 @@ def cluster(here: Path) -> dict[str, Any]:
     return document
 
 
-def scenario(**placement: object) -> Path:
+def scenario(text: str = TINY, **placement: object) -> Path:
     settings = {"preempt": True, "priority": 1000, **placement}
     Path("on.yaml").write_text(
-        TINY.replace("min_island_size: 12", "min_island_size: 8")
+        text.replace("min_island_size: 12", "min_island_size: 8")
         + f"cluster: c.yaml\nplacement: {json.dumps(settings)}\n"
     )
     return Path("on.yaml")
@@ -78,7 +78,7 @@ def test_plan_json_tells_which_evictions_an_island_waits_for(planner: Command, c
     held = [dict(cluster["pods"][0], name=f"q-{one['name']}", node=one["name"]) for one in cluster["nodes"]]
     budgets = [{"name": "batch", "allowed": 6}]
     Path("c.yaml").write_text(yaml.safe_dump(cluster | {"pods": held, "disruption_budgets": budgets}))
-    asked = scenario()
+    asked = scenario(TABLE)
     asked.write_text(asked.read_text().replace("min_island_size: 8", "min_island_size: 4"))
     answer = planner("plan", asked, "--out", "run")
     assert answer.status == EXIT_DONE, answer.err
@@ -107,7 +107,7 @@ def test_plan_json_tells_which_evictions_an_island_waits_for(planner: Command, c
 
 def test_limits_are_constraints_and_what_is_kept_out_says_so(planner: Command, cluster: dict[str, Any]) -> None:
     """24 GPU-hours may be lost, those of three victims; the limit on victims alone would let all four go."""
-    answer = planner("plan", scenario(most_victims=4, most_lost_gpu_hours=24.5), "--out", "run")
+    answer = planner("plan", scenario(TABLE, most_victims=4, most_lost_gpu_hours=24.5), "--out", "run")
     assert answer.status == EXIT_DONE, answer.err
     report = report_of("run")
     assert 0 < len(report["victims"]) <= 3
@@ -233,7 +233,7 @@ def test_what_an_inventory_of_the_cluster_leaves_out_is_told(planner: Command, c
 def test_an_inventory_of_a_cluster_that_nobody_may_use_is_refused(planner: Command, cluster: dict[str, Any]) -> None:
     nodes = [one | {"taints": [{"key": "node.kubernetes.io/unreachable"}]} for one in cluster["nodes"]]
     Path("c.yaml").write_text(yaml.safe_dump(cluster | {"nodes": nodes}))
-    asked = scenario()
+    asked = scenario(TABLE)
     asked.write_text(asked.read_text().replace("inventory: {H200: 32, H20: 32}", "inventory: cluster"))
     answer = planner("plan", asked, "--out", "run")
     assert answer.status == EXIT_BAD_INPUT

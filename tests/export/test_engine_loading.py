@@ -24,7 +24,9 @@ GLM = load_model("glm-4.5")
 MIXTRAL = load_model("mixtral-8x7b")
 GPT_OSS = load_model("gpt-oss-120b")
 HALF_CACHE = replace(FP8, kv_bytes=2.0)
+EXPERTS_TWICE = CostSettings(redundant_experts=32)
 A100 = gpu("H20", compute_capability=8.0)
+AMD = gpu("H20", vendor="AMD", compute_capability=0.0, node_selector=(("amd.com/gpu.family", "AI"),))
 
 
 def a_plan(parallel: ParallelConfig, model: ModelSpec = FP8, **changes: Any) -> Plan:
@@ -72,7 +74,9 @@ def test_vllm_keeps_it_whole(ranks: int) -> None:
             "in whole blocks of 128 FP8 weights, got 32, which gives 64",
         ),
         (ParallelConfig(tp=1, dp=32), {"batch_size": 2048, "model": MODEL}, ""),  # whose blocks nobody told
-        (ParallelConfig(tp=1, dp=12), {"model": GLM}, ""),  # 1536
+        (ParallelConfig(tp=1, dp=4), {"model": GLM}, ""),
+        (ParallelConfig(tp=1, dp=12), {"model": GLM}, "160 experts (0 of them redundant) evenly, got 12"),
+        (ParallelConfig(tp=1, dp=8), {"model": GLM, "cost": EXPERTS_TWICE}, "must be left out"),
         (ParallelConfig(tp=1, dp=10), {"model": GLM}, "1536 columns"),
         (ParallelConfig(tp=1, dp=12), {"model": load_model("deepseek-v2")}, ""),  # two of 1536, side by side
         (ParallelConfig(tp=1, dp=13), {"model": load_model("qwen3-235b-a22b")}, ""),  # no shared expert
@@ -82,7 +86,7 @@ def test_vllm_keeps_it_whole(ranks: int) -> None:
             "got 24",
         ),  # no DeepEP for these
         (ParallelConfig(tp=4, dp=2), {"gpus": (A100, gpu("H200")), "model": HALF_CACHE}, ""),
-        (ParallelConfig(tp=1, dp=13), {"gpus": (gpu("H20", vendor="AMD"), gpu("H200"))}, "image"),
+        (ParallelConfig(tp=1, dp=13), {"gpus": (AMD, gpu("H200"))}, ""),  # where it may be one of the experts
     ],
 )
 def test_sglang_loads_what_divides(parallel: ParallelConfig, changes: dict[str, Any], told: str) -> None:
@@ -170,7 +174,8 @@ def test_unquantised_experts_need_one_runner_for_deepep() -> None:
     bf16 = {"model": GLM}
     values = flags(containers(group_of(an_island(1, 8), "sglang", **bf16))[0])
     assert (values["moe-a2a-backend"], values["moe-runner-backend"]) == ("deepep", "deep_gemm")
-    assert "moe-runner-backend" not in flags(containers(group_of(an_island(1, 12), "sglang", **bf16))[0])
+    without = render(a_plan(ParallelConfig(tp=1, dp=8), GLM, gpus=(A100, gpu("H200"))), engine="sglang")
+    assert "moe-runner-backend" not in without["02-h20-0.yaml"]
     assert "moe-runner-backend" not in flags(containers(group_of(an_island(1, 8), "sglang", model=FP8))[0])
     plan = a_plan(ParallelConfig(tp=1, dp=8), GLM)
     bare = {
@@ -182,7 +187,7 @@ def test_unquantised_experts_need_one_runner_for_deepep() -> None:
 
 def test_dynamos_sglang_takes_them_in_decode_alone() -> None:
     told = refusal(a_plan(ParallelConfig(tp=1, dp=8), GLM), target="dynamo")
-    assert "Island H200-0: Dynamo 1.3.1 brings SGLang 0.5.14" in told
+    assert "Island H200-0: Dynamo 1.3.1 brings sglang 0.5.14" in told
     assert not refusal(a_plan(ParallelConfig(tp=1, dp=8), FP8), target="dynamo")
 
 

@@ -15,6 +15,7 @@ from planner.domain import ParallelConfig, Phase
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, render
 from planner.export.checking.crds import with_defaults
+from planner.files import load_engine
 
 ENGINES = ("vllm", "sglang")
 KUBERNETES = kubernetes_validate.latest_version()
@@ -171,14 +172,15 @@ def test_unknown_targets_and_engines_list_the_known_ones() -> None:
         render(example_plan(), engine="trt")
 
 
-def test_amd_gpus_ask_for_their_resource_and_need_an_image() -> None:
+def test_amd_gpus_ask_for_their_resource_and_have_an_image() -> None:
     types = (gpu("H200"), gpu("MI308", vendor="AMD", node_selector=(("amd.com/gpu.product-name", "MI308"),)))
     from export_plans import island
 
     decode = island("MI308-0", "MI308", Phase.DECODE, ParallelConfig(tp=1, dp=8))
     plan = plan_of((PREFILL, decode), gpus=types)
-    with pytest.raises(ExportError, match=r"MI308-0, engine sglang: no image is known for AMD"):
-        render(plan, engine="sglang")
+    for engine in ENGINES:
+        workload = objects(render(plan, engine=engine), "LeaderWorkerSet")[1]
+        assert templates(workload)[0]["spec"]["containers"][0]["image"] == dict(load_engine(engine).images)["AMD"]
     options = ExportOptions(images=(("AMD", "registry.example/sglang:v0.5.18-rocm700"),))
     workload = objects(render(plan, engine="sglang", options=options), "LeaderWorkerSet")[1]
     container = templates(workload)[0]["spec"]["containers"][0]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.cost import tabulate_placed
-from planner.domain import AssignmentSettings, Formulation, Plan, Scenario, SearchMethod, SearchSettings
+from planner.domain import AssignmentSettings, Formulation, Plan, RoutingForm, Scenario, SearchMethod, SearchSettings
 from planner.files import load_scenario, scenario_from_document, shipped_scenarios
 from planner.workload import divide, summarize
 
@@ -22,23 +22,38 @@ def short(scenario: Scenario, method: SearchMethod = SearchMethod.RANDOM, proces
     return replace(scenario, search=settings)
 
 
+def in_table(scenario: Scenario) -> Scenario:
+    """The scenario with shares of its own for every range of lengths."""
+    return replace(scenario, routing=replace(scenario.routing, form=RoutingForm.TABLE))
+
+
 def by_deviation(scenario: Scenario) -> Scenario:
     """The scenario with the paper's inner problem."""
     return replace(scenario, assignment=AssignmentSettings(formulation=Formulation.DEVIATION, gap=1e-3))
 
 
 def small(inventory: Mapping[str, int], **changes: Any) -> Scenario:
-    """DeepSeek-V3 on few GPUs under the synthetic workload, in wide ranges."""
+    """DeepSeek-V3 on few GPUs under the synthetic workload, in wide ranges, with a routing table after a search."""
+    search = {"method": "random", "iterations": 2, "batch_size": 4, "timings": False}
+    own = {"ranges": {"width": 2048}, "routing": {"form": "table"}, "search": search}
+    return _read(inventory, {**own, **changes})
+
+
+def bucketed(inventory: Mapping[str, int], **changes: Any) -> Scenario:
+    """The same by buckets of prompt length, in ranges that they can part; solved for where no search is named."""
+    own = {"ranges": {"width": 512}, "search": {"timings": False}}
+    return _read(inventory, {**own, **changes})
+
+
+def _read(inventory: Mapping[str, int], sections: Mapping[str, Any]) -> Scenario:
     document: dict[str, Any] = {
         "name": "small",
         "model": "deepseek-v3",
         "workload": "normal-500-2000",
         "inventory": dict(inventory),
         "prices_usd_per_gpu_hour": dict.fromkeys(inventory, 2.5),
-        "ranges": {"width": 2048},
-        "search": {"method": "random", "iterations": 2, "batch_size": 4, "timings": False},
     }
-    return scenario_from_document({**document, **changes}, origin="test", base=Path(), summarize=summarize)
+    return scenario_from_document({**document, **sections}, origin="test", base=Path(), summarize=summarize)
 
 
 def seconds_alone(plan: Plan, name: str) -> dict[int, float]:

@@ -47,6 +47,7 @@ def scenario(inventory: dict[str, int] = SMALL, trace: str = "code", **sections:
         "inventory": inventory,
         "prices_usd_per_gpu_hour": {gpu: PRICES[gpu] for gpu in inventory},
         "ranges": {"width": 1024},
+        "routing": {"form": "table"},
         "search": {"method": "exact"},
         **sections,
     }

@@ -39,6 +39,7 @@ def scenario(
         "inventory": dict(inventory),
         "ranges": {"width": width},
         "slo": {"ttft_ms": levels[0], "tpot_ms": levels[1], "percentile": 99},
+        "routing": {"form": "table"},
         "search": {"method": "exact", "timings": False, **search},
     }
     return scenario_from_document(document, origin="test", base=Path(), summarize=summarize)

@@ -1,4 +1,4 @@
-"""What the tests of run folders share: one small plan from a shipped workload, one from a user's trace."""
+"""What the tests of run folders share: small plans from a shipped workload, by table and by buckets, and of a trace."""
 
 from pathlib import Path
 
@@ -18,7 +18,18 @@ inventory: {{H200: 32, H20: 32}}
 prices_usd_per_gpu_hour: {{H200: 3.7}}
 node_selectors: {{H20: {{pool: cheap}}}}
 ranges: {{width: 1024}}
+routing: {{form: table}}
 search: {{method: random, iterations: 5, batch_size: 4, seed: 5}}
+"""
+BUCKETED = """\
+name: pooled
+model: deepseek-v3
+workload: azure-code-2023
+inventory: {H200: 32, H20: 32}
+prices_usd_per_gpu_hour: {H200: 3.7}
+slo: {ttft_ms: 4000, tpot_ms: 60, percentile: 99}
+objective: {kind: rate, demand_rps: 50}
+survive: {nodes: 1, share: 0.3}
 """
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
     f"{i * 0.7:.1f},{400 + 37 * (i * i % 61)},{3 + 5 * i % 23}\n" for i in range(200)
@@ -29,6 +40,14 @@ TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     path = tmp_path_factory.mktemp("scenario") / "small.yaml"
     path.write_text(SMALL.format(workload="normal-500-2000"))
+    return pipeline.plan(load_scenario(path, summarize))
+
+
+@pytest.fixture(scope="session")
+def pooled(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """The user's default way: pools behind buckets, with service levels."""
+    path = tmp_path_factory.mktemp("scenario") / "pooled.yaml"
+    path.write_text(BUCKETED)
     return pipeline.plan(load_scenario(path, summarize))
 
 

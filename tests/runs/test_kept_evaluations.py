@@ -22,6 +22,7 @@ workload: normal-500-2000
 inventory: {{H200: {gpus}, H20: 32}}
 ranges: {{width: 2048}}
 assignment: {{time_limit_s: {time_limit_s}}}
+routing: {{form: table}}
 search: {{method: random, iterations: {iterations}, batch_size: 4, min_island_size: 12, timings: false, seed: {seed},
   failure_limit: {failure_limit}}}
 """

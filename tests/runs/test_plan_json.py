@@ -81,7 +81,7 @@ def test_figures_of_plan_json_are_the_plan(plan: Plan, document: Document) -> No
 def test_one_line_an_island_a_route_a_trial(plan: Plan) -> None:
     lines = encode_plan(plan).decode().splitlines()
     assert sum('"tp":' in line for line in lines) == sum(island.phase is not None for island in plan.islands)
-    assert sum('"share":' in line for line in lines) == len(plan.routing)
+    assert sum('"assigned_rps":' in line for line in lines) == len(plan.routing)
     assert sum('"generator":' in line for line in lines) == len(plan.search.trials)
 
 
@@ -96,15 +96,17 @@ def _objects(schema: Document, value: object, where: str) -> Iterator[tuple[str,
 
 
 @pytest.fixture(scope="session")
-def eventful(plan: Plan) -> Plan:
-    """The plan with all that can befall a search, on nodes."""
-    first, *others = plan.search.trials
-    trial = replace(first, failed=True, goals=(("rate", 3.5), ("price", 0.1 + 0.2)))
+def eventful(plan: Plan, pooled: Plan) -> Plan:
+    """The plan with all that can befall a search, on nodes, and with the pools of another."""
+    trial, *trials = plan.search.trials
+    trial = replace(trial, failed=True, goals=(("rate", 3.5), ("price", 0.1 + 0.2)))
     told = replace(plan.search.rounds[0], hypervolume=1 / 3, note="drawn by chance")
     record = replace(
-        plan.search, trials=(trial, *others), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
+        plan.search, trials=(trial, *trials), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
     )
-    return placed_by_hand(unverified(replace(plan, search=record)))
+    first, *others = plan.islands
+    islands = (replace(first, tokens_per_step=8192, overlapped=True), *others)
+    return placed_by_hand(unverified(replace(plan, search=record, buckets=pooled.buckets, islands=islands)))
 
 
 def test_the_published_schema_is_the_one_that_plans_are_held_against() -> None:

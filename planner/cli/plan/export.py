@@ -23,7 +23,7 @@ def command(
     run: Annotated[Path | None, typer.Argument(help="A run folder, or its plan.json.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the manifests.")] = None,
     target: Annotated[str, typer.Option(help=f"Kind of manifests: {TARGETS}.")] = "lws",
-    engine: Annotated[str, typer.Option(help="vllm or sglang.")] = "vllm",
+    engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
     name: Annotated[str, typer.Option(help="What object names begin with; else the scenario's name.")] = "",
     image: Annotated[
         list[str] | None, typer.Option(help="VENDOR=IMAGE: a pinned image for a vendor's GPUs, as AMD=name:tag.")
@@ -82,7 +82,7 @@ def command(
         namespace=namespace,
     )
     rendered = _rendered(run, target, engine, options, grid_cells, schemas, topology_objects=topology_objects)
-    _write(out, rendered, force=force, as_json={"target": target, "engine": engine} if json else None)
+    _write(out, rendered, force=force, as_json={"target": target, "engine": rendered.engine} if json else None)
 
 
 def _refuse_writing_options(context: typer.Context) -> None:

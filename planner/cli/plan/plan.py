@@ -38,7 +38,8 @@ def command(
         ),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="Engine of the manifests: vllm or sglang. [default: vllm]", show_default=False)
+        str | None,
+        typer.Option(help="Engine to plan for: vllm or sglang. [default: the scenario's]", show_default=False),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Resume the unfinished search in this run folder.", show_default=False)

@@ -2,7 +2,18 @@
 
 from planner.cost.serving.buckets import Buckets, Interval, Levels
 from planner.cost.serving.decode_servers import DecodeServers
-from planner.cost.serving.prefill_servers import PrefillServers, late_share
-from planner.cost.serving.shapes import server_shapes
+from planner.cost.serving.prefill_servers import HALVINGS, PrefillServers, late_share
+from planner.cost.serving.shapes import every_size, node_sizes, server_shapes
 
-__all__ = ["Buckets", "DecodeServers", "Interval", "Levels", "PrefillServers", "late_share", "server_shapes"]
+__all__ = [
+    "HALVINGS",
+    "Buckets",
+    "DecodeServers",
+    "Interval",
+    "Levels",
+    "PrefillServers",
+    "every_size",
+    "late_share",
+    "node_sizes",
+    "server_shapes",
+]

@@ -93,6 +93,11 @@ class DecodeServers:
             most=np.array([float(limit or BATCHES[-1]) for limit in most or [0] * len(options)]),
         )
 
+    @property
+    def devices(self) -> Array:
+        """GPUs of a server, shape (servers,)."""
+        return np.array([float(shape.devices) for shape, _ in self.shapes])
+
     def _ranks(self) -> Array:
         return np.array([float(shape.dp) for shape, _ in self.shapes])
 
@@ -162,18 +167,24 @@ class DecodeServers:
         return np.asarray(np.where(suits, rates, 0.0).max(axis=-1))
 
     def capped_rps(
-        self, buckets: Buckets, levels: Levels, together_rps: Array, only: int | None = None
+        self,
+        buckets: Buckets,
+        levels: Levels,
+        together_rps: Array,
+        only: int | None = None,
+        *,
+        served: bool = False,
     ) -> tuple[Array, Array, Array]:
         """(batch, rate within the bounds, full rate) of one server, shape (servers, buckets); `only` as in `batches`.
 
-        `together_rps`: full rate of all servers of each bucket."""
+        `together_rps`: full rate of all servers of each bucket, or what they have to serve of it (`served`)."""
         batch, full = self.batches(buckets, levels, only)
         if not levels.bounds_ttft:
             return batch, full, full
         places = self._ranks()[:, None] * batch
         share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
         misses = PLACE_WAITS if levels.misses is None else PLACE_MISSES * levels.misses
-        return batch, full * _largest_load(places * np.maximum(share, 1.0), misses), full
+        return batch, full * _largest_load(places, share, misses, served=served), full
 
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
@@ -232,12 +243,13 @@ def _step_ms(context: CostContext, options: Sequence[tuple[ParallelConfig, bool]
     return times
 
 
-def _largest_load(places: Array, misses: Array | float) -> Array:
-    """Share of the places in use at which no more than `misses` of the arrivals find none."""
+def _largest_load(places: Array, share: Array, misses: Array | float, *, served: bool) -> Array:
+    """Share of the places in use at which no more than `misses` of the arrivals find none; the bucket has `share` times
+    the places of a server, or as many as carry so much at that load (`served`), never fewer than one server's."""
     low, high = np.zeros(places.shape), np.ones(places.shape)
-    at_least_one = np.maximum(places, 1.0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        enough = erlang_c(at_least_one, middle) <= misses
+        servers = np.maximum(share / middle if served else share, 1.0)
+        enough = erlang_c(np.maximum(places * servers, 1.0), middle) <= misses
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     return low

@@ -45,7 +45,7 @@ STEP_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 
 MEAN_WAIT_OF_STEPS = 0.75
 _POISSON = 1.0
-_HALVINGS = 26
+HALVINGS = 20  # of the full rate: to a millionth
 _ROUNDS = 12  # of the fixed point of tokens and step time, which contracts below full pace
 
 
@@ -107,6 +107,11 @@ class PrefillServers:
         return np.array(values, dtype=float)[:, None]
 
     @property
+    def devices(self) -> Array:
+        """GPUs of a server, shape (servers,)."""
+        return np.array([float(config.parallel.devices) for config in self.configs])
+
+    @property
     def _ways(self) -> Array:
         """dp pp, shape (servers, 1)."""
         return self._column([config.parallel.dp * config.parallel.pp for config in self.configs])
@@ -122,25 +127,44 @@ class PrefillServers:
         seconds = np.where(served, self.prompt_ms, 0.0) @ buckets.weights.T
         return np.where(whole & (seconds > 0), MS_PER_S * self.pace * self._ways / np.where(whole, seconds, 1.0), 0.0)
 
-    def capped_rps(self, buckets: Buckets, levels: Levels, together_rps: Array, variation: float = _POISSON) -> Array:
-        """Largest rate of one server within the bounds on TTFT, shape (servers, buckets).
+    def capped_rps(
+        self,
+        buckets: Buckets,
+        levels: Levels,
+        together_rps: Array,
+        variation: float = _POISSON,
+        *,
+        served: bool = False,
+        halvings: int = HALVINGS,
+    ) -> Array:
+        """Largest rate of one server within the bounds on TTFT, shape (servers, buckets), too low by no more than
+        2^-halvings of the full rate.
 
-        `together_rps`: X of each bucket, shape (buckets,); `variation`: ca2.
+        `together_rps`: X of each bucket, shape (buckets,), or where it is what is `served` of each bucket, X is as much
+        as serves it with servers that work to their cap: over rho. `variation`: ca2.
         """
         full = self.full_rps(buckets)
         if not levels.bounds_ttft:
             return full
-        low, high = np.zeros(full.shape), full.copy()
-        for _ in range(_HALVINGS):
+        low, high, mix = np.zeros(full.shape), full.copy(), self._mix(buckets)
+        for _ in range(halvings):
             middle = (low + high) / 2
-            enough = self._meets(buckets, levels, middle, full, together_rps, variation)
+            together = _pool_rps(together_rps, middle, full) if served else together_rps
+            enough = self._meets(buckets, levels, middle, full, together, variation, mix)
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return np.asarray(low)
 
     def _meets(
-        self, buckets: Buckets, levels: Levels, rate: Array, full: Array, together_rps: Array, variation: float
+        self,
+        buckets: Buckets,
+        levels: Levels,
+        rate: Array,
+        full: Array,
+        together_rps: Array,
+        variation: float,
+        mix: Array,
     ) -> Array:
-        service, rho, tail = self.queue(buckets, rate, full, together_rps, variation)
+        service, rho, tail = self.queue(buckets, rate, full, together_rps, variation, mix)
         slack = levels.ttft_ms - levels.first_step_ms - service  # (servers, buckets, ranges)
         if levels.misses is None:
             mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
@@ -148,12 +172,20 @@ class PrefillServers:
         return np.asarray((late_share(slack, rho, tail) * buckets.weights).sum(-1) <= levels.misses)
 
     def queue(
-        self, buckets: Buckets, rate: Array, full: Array, together_rps: Array, variation: float = _POISSON
+        self,
+        buckets: Buckets,
+        rate: Array,
+        full: Array,
+        together_rps: Array,
+        variation: float = _POISSON,
+        mix: Array | None = None,
     ) -> tuple[Array, Array, Array]:
-        """TTFT without wait and first decode step (servers, buckets, ranges), rho and eta (servers, buckets) (ms)."""
+        """TTFT without wait and first decode step (servers, buckets, ranges), rho and eta (servers, buckets) (ms).
+
+        `mix`: t(n) of the buckets, where it is known."""
         m1 = buckets.weights @ buckets.fresh
         m2 = buckets.weights @ buckets.fresh**2
-        times = np.einsum("bj,ojt->obt", buckets.weights * buckets.fresh / m1[:, None], self.step_ms)
+        times = self._mix(buckets) if mix is None else mix
         step = self._step_ms(rate, times, m1, m2)
         stages = self._column([config.parallel.pp for config in self.configs])
         service = (MEAN_WAIT_OF_STEPS * step / (self.pace * stages))[..., None] + np.maximum(
@@ -163,6 +195,11 @@ class PrefillServers:
         varied = (variation + m2 / m1**2 - 1) / 2
         tail = MS_PER_S * varied / (together_rps * np.maximum(1 - rho, 1e-9))
         return service + self.sent_ms[:, None], rho, tail
+
+    def _mix(self, buckets: Buckets) -> Array:
+        """t(n) of every bucket, shape (servers, buckets, tokens)."""
+        work = buckets.weights * buckets.fresh
+        return np.asarray(np.einsum("bj,ojt->obt", work / work.sum(axis=1)[:, None], self.step_ms))
 
     def _step_ms(self, rate: Array, times: Array, m1: Array, m2: Array) -> Array:
         """T at `rate`, shape (servers, buckets)."""
@@ -179,9 +216,15 @@ class PrefillServers:
         return np.asarray(step)
 
 
+def _pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
+    """X where servers at `rate` serve a bucket, at least one of them."""
+    needed = np.divide(served_rps * full, rate, out=np.full(full.shape, np.inf), where=rate > 0)
+    return np.asarray(np.maximum(needed, full))
+
+
 def late_share(slack_ms: Array, rho: Array, tail_ms: Array) -> Array:
     """Chance that the wait passes the slack, shape (..., ranges); 1 where there is no slack."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         waiting = rho[..., None] * np.exp(-np.maximum(slack_ms, 0.0) / tail_ms[..., None])
     return np.asarray(np.where(slack_ms < 0, 1.0, waiting))
 

@@ -83,7 +83,7 @@ def layer_faults(model: ModelSpec, loading: Loading, rules: LayerRules) -> Itera
         rule = f"be at most the {model.routed_experts} experts of a layer"
         yield LayerFault(over=Over.STAGE, degree=loading.stage, rule=rule)
     if model.experts and (rules.experts_even or loading.balanced):
-        experts = _experts(model, loading)
+        experts = _experts(model, loading, rules)
         if experts.degree != 1 and (fault := experts.fault(0)):
             yield fault
 
@@ -114,10 +114,11 @@ def _keeps_shared(model: ModelSpec, loading: Loading, rules: LayerRules) -> bool
     return whole.get(rules.shared_whole, False)
 
 
-def _experts(model: ModelSpec, loading: Loading) -> _Split:
+def _experts(model: ModelSpec, loading: Loading, rules: LayerRules) -> _Split:
+    redundant = 0 if model.architecture in rules.without_redundant else loading.redundant
     return _Split(
-        parts=f"experts ({loading.redundant} of them redundant)",
-        width=model.routed_experts + loading.redundant,
+        parts=f"experts ({redundant} of them redundant)",
+        width=model.routed_experts + redundant,
         degree=loading.ranks,
         over=Over.RANKS,
         blocks=False,

@@ -64,7 +64,8 @@ class LayerRules:
     expert's columns go over a group where experts are not spread. `experts_even`: ranks hold equal numbers of experts
     in any case, not only where they are balanced by load. `at_most_experts`: a stage has no more GPUs than a layer has
     experts, except in the architectures `more_gpus`. `blocks_in_groups`: blocks of latent attention's weights are
-    looked at in several groups, too. `single_group`: architectures whose attention cannot run in groups.
+    looked at in several groups, too. `single_group`: architectures whose attention cannot run in groups;
+    `without_redundant`: those that build no redundant experts.
     """
 
     checked: Annotated[bool, Key("whether layers have to divide at all")] = True
@@ -81,6 +82,7 @@ class LayerRules:
     more_gpus: Annotated[tuple[str, ...], Key("architectures that the limit does not hold for")] = ()
     blocks_in_groups: Annotated[bool, Key("FP8 blocks of latent attention count in several groups, too")] = True
     single_group: Annotated[tuple[str, ...], Key("architectures whose attention cannot run in groups")] = ()
+    without_redundant: Annotated[tuple[str, ...], Key("architectures that build no redundant experts")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

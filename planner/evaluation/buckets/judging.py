@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from planner.assignment import BucketAnswer, BucketOffer, Partition, best_pools
@@ -37,18 +38,31 @@ class SolvedLayout:
 
 
 def solve_pools(
-    offer: BucketOffer, _layout: Layout, partitions: Sequence[Partition], settings: AssignmentSettings
+    offers: Sequence[BucketOffer], _layout: Layout, partitions: Sequence[Partition], settings: AssignmentSettings
 ) -> SolvedLayout:
-    """The best servers and buckets of a layout's islands; more than one bucket a phase only where they pay."""
+    """The best servers and buckets of a layout's islands, of one of the `offers`; more than one bucket a phase only
+    where they pay."""
     start = time.process_time()
     limits = replace(settings, gap=max(GAP, settings.gap), time_limit_s=min(SECONDS, settings.time_limit_s))
     try:
-        answer = _worth_their_buckets(offer, partitions, limits)
+        answer = _of_best_family(offers, partitions, limits)
     except InfeasibleError:
         return SolvedLayout(answer=None, error=NEITHER_BOTH, cpu_s=time.process_time() - start)
     except SolverError as error:
         return SolvedLayout(answer=None, error=error.message, failed=True, cpu_s=time.process_time() - start)
     return SolvedLayout(answer=answer, cpu_s=time.process_time() - start)
+
+
+def _of_best_family(
+    offers: Sequence[BucketOffer], partitions: Sequence[Partition], settings: AssignmentSettings
+) -> BucketAnswer:
+    answers = []
+    for offer in offers:
+        with suppress(InfeasibleError):
+            answers.append(_worth_their_buckets(offer, partitions, settings))
+    if not answers:
+        raise InfeasibleError(NEITHER_BOTH, hint="Prefill and decode need an island each: add GPUs.")
+    return max(answers, key=lambda answer: answer.rate_rps)
 
 
 def _worth_their_buckets(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from planner.domain import BucketPool, Phase, Placement, PlacementDemand, Question, Reach
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.service import BucketService, PricedPools
-from planner.evaluation.placing import judged_rps
+from planner.evaluation.placing import judged_rps, remedy
 from planner.evaluation.reaches import reaches_of
 from planner.placement import Fleet, place
 
@@ -44,7 +44,7 @@ def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet) -
         reasons = "; ".join(f"{row.island}: {row.reason}" for row in (first_shortfalls or ())[:3])
         raise InfeasibleError(
             f"placement: the pools that find room on cluster {placement.cluster} do not serve every bucket: {reasons}.",
-            hint="Offer a cluster with more room, or plan for fewer GPUs.",
+            hint=remedy(first_shortfalls or ()),
         )
     reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
     priced = BucketService(question, reaches).priced(placed)

@@ -1,28 +1,27 @@
 """What every deployable server does of every bucket that a plan may have: prices of the programme of buckets.
 
-Cut points are quantiles of work (prompt tokens of prefill, cached tokens of decode), so that every bucket between two
-of them has something to do. Under a percentile that counts over all requests, a partition has two ways to part what may
-miss the bound: evenly, or half of an even share for all buckets but that of the longest prompts, which gets the rest.
-
 | symbol | meaning | unit |
 |---|---|---|
 | m | share of all requests that may miss the bound on TTFT | 1 |
-| X | full rate of all servers of a bucket together: lambda P(B), lambda of the relaxation without queues | requests/s |
+| X | full rate of all servers of a bucket together: lambda P(B) over the share of it that is used | requests/s |
+
+X must be known before the servers are. lambda is what no pools exceed where nothing waits; with the caps that follow
+from it no pools exceed less, which is lambda for the next pass: caps are too high by little, so the bound remains one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import combinations, pairwise
+from functools import cached_property, partial
 
 import numpy as np
 
 from planner.assignment import BucketAnswer, BucketOffer, BucketOption, Partition, relaxed_values, undominated
 from planner.cost import CostContext
-from planner.cost.engine_rules import greatest_batch, may_overlap, prefill_budgets, refusals
-from planner.cost.serving import Buckets, DecodeServers, Interval, Levels, PrefillServers, server_shapes
+from planner.cost.engine_rules import greatest_batch, kv_backends, may_overlap, prefill_budgets, refusals
+from planner.cost.serving import HALVINGS, DecodeServers, PrefillServers, every_size, node_sizes, server_shapes
 from planner.domain import (
     BucketPool,
+    GpuSpec,
     Inventory,
     Layout,
     ObjectiveSettings,
@@ -32,16 +31,15 @@ from planner.domain import (
     Scenario,
     ServerConfig,
     SizeSet,
-    SloScope,
-    SloSettings,
 )
+from planner.evaluation.buckets.partitions import phase_buckets
 
-PREFILL_CUTS = 10  # more gain less than 0.2 % on the shipped workloads
-DECODE_CUTS = 3
-ROOM = 1.25  # X is above what the relaxation serves: no pool is full, and a bound must not count on too few
-WORTH_TAKING = 0.85  # of the best rate of a stock's unit: less efficient servers only fill what is left over
+ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, and a bound must not count on too few
+MORE_ROOM = 1.25  # where servers are held in reserve for a loss
+PASSES = 3
+ROUGHLY = 9  # halvings: to 0.2 % of the full rate
+RESTS = 0.005
 SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
-SMALLEST = 2  # sizes that fill what is left over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +50,6 @@ class Stock:
     count: int
     size: int = 1
     charge: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseBuckets:
-    """Buckets that a phase may have: `intervals` of ranges, with the share of their requests that may miss."""
-
-    buckets: Buckets
-    levels: Levels
-    partitions: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +69,12 @@ class Column:
         assert self.batches is not None, "decode has batches"
         return self.servers.config(row, int(self.batches[row, bucket]))
 
+    def best_per_gpu(self) -> np.ndarray:
+        """The best rate of a GPU on each bucket."""
+        if self.servers is None:
+            return np.zeros(self.capped.shape[1])
+        return np.asarray((self.capped / self.servers.devices[:, None]).max(axis=0))
+
 
 class BucketPrices:
     """Prices of one question. `most`: buckets of a phase."""
@@ -87,7 +82,7 @@ class BucketPrices:
     def __init__(self, question: Question, most: int | None = None) -> None:
         self.question = question
         self.most = question.scenario.routing.most if most is None else most
-        self.phases = {phase: _phase_buckets(question, phase, self.most) for phase in Phase}
+        self.phases = {phase: phase_buckets(question, phase, self.most) for phase in Phase}
         self._columns: dict[tuple[str, Phase], Column] = {}
 
     @property
@@ -105,13 +100,44 @@ class BucketPrices:
         return tuple(sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1])))
 
     @cached_property
-    def together_rps(self) -> float:
-        """Rate of the whole that the inventory cannot exceed where nothing waits: what X is taken from."""
+    def served_rps(self) -> float:
+        """Rate of the whole that no pools of the inventory exceed: what X is taken from."""
+        objective, room = self._scenario.objective, MORE_ROOM if self._scenario.survive.share else ROOM
+        most = room * self._relaxed_rps(self._full_column)
+        if not self.phases[Phase.PREFILL].levels.bounds_ttft:
+            return most
+        for _ in range(PASSES):
+            before = most
+            most = min(most, room * self._relaxed_rps(partial(self._capped, served_rps=before, halvings=ROUGHLY)))
+            if most >= before * (1 - RESTS):
+                break
+        return min(most, room * objective.target_rps) if objective.minimises else most
+
+    def _relaxed_rps(self, column_of: Callable[[str, Phase], Column]) -> float:
+        """The most of any partition where servers are divisible; a rate too low for any plan where none serves."""
         stocks = inventory_stocks(self._scenario.inventory)
-        whole: Partition = (self.phases[Phase.PREFILL].partitions[0], self.phases[Phase.DECODE].partitions[0])
-        offer = self._offer(stocks, [whole], full=True)
-        values = relaxed_values(offer, [whole], ObjectiveSettings(), self._scenario.assignment)
-        return ROOM * max(values.values(), default=1.0)
+        offer = BucketOffer(
+            counts=tuple(stock.count for stock in stocks),
+            charges=(0.0,) * len(stocks),
+            options={
+                (phase, bucket): tuple(
+                    BucketOption(stock=t, use=1, server=0, kind=0, rate_rps=float(rate))
+                    for t, rate in enumerate(rates)
+                    if rate > 0
+                )
+                for phase in Phase
+                for bucket, rates in enumerate(
+                    np.array([column_of(stock.gpu, phase).best_per_gpu() for stock in stocks]).T
+                )
+            },
+            probabilities={
+                (phase, bucket): float(chance)
+                for phase in Phase
+                for bucket, chance in enumerate(self.phases[phase].buckets.probabilities)
+            },
+        )
+        values = relaxed_values(offer, self.partitions, ObjectiveSettings(), self._scenario.assignment)
+        return max(values.values(), default=1.0)
 
     @cached_property
     def shortlist(self) -> tuple[Partition, ...]:
@@ -130,23 +156,47 @@ class BucketPrices:
             self.offer(stocks, self.partitions[:1]), self.partitions[:1], ObjectiveSettings(), self._scenario.assignment
         )
 
-    def offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
-        """What the programme may choose from: servers of `stocks` on the buckets of `partitions`."""
-        return self._offer(stocks, partitions, full=False)
+    @cached_property
+    def families(self) -> tuple[frozenset[str], ...]:
+        """GPU types that hand KV caches to each other under the engine; a plan's pools are all of one family."""
+        engine, families = self._scenario.engine, list[frozenset[str]]()
+        gpus = {item.gpu.name: item.gpu for item in self._scenario.inventory.items if item.count}
+        for name, gpu in gpus.items():
+            joined = [f for f in families if any(kv_backends(engine, gpu, gpus[other]) != () for other in f)]
+            families = [f for f in families if f not in joined]
+            families.append(frozenset({name}).union(*joined))
+        return tuple(sorted(families, key=sorted))
 
-    def _offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition], *, full: bool) -> BucketOffer:
+    def offers(self, stocks: Sequence[Stock], partitions: Sequence[Partition]) -> tuple[BucketOffer, ...]:
+        """What the programme may choose from, one offer for each family that the stocks have anything of."""
+        gpus = {stock.gpu for stock in stocks}
+        return tuple(self.offer(stocks, partitions, family) for family in self.families if gpus & family)
+
+    def offer(
+        self, stocks: Sequence[Stock], partitions: Iterable[Partition], family: frozenset[str] | None = None
+    ) -> BucketOffer:
+        """What the programme may choose from: servers of `stocks`, or of a family, on the buckets of `partitions`."""
+        whole = self._offer(stocks, partitions)
+        if family is None:
+            return whole
+        kept = {t for t, stock in enumerate(stocks) if stock.gpu in family}
+        options = {place: tuple(o for o in mine if o.stock in kept) for place, mine in whole.options.items()}
+        return replace(whole, options=options)
+
+    def _offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
         places = {
             (phase, bucket)
             for pair in partitions
             for phase, chosen in zip(Phase, pair, strict=True)
             for bucket in chosen
         }
+        columns = {(stock.gpu, phase): self.column(stock.gpu, phase) for stock in stocks for phase in Phase}
         return BucketOffer(
             counts=tuple(stock.count for stock in stocks),
             charges=tuple(stock.charge for stock in stocks),
             options={
                 place: tuple(
-                    option for t, stock in enumerate(stocks) for option in self._options(t, stock, *place, full=full)
+                    option for t, stock in enumerate(stocks) for option in self._options(t, stock, place, columns)
                 )
                 for place in sorted(places)
             },
@@ -156,9 +206,12 @@ class BucketPrices:
             survive=self._scenario.survive.share,
         )
 
-    def _options(self, t: int, stock: Stock, phase: Phase, bucket: int, *, full: bool) -> tuple[BucketOption, ...]:
-        column = self._full_column(stock.gpu, phase) if full else self.column(stock.gpu, phase)
-        rates = (column.full if full else column.capped)[:, bucket]
+    def _options(
+        self, t: int, stock: Stock, place: tuple[Phase, int], columns: Mapping[tuple[str, Phase], Column]
+    ) -> tuple[BucketOption, ...]:
+        phase, bucket = place
+        column = columns[stock.gpu, phase]
+        rates = column.capped[:, bucket]
         host = self._scenario.inventory.item(stock.gpu).gpu.gpus_per_host
         options = []
         for row in np.flatnonzero(rates > 0).tolist():
@@ -177,22 +230,24 @@ class BucketPrices:
                     lost=self._scenario.survive.nodes * max(1, host // (devices * copies)),
                 )
             )
-        return tuple(_worthwhile(undominated(options)))
+        return undominated(options)
 
     def column(self, gpu: str, phase: Phase) -> Column:
         """Rates of a GPU type in a phase, computed at most once."""
         if (gpu, phase) not in self._columns:
-            self._columns[gpu, phase] = self._capped(self._full_column(gpu, phase), phase)
+            self._columns[gpu, phase] = self._capped(gpu, phase, self.served_rps)
         return self._columns[gpu, phase]
 
-    def _capped(self, column: Column, phase: Phase) -> Column:
-        mine = self.phases[phase]
-        together = self.together_rps * mine.buckets.probabilities
+    def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = HALVINGS) -> Column:
+        """Rates within the levels where so much of the whole is served."""
+        column, mine = self._full_column(gpu, phase), self.phases[phase]
+        served = served_rps * mine.buckets.probabilities
         if isinstance(column.servers, PrefillServers):
-            return replace(column, capped=column.servers.capped_rps(mine.buckets, mine.levels, together))
+            capped = column.servers.capped_rps(mine.buckets, mine.levels, served, served=True, halvings=halvings)
+            return replace(column, capped=capped)
         if column.servers is None:
             return column
-        batches, capped, full = column.servers.capped_rps(mine.buckets, mine.levels, together)
+        batches, capped, full = column.servers.capped_rps(mine.buckets, mine.levels, served, served=True)
         return replace(column, batches=batches, capped=capped, full=full)
 
     def _full_column(self, gpu: str, phase: Phase) -> Column:
@@ -214,10 +269,7 @@ class BucketPrices:
         """Copies of the model that the engine accepts on parts of a node, and on whole nodes."""
         context, engine = self.context(gpu), self._scenario.engine
         return server_shapes(
-            context,
-            self._scenario.inventory.item(gpu).count,
-            lambda shape: not refusals(context, phase, shape, engine),
-            self._admits_size,
+            context, self.sizes(context.gpu), lambda shape: not refusals(context, phase, shape, engine)
         )
 
     def _priced(self, gpu: str, phase: Phase) -> Column:
@@ -241,11 +293,16 @@ class BucketPrices:
         batches, full = decode.batches(mine.buckets, mine.levels)
         return Column(servers=decode, batches=batches, capped=full, full=full)
 
-    def _admits_size(self, devices: int) -> bool:
-        sizes = self._scenario.search.sizes
-        if sizes is SizeSet.POWERS_OF_TWO:
-            return devices & (devices - 1) == 0
-        return devices in sizes if isinstance(sizes, tuple) else True
+    def sizes(self, gpu: GpuSpec) -> Iterator[int]:
+        """GPUs of a copy that the scenario admits."""
+        sizes, count = self._scenario.search.sizes, self._scenario.inventory.item(gpu.name).count
+        if isinstance(sizes, tuple):
+            yield from (size for size in sizes if size <= count)
+        elif sizes is SizeSet.WHOLE_NODES:
+            yield from node_sizes(gpu, count)
+        else:
+            every = sizes is SizeSet.ALL
+            yield from (size for size in every_size(gpu, count) if every or size & (size - 1) == 0)
 
     def may_overlap(self, gpu: str, phase: Phase, shape: ParallelConfig) -> bool:
         """Whether a server of the shape may hide its communication."""
@@ -311,55 +368,3 @@ def inventory_stocks(inventory: Inventory, charges: Sequence[float] = ()) -> tup
 def island_stocks(layout: Layout) -> tuple[Stock, ...]:
     """Every class of islands with its islands."""
     return tuple(Stock(gpu=island.gpu, count=count, size=island.size) for island, count in layout.counts)
-
-
-def _worthwhile(options: Sequence[BucketOption]) -> Iterator[BucketOption]:
-    """Of each stock the efficient ones, and the smallest."""
-    for stock in sorted({option.stock for option in options}):
-        mine = [option for option in options if option.stock == stock]
-        best = max(option.rate_rps / option.use for option in mine)
-        small = sorted(mine, key=lambda option: option.use)[:SMALLEST]
-        yield from (o for o in mine if o in small or o.rate_rps / o.use >= WORTH_TAKING * best)
-
-
-def _phase_buckets(question: Question, phase: Phase, most: int) -> PhaseBuckets:
-    workload, slo = question.workload, question.scenario.slo
-    rate = question.scenario.cost.kv_cache_rate
-    cuts = _cut_points(question, phase, PREFILL_CUTS if phase is Phase.PREFILL else DECODE_CUTS) if most > 1 else []
-    n = len(workload.ranges)
-    edges = [(0, *inner, n) for count in range(min(most, len(cuts) + 1)) for inner in combinations(cuts, count)]
-    rows: dict[tuple[Interval, float], int] = {}
-    partitions: list[tuple[int, ...]] = []
-    chances = np.array([span.probability for span in workload.ranges])
-    for ends in edges:
-        intervals = list(pairwise(ends))
-        for misses in _ways_to_miss(slo, phase, [float(chances[a:b].sum()) for a, b in intervals]):
-            partitions.append(tuple(rows.setdefault(key, len(rows)) for key in zip(intervals, misses, strict=True)))
-    buckets = Buckets.of(workload, [interval for interval, _ in rows], rate)
-    levels = Levels.of(slo, workload, np.array([share for _, share in rows]))
-    return PhaseBuckets(buckets=buckets, levels=levels, partitions=tuple(partitions))
-
-
-def _ways_to_miss(slo: SloSettings, phase: Phase, chances: Sequence[float]) -> Iterator[tuple[float, ...]]:
-    """Shares of each bucket's requests that may miss: evenly, or the longest prompts more than the others."""
-    missed = 0.0 if slo.percentile is None else 1 - slo.percentile / 100
-    yield (missed,) * len(chances)
-    uneven = slo.scope is SloScope.OVERALL and slo.percentile is not None and phase is Phase.PREFILL
-    bounded = slo.ttft_ms is not None or any(limits.ttft_ms is not None for limits in slo.ranges)
-    if uneven and bounded and len(chances) > 1:
-        last = (missed - missed / 2 * (1 - chances[-1])) / chances[-1]
-        yield (*((missed / 2,) * (len(chances) - 1)), min(last, 1.0))
-
-
-def _cut_points(question: Question, phase: Phase, count: int) -> list[int]:
-    """Starts of ranges at quantiles of work, and at every prompt length where a bound changes."""
-    spans = question.workload.ranges
-    answers = [span.mean_output_tokens or question.workload.mean_output_tokens for span in spans]
-    if phase is Phase.PREFILL:
-        work = np.array([span.probability * max(1.0, span.mean_input_tokens) for span in spans])
-    else:
-        work = np.array([s.probability * n * (s.mean_input_tokens + n) for s, n in zip(spans, answers, strict=True)])
-    done = np.cumsum(work) / work.sum()
-    marks = [(k + 1) / (count + 1) for k in range(count)]
-    cuts = {int(np.searchsorted(done, mark)) + 1 for mark in marks}
-    return sorted(cut for cut in cuts if 0 < cut < len(spans))

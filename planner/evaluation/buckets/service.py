@@ -37,6 +37,10 @@ class PricedPools:
     prefill_rps: float
     decode_rps: float
 
+    def phase_rps(self, phase: Phase) -> float:
+        """What one phase could serve."""
+        return self.prefill_rps if phase is Phase.PREFILL else self.decode_rps
+
     @property
     def rate_rps(self) -> float:
         """The lower of both phases."""
@@ -76,7 +80,26 @@ class BucketService:
         self._reaches = reaches or {}
 
     def priced(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
-        """The pools at work together; `variation`: squared variation of the gaps between arrivals."""
+        """The pools at work together; `variation`: squared variation of the gaps between arrivals.
+
+        Where a share of the rate has to survive the loss of nodes, servers are used as far as the others can stand in.
+        """
+        mine, share = tuple(pools), self.question.scenario.survive.share
+        unbroken = self._unbroken(mine, variation)
+        if not share or not unbroken.rate_rps:
+            return unbroken
+        left = [self._without(mine, number, variation)[1] for number in range(len(mine))]
+        used = {
+            phase: min(1.0, *(after.phase_rps(phase) / share / unbroken.phase_rps(phase) for after in left))
+            for phase in Phase
+        }
+        return PricedPools(
+            pools=tuple(replace(pool, capacity_rps=used[pool.phase] * pool.capacity_rps) for pool in unbroken.pools),
+            prefill_rps=used[Phase.PREFILL] * unbroken.prefill_rps,
+            decode_rps=used[Phase.DECODE] * unbroken.decode_rps,
+        )
+
+    def _unbroken(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
         buckets = self._buckets(pools, variation)
         rates = {
             phase: min((bucket.rate_rps for bucket in buckets if bucket.key[0] is phase), default=0.0)
@@ -87,6 +110,22 @@ class BucketService:
             prefill_rps=rates[Phase.PREFILL],
             decode_rps=rates[Phase.DECODE],
         )
+
+    def _without(
+        self, pools: Sequence[BucketPool], number: int, variation: float = _POISSON, nodes: int | None = None
+    ) -> tuple[int, PricedPools]:
+        """(servers that one pool loses with its nodes, what all serve without them)."""
+        pool, lost_nodes = pools[number], nodes or self.question.scenario.survive.nodes
+        host = self.question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
+        lost = min(pool.count, lost_nodes * max(1, host // pool.server.parallel.devices))
+        others = [other for k, other in enumerate(pools) if k != number]
+        smaller = [replace(pool, count=pool.count - lost)] if lost < pool.count else []
+        after = self._unbroken([*others, *smaller], variation)
+        if (pool.phase, pool.start) in {(p.phase, p.start) for p in (*others, *smaller)}:
+            return lost, after
+        if pool.phase is Phase.PREFILL:
+            return lost, replace(after, prefill_rps=0.0)
+        return lost, replace(after, decode_rps=0.0)
 
     def _buckets(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> list[_Bucket]:
         grouped: dict[Key, list[BucketPool]] = {}
@@ -160,13 +199,8 @@ class BucketService:
     def losses(self, pools: Sequence[BucketPool], nodes: int) -> Iterator[NodeLoss]:
         """What remains when one pool loses the servers of so many nodes."""
         for number, pool in enumerate(pools):
-            host = self.question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
-            lost = min(pool.count, nodes * max(1, host // pool.server.parallel.devices))
-            others = [other for k, other in enumerate(pools) if k != number]
-            left = [replace(pool, count=pool.count - lost)] if lost < pool.count else []
-            complete = {(p.phase, p.start) for p in pools} == {(p.phase, p.start) for p in (*others, *left)}
-            remaining = self.priced([*others, *left]).rate_rps if complete else 0.0
-            yield NodeLoss(island=pool.island, nodes=nodes, servers=lost, rate_rps=remaining)
+            lost, after = self._without(pools, number, nodes=nodes)
+            yield NodeLoss(island=pool.island, nodes=nodes, servers=lost, rate_rps=after.rate_rps)
 
 
 def _order(key: Key) -> tuple[bool, int, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
+from planner.errors import InputError
 from planner.export.objects.documents import whole_number
 
 FlagValue = str | int | float | None
@@ -63,3 +64,28 @@ def doubled(arguments: Sequence[str], names: Collection[str]) -> Iterator[tuple[
 def read_count(values: Mapping[str, str], name: str, default: int) -> int:
     """The flag `name` as a count; 0, which no shape matches, where it is not a number."""
     return whole_number(values.get(name, default))
+
+
+def require_plain(arguments: Sequence[str], names: Collection[str], short: Collection[str], engine: str) -> None:
+    """Raises InputError where a flag of `names` is given twice, or in another form than `read_flags` reads."""
+    for faults in (disguised(arguments, names, short), doubled(arguments, names)):
+        for rule, came in faults:
+            raise _unreadable(engine, rule, came)
+
+
+def require_counts(values: Mapping[str, str], defaults: Mapping[str, int | None], engine: str) -> dict[str, int]:
+    """The flags of `defaults` as numbers above 0; a default of None: the flag must be there."""
+    counts: dict[str, int] = {}
+    for name, default in defaults.items():
+        count = whole_number(values[name]) if name in values else default
+        if not count or count < 0:
+            raise _unreadable(engine, f"--{name} must be a whole number above 0", values.get(name, "none"))
+        counts[name] = count
+    return counts
+
+
+def _unreadable(engine: str, rule: str, came: str) -> InputError:
+    return InputError(
+        f"Command line of {engine}: {rule}, got {came or 'no value'}.",
+        hint="Give degrees, budget and batch by the long flags that `planner export` writes.",
+    )

@@ -13,24 +13,23 @@ SGLang refuses a peer of another page size, whose default goes  SGLang pull requ
 by attention backend; 64 suits them                             docs/advanced_features/attention_backend.md
 """
 
-from planner.domain import GpuSpec, GroupedAttention, MlaAttention, Phase
+from planner.domain import EngineProfile, GpuSpec, GroupedAttention, Phase
 from planner.errors import ExportError
 from planner.export.islands import ServingIsland
 from planner.export.seams import Deployment
 
 PAGE_SIZE = 64
-_FP8_READ_FROM = 8.9
 _FLASHINFER_HEADS = (64, 128, 256)
 
 
-def check_cache_format(island: ServingIsland) -> None:
-    """Refuse caches in a format that no engine reads on the island's GPUs.
+def check_cache_format(island: ServingIsland, profile: EngineProfile) -> None:
+    """Refuse caches in a format that the engine does not read on the island's GPUs.
 
     Raises:
         ExportError: an FP8 cache of latent attention, on GPUs without FP8.
     """
-    capability, latent = island.gpu.compute_capability, isinstance(island.model.attention, MlaAttention)
-    if latent and island.model.kv_bytes == 1 and 0 < capability < _FP8_READ_FROM:
+    capability = island.gpu.compute_capability
+    if not profile.reads_cache(island.gpu, island.model):
         raise ExportError(
             f"Island {island.id}, model.kv_bytes: must be 2 for latent attention on {island.gpu.name}, whose compute "
             f"capability of {capability:.1f} has no kernels that read an FP8 cache, got {island.model.kv_bytes:g}.",
@@ -131,6 +130,11 @@ def image_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...
 
 def _images(island: ServingIsland, deployment: Deployment) -> list[tuple[str, str]]:
     """(vendor, image) of the GPUs that the island's caches are exchanged over."""
-    chosen = dict(deployment.engine.images) | {vendor.upper(): image for vendor, image in deployment.options.images}
-    vendors = sorted({gpu.vendor.upper() for gpu in island.exchange_gpus})
-    return [(vendor, chosen[vendor]) for vendor in vendors if vendor in chosen]
+    images = deployment.engine.images
+    chosen = {vendor.upper(): image for vendor, image in deployment.options.images}
+    pairs = {
+        (vendor, chosen.get(vendor) or images.get(gpu.family) or images.get(vendor, ""))
+        for gpu in island.exchange_gpus
+        for vendor in [gpu.vendor.upper()]
+    }
+    return sorted((vendor, image) for vendor, image in pairs if image)

@@ -8,7 +8,8 @@ python/sglang/srt/server_args.py (`--enable-two-batch-overlap`: no all-gather).
 
 from dataclasses import dataclass
 
-from planner.domain import Phase
+from planner.domain import EngineProfile
+from planner.domain.engine import overlap_obstacle
 from planner.export.engines.expert_exchange import ExpertExchange
 from planner.export.islands import ServingIsland
 
@@ -33,14 +34,8 @@ class Overlap:
         return (f"WARNING: the plan's rates hide the experts' communication, the engine does not: {self.obstacle}.",)
 
 
-def overlap(island: ServingIsland, exchange: ExpertExchange | None, *, of_ranks_only: bool) -> Overlap:
-    """The overlap of `island`; `of_ranks_only`: the engine splits the steps of data-parallel ranks only."""
+def overlap(island: ServingIsland, exchange: ExpertExchange | None, profile: EngineProfile) -> Overlap:
+    """The overlap of `island`."""
     if not island.overlapped or exchange is None:
         return Overlap(wanted=False)
-    if of_ranks_only and island.parallel.dp == 1:
-        return Overlap(wanted=True, obstacle="it splits the steps of data-parallel ranks, and here is one")
-    if not exchange.deepep:
-        return Overlap(wanted=True, obstacle="it overlaps DeepEP's exchange only")
-    if island.phase is Phase.DECODE and island.batch_size < 2 * island.parallel.pp:
-        return Overlap(wanted=True, obstacle="a step of one sequence cannot be split")
-    return Overlap(wanted=True)
+    return Overlap(wanted=True, obstacle=overlap_obstacle(island.exchange_site, profile, exchange.obstacle))

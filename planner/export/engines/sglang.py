@@ -10,12 +10,20 @@ Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
 
-from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, Phase
-from planner.errors import ExportError
-from planner.export.engines.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
+from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, EngineProfile, ParallelConfig, Phase, ServerConfig
+from planner.errors import ExportError, InputError
+from planner.export.engines.arguments import (
+    FlagValue,
+    disguised,
+    doubled,
+    flags,
+    read_count,
+    read_flags,
+    require_counts,
+    require_plain,
+)
 from planner.export.engines.drafts import draft_tokens
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.engines.kv_caches import (
@@ -29,7 +37,7 @@ from planner.export.engines.kv_caches import (
 from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.overlap import Overlap, overlap
 from planner.export.engines.sglang_groups import GROUP_FLAGS, check_group, read_program
-from planner.export.engines.sglang_loading import REMEDY, check_model, deepep_obstacle, is_unquantised, upcast_notes
+from planner.export.engines.sglang_loading import NAME, REMEDY, check_model, is_unquantised, upcast_notes
 from planner.export.islands import ServingIsland
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.units import GB
@@ -46,6 +54,8 @@ _READ_FLAGS = frozenset(
     | {"max-running-requests", "prefill-max-requests", "disaggregation-mode", "port", _BOOTSTRAP_FLAG}
     | GROUP_FLAGS
 )
+# what `read_server` reads beside them
+_SERVER_FLAGS = frozenset({"chunked-prefill-size", "enable-two-batch-overlap"})
 _SHORT_FLAGS = frozenset(
     {f"--{name}-parallel-size" for name in ("tensor", "pipeline", "data", "expert")}
     | {"--tp", "--dp", "--pp", "--ep", "--nccl-init-addr"}
@@ -59,10 +69,11 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
             that the GPUs cannot read, or layers that SGLang cannot split over them.
     """
-    check_cache_format(island)
-    _check_stages(island)
-    exchange = expert_exchange(island, obstacle=deepep_obstacle(island))
-    split = overlap(island, exchange, of_ranks_only=False)
+    profile = island.profile(NAME)
+    check_cache_format(island, profile)
+    _check_stages(island, profile)
+    exchange = expert_exchange(island, profile)
+    split = overlap(island, exchange, profile)
     pod = PodCommand(
         command=_COMMAND,
         arguments=flags(
@@ -72,7 +83,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *_parallel(island, exchange, split),
             *_nodes(island, rendezvous),
             *_limits(island),
-            *_drafts(island),
+            *_drafts(island, profile),
             *_transfer(island, rendezvous.port_offset),
         ),
         environment=_environment(island, exchange),
@@ -93,8 +104,8 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     )
 
 
-def _check_stages(island: ServingIsland) -> None:
-    if island.phase is Phase.DECODE and not stages_fit(island):
+def _check_stages(island: ServingIsland, profile: EngineProfile) -> None:
+    if island.phase is Phase.DECODE and profile.stages.decode_alike and not stages_fit(island):
         stages = sorted({other.pp for other in island.partners} - {island.parallel.pp})
         raise ExportError(
             f"Island {island.id}, parallel.pp: must be 1, or that of every prefill island that it takes KV caches "
@@ -174,13 +185,13 @@ def _static_share(island: ServingIsland) -> float:
     return math.ceil((ENGINE_MEMORY_SHARE - buffers_gb / island.gpu.device_gb) * 1000) / 1000
 
 
-def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
     """A chain of drafts from the model's own layers; the verified token comes on top."""
-    drafted = draft_tokens(island)
+    drafted = draft_tokens(island, profile)
     if not drafted:
         return []
     return [
-        ("speculative-algorithm", "EAGLE"),
+        ("speculative-algorithm", profile.drafts.method),
         ("speculative-num-steps", drafted),
         ("speculative-eagle-topk", 1),
         ("speculative-num-draft-tokens", drafted + 1),
@@ -222,6 +233,39 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
     return DeclaredShape(gpus=gpus, pods=read_count(values, "nnodes", 1))
 
 
+def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
+    """Attention groups share the stage's GPUs, its prefill budget and its running requests."""
+    require_plain(arguments, _READ_FLAGS | _SERVER_FLAGS, _SHORT_FLAGS, NAME)
+    values, prefill = read_flags(arguments), phase is Phase.PREFILL
+    shared, own = ("chunked-prefill-size", ["prefill-max-requests"]) if prefill else ("max-running-requests", [])
+    degrees = {"tp-size": 1, "dp-size": 1, "pp-size": 1}
+    counts = require_counts(values, degrees | dict.fromkeys([shared, *own]), NAME)
+    groups = counts["dp-size"]
+    _require_groups(values, {name: counts[name] for name in ("tp-size", shared)}, groups)
+    part = counts[shared] // groups
+    return ServerConfig(
+        parallel=ParallelConfig(tp=counts["tp-size"] // groups, dp=groups, pp=counts["pp-size"]),
+        tokens_per_step=part if prefill else 0,
+        batch_size=counts[own[0]] if prefill else part,
+        overlapped="enable-two-batch-overlap" in values,
+    )
+
+
+def _require_groups(values: Mapping[str, str], shared: Mapping[str, int], groups: int) -> None:
+    """Raises InputError where attention groups take GPUs of their own, or do not share out what is theirs together."""
+    if groups > 1 and "enable-dp-attention" not in values:
+        raise InputError(
+            f"Command line of {NAME}: --enable-dp-attention must be there: else {groups} groups are servers each.",
+            hint="Add it, or read each server's own command line.",
+        )
+    for name, count in shared.items():
+        if count % groups:
+            raise InputError(
+                f"Command line of {NAME}: --{name} must share out over {groups} attention groups, got {count}.",
+                hint="Give a multiple of --dp-size.",
+            )
+
+
 def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
     """Degrees are the island's; the request budget is its batch, in decode that of all attention groups; the engine is
     of its phase."""
@@ -251,10 +295,10 @@ def _degree_faults(values: dict[str, str], island: DeployedIsland) -> Iterator[t
 
 
 SGLANG = Engine(
-    name="sglang",
-    images=MappingProxyType({"NVIDIA": "lmsysorg/sglang:v0.5.18"}),
+    name=NAME,
     launch=launch,
     read_shape=read_shape,
+    read_server=read_server,
     context_flag="context-length",
     check_flags=check_flags,
     check_model=check_model,

@@ -17,74 +17,50 @@ over ranks), layers/moe/ep_moe/layer.py (which weights DeepEP's path takes), lay
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from planner.domain import ModelSpec
+from planner.domain.engine import Loading, Over
 from planner.export.engines.arguments import read_count, read_flags
-from planner.export.engines.layer_splits import (
-    Breach,
-    LayerSplit,
-    attention_splits,
-    dense_split,
-    shared_split,
-    split_faults,
-    vocabulary_split,
-)
+from planner.export.engines.layer_splits import Breach, loading_faults
 from planner.export.islands import ServingIsland
 
+NAME = "sglang"
 REMEDY = "Export for vllm, or plan with sizes that it can split (search: {method: exact, sizes: powers_of_two})."
 _WHOLE_SHARED = frozenset({"deepep", "mooncake", "nixl", "mori", "ascend_fuseep", "flashinfer"})
-_MIXTRAL, _GPT_OSS = "MixtralForCausalLM", "GptOssForCausalLM"
-_DEEPEP_WEIGHTS = frozenset({"", "fp8"})
+_GROUPS = "enable-dp-attention"
+_FLAG_OF = MappingProxyType({Over.GROUP: "tp-size", Over.STAGE: "tp-size", Over.RANKS: "ep-size"})
 _HALF_BYTES = 2.0
 _BLACKWELL = 10
 
 
 def check_model(arguments: Sequence[str], island: ServingIsland, /) -> Iterator[Breach]:
     """What SGLang, started with `arguments`, could not load of the island's model."""
-    values, model = read_flags(arguments), island.model
-    yield from split_faults(_splits(values, island), model)
-    if model.experts:
-        yield from _expert_faults(values, model)
-    if model.architecture == _MIXTRAL and "enable-dp-attention" in values:
-        yield "--enable-dp-attention must be left out: SGLang's Mixtral has no attention groups", "there"
+    values, model, profile = read_flags(arguments), island.model, island.profile(NAME)
+    yield from loading_faults(model, _loading(values, island), profile, _FLAG_OF)
+    told = read_count(values, "ep-num-redundant-experts", 0)
+    if told and model.architecture in profile.layers.without_redundant:
+        yield f"--ep-num-redundant-experts must be left out: SGLang's {model.architecture} builds none", str(told)
+    if model.architecture in profile.layers.single_group and _GROUPS in values:
+        name = model.architecture.removesuffix("ForCausalLM")
+        yield f"--{_GROUPS} must be left out: SGLang's {name} has no attention groups", "there"
 
 
-def _splits(values: Mapping[str, str], island: ServingIsland) -> Iterator[LayerSplit]:
-    model, world = island.model, read_count(values, "tp-size", 1)
-    groups = read_count(values, "dp-size", 1) if "enable-dp-attention" in values else 1
-    group = world // groups if groups > 0 else 0
-    yield from attention_splits(model, group, "tp-size", alone=group == world)
-    yield vocabulary_split(model, group, "tp-size")
-    if values.get("moe-dense-tp-size") != "1" or not model.experts:
-        yield from dense_split(model, world, "tp-size")
-    spread = read_count(values, "ep-size", 1) > 1
-    if spread and values.get("moe-a2a-backend") not in _WHOLE_SHARED and island.gpu.vendor.upper() == "NVIDIA":
-        yield from shared_split(model, world, "tp-size")
-
-
-def _expert_faults(values: Mapping[str, str], model: ModelSpec) -> Iterator[Breach]:
-    world, ranks = read_count(values, "tp-size", 1), read_count(values, "ep-size", 1)
-    redundant = read_count(values, "ep-num-redundant-experts", 0)
-    if world > model.routed_experts and model.architecture != _MIXTRAL:
-        yield f"--tp-size must be at most the {model.routed_experts} experts of a layer", str(world)
-    experts = LayerSplit(
-        parts=f"experts ({redundant} of them redundant)",
-        width=model.routed_experts + redundant,
-        degree=ranks,
-        flag="ep-size",
-        blocks=False,
+def _loading(values: Mapping[str, str], island: ServingIsland) -> Loading:
+    stage, ranks = read_count(values, "tp-size", 1), read_count(values, "ep-size", 1)
+    groups = read_count(values, "dp-size", 1) if _GROUPS in values else 1
+    return Loading(
+        group=stage // groups if groups > 0 else 0,
+        groups=groups,
+        stage=stage,
+        spread=ranks > 1,
+        ranks=ranks,
+        exchanged=values.get("moe-a2a-backend") in _WHOLE_SHARED,
+        balanced="enable-eplb" in values,
+        redundant=read_count(values, "ep-num-redundant-experts", 0),
+        dense_whole=values.get("moe-dense-tp-size") == "1",
+        vendor=island.gpu.vendor,
     )
-    yield from split_faults([experts], model)
-
-
-def deepep_obstacle(island: ServingIsland) -> str:
-    """Why SGLang cannot exchange this model's tokens by DeepEP; empty where it can."""
-    model = island.model
-    if model.architecture in (_MIXTRAL, _GPT_OSS):
-        return f"SGLang has no DeepEP path for {model.architecture}"
-    if model.quantization not in _DEEPEP_WEIGHTS:
-        return f"SGLang's DeepEP path takes FP8 or BF16 weights, not {model.quantization}"
-    return ""
 
 
 def is_unquantised(model: ModelSpec) -> bool:

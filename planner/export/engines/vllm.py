@@ -19,9 +19,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, GroupedAttention, Phase
+from planner.domain import (
+    ENGINE_MEMORY_SHARE,
+    DeployedIsland,
+    EngineProfile,
+    GroupedAttention,
+    ParallelConfig,
+    Phase,
+    ServerConfig,
+)
 from planner.errors import ExportError
-from planner.export.engines.arguments import FlagValue, disguised, doubled, flags, read_count, read_flags
+from planner.export.engines.arguments import (
+    FlagValue,
+    disguised,
+    doubled,
+    flags,
+    read_count,
+    read_flags,
+    require_counts,
+    require_plain,
+)
 from planner.export.engines.drafts import draft_tokens
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.engines.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
@@ -35,7 +52,7 @@ from planner.export.engines.vllm_groups import (
     check_group,
     read_program,
 )
-from planner.export.engines.vllm_loading import REMEDY, check_model, deepep_obstacle
+from planner.export.engines.vllm_loading import NAME, REMEDY, check_model
 from planner.export.islands import ServingIsland, nests
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 
@@ -58,6 +75,8 @@ _READ_FLAGS = frozenset(
     | {"port"}
     | GROUP_FLAGS
 )
+# what `read_server` reads beside them
+_SERVER_FLAGS = frozenset({"max-num-batched-tokens", "enable-dbo"})
 _SHORT_FLAGS = frozenset(
     {"-tp", "-pp", "-dp", "-ep", "-t", "-e", "-n", "-r"}
     | {f"-dp{letter}" for letter in "laphenrm"}  # -t, -e: cut short
@@ -71,10 +90,11 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         ExportError: ranks that neither fill pods nor are filled by them, drafted tokens with pipeline stages, a cache
             format that the GPUs cannot read, or layers that vLLM cannot split over them.
     """
-    check_cache_format(island)
-    exchange = expert_exchange(island, strided=_strided(island), obstacle=deepep_obstacle(island))
-    split = overlap(island, exchange, of_ranks_only=True)
-    rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island))
+    profile = island.profile(NAME)
+    check_cache_format(island, profile)
+    exchange = expert_exchange(island, profile)
+    split = overlap(island, exchange, profile)
+    rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island, profile))
     leader, worker = _pods(island, (island.weights, *flags(*rows, *_transfer(island))), rendezvous, exchange)
     require_loadable(island, "vLLM", check_model(leader.arguments, island), REMEDY)
     return Launch(
@@ -82,7 +102,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         worker=worker if island.grouping.pods > 1 else None,
         ports=(Port(name="http", number=_HTTP_PORT + rendezvous.port_offset),),
         health_path="/health",
-        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island), *_cache_notes(island)),
+        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island, profile), *_cache_notes(island)),
     )
 
 
@@ -136,9 +156,9 @@ def _overlap(island: ServingIsland, split: Overlap) -> list[tuple[str, FlagValue
     return rows + ([(key, low)] if low < default else [])
 
 
-def _drafts(island: ServingIsland) -> list[tuple[str, FlagValue]]:
-    drafted = draft_tokens(island)
-    config = json.dumps({"method": "mtp", "num_speculative_tokens": drafted})
+def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
+    drafted = draft_tokens(island, profile)
+    config = json.dumps({"method": profile.drafts.method, "num_speculative_tokens": drafted})
     return [("speculative-config", config)] if drafted else []
 
 
@@ -267,15 +287,17 @@ def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
     return (*notes, *own_code_notes(island))
 
 
-def _stage_notes(island: ServingIsland) -> tuple[str, ...]:
+def _stage_notes(island: ServingIsland, profile: EngineProfile) -> tuple[str, ...]:
     pp = island.parallel.pp
     if pp == 1:
         return ()
-    notes = [
-        "WARNING: vLLM's NixlConnector hands no KV cache over from or to pipeline stages (issue 52913): choose an "
-        f"image and a connector that do,{' export for sglang,' * stages_fit(island)} or plan with "
-        "cost.max_pipeline_stages 1."
-    ]
+    notes = []
+    if not profile.stages_hand_over(island.phase):
+        notes.append(
+            "WARNING: vLLM's NixlConnector hands no KV cache over from or to pipeline stages (issue 52913): choose an "
+            f"image and a connector that do,{' export for sglang,' * stages_fit(island)} or plan with "
+            "cost.max_pipeline_stages 1."
+        )
     if _strided(island):
         notes.append("vLLM lays a rank's stages side by side: a stage's experts lie on all pods, not on whole hosts.")
     if island.phase is Phase.DECODE:
@@ -292,6 +314,22 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
     pods = read_count(values, "nnodes", dp // local if ranks_fit else 0)
     rank = read_count(values, "tensor-parallel-size", 1) * read_count(values, "pipeline-parallel-size", 1)
     return DeclaredShape(gpus=rank * dp, pods=pods)
+
+
+def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
+    """The degrees as they stand; `--max-num-batched-tokens` is a prefill rank's budget."""
+    require_plain(arguments, _READ_FLAGS | _SERVER_FLAGS, _SHORT_FLAGS, NAME)
+    values = read_flags(arguments)
+    budget: dict[str, int | None] = {"max-num-batched-tokens": None} if phase is Phase.PREFILL else {}
+    degrees = {f"{name}-parallel-size": 1 for name in ("tensor", "data", "pipeline")}
+    counts = require_counts(values, {**degrees, "max-num-seqs": None, **budget}, NAME)
+    tp, dp, pp = (counts[name] for name in degrees)
+    return ServerConfig(
+        parallel=ParallelConfig(tp=tp, dp=dp, pp=pp),
+        tokens_per_step=counts.get("max-num-batched-tokens", 0),
+        batch_size=counts["max-num-seqs"],
+        overlapped="enable-dbo" in values,
+    )
 
 
 def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
@@ -325,10 +363,10 @@ def _read_kv_role(values: dict[str, str]) -> str:
 
 
 VLLM = Engine(
-    name="vllm",
-    images=MappingProxyType({"NVIDIA": "vllm/vllm-openai:v0.18.0"}),
+    name=NAME,
     launch=launch,
     read_shape=read_shape,
+    read_server=read_server,
     context_flag="max-model-len",
     check_flags=check_flags,
     check_model=check_model,

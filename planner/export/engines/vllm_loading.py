@@ -11,47 +11,39 @@ deepep_ll_prepare_finalize.py (SUPPORTED_HIDDEN_SIZES).
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-from planner.domain import ModelSpec, Phase
+from planner.domain.engine import Loading, Over
 from planner.export.engines.arguments import read_count, read_flags
-from planner.export.engines.layer_splits import (
-    Breach,
-    LayerSplit,
-    attention_splits,
-    dense_split,
-    shared_split,
-    split_faults,
-    vocabulary_split,
-)
+from planner.export.engines.layer_splits import Breach, loading_faults
 from planner.export.islands import ServingIsland
 
+NAME = "vllm"
 REMEDY = "Plan with sizes that it can split (search: {method: exact, sizes: powers_of_two})."
 _TENSOR, _DATA, _EXPERTS = "tensor-parallel-size", "data-parallel-size", "enable-expert-parallel"
-_GLM = "Glm4MoeForCausalLM"
-_WIDEST_LOW_LATENCY = 8192
+_EXCHANGES = frozenset({"deepep_high_throughput", "deepep_low_latency"})
+_FLAG_OF = MappingProxyType({Over.GROUP: _TENSOR, Over.STAGE: _TENSOR, Over.RANKS: _DATA})
 
 
 def check_model(arguments: Sequence[str], island: ServingIsland, /) -> Iterator[Breach]:
     """What vLLM, started with `arguments`, could not load of the island's model."""
-    values = read_flags(arguments)
-    yield from split_faults(_splits(values, island.model), island.model)
+    loading = _loading(read_flags(arguments), island)
+    yield from loading_faults(island.model, loading, island.profile(NAME), _FLAG_OF)
 
 
-def _splits(values: Mapping[str, str], model: ModelSpec) -> Iterator[LayerSplit]:
+def _loading(values: Mapping[str, str], island: ServingIsland) -> Loading:
     group, groups = read_count(values, _TENSOR, 1), read_count(values, _DATA, 1)
-    yield from attention_splits(model, group, _TENSOR, alone=True)
-    yield vocabulary_split(model, group, _TENSOR)
-    yield from dense_split(model, group, _TENSOR)
-    spread = _EXPERTS in values
-    if not (spread and groups > 1) or model.architecture == _GLM:
-        yield from shared_split(model, group, _TENSOR)
-    if model.experts and not spread:
-        yield LayerSplit(parts="columns of an expert", width=model.experts.ffn_size, degree=group, flag=_TENSOR)
-    if model.experts and "enable-eplb" in values:
-        redundant = _redundant(values)
-        items = f"experts ({redundant} of them redundant)"
-        width = model.routed_experts + redundant
-        yield LayerSplit(parts=items, width=width, degree=group * groups, flag=_DATA, blocks=False)
+    return Loading(
+        group=group,
+        groups=groups,
+        stage=group * groups,
+        spread=_EXPERTS in values,
+        ranks=group * groups,
+        exchanged=values.get("all2all-backend") in _EXCHANGES,
+        balanced="enable-eplb" in values,
+        redundant=_redundant(values),
+        vendor=island.gpu.vendor,
+    )
 
 
 def _redundant(values: Mapping[str, str]) -> int:
@@ -61,11 +53,3 @@ def _redundant(values: Mapping[str, str]) -> int:
         return 0
     count = config.get("num_redundant_experts", 0) if isinstance(config, dict) else 0
     return count if type(count) is int else 0
-
-
-def deepep_obstacle(island: ServingIsland) -> str:
-    """Why vLLM cannot exchange this model's tokens by DeepEP; empty where it can. Narrower layers are padded."""
-    width = island.model.hidden_size
-    if island.phase is Phase.DECODE and width > _WIDEST_LOW_LATENCY:
-        return f"DeepEP's low-latency kernels take layers of {_WIDEST_LOW_LATENCY} at most, not {width}"
-    return ""

@@ -43,11 +43,12 @@ def engine_image(island: ServingIsland, deployment: Deployment) -> str:
     """The container image for the island's GPUs.
 
     Raises:
-        ExportError: the engine has no pinned image for the vendor, and the options name none.
+        ExportError: the engine has no pinned image for the GPUs, and the options name none.
     """
     vendor = island.gpu.vendor.upper()
     chosen = {key.upper(): image for key, image in deployment.options.images}
-    image = chosen.get(vendor) or deployment.engine.images.get(vendor)
+    images = deployment.engine.images
+    image = chosen.get(vendor) or images.get(island.gpu.family) or images.get(vendor)
     if image is None:
         raise ExportError(
             f"Island {island.id}, engine {deployment.engine.name}: no image is known for {island.gpu.vendor} GPUs.",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from planner.domain import RoutingForm
 from planner.errors import ExportError
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
@@ -50,9 +51,20 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
         f"Routing table of plan {deployment.plan.scenario.name}, for a router to read.",
         "A request of range_start <= tokens < range_end goes to `service` with probability `share`, "
         "once for each phase; `probability` of all requests are in the range.",
+        *_policy_words(deployment),
         "Lengths that the plan knows no requests of go with the range above them; the last goes up to the context.",
     )
     return {"routing.yaml": yaml_text(comments, [config_map])}
+
+
+def _policy_words(deployment: Deployment) -> tuple[str, ...]:
+    """What a router does instead of drawing shares."""
+    if deployment.plan.scenario.routing_form is RoutingForm.TABLE:
+        return ()
+    return (
+        "The plan's promise rests on a router that sends each request to the service of its length with the least",
+        "outstanding work for its speed; `share` is what that comes to.",
+    )
 
 
 def _labels(deployment: Deployment) -> dict[str, str]:

@@ -54,15 +54,15 @@ def read_engine(document: Section) -> EngineProfile:
     if document.is_empty("engine"):
         return EngineProfile()
     if not document.holds_section("engine"):
-        return _named(document, "engine", document.text("engine"))
+        return _profile_at(document, "engine", document.text("engine"))
     section = document.section("engine")
     section.allow_only("name", "version")
-    profile = _named(section, "name", section.text("name"))
+    profile = _profile_at(section, "name", section.text("name"))
     version = section.text("version", default=profile.version)
-    return _named(section, "version", profile.name, version)
+    return _profile_at(section, "version", profile.name, version)
 
 
-def _named(section: Section, key: str, name: str, version: str = "") -> EngineProfile:
+def _profile_at(section: Section, key: str, name: str, version: str = "") -> EngineProfile:
     try:
         return load_engine(name, version)
     except InputError as error:

@@ -41,6 +41,7 @@ def certify_buckets(
         OF_DEPLOYABLE,
         "" if choice.proven else STOPPED,
         SEARCHED if searched else "",
+        _of_one_family(scenario, prices),
         PLACED if scenario.cluster is not None else "",
     )
     return Certificate(
@@ -51,6 +52,14 @@ def certify_buckets(
         objective_gap=abs(value - bound) / max(abs(bound), 1e-12),
         note="; ".join(filter(None, notes)),
     )
+
+
+def _of_one_family(scenario: Scenario, prices: BucketPrices) -> str:
+    """Why some GPU types are not used."""
+    if len(prices.families) == 1:
+        return ""
+    names = " and ".join(", ".join(sorted(family)) for family in prices.families)
+    return f"{scenario.engine} hands no KV caches between {names}: the pools are all of one of them"
 
 
 def used_gpus(layout: Layout) -> dict[str, int]:

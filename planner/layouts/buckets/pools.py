@@ -1,11 +1,11 @@
 """The pools of a plan of buckets: solved for, made as simple as their rate allows, or searched for.
 
 Of all pools the best come first. Then as few buckets as pay: a further bucket of a phase must raise the objective by
-`WORTH_A_BUCKET`, or a second one of prefill halve the median TTFT. Of what is left, the fewest kinds and pools within
-`simplicity` of it.
+`WORTH_A_BUCKET`, or a second one of prefill halve the median TTFT at next to no cost. Of what is left, the fewest kinds
+and pools within `simplicity` of it. With a simplicity of 0 nothing is given up: every bucket that adds anything pays.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
@@ -14,6 +14,7 @@ from planner.assignment import (
     Partition,
     best_pools,
     fastest_of_kinds,
+    proves,
     relaxed_values,
     simplest_pools,
 )
@@ -27,10 +28,11 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.judging import WORTH_A_BUCKET
-from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
+from planner.evaluation.buckets.prices import BucketPrices, Stock
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import layout_settings, single
+from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
+from planner.layouts.certificate import layout_settings, require_prices, single
 
 HALF = 0.5
 """Of the median TTFT: what a second bucket of prefill may pay with instead."""
@@ -39,17 +41,17 @@ MOST_RAISES = 6
 MET = 1e-4
 SIMPLE_SECONDS = 10.0
 MOST_KINDS = 6  # of the frontier's points without length routing
-_SURVIVAL_STEPS = 50
 
 Counts = tuple[int, int]  # buckets of prefill and of decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketChoice:
-    """The pools of the plan as they serve together, the bound of all deployable ones in the objective's unit, whether
-    it was reached in the time given, and what simpler plans would serve."""
+    """The pools of the plan as they serve together, the value of the best pools and the bound of all deployable ones
+    in the objective's unit, whether it was reached in the time given, and what simpler plans would serve."""
 
     priced: PricedPools
+    value: float
     bound: float
     proven: bool
     solver: str
@@ -59,13 +61,21 @@ class BucketChoice:
 def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     """The best pools for the scenario's objective. A target is met with the rate that the pools reach together.
 
-    Raises InfeasibleError where nothing serves, a target is out of reach, or a loss cannot be survived.
+    Raises InfeasibleError where nothing serves, a target is out of reach, or a loss cannot be survived; InputError
+    where GPUs cost nothing and the objective counts money.
     """
     question = evaluator.question
+    require_prices(question.scenario)
     wanted = question.scenario.objective.target_rps
     objective, bound = single(question.scenario.objective), None
+    reached = 0.0
     for _ in range(MOST_RAISES):
-        choice = _solved(question, evaluator.prices, objective)
+        try:
+            choice = _solved(question, evaluator.prices, objective)
+        except InfeasibleError:
+            if bound is None:
+                raise
+            break
         bound = choice.bound if bound is None else bound
         reached = choice.priced.rate_rps
         if reached >= wanted * (1 - MET):
@@ -78,43 +88,99 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     )
 
 
-def stocks_of(question: Question, objective: ObjectiveSettings) -> tuple[Stock, ...]:
-    """The inventory's GPUs, charged as the objective counts them."""
-    items = question.scenario.inventory.items
-    if objective.kind.row.in_watts:
-        return inventory_stocks(question.scenario.inventory, [item.gpu.max_w for item in items])
-    return inventory_stocks(question.scenario.inventory, [item.price_usd_per_gpu_hour for item in items])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Solved:
+    """The best pools by number of buckets, out of `offer`, and the bound of all of them."""
+
+    stocks: tuple[Stock, ...]
+    offer: BucketOffer
+    answers: dict[Counts, BucketAnswer]
+    bound: float
+    proven: bool
 
 
-def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
-    scenario, service = question.scenario, BucketService(question)
-    stocks, settings = stocks_of(question, objective), layout_settings(scenario)
-    offer = prices.offer(stocks, prices.partitions)
+def _families(
+    question: Question, prices: BucketPrices, objective: ObjectiveSettings, settings: AssignmentSettings
+) -> list[_Solved]:
+    """What every family of GPU types that hand KV caches to each other can do. Raises as `solve_buckets` does."""
+    stocks, errors, solved = stocks_of(question, objective), [], []
+    for offer in prices.offers(stocks, prices.partitions):
+        try:
+            solved.append(_every_count(question, prices, objective, settings, offer))
+        except InfeasibleError as error:
+            errors.append(error)
+    if not solved:
+        raise errors[0] if errors else nothing_serves(question, prices, objective)
+    return solved
+
+
+def _every_count(
+    question: Question,
+    prices: BucketPrices,
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    offer: BucketOffer,
+) -> _Solved:
+    """Raises as `solve_buckets` does."""
+    stocks = stocks_of(question, objective)
     relaxed = relaxed_values(offer, prices.partitions, objective, settings)
     if not relaxed:
-        raise _nothing_serves(question, prices, objective)
+        raise nothing_serves(question, prices, objective)
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
-    try:
-        answers = dict(_by_buckets(offer, groups, objective, settings))
-    except InfeasibleError:
-        raise _not_survived(question, offer, prices, objective, settings) from None
+    worth = _worth(question.scenario.simplicity)
+    answers, bounds = _by_buckets(offer, groups, objective, settings, worth)
     if not answers:
-        raise _not_survived(question, offer, prices, objective, settings)
+        raise not_survived(question, offer, prices, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
-    bounds = [answers[c].bound if c in answers else sign * max(sign * v for v in groups[c].values()) for c in groups]
-    counts = _worth_their_buckets(answers, objective, lambda answer: _median(service, prices, answer, stocks))
-    best = answers[counts]
-    simple = _simplest(offer, best, objective, settings, scenario.simplicity)
-    simpler = _frontier(offer, answers, simple, settings)
-    return BucketChoice(
-        priced=service.priced(prices.pools(simple, stocks)),
-        bound=sign * max(sign * bound for bound in bounds),
-        proven=all(answer.proven for answer in answers.values()),
-        solver=best.solver,
-        simpler=simpler,
+    bound = sign * max(sign * value for value in bounds)
+    most = sign * max(sign * answer.value for answer in answers.values())
+    proven = proves(most, bound, settings.gap)
+    return _Solved(stocks=stocks, offer=offer, answers=answers, bound=bound, proven=proven)
+
+
+def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
+    """The best choice of any family; the bound is of all of them."""
+    sign = -1.0 if objective.minimises else 1.0
+    families = _families(question, prices, objective, layout_settings(question.scenario))
+    choices = [_choice(question, prices, objective, every) for every in families]
+    best = max(choices, key=lambda choice: sign * choice.value)
+    bound = sign * max(sign * choice.bound for choice in choices)
+    return replace(best, bound=bound, proven=all(choice.proven for choice in choices))
+
+
+def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettings, every: _Solved) -> BucketChoice:
+    scenario, service, settings = question.scenario, BucketService(question), layout_settings(question.scenario)
+    counts = _worth_their_buckets(
+        every.answers, objective, scenario.simplicity, lambda answer: _median(service, prices, answer, every.stocks)
     )
+    best = every.answers[counts]
+    simple = _simplest(every.offer, best, objective, settings, scenario.simplicity)
+    return BucketChoice(
+        priced=service.priced(prices.pools(simple, every.stocks)),
+        value=best.value,
+        bound=every.bound,
+        proven=every.proven,
+        solver=best.solver,
+        simpler=_frontier(every.offer, every.answers, simple, settings),
+    )
+
+
+def fastest_pools(
+    evaluator: Evaluator, objective: ObjectiveSettings, settings: AssignmentSettings
+) -> tuple[PricedPools, float, str]:
+    """The best pools for an objective, no simpler than they are, with their bound and the solver's name. Raises as
+    `solve_buckets` does."""
+    question, prices = evaluator.question, evaluator.prices
+    sign = -1.0 if objective.minimises else 1.0
+    simplicity = question.scenario.simplicity
+    families = _families(question, prices, objective, settings)
+    counts = [_worth_their_buckets(every.answers, objective, simplicity, lambda _: None) for every in families]
+    pairs = [(every, every.answers[key]) for every, key in zip(families, counts, strict=True)]
+    every, best = max(pairs, key=lambda pair: sign * pair[1].value)
+    bound = sign * max(sign * one_family.bound for one_family in families)
+    return BucketService(question).priced(prices.pools(best, every.stocks)), bound, best.solver
 
 
 def _by_buckets(
@@ -122,41 +188,63 @@ def _by_buckets(
     groups: dict[Counts, dict[Partition, float]],
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
-) -> Iterator[tuple[Counts, BucketAnswer]]:
-    """The best pools by number of buckets; where more buckets cannot pay by their relaxation, none."""
-    best: dict[Counts, float] = {}
+    worth: float,
+) -> tuple[dict[Counts, BucketAnswer], list[float]]:
+    """The best pools by number of buckets, none where more buckets cannot pay `worth` by their relaxation; and bounds
+    of all that can serve. Raises SolverError where nothing was found in time."""
+    answers: dict[Counts, BucketAnswer] = {}
+    bounds, late = [], None
     sign = -1.0 if objective.minimises else 1.0
     share = replace(settings, time_limit_s=settings.time_limit_s / max(1, len(groups)))
     for counts in sorted(groups, key=sum):
         most = max(sign * value for value in groups[counts].values())
-        fewer = [value for other, value in best.items() if sum(other) < sum(counts)]
+        fewer = [sign * answer.value for other, answer in answers.items() if sum(other) < sum(counts)]
         median_counts = counts == (2, 1)
-        if fewer and not median_counts and most <= max(fewer) + WORTH_A_BUCKET * abs(max(fewer)):
+        if fewer and not median_counts and most <= max(fewer) + worth * abs(max(fewer)):
+            bounds.append(sign * most)
             continue
         try:
-            answer = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
+            answers[counts] = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
+            bounds.append(answers[counts].bound)
         except InfeasibleError:
             continue
-        best[counts] = sign * answer.value
-        yield counts, answer
+        except SolverError as error:
+            late = error
+            bounds.append(sign * most)
+    if late is not None and not answers:
+        raise late
+    return answers, bounds
 
 
-def _worth_their_buckets(answers: dict[Counts, BucketAnswer], objective: ObjectiveSettings, median: object) -> Counts:
-    """The numbers of buckets that pay for themselves."""
-    assert callable(median)
-    sign = -1.0 if objective.minimises else 1.0
+def _worth_their_buckets(
+    answers: dict[Counts, BucketAnswer],
+    objective: ObjectiveSettings,
+    simplicity: float,
+    median: Callable[[BucketAnswer], float | None],
+) -> Counts:
+    """The numbers of buckets that pay for themselves; a halved median may cost the share `simplicity`."""
+    sign, worth = -1.0 if objective.minimises else 1.0, _worth(simplicity)
     chosen = min(answers, key=sum)
     for counts in sorted(answers, key=lambda c: (sum(c), -sign * answers[c].value)):
         added = sum(counts) - sum(chosen)
-        before, value = answers[chosen].value, answers[counts].value
-        gain = sign * (value - before) / max(abs(before), 1e-12)
-        if added > 0 and gain >= (1 + WORTH_A_BUCKET) ** added - 1:
+        if added > 0 and _gain(answers, chosen, counts, sign) >= max(MET, (1 + worth) ** added - 1):
             chosen = counts
-    if chosen == (1, 1) and (2, 1) in answers:
-        one, two = median(answers[1, 1]), median(answers[2, 1])
-        if one is not None and two is not None and two <= HALF * one:
+    if chosen == (1, 1) and (2, 1) in answers and _gain(answers, chosen, (2, 1), sign) >= -simplicity:
+        one_bucket, two_buckets = median(answers[1, 1]), median(answers[2, 1])
+        if one_bucket is not None and two_buckets is not None and two_buckets <= HALF * one_bucket:
             chosen = (2, 1)
     return chosen
+
+
+def _worth(simplicity: float) -> float:
+    """What a further bucket must add; where nothing is given up for simplicity, next to nothing."""
+    return WORTH_A_BUCKET if simplicity else 0.0
+
+
+def _gain(answers: dict[Counts, BucketAnswer], chosen: Counts, counts: Counts, sign: float) -> float:
+    """By what share others are better than the chosen ones."""
+    before, value = answers[chosen].value, answers[counts].value
+    return sign * (value - before) / max(abs(before), 1e-12)
 
 
 def _median(
@@ -234,69 +322,3 @@ def _outdoes(other: SimplerPlan, point: SimplerPlan) -> bool:
         (-other.rate_rps, -point.rate_rps),
     ]
     return all(a <= b for a, b in sizes) and any(a < b for a, b in sizes)
-
-
-def _nothing_serves(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> InfeasibleError:
-    """Why no partition can be served: a budget or target, or the GPUs themselves."""
-    scenario = question.scenario
-    stocks = stocks_of(question, objective)
-    offer = prices.offer(stocks, prices.partitions[:1])
-    fastest = relaxed_values(offer, prices.partitions[:1], ObjectiveSettings(), scenario.assignment)
-    most = max(fastest.values(), default=0.0)
-    if most and objective.target_rps:
-        return InfeasibleError(
-            f"scenario {scenario.name}: objective.target_rps: {objective.target_rps:g} requests/s is above what the "
-            f"offered GPUs can reach, at most {most:.1f}.",
-            hint="Lower the target, offer more GPUs, or loosen the service levels.",
-        )
-    if most:
-        return InfeasibleError(
-            f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
-            "rents no fleet that serves the workload.",
-            hint="Raise the budget, or offer cheaper GPUs.",
-        )
-    return InfeasibleError(
-        f"scenario {scenario.name}: inventory: no servers of these GPUs that an engine would start serve "
-        f"{scenario.model.name} in both phases within the service levels.",
-        hint="Prefill and decode need an island each: add GPUs, choose a type with more memory, or loosen slo.",
-    )
-
-
-def _not_survived(
-    question: Question,
-    offer: BucketOffer,
-    prices: BucketPrices,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-) -> InfeasibleError:
-    """Names the closest share that can be survived, or what else is short."""
-    scenario = question.scenario
-    if not scenario.survive.share:
-        return _nothing_serves(question, prices, objective)
-    low, high = 0, round(scenario.survive.share * _SURVIVAL_STEPS)
-    limits = replace(settings, time_limit_s=SIMPLE_SECONDS / 5, gap=0.05)
-    while low < high - 1:
-        middle = (low + high) // 2
-        try:
-            best_pools(replace(offer, survive=middle / _SURVIVAL_STEPS), prices.partitions[:1], objective, limits)
-            low = middle
-        except (InfeasibleError, SolverError):
-            high = middle
-    return InfeasibleError(
-        f"scenario {scenario.name}: survive.share: {scenario.survive.share:g} of the rate does not remain after the "
-        f"loss of any {scenario.survive.nodes} node{'s' * (scenario.survive.nodes != 1)}; the closest share is "
-        f"{low / _SURVIVAL_STEPS:.2f}.",
-        hint="Lower survive.share or survive.nodes, or offer more GPUs: every phase needs servers on several nodes.",
-    )
-
-
-def require_pools(evaluator: Evaluator) -> None:
-    """Raises InfeasibleError where no pools of the inventory serve the workload, whatever their number."""
-    question, prices = evaluator.question, evaluator.prices
-    if not any(_serves(prices, partition) for partition in prices.partitions):
-        raise _nothing_serves(question, prices, ObjectiveSettings())
-
-
-def _serves(prices: BucketPrices, partition: Partition) -> bool:
-    offer = prices.offer(inventory_stocks(prices.question.scenario.inventory), [partition])
-    return bool(relaxed_values(offer, [partition], ObjectiveSettings(), prices.question.scenario.assignment))

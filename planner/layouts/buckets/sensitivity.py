@@ -36,7 +36,9 @@ class _Relaxer:
         self._settings = settings
         self.partition = _partition_of(plan, prices)
         self.stocks = inventory_stocks(plan.scenario.inventory)
-        self.offer = prices.offer(self.stocks, [self.partition])
+        gpus = {island.gpu for island in plan.islands}
+        family = next((family for family in prices.families if gpus & family), None)
+        self.offer = prices.offer(self.stocks, [self.partition], family)
 
     def relaxed(self, counts: dict[str, int], faster: Phase | None = None) -> RelaxedBuckets | None:
         offer: BucketOffer = replace(self.offer, counts=tuple(counts[stock.gpu] for stock in self.stocks))

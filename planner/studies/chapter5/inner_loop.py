@@ -25,7 +25,7 @@ from planner.domain import (
     Scenario,
 )
 from planner.evaluation.evaluator import Evaluator
-from planner.plans.exact_lengths import rates_at
+from planner.plans.exact_lengths import Deployed, rates_at
 from planner.studies.chapter5.records import IslandCase, IslandOutcome, IslandShares, LengthCurve
 from planner.workload import question_of
 
@@ -105,9 +105,7 @@ def _exact(
         return lambda _: 0.0
     rates = rates_at(
         scenario,
-        duty.island.gpu,
-        duty.phase,
-        performance.parallel,
+        Deployed(gpu=duty.island.gpu, phase=duty.phase, parallel=performance.parallel, reach=scenario.cost.reach),
         lengths,
         [performance.batch_sizes[j] for j in at],
     )

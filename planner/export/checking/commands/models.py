@@ -1,5 +1,6 @@
 """One model in all pods: the weights that engines load, and what the files say of the plan that they are of."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ from planner.export.objects.names import one_line
 from planner.export.objects.pods import ENGINE_LABEL, GPU_RESOURCES
 from planner.export.objects.quantities import amount
 from planner.export.summary import PREFIX
+from planner.files import catalog
 
 _HUB = "hf://"
+_ROCM_BUILD = re.compile(r"-rocm[0-9]+-mi[0-9]+x$")
 _CLAIM = "PersistentVolumeClaim"
 
 
@@ -148,25 +151,26 @@ class _FoundImage:
 
     def defaults(self) -> Iterator[str]:
         """The version that the planner writes of this image, if it does."""
-        engine = ENGINES.get(self.engine)
-        parts = map(_image_parts, engine.images.values() if engine else ())
-        return (version for name, version in parts if name == self.name)
+        return (version for _, name, version in _standard_images(self.engine) if name == self.name)
 
 
 def _vendor_faults(row: _FoundImage) -> Iterator[Fault]:
     """An image that the planner takes for one vendor's GPUs runs on no other's."""
-    engine = ENGINES.get(row.engine)
-    resource_of = (
-        {_image_parts(name)[0]: GPU_RESOURCES[vendor] for vendor, name in engine.images.items()} if engine else {}
-    )
-    wanted = resource_of.get(row.name)
+    named = {GPU_RESOURCES[vendor] for vendor, name, _ in _standard_images(row.engine) if name == row.name}
+    wanted = next(iter(named)) if len(named) == 1 else None  # one name for all vendors: the tag tells them apart
     resources = gpu_limits(row.pod.spec["containers"][0])
     if wanted is not None and resources and wanted not in resources:
         yield row.fault(f"must be an image for {', '.join(resources)}", row.image)
 
 
+def _standard_images(engine: str) -> list[tuple[str, str, str]]:
+    """Vendor, name and version of the images that the planner takes for an engine."""
+    images = catalog.engine(engine).images if engine in ENGINES else ()
+    return [(key, *_image_parts(image)) for key, image in images if key in GPU_RESOURCES]
+
+
 def _image_parts(image: str) -> tuple[str, str]:
-    """Name with its registry, and the tag, empty where there is none."""
+    """Name with its registry, and the tag, empty where there is none; builds of a version for AMD are that version."""
     folder, slash, last = image.partition("@")[0].rpartition("/")
     name, _, tag = last.partition(":")
-    return f"{folder}{slash}{name}", tag
+    return f"{folder}{slash}{name}", _ROCM_BUILD.sub("", tag)

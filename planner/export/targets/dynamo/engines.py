@@ -26,11 +26,12 @@ from planner.domain import Phase
 from planner.errors import ExportError
 from planner.export.engines import sglang_groups, vllm_groups
 from planner.export.engines.arguments import read_count, read_flags
+from planner.export.engines.expert_exchange import expert_exchange
 from planner.export.islands import ServingIsland
 from planner.export.seams import Engine, Launch, PodCommand, Rendezvous
+from planner.files import catalog
 
 RUNTIME_VERSION = "1.3.1"
-_SGLANG_VERSION = "0.5.14"
 SUFFIX_VARIABLE = "DYN_NAMESPACE_WORKER_SUFFIX"
 """Empty: some operators append a hash to the namespace of workers and not to that of their router."""
 MP_ANNOTATION = "nvidia.com/vllm-distributed-executor-backend"
@@ -40,14 +41,16 @@ _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")  # the operator'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoEngine:
-    """How Dynamo runs an engine: its module and image, the flags that it adds or that its operator does (`left_out`),
-    those of them that no worker may have beside the operator's (`operators`), what its prefill workers and decode
-    workers are called in endpoints, and the flags that a worker's command begins with (`first`).
+    """How Dynamo runs an engine: its module and image, the `version` that it bundles, the flags that it adds or that
+    its operator does (`left_out`), those of them that no worker may have beside the operator's (`operators`), what its
+    prefill workers and decode workers are called in endpoints, and the flags that a worker's command begins with
+    (`first`).
 
     `spans_pods`: a rank larger than a pod takes an executor, which the operator has to be told. `routed`: Dynamo's
     GlobalRouter serves it."""
 
     module: str
+    version: str
     images: Mapping[str, str]
     left_out: frozenset[str]
     operators: frozenset[str]
@@ -76,6 +79,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
     {
         "vllm": DynamoEngine(
             module="dynamo.vllm",
+            version="0.23.0",
             images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/vllm-runtime:{RUNTIME_VERSION}"}),
             left_out=frozenset(
                 {"port", "api-server-count", "nnodes", "node-rank", "master-addr", "master-port"}
@@ -89,6 +93,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
         ),
         "sglang": DynamoEngine(
             module="dynamo.sglang",
+            version="0.5.14",
             images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/sglang-runtime:{RUNTIME_VERSION}"}),
             left_out=frozenset({"port", *sglang_groups.GROUP_FLAGS}),
             operators=sglang_groups.GROUP_FLAGS,
@@ -107,7 +112,7 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
         ExportError: the engine cannot express the island, or the version that Dynamo brings cannot run it.
     """
     launch, dynamo = engine.launch(island, _NOBODY), DYNAMO_ENGINES[engine.name]
-    _check_version(island, launch.leader.arguments)
+    _check_version(island, engine.name)
     command = PodCommand(
         command=dynamo.command,
         arguments=(
@@ -121,14 +126,14 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
     return Launch(leader=command, worker=command, ports=(), health_path=launch.health_path, notes=launch.notes)
 
 
-def _check_version(island: ServingIsland, arguments: Sequence[str]) -> None:
-    """SGLang 0.5.14 takes unquantised experts by DeepEP in decode alone (srt/layers/moe/ep_moe/layer.py)."""
-    values = read_flags(arguments)
-    if values.get("deepep-mode") == "normal" and "moe-runner-backend" in values:
+def _check_version(island: ServingIsland, engine: str) -> None:
+    """The bundled version exchanges tokens as the one does that flags are written for."""
+    bundled = catalog.engine(engine, DYNAMO_ENGINES[engine].version)
+    written, runs = (expert_exchange(island, profile) for profile in (island.profile(engine), bundled))
+    if written and runs and written.deepep and not runs.deepep:
         raise ExportError(
-            f"Island {island.id}: Dynamo {RUNTIME_VERSION} brings SGLang {_SGLANG_VERSION}, which cannot exchange "
-            f"tokens between unquantised experts by DeepEP in prefill, got {island.model.name}.",
-            hint="Export for lws, with SGLang's own image, or for vllm; or plan with FP8 weights.",
+            f"Island {island.id}: Dynamo {RUNTIME_VERSION} brings {bundled}: {runs.obstacle}, got {island.model.name}.",
+            hint="Export for lws, with the engine's own image, or for vllm; or plan with FP8 weights.",
         )
 
 

@@ -11,7 +11,7 @@
 The rate is 1 / max B. Islands that differ by a factor lose nothing in one pool; those whose factor changes with the
 length lose what they were told apart for, and gain that cells need not be shared out whole. So pools are merged in the
 order of their distance. At each number of pools cells move, then swap, as long as that lowers sum B^k, and are shaken
-up a few times; with few pools a mixed-integer programme (`cell_programme`) looks for better ones. The most pools that
+up a few times; with few pools a mixed-integer programme (`cells.programme`) looks for better ones. The most pools that
 come near what no pools can beat win: they keep most of what the plan told apart; where none does, the best.
 """
 
@@ -23,7 +23,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.assignment.cell_programme import least_busy, programmed_cells
+from planner.assignment.cells.programme import least_busy, programmed_cells
 
 SHARPNESS = 24
 """k: high enough that the busiest pool decides, low enough that the others still count."""

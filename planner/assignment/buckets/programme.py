@@ -12,169 +12,37 @@
 
 serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t]
 budget, target      as in the layout programme    kinds, pools  z <= most k, k <= h
-survive_<..>        sum R z - lost[o] R[o, B] k[o, B] >= share lambda P(B): whichever pool loses its nodes
+survive             sum R z - min(z, lost[o]) R[o, B] >= share lambda P(B): whichever pool loses its nodes
 
 The buckets of a phase partition the lengths, and there are few partitions: each is relaxed first (servers divisible, so
 only the best R / use of a stock counts), and solved, best relaxation first, as long as that may still be better. The
 bound is the largest of what the solved ones have proven and what the others' relaxations allow.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pulp
 
 from planner.assignment.aim import aim
+from planner.assignment.buckets.offer import (
+    BucketAnswer,
+    BucketOffer,
+    BucketOption,
+    Partition,
+    Place,
+    PoolCount,
+    places_of,
+)
+from planner.assignment.buckets.relaxed import NOTHING, relaxed_values, row_of
 from planner.assignment.solver import dual_bound, solve
-from planner.domain import AssignmentSettings, ObjectiveSettings, Phase
+from planner.domain import AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
 
-NOTHING = 1e-6  # a rate below this is the solver's tolerance
 SURE = 0.5  # above it a binary is 1, whatever the tolerance
 SLACK = 1e-6  # of a bound: the size of HiGHS's tolerances
 ROUNDS = 8  # of Dinkelbach's method
-DOMINATED = 1e-9
-
-Place = tuple[Phase, int]  # a bucket of a phase, by its number
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketOption:
-    """A server on a bucket: `server` and `kind` are the caller's numbers, `lost`: servers of it that go with the nodes
-    whose loss is to be survived."""
-
-    stock: int
-    use: int
-    server: int
-    kind: int
-    rate_rps: float
-    lost: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketOffer:
-    """Stocks with their counts and charges (USD/hour, or W, of a unit), options and probability of every bucket of a
-    phase. `survive`: share of the rate that a loss must leave; 0: none."""
-
-    counts: tuple[int, ...]
-    charges: tuple[float, ...]
-    options: Mapping[Place, tuple[BucketOption, ...]]
-    probabilities: Mapping[Place, float]
-    survive: float = 0.0
-
-
-Partition = tuple[tuple[int, ...], tuple[int, ...]]  # buckets of prefill and of decode, each over all lengths
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolCount:
-    """`count` servers of `option` for `place`."""
-
-    place: Place
-    option: BucketOption
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketAnswer:
-    """The best pools. `value` and `bound` in the objective's unit; `proven`: within the gap that was asked for."""
-
-    partition: Partition
-    pools: tuple[PoolCount, ...]
-    rate_rps: float
-    value: float
-    bound: float
-    proven: bool
-    solver: str
-
-    @property
-    def kinds(self) -> int:
-        """Different servers: GPU type and configuration."""
-        return len({(pool.option.stock, pool.option.kind) for pool in self.pools})
-
-    @property
-    def buckets(self) -> int:
-        """Buckets of both phases."""
-        return sum(map(len, self.partition))
-
-
-def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
-    """Without options that smaller ones of the same stock outdo in the same room."""
-    kept: list[BucketOption] = []
-    for option in sorted(options, key=lambda o: (o.stock, o.use, -o.rate_rps, o.kind, o.server)):
-        rivals = (o for o in kept if o.stock == option.stock and option.use % o.use == 0)
-        copies = ((option.use // o.use) * o.rate_rps for o in rivals)
-        if option.rate_rps > 0 and not any(rate >= option.rate_rps * (1 - DOMINATED) for rate in copies):
-            kept.append(option)
-    return tuple(kept)
-
-
-def places_of(partition: Partition) -> list[Place]:
-    """The buckets of a partition with their phase."""
-    prefill, decode = partition
-    return [*((Phase.PREFILL, b) for b in prefill), *((Phase.DECODE, b) for b in decode)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelaxedBuckets:
-    """The relaxation of one partition: `value` in the objective's unit, `rate_rps`, and prices: `worth[place]` of one
-    more request/s of the bucket's capacity, `toll[t]` of a unit of a stock."""
-
-    value: float
-    rate_rps: float
-    worth: Mapping[Place, float]
-    toll: tuple[float, ...]
-
-
-def relaxed_buckets(
-    offer: BucketOffer, partition: Partition, objective: ObjectiveSettings, settings: AssignmentSettings
-) -> RelaxedBuckets | None:
-    """What no pools of this partition can exceed; None where they cannot serve."""
-    best = _best_per_unit(offer, partition)
-    model = pulp.LpProblem("relaxed", pulp.LpMinimize if objective.minimises else pulp.LpMaximize)
-    rate = pulp.LpVariable("rate", lowBound=0)
-    units = {key: pulp.LpVariable(f"units_{n}", lowBound=0) for n, key in enumerate(best)}
-    scale = pulp.LpVariable("scale", lowBound=0) if objective.kind.row.per_charge else None
-    for place in places_of(partition):
-        served = pulp.LpAffineExpression([(units[key], best[key]) for key in best if key[1] == place])
-        model += served - offer.probabilities[place] * rate >= 0, _row(place)
-    for t, count in enumerate(offer.counts):
-        used = pulp.LpAffineExpression([(units[key], 1.0) for key in best if key[0] == t])
-        model += used - (count * scale if scale is not None else count) <= 0, f"offered_{t}"
-    cost = pulp.LpAffineExpression([(units[key], offer.charges[key[0]]) for key in best])
-    if scale is not None:
-        model.setObjective(1 * rate)
-        model += cost <= 1, "charge"
-        model += rate - objective.target_rps * scale >= 0, "target"
-    else:
-        aim(model, objective, rate, cost)
-    try:
-        solve(model, settings)
-    except InfeasibleError:
-        return None
-    if not (rate.varValue or 0.0) > NOTHING:
-        return None
-    price = {name: abs(row.pi or 0.0) for name, row in model.constraints.items()}
-    return RelaxedBuckets(
-        value=float(pulp.value(model.objective)),
-        rate_rps=float(rate.varValue or 0.0),
-        worth={place: price[_row(place)] for place in places_of(partition)},
-        toll=tuple(price[f"offered_{t}"] for t in range(len(offer.counts))),
-    )
-
-
-def _row(place: Place) -> str:
-    return f"serve_{place[0].value}_{place[1]}"
-
-
-def _best_per_unit(offer: BucketOffer, partition: Partition) -> dict[tuple[int, Place], float]:
-    """The best rate per unit of each stock on each bucket."""
-    best: dict[tuple[int, Place], float] = {}
-    for place in places_of(partition):
-        for option in offer.options[place]:
-            key = (option.stock, place)
-            best[key] = max(best.get(key, 0.0), option.rate_rps / option.use)
-    return best
 
 
 def best_pools(
@@ -195,38 +63,53 @@ def best_pools(
     sign = -1.0 if objective.minimises else 1.0
     order = sorted(bounds, key=lambda partition: (-sign * bounds[partition], len(places_of(partition))))
     best: BucketAnswer | None = None
-    reached: list[float] = []  # bounds of partitions that are done
-    left, proven = settings.time_limit_s, True
+    reached: list[float] = []  # bounds of partitions that may serve
+    left = settings.time_limit_s
     for number, partition in enumerate(order):
         if best is not None and sign * bounds[partition] <= sign * best.value + settings.gap * abs(best.value):
             reached.append(bounds[partition])
             break
         limits = replace(settings, time_limit_s=max(0.2, left / (2 if number == 0 else 4)))
-        answer, bound, seconds = _attempt(offer, partition, objective, limits, best)
-        left -= seconds
-        reached.append(bounds[partition] if bound is None else sign * min(sign * bound, sign * bounds[partition]))
-        if answer is not None and (best is None or sign * answer.value > sign * best.value):
-            best = answer
+        attempt = _attempt(offer, partition, objective, limits, best)
+        left -= attempt.seconds
+        if attempt.bound is not None:
+            reached.append(sign * min(sign * attempt.bound, sign * bounds[partition]))
+        if attempt.answer is not None and (best is None or sign * attempt.answer.value > sign * best.value):
+            best = attempt.answer
         if left <= 0:
             reached += [bounds[other] for other in order[number + 1 :]]
-            proven = False
             break
     if best is None:
-        raise InfeasibleError(
-            "buckets: no servers of the offered GPUs serve every bucket in both phases.",
-            hint="Prefill and decode need an island each: offer more GPUs, or types with more memory.",
-        )
+        raise _nothing_serves(late=bool(reached))
     bound = sign * max(sign * value for value in (*reached, best.value))
-    gap = abs(bound - best.value) / max(abs(bound), NOTHING)
-    return replace(best, bound=bound * (1 + sign * SLACK), proven=proven and gap <= settings.gap + 2 * SLACK)
+    return replace(best, bound=bound * (1 + sign * SLACK), proven=proves(best.value, bound, settings.gap))
 
 
-def relaxed_values(
-    offer: BucketOffer, partitions: Sequence[Partition], objective: ObjectiveSettings, settings: AssignmentSettings
-) -> dict[Partition, float]:
-    """Bounds of the partitions that can serve."""
-    values = ((partition, relaxed_buckets(offer, partition, objective, settings)) for partition in partitions)
-    return {partition: relaxed.value for partition, relaxed in values if relaxed is not None}
+def proves(value: float, bound: float, gap: float) -> bool:
+    """Whether a value is as near to its bound as was asked for."""
+    return abs(bound - value) <= (gap + 2 * SLACK) * max(abs(bound), abs(value), NOTHING)
+
+
+def _nothing_serves(*, late: bool) -> InfeasibleError | SolverError:
+    """The end of what has no answer; `late`: for want of time."""
+    if late:
+        return SolverError(
+            "buckets: none were found in the time given, nor that there are none.", hint="Raise search.time_limit_s."
+        )
+    return InfeasibleError(
+        "buckets: no servers of the offered GPUs serve every bucket in both phases.",
+        hint="Prefill and decode need an island each: offer more GPUs, or types with more memory.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """Pools of a partition that are better than the best by the gap; `bound`: what none of its pools pass, None: there
+    are none."""
+
+    answer: BucketAnswer | None
+    bound: float | None
+    seconds: float
 
 
 def _attempt(
@@ -235,17 +118,16 @@ def _attempt(
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
     best: BucketAnswer | None,
-) -> tuple[BucketAnswer | None, float | None, float]:
-    """(pools better than the best by the gap, what is proven of the partition, seconds)."""
+) -> _Attempt:
     sign = -1.0 if objective.minimises else 1.0
     cutoff = None if best is None else best.value + sign * settings.gap * abs(best.value)
     try:
         answer, seconds = pools_of(offer, partition, objective, settings, cutoff=cutoff)
     except InfeasibleError:
-        return None, cutoff, 0.0
+        return _Attempt(answer=None, bound=cutoff, seconds=0.0)
     except SolverError:
-        return None, None, settings.time_limit_s
-    return answer, answer.bound, seconds
+        return _Attempt(answer=None, bound=sign * math.inf, seconds=settings.time_limit_s)
+    return _Attempt(answer=answer, bound=answer.bound, seconds=seconds)
 
 
 def pools_of(
@@ -303,7 +185,7 @@ def simplest_pools(
         if objective.kind.row.budgeted:
             programme.model += cost <= objective.budget_usd_per_hour
     if offer.survive:
-        programme.survive(pools)
+        programme.survive()
     answer, _ = programme.solved(settings)
     return answer
 
@@ -313,11 +195,11 @@ def fastest_of_kinds(
 ) -> BucketAnswer:
     """The most requests/s of at most so many kinds. Raises as `pools_of` does."""
     programme = _Programme(offer, partition, ObjectiveSettings())
-    kinds, pools = programme.count_kinds()
+    kinds, _ = programme.count_kinds()
     programme.model += pulp.lpSum(kinds.values()) <= most_kinds, "most_kinds"
     programme.model.setObjective(1 * programme.rate)
     if offer.survive:
-        programme.survive(pools)
+        programme.survive()
     answer, _ = programme.solved(settings)
     return answer
 
@@ -339,7 +221,7 @@ class _Programme:
             served = pulp.LpAffineExpression(
                 [(v, key[1].rate_rps) for key, v in self.servers.items() if key[0] == place]
             )
-            self.model += served - offer.probabilities[place] * self.rate >= 0, _row(place)
+            self.model += served - offer.probabilities[place] * self.rate >= 0, row_of(place)
         for t, count in enumerate(offer.counts):
             used = pulp.LpAffineExpression([(v, key[1].use) for key, v in self.servers.items() if key[1].stock == t])
             self.model += used <= count, f"offered_{t}"
@@ -368,16 +250,21 @@ class _Programme:
             self.model += variable <= variable.upBound * pools[key]
         return pools
 
-    def survive(self, pools: Mapping[tuple[Place, BucketOption], pulp.LpVariable] | None = None) -> None:
-        """Whatever pool loses its nodes, the share of the rate remains in its bucket."""
-        there = self._pools() if pools is None else pools
+    def survive(self) -> None:
+        """Whatever pool loses its nodes, the share of the rate remains in its bucket: without the servers that are
+        lost, and without the pool where it has no more than those (e = 0)."""
         for place in places_of(self.partition):
-            mine = [(key, v) for key, v in self.servers.items() if key[0] == place]
-            served = pulp.LpAffineExpression([(v, key[1].rate_rps) for key, v in mine])
-            needed = self.offer.survive * self.offer.probabilities[place] * self.rate
-            for key, _ in mine:
-                option = key[1]
-                self.model += served - option.lost * option.rate_rps * there[key] - needed >= 0
+            mine = [(key[1], v) for key, v in self.servers.items() if key[0] == place]
+            served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in mine])
+            left = served - self.offer.survive * self.offer.probabilities[place] * self.rate
+            for option, count in mine:
+                beyond = count.upBound - option.lost
+                if beyond <= 0:
+                    self.model += left - option.rate_rps * count >= 0
+                    continue
+                larger = pulp.LpVariable(f"larger_{count.name}", cat=pulp.LpBinary)
+                self.model += left - option.lost * option.rate_rps * larger >= 0
+                self.model += left - option.rate_rps * count + beyond * option.rate_rps * larger >= 0
 
     def solved(self, settings: AssignmentSettings) -> tuple[BucketAnswer, float]:
         """The answer, and the solver's seconds."""
@@ -404,35 +291,57 @@ class _Programme:
 
 
 def _served(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]) -> Iterator[float]:
+    """The rate of the whole that each bucket allows: what its servers do, or what a loss leaves over its share."""
     for place in places_of(partition):
-        rate = sum(pool.count * pool.option.rate_rps for pool in pools if pool.place == place)
+        mine = [(pool.option, pool.count) for pool in pools if pool.place == place]
+        rate = sum(option.rate_rps * count for option, count in mine)
+        if offer.survive:
+            worst = max((option.rate_rps * min(option.lost, count) for option, count in mine), default=0.0)
+            rate = min(rate, (rate - worst) / offer.survive)
         yield rate / offer.probabilities[place]
 
 
 def _per_charge(
     offer: BucketOffer, partitions: Sequence[Partition], objective: ObjectiveSettings, settings: AssignmentSettings
 ) -> BucketAnswer:
-    """Requests per USD by Dinkelbach's method: maximise lambda - q cost, then q = lambda / cost, until it rests."""
+    """Requests per USD by Dinkelbach's method: maximise lambda - q cost, then q = lambda / cost, until it rests.
+
+    Where no pools have lambda - q cost > d, none have lambda / cost > q + d / (least cost).
+    """
     bounds = relaxed_values(offer, partitions, objective, settings)
     best: BucketAnswer | None = None
+    reached: list[float] = []
+    left = settings.time_limit_s
     for partition in sorted(bounds, key=lambda p: -bounds[p]):
         worth = 0.0 if best is None else best.value
         if bounds[partition] <= worth * (1 + settings.gap):
+            reached.append(bounds[partition])
             break
+        least, most = _least_charge(offer, partition), bounds[partition]
         for _ in range(ROUNDS):
             try:
-                answer, _ = pools_of(offer, partition, objective, settings, reward=worth)
-            except (InfeasibleError, SolverError):
+                limits = replace(settings, time_limit_s=max(0.2, left / 4))
+                answer, seconds = pools_of(offer, partition, objective, limits, reward=worth)
+            except InfeasibleError:
+                most = 0.0
                 break
+            except SolverError:
+                left -= limits.time_limit_s
+                break
+            left -= seconds
+            most = min(most, worth + max(0.0, answer.bound) / least)
             cost = sum(pool.count * pool.option.use * offer.charges[pool.option.stock] for pool in answer.pools)
-            if not cost or answer.rate_rps / cost <= worth * (1 + SLACK):
+            if answer.rate_rps / cost <= worth * (1 + SLACK):
                 break
             worth = answer.rate_rps / cost
             best = replace(answer, value=worth)
+        reached.append(most)
     if best is None:
-        raise InfeasibleError(
-            "buckets: no servers of the offered GPUs serve every bucket in both phases.",
-            hint="Prefill and decode need an island each: offer more GPUs.",
-        )
-    bound = max([*bounds.values()])
-    return replace(best, bound=bound, proven=best.value >= (1 - settings.gap) * bound)
+        raise _nothing_serves(late=any(reached))
+    bound = max(*reached, best.value)
+    return replace(best, bound=bound * (1 + SLACK), proven=proves(best.value, bound, settings.gap))
+
+
+def _least_charge(offer: BucketOffer, partition: Partition) -> float:
+    """No pools cost less: a server each bucket (USD/hour)."""
+    return sum(min(o.use * offer.charges[o.stock] for o in offer.options[place]) for place in places_of(partition))

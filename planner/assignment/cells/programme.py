@@ -9,7 +9,7 @@
 minimise T     take_<c>  sum_p z = 1     busy_<p>  sum_c a z <= T
 
 Times are divided by the size of the answer that is looked for, so that the solver's tolerances mean what they say.
-Times of a pool do not quite add up (see `cell_pools`), so the answer is judged there again. The search ends by its gap
+Times of a pool do not quite add up (see `cells.pools`), so the answer is judged there again. The search ends by its gap
 or after so many nodes, never by the clock: the same times give the same cells.
 """
 
@@ -22,7 +22,7 @@ import pulp
 from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings
 
-GAP = 0.003  # well below the 1 % at which `cell_pools` compares numbers of pools
+GAP = 0.003  # well below the 1 % at which `cells.pools` compares numbers of pools
 MOST_NODES = 1_000  # of branch and bound, in place of a clock: the same times give the same cells
 SURE = 0.5  # above it a binary is 1, whatever the solver's tolerance
 

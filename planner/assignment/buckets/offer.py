@@ -1,0 +1,87 @@
+"""What a plan of buckets may choose from, and what it has chosen: servers of stocks for buckets of a phase."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from planner.domain import Phase
+
+DOMINATED = 1e-9
+
+Place = tuple[Phase, int]  # a bucket of a phase, by its number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketOption:
+    """A server on a bucket: `server` and `kind` are the caller's numbers, `lost`: servers of it that go with the nodes
+    whose loss is to be survived."""
+
+    stock: int
+    use: int
+    server: int
+    kind: int
+    rate_rps: float
+    lost: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketOffer:
+    """Stocks with their counts and charges (USD/hour, or W, of a unit), options and probability of every bucket of a
+    phase. `survive`: share of the rate that a loss must leave; 0: none."""
+
+    counts: tuple[int, ...]
+    charges: tuple[float, ...]
+    options: Mapping[Place, tuple[BucketOption, ...]]
+    probabilities: Mapping[Place, float]
+    survive: float = 0.0
+
+
+Partition = tuple[tuple[int, ...], tuple[int, ...]]  # buckets of prefill and of decode, each over all lengths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolCount:
+    """`count` servers of `option` for `place`."""
+
+    place: Place
+    option: BucketOption
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketAnswer:
+    """The best pools. `value` and `bound` in the objective's unit; `proven`: within the gap that was asked for."""
+
+    partition: Partition
+    pools: tuple[PoolCount, ...]
+    rate_rps: float
+    value: float
+    bound: float
+    proven: bool
+    solver: str
+
+    @property
+    def kinds(self) -> int:
+        """Different servers: GPU type and configuration."""
+        return len({(pool.option.stock, pool.option.kind) for pool in self.pools})
+
+    @property
+    def buckets(self) -> int:
+        """Buckets of both phases."""
+        return sum(map(len, self.partition))
+
+
+def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
+    """Without options that smaller ones of the same stock outdo in the same room."""
+    kept: list[BucketOption] = []
+    for option in sorted(options, key=lambda o: (o.stock, o.use, -o.rate_rps, o.kind, o.server)):
+        rivals = (o for o in kept if o.stock == option.stock and option.use % o.use == 0)
+        copies = ((option.use // o.use) * o.rate_rps for o in rivals)
+        if option.rate_rps > 0 and not any(rate >= option.rate_rps * (1 - DOMINATED) for rate in copies):
+            kept.append(option)
+    return tuple(kept)
+
+
+def places_of(partition: Partition) -> list[Place]:
+    """The buckets of a partition with their phase."""
+    prefill, decode = partition
+    return [*((Phase.PREFILL, b) for b in prefill), *((Phase.DECODE, b) for b in decode)]

@@ -1,0 +1,137 @@
+"""Why there are no pools for a scenario, in words; and whether there are any, told before they are solved for."""
+
+from dataclasses import replace
+
+from planner.assignment import BucketOffer, Partition, best_pools, relaxed_values
+from planner.domain import AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase, Question
+from planner.errors import InfeasibleError, SolverError
+from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts.buckets.exclusions import exclusions, smallest_servers
+from planner.layouts.certificate import LEAST_SHARE, layout_settings
+from planner.layouts.feasibility import unreachable_bounds
+
+ROUGH_GAP = 0.5  # where only whether there are pools is asked
+LATE_SECONDS = 2.0
+_SURVIVAL_STEPS = 50
+
+
+def stocks_of(question: Question, objective: ObjectiveSettings) -> tuple[Stock, ...]:
+    """The inventory's GPUs, charged as the objective counts them."""
+    items = question.scenario.inventory.items
+    if objective.kind.row.in_watts:
+        return inventory_stocks(question.scenario.inventory, [item.gpu.max_w for item in items])
+    return inventory_stocks(question.scenario.inventory, [item.price_usd_per_gpu_hour for item in items])
+
+
+def nothing_serves(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> InfeasibleError:
+    """Why no partition can be served: a budget or target, too few GPUs for both phases, or the GPUs themselves."""
+    scenario = question.scenario
+    offer = prices.offer(stocks_of(question, objective), prices.partitions[:1])
+    fastest = relaxed_values(offer, prices.partitions[:1], ObjectiveSettings(), scenario.assignment)
+    most = max(fastest.values(), default=0.0)
+    if not most:
+        return _excluded(question, prices)
+    if objective.target_rps:
+        return InfeasibleError(
+            f"scenario {scenario.name}: objective.target_rps: {objective.target_rps:g} requests/s is above what the "
+            f"offered GPUs can reach, at most {most:.1f}.",
+            hint="Lower the target, offer more GPUs, or loosen the service levels.",
+        )
+    if objective.kind.row.budgeted:
+        return InfeasibleError(
+            f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
+            f"rents no fleet that serves the workload; {_cheapest_words(question, offer, prices.partitions[0], most)}.",
+            hint="Raise the budget, or offer cheaper GPUs.",
+        )
+    needs = "; ".join(
+        f"to {phase} {', '.join(f'{devices} {gpu}' for gpu, devices in smallest_servers(prices, phase).items())}"
+        for phase in Phase
+    )
+    offered = ", ".join(f"{item.count} {item.gpu.name}" for item in scenario.inventory.items)
+    return InfeasibleError(
+        f"scenario {scenario.name}: inventory: must have room for a server of {scenario.model.name} in each phase, got "
+        f"{offered}; the smallest servers take {needs}.",
+        hint="Prefill and decode need a server each: add GPUs.",
+    )
+
+
+def _cheapest_words(question: Question, offer: BucketOffer, partition: Partition, most: float) -> str:
+    """What the cheapest fleet costs; that a budget is too small is known without it."""
+    cheapest = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=LEAST_SHARE * most)
+    try:
+        answer = best_pools(offer, [partition], cheapest, layout_settings(question.scenario))
+    except (InfeasibleError, SolverError):
+        return "what the cheapest costs was not found in the time given"
+    return f"the cheapest costs {answer.value:.2f}"
+
+
+def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
+    """Nothing serves one of the phases: why, by GPU type and phase."""
+    scenario, load = question.scenario, question.workload
+    unserved = [phase for phase in Phase if not smallest_servers(prices, phase)]
+    cells = [(phase, j) for phase in unserved for j in range(len(load.ranges))]
+    bounds = "".join(f"\n  {verdict}" for verdict in unreachable_bounds(question, cells))
+    reasons = "".join(f"\n  {line}" for line in exclusions(prices))
+    return InfeasibleError(
+        f"scenario {scenario.name}: inventory: no servers of these GPUs that an engine would start serve "
+        f"{scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights) in both phases"
+        f"{' within the service levels' if scenario.slo.bounds_anything else ''}.{bounds}{reasons}",
+        hint="Prefill and decode need a server each: add GPUs, choose a type with more memory or a smaller model"
+        + (", or loosen slo." if scenario.slo.bounds_anything else "."),
+    )
+
+
+def not_survived(
+    question: Question,
+    offer: BucketOffer,
+    prices: BucketPrices,
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+) -> InfeasibleError:
+    """Names the closest share that can be survived, or what else is short."""
+    scenario = question.scenario
+    limits = replace(settings, time_limit_s=LATE_SECONDS, gap=0.05)
+
+    def survives(steps: int) -> bool:
+        try:
+            best_pools(replace(offer, survive=steps / _SURVIVAL_STEPS), prices.partitions[:1], objective, limits)
+        except (InfeasibleError, SolverError):
+            return False
+        return True
+
+    if not scenario.survive.share or not survives(0):
+        return nothing_serves(question, prices, objective)
+    low, high = 0, round(scenario.survive.share * _SURVIVAL_STEPS)
+    while low < high - 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if survives(middle) else (low, middle)
+    return InfeasibleError(
+        f"scenario {scenario.name}: survive.share: {scenario.survive.share:g} of the rate does not remain after the "
+        f"loss of any {scenario.survive.nodes} node{'s' * (scenario.survive.nodes != 1)}; the closest share is "
+        f"{low / _SURVIVAL_STEPS:.2f}.",
+        hint="Lower survive.share or survive.nodes, or offer more GPUs: every phase needs servers on several nodes.",
+    )
+
+
+def require_pools(evaluator: Evaluator) -> None:
+    """Raises InfeasibleError where no pools of the inventory serve the workload."""
+    question, prices = evaluator.question, evaluator.prices
+    if not any(_serves(prices, partition) for partition in prices.shortlist):
+        raise nothing_serves(question, prices, ObjectiveSettings())
+
+
+def _serves(prices: BucketPrices, partition: Partition) -> bool:
+    """Whether a server each is there for the buckets; taken for granted where the solver is late."""
+    scenario = prices.question.scenario
+    offer = prices.offer(inventory_stocks(scenario.inventory), [partition])
+    quick = replace(layout_settings(scenario), gap=ROUGH_GAP)
+    if not relaxed_values(offer, [partition], ObjectiveSettings(), quick):
+        return False
+    try:
+        best_pools(offer, [partition], ObjectiveSettings(), quick)
+    except InfeasibleError:
+        return False
+    except SolverError:
+        return True
+    return True

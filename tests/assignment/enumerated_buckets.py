@@ -1,0 +1,146 @@
+"""The programme of buckets solved the long way: every partition, every count of servers, from the definitions.
+
+A place (a bucket of a phase) carries what its servers do, and where a loss is to be survived no more than what remains
+without the servers of any pool that are lost, over the share that must remain. What is tried at one place is kept by
+GPUs used, kinds and pools: all that other places and objectives can ask for.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+
+from planner.assignment.buckets.offer import BucketOffer, BucketOption, Partition, Place, places_of
+from planner.domain import Phase
+
+Kinds = frozenset[tuple[int, int]]
+Used = tuple[int, ...]
+Effort = tuple[Used, Kinds, int]  # units of each stock, kinds, pools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """An offer with all its partitions, and the intervals that its buckets are."""
+
+    offer: BucketOffer
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One way to serve: its rate, charge, kinds and pools."""
+
+    partition: Partition
+    rate: float
+    cost: float
+    kinds: int
+    pools: int
+
+
+def instance_of(seed: int, *, survive: float = 0.0, cuts: int = 3) -> Instance:
+    """One or two stocks of 2-6 units, two or three servers each; some ranges do not fit some servers."""
+    rng = np.random.default_rng(seed)
+    stocks = int(rng.integers(1, 3))
+    counts = tuple(int(rng.integers(3, 6 if stocks > 1 else 8)) for _ in range(stocks))
+    chances = rng.dirichlet(np.full(cuts + 1, 2.0))
+    edges = [(0, *inner, cuts + 1) for inner in [(), *((cut,) for cut in range(1, cuts + 1))]]
+    intervals = list(dict.fromkeys(interval for ends in edges for interval in pairwise(ends)))
+    own = tuple(tuple(intervals.index(interval) for interval in pairwise(ends)) for ends in edges)
+    options: dict[Place, tuple[BucketOption, ...]] = {}
+    for phase in Phase:
+        servers = [_server(rng, t, n, counts[t], cuts + 1) for t in range(stocks) for n in range(rng.integers(2, 4))]
+        for number, (first, after) in enumerate(intervals):
+            mix = chances[first:after] / chances[first:after].sum()
+            options[phase, number] = tuple(_on(server, mix, first, after) for server in servers)
+    probabilities = {place: float(chances[slice(*intervals[place[1]])].sum()) for place in options}
+    offer = BucketOffer(
+        counts=counts,
+        charges=tuple(rng.uniform(1, 5, stocks).tolist()),
+        options=options,
+        probabilities=probabilities,
+        survive=survive,
+    )
+    return Instance(offer=offer, partitions=tuple(product(own, repeat=2)))
+
+
+def _server(
+    rng: np.random.Generator, stock: int, number: int, count: int, ranges: int
+) -> tuple[BucketOption, np.ndarray]:
+    use = int(rng.integers(1, min(count, 3) + 1))
+    rates = rng.uniform(1, 9, ranges) * use**1.1 * (rng.random(ranges) >= 0.1)
+    lost = int(rng.integers(1, 3))
+    return BucketOption(stock=stock, use=use, server=number, kind=number, rate_rps=0.0, lost=lost), rates
+
+
+def _on(server: tuple[BucketOption, np.ndarray], mix: np.ndarray, first: int, after: int) -> BucketOption:
+    """The harmonic mean over the mix; 0 where a range does not fit."""
+    option, rates = server
+    mine = rates[first:after]
+    rate = float(1 / (mix / mine).sum()) if (mine > 0).all() else 0.0
+    return BucketOption(
+        stock=option.stock,
+        use=option.use,
+        server=option.server,
+        kind=option.kind,
+        rate_rps=rate,
+        lost=option.lost,
+    )
+
+
+def _counted(options: Sequence[BucketOption], counts: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Every number of servers of each option that the stocks have room for."""
+    for numbers in product(*(range(counts[o.stock] // o.use + 1) for o in options)):
+        if all(used <= count for used, count in zip(_used(options, numbers, len(counts)), counts, strict=True)):
+            yield numbers
+
+
+def _used(options: Sequence[BucketOption], numbers: Sequence[int], stocks: int) -> Used:
+    used = [0] * stocks
+    for option, number in zip(options, numbers, strict=True):
+        used[option.stock] += number * option.use
+    return tuple(used)
+
+
+def _carried(options: Sequence[BucketOption], numbers: Sequence[int], survive: float) -> float:
+    served = sum(o.rate_rps * n for o, n in zip(options, numbers, strict=True))
+    if not survive:
+        return served
+    worst = max((o.rate_rps * min(o.lost, n) for o, n in zip(options, numbers, strict=True)), default=0.0)
+    return min(served, (served - worst) / survive)
+
+
+def _at(offer: BucketOffer, place: Place, *, counted: bool) -> dict[Effort, float]:
+    """The most that each effort carries of the whole mix; kinds and pools are left out unless they are `counted`."""
+    options = [option for option in offer.options[place] if option.rate_rps > 0]
+    best: dict[Effort, float] = {}
+    for numbers in _counted(options, offer.counts):
+        chosen = [o for o, n in zip(options, numbers, strict=True) if n]
+        kinds = frozenset((o.stock, o.kind) for o in chosen) if counted else frozenset()
+        effort = (_used(options, numbers, len(offer.counts)), kinds, len(chosen) * counted)
+        rate = _carried(options, numbers, offer.survive) / offer.probabilities[place]
+        best[effort] = max(rate, best.get(effort, 0.0))
+    return {effort: rate for effort, rate in best.items() if rate > 0}
+
+
+def trials(offer: BucketOffer, partition: Partition, *, counted: bool = False) -> list[Trial]:
+    """Every way to serve by this partition that another with the same effort does not outdo."""
+    joined: dict[Effort, float] = {((0,) * len(offer.counts), frozenset(), 0): np.inf}
+    for place in places_of(partition):
+        here, following = _at(offer, place, counted=counted), dict[Effort, float]()
+        for ((used, kinds, pools), rate), ((more, other, added), own) in product(joined.items(), here.items()):
+            both = tuple(a + b for a, b in zip(used, more, strict=True))
+            if all(a <= b for a, b in zip(both, offer.counts, strict=True)):
+                effort = (both, kinds | other, pools + added)
+                following[effort] = max(min(rate, own), following.get(effort, 0.0))
+        joined = following
+    return [
+        Trial(
+            partition=partition,
+            rate=rate,
+            cost=sum(a * b for a, b in zip(used, offer.charges, strict=True)),
+            kinds=len(kinds),
+            pools=pools,
+        )
+        for (used, kinds, pools), rate in joined.items()
+    ]

@@ -1,0 +1,278 @@
+"""Tiny inventories solved the long way: nothing beats the programme of buckets, and no bound is too low."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from enumerated_buckets import Instance, Trial, instance_of, trials
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.assignment import (
+    BucketAnswer,
+    BucketOffer,
+    BucketOption,
+    best_pools,
+    fastest_of_kinds,
+    relaxed_buckets,
+    relaxed_values,
+    simplest_pools,
+    undominated,
+)
+from planner.domain import AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
+from planner.errors import InfeasibleError
+
+SEEDS = range(30)
+EXACT = AssignmentSettings(gap=0.0)
+SLACK = 1e-6
+RATE = ObjectiveSettings()
+LEAST = (ObjectiveKind.TARGET, ObjectiveKind.WATTS)
+each_instance = pytest.mark.parametrize("seed", SEEDS)
+some_instances = pytest.mark.parametrize("seed", range(12))
+
+
+@cache
+def instance(seed: int, survive: float = 0.0) -> Instance:
+    return instance_of(seed, survive=survive)
+
+
+@cache
+def every_trial(seed: int, survive: float = 0.0) -> tuple[Trial, ...]:
+    example = instance(seed, survive)
+    return tuple(trial for partition in example.partitions for trial in trials(example.offer, partition))
+
+
+def best_rate(seed: int, survive: float = 0.0) -> float:
+    return max((trial.rate for trial in every_trial(seed, survive)), default=0.0)
+
+
+def solved(example: Instance, objective: ObjectiveSettings = RATE) -> BucketAnswer:
+    """The programme's answer, held against what it offers."""
+    answer = best_pools(example.offer, example.partitions, objective, EXACT)
+    require_kept(example.offer, answer)
+    assert answer.proven
+    return answer
+
+
+def require_kept(offer: BucketOffer, answer: BucketAnswer) -> None:
+    """No stock is overdrawn, and the rate is what the pools do."""
+    for stock, count in enumerate(offer.counts):
+        assert sum(pool.count * pool.option.use for pool in answer.pools if pool.option.stock == stock) <= count
+    for place in ((phase, bucket) for phase, mine in zip(Phase, answer.partition, strict=True) for bucket in mine):
+        mine = [pool for pool in answer.pools if pool.place == place]
+        served = sum(pool.count * pool.option.rate_rps for pool in mine)
+        worst = max(min(pool.count, pool.option.lost) * pool.option.rate_rps for pool in mine)
+        due = answer.rate_rps * offer.probabilities[place]
+        assert served >= due * (1 - SLACK)
+        assert served - worst >= offer.survive * due * (1 - SLACK)
+
+
+def cost_of(offer: BucketOffer, answer: BucketAnswer) -> float:
+    return sum(pool.count * pool.option.use * offer.charges[pool.option.stock] for pool in answer.pools)
+
+
+def test_the_examples_are_worth_enumerating() -> None:
+    rates = [best_rate(seed) for seed in SEEDS]
+    assert sum(rate > 0 for rate in rates) >= 20
+    buckets = [len(solved(instance(seed)).partition[0]) for seed in SEEDS if best_rate(seed) > 0]
+    assert {1, 2} <= set(buckets)
+
+
+@each_instance
+def test_most_requests(seed: int) -> None:
+    best = best_rate(seed)
+    if not best:
+        with pytest.raises(InfeasibleError):
+            solved(instance(seed))
+        return
+    answer = solved(instance(seed))
+    assert answer.value == pytest.approx(best, rel=SLACK)
+    assert answer.rate_rps == pytest.approx(best, rel=SLACK)
+    assert answer.bound >= best * (1 - SLACK)
+
+
+@some_instances
+def test_no_relaxation_is_below_its_partitions_best(seed: int) -> None:
+    example = instance(seed)
+    relaxed = relaxed_values(example.offer, example.partitions, RATE, EXACT)
+    for partition in example.partitions:
+        best = max((trial.rate for trial in trials(example.offer, partition)), default=0.0)
+        assert relaxed.get(partition, 0.0) >= best * (1 - SLACK)
+
+
+@some_instances
+@pytest.mark.parametrize("part", [0.5, 0.8])
+def test_most_requests_for_a_rent(seed: int, part: float) -> None:
+    if not best_rate(seed):
+        return
+    budget = part * max(trial.cost for trial in every_trial(seed))
+    objective = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=budget)
+    best = max((trial.rate for trial in every_trial(seed) if trial.cost <= budget * (1 + 1e-9)), default=0.0)
+    if not best:
+        with pytest.raises(InfeasibleError):
+            solved(instance(seed), objective)
+        return
+    answer = solved(instance(seed), objective)
+    assert answer.rate_rps == pytest.approx(best, rel=SLACK)
+    assert answer.bound >= best * (1 - SLACK)
+    assert cost_of(instance(seed).offer, answer) <= budget * (1 + SLACK)
+
+
+@some_instances
+@pytest.mark.parametrize("part", [0.3, 0.9, 1.01])
+@pytest.mark.parametrize("kind", LEAST)
+def test_least_for_a_rate(seed: int, kind: ObjectiveKind, part: float) -> None:
+    if not best_rate(seed):
+        return
+    objective = ObjectiveSettings(kind=kind, target_rps=part * best_rate(seed))
+    if part > 1:
+        with pytest.raises(InfeasibleError):
+            solved(instance(seed), objective)
+        return
+    best = min(trial.cost for trial in every_trial(seed) if trial.rate >= objective.target_rps * (1 - 1e-9))
+    answer = solved(instance(seed), objective)
+    assert answer.value == pytest.approx(best, rel=SLACK)
+    assert cost_of(instance(seed).offer, answer) == pytest.approx(best, rel=SLACK)
+    assert answer.bound <= best * (1 + SLACK)
+    assert answer.rate_rps >= objective.target_rps * (1 - SLACK)
+
+
+@some_instances
+@pytest.mark.parametrize("part", [0.0, 0.7])
+def test_most_requests_per_dollar(seed: int, part: float) -> None:
+    if not best_rate(seed):
+        return
+    objective = ObjectiveSettings(kind=ObjectiveKind.PER_DOLLAR, target_rps=part * best_rate(seed))
+    best = max(trial.rate / trial.cost for trial in every_trial(seed) if trial.rate >= objective.target_rps)
+    answer = best_pools(instance(seed).offer, instance(seed).partitions, objective, EXACT)
+    require_kept(instance(seed).offer, answer)
+    assert answer.value == pytest.approx(best, rel=SLACK)
+    assert answer.bound >= best * (1 - SLACK)
+    assert answer.rate_rps >= objective.target_rps * (1 - SLACK)
+
+
+@each_instance
+@pytest.mark.parametrize("survive", [0.4, 0.8])
+def test_most_requests_that_survive_a_loss(seed: int, survive: float) -> None:
+    best = best_rate(seed, survive)
+    if not best:
+        with pytest.raises(InfeasibleError):
+            solved(instance(seed, survive))
+        return
+    answer = solved(instance(seed, survive))
+    assert answer.value == pytest.approx(best, rel=SLACK)
+    assert answer.rate_rps == pytest.approx(best, rel=SLACK)
+    assert answer.bound >= best * (1 - SLACK)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("survive", [0.0, 0.4])
+@pytest.mark.parametrize("within", [0.02, 0.3])
+def test_the_fewest_kinds_then_pools(seed: int, survive: float, within: float) -> None:
+    example = instance(seed, survive)
+    if not best_rate(seed, survive):
+        return
+    best = solved(example)
+    enough = [t for t in trials(example.offer, best.partition, counted=True) if t.rate >= best.rate_rps * (1 - within)]
+    simple = simplest_pools(example.offer, best, RATE, EXACT, within=within)
+    require_kept(example.offer, simple)
+    assert simple.rate_rps >= best.rate_rps * (1 - within - SLACK)
+    assert (simple.kinds, len(simple.pools)) == min((trial.kinds, trial.pools) for trial in enough)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("part", [0.5, 0.9])
+def test_the_simplest_that_reach_a_target(seed: int, part: float) -> None:
+    example, within = instance(seed), 0.15
+    if not best_rate(seed):
+        return
+    objective = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=part * best_rate(seed))
+    best = solved(example, objective)
+    simple = simplest_pools(example.offer, best, objective, EXACT, within=within)
+    enough = [
+        trial
+        for trial in trials(example.offer, best.partition, counted=True)
+        if trial.rate >= objective.target_rps * (1 - 1e-9) and trial.cost <= best.value * (1 + within)
+    ]
+    assert (simple.kinds, len(simple.pools)) == min((trial.kinds, trial.pools) for trial in enough)
+    assert simple.rate_rps >= objective.target_rps * (1 - SLACK)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("survive", [0.0, 0.4])
+def test_the_fastest_of_so_many_kinds(seed: int, survive: float) -> None:
+    example = instance(seed, survive)
+    partition = example.partitions[0]
+    every = trials(example.offer, partition, counted=True)
+    for most in (1, 2, 3):
+        best = max((trial.rate for trial in every if trial.kinds <= most), default=0.0)
+        if not best:
+            with pytest.raises(InfeasibleError):
+                fastest_of_kinds(example.offer, partition, most, EXACT)
+            continue
+        answer = fastest_of_kinds(example.offer, partition, most, EXACT)
+        assert answer.kinds <= most
+        assert answer.rate_rps == pytest.approx(best, rel=SLACK)
+
+
+@some_instances
+def test_what_others_dominate_is_not_missed(seed: int) -> None:
+    offer = instance(seed).offer
+    fewer = replace(offer, options={place: undominated(mine) for place, mine in offer.options.items()})
+    assert all(set(fewer.options[place]) <= set(mine) for place, mine in offer.options.items())
+    rates = [
+        max((t.rate for p in instance(seed).partitions for t in trials(o, p)), default=0.0) for o in (offer, fewer)
+    ]
+    assert rates[1] == pytest.approx(rates[0], rel=SLACK)
+
+
+def lone(*rows: tuple[int, int, float]) -> BucketOffer:
+    """One stock of 6 units and one bucket a phase; (use, lost, rate) of every server."""
+    options = tuple(
+        BucketOption(stock=0, use=use, server=n, kind=n, rate_rps=rate, lost=lost)
+        for n, (use, lost, rate) in enumerate(rows)
+    )
+    places = [(phase, 0) for phase in Phase]
+    return BucketOffer(
+        counts=(6,), charges=(1.0,), options=dict.fromkeys(places, options), probabilities=dict.fromkeys(places, 1.0)
+    )
+
+
+servers = st.lists(
+    st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 5).map(float)), min_size=1, max_size=3
+)
+
+
+@given(servers, st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_servers_of_whole_rates_are_counted_as_by_hand(rows: list[tuple[int, int, float]], survive: float) -> None:
+    offer, partition = replace(lone(*rows), survive=survive), ((0,), (0,))
+    best = max((trial.rate for trial in trials(offer, partition)), default=0.0)
+    if not best:
+        with pytest.raises(InfeasibleError):
+            best_pools(offer, [partition], RATE, EXACT)
+        return
+    assert best_pools(offer, [partition], RATE, EXACT).rate_rps == pytest.approx(best, rel=SLACK)
+
+
+def test_a_loss_takes_no_more_than_a_pool_has() -> None:
+    """Two servers of which a node holds three: the other pool's two remain, and not less."""
+    offer = replace(lone((1, 3, 4.0), (1, 2, 3.9)), counts=(6,), survive=0.4)
+    best = max(trial.rate for trial in trials(offer, ((0,), (0,))))
+    assert best_pools(offer, [((0,), (0,))], RATE, EXACT).rate_rps == pytest.approx(best, rel=SLACK)
+
+
+def test_prices_of_the_relaxation_are_of_one_more() -> None:
+    """A stock's toll is the slope of the relaxed rate in its count, above where nothing changes."""
+    for seed in (0, 1, 2, 3):
+        example = instance(seed)
+        for partition in example.partitions[:4]:
+            relaxed = relaxed_buckets(example.offer, partition, RATE, EXACT)
+            if relaxed is None:
+                continue
+            for stock, count in enumerate(example.offer.counts):
+                counts = tuple(n + 1e-4 * (t == stock) for t, n in enumerate(example.offer.counts))
+                more = relaxed_buckets(replace(example.offer, counts=counts), partition, RATE, EXACT)
+                assert more is not None
+                assert more.rate_rps - relaxed.rate_rps <= relaxed.toll[stock] * 1e-4 + 1e-6
+                assert count > 0

@@ -1,0 +1,232 @@
+"""Servers of buckets: full pace, mixes, batches and caps, each worked out once more for one server and one bucket."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cost_figures import gpu, model
+from cost_workloads import workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.cost import CostContext, memory
+from planner.cost.attention import cache_bytes_per_sequence
+from planner.cost.rates import pool_share
+from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers
+from planner.cost.serving.decode_servers import BATCHES, FULL_MOMENTS
+from planner.cost.serving.prefill_servers import STEP_TOKENS, interpolated
+from planner.cost.step import Steps, step_cost
+from planner.domain import CostSettings, ParallelConfig, Phase, SloSettings
+from planner.units import GB
+
+LOAD = workload((128, 1024, 4096, 7000), (0.4, 0.3, 0.2, 0.1), mean_output_tokens=200, max_output_tokens=1000)
+INTERVALS = [(0, 4), (0, 2), (2, 4), (3, 4)]
+BUCKETS = Buckets.of(LOAD, INTERVALS, 0.0)
+SLO = SloSettings(ttft_ms=3000, tpot_ms=50, percentile=99)
+LEVELS = Levels.of(SLO, LOAD)
+CONTEXT = CostContext(gpu=gpu("H200"), model=model("deepseek-v3"), settings=CostSettings())
+SHAPES = [(ParallelConfig(tp=tp, dp=dp), budget) for tp, dp in ((1, 8), (2, 8), (8, 1)) for budget in (4096, 16384)]
+PREFILL = PrefillServers.of(CONTEXT, [(shape, budget, False) for shape, budget in SHAPES], BUCKETS)
+DECODE_SHAPES = [ParallelConfig(tp=1, dp=16), ParallelConfig(tp=2, dp=8), ParallelConfig(tp=8, dp=1)]
+DECODE = DecodeServers.of(CONTEXT, [(shape, False) for shape in DECODE_SHAPES], BUCKETS, LOAD.max_output_tokens)
+FULL = PREFILL.full_rps(BUCKETS)
+TOGETHER = FULL[0] * 6
+
+
+def degrees(shape: ParallelConfig) -> tuple[np.ndarray, ...]:
+    return tuple(np.array([[float(value)]]) for value in (shape.tp, shape.dp, shape.pp))
+
+
+def prompt_ms(shape: ParallelConfig, budget: int, tokens: float) -> float:
+    """Time of a prompt at a full budget: a step of as many as fit, over their number."""
+    context = replace(CONTEXT, settings=replace(CONTEXT.settings, max_tokens_per_step=budget))
+    tp, dp, pp = degrees(shape)
+    experts = memory.experts_on_device(context.model, context.settings, tp * dp)
+    fits = memory.max_prompts(context, longest=np.array([[tokens]]), tp=tp, experts_on_device=experts, pp=pp)
+    prompts = min(max(1.0, budget / tokens), float(np.floor(fits[0, 0])))
+    length = np.array([[tokens]])
+    steps = Steps(phase=Phase.PREFILL, tp=tp, dp=dp, pp=pp, length=length, batch=np.array([[prompts]]))
+    return float(step_cost(context, steps, overlap=False).total_ms[0, 0]) / prompts
+
+
+def decode_ms(shape: ParallelConfig, batch: float, tokens: float) -> float:
+    tp, dp, pp = degrees(shape)
+    steps = Steps(phase=Phase.DECODE, tp=tp, dp=dp, pp=pp, length=np.array([[tokens]]), batch=np.array([[batch]]))
+    return float(step_cost(CONTEXT, steps, overlap=False).total_ms[0, 0])
+
+
+def test_full_pace_is_a_scalars_arithmetic() -> None:
+    rows = {(config.parallel, config.tokens_per_step): row for row, config in enumerate(PREFILL.configs)}
+    for shape, budget in SHAPES:
+        for bucket, (first, after) in enumerate(INTERVALS):
+            spans = LOAD.ranges[first:after]
+            weight = sum(span.probability for span in spans)
+            mean = sum(span.probability / weight * prompt_ms(shape, budget, span.mean_input_tokens) for span in spans)
+            expected = 1000 * pool_share(CONTEXT) * shape.dp * shape.pp / mean
+            assert FULL[rows[shape, budget], bucket] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_buckets_rate_is_the_harmonic_mean_of_its_ranges() -> None:
+    alone = PREFILL.range_rps()
+    for bucket in range(len(INTERVALS)):
+        mine = BUCKETS.weights[bucket] > 0
+        harmonic = 1 / (BUCKETS.weights[bucket][mine] / alone[:, mine]).sum(axis=1)
+        assert FULL[:, bucket] == pytest.approx(harmonic)
+
+
+def test_moments_and_members() -> None:
+    assert BUCKETS.weights.sum(axis=1) == pytest.approx(1)
+    assert BUCKETS.probabilities == pytest.approx([1, 0.7, 0.3, 0.1])
+    assert BUCKETS.members.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]]
+
+
+@given(st.lists(st.floats(0.1, 500), min_size=len(STEP_TOKENS), max_size=len(STEP_TOKENS)), st.floats(0, 70_000))
+def test_step_times_are_exact_at_known_points_and_lie_between(times: list[float], tokens: float) -> None:
+    curve = np.array(times)[None, None]
+    for point, time in zip(STEP_TOKENS, times, strict=True):
+        assert interpolated(np.array([[float(point)]]), curve)[0, 0] == pytest.approx(time)
+    if STEP_TOKENS[0] <= tokens <= STEP_TOKENS[-1]:
+        expected = float(np.interp(tokens, STEP_TOKENS, times))
+        assert interpolated(np.array([[tokens]]), curve)[0, 0] == pytest.approx(expected, abs=1e-6)
+
+
+def capped(slo: SloSettings = SLO, together: np.ndarray = TOGETHER, variation: float = 1.0) -> np.ndarray:
+    return PREFILL.capped_rps(BUCKETS, Levels.of(slo, LOAD), together, variation)
+
+
+def test_no_bound_leaves_full_pace() -> None:
+    assert (capped(SloSettings()) == FULL).all()
+    assert (capped(SloSettings(tpot_ms=50, percentile=99)) == FULL).all()
+    assert capped(replace(SLO, ttft_ms=1e9)) == pytest.approx(FULL, rel=1e-5)
+
+
+@given(st.floats(300, 20_000), st.floats(1.0, 4.0), st.sampled_from([None, 90.0, 99.0]))
+@settings(max_examples=25, deadline=None)
+def test_caps_follow_the_bound(ttft_ms: float, looser: float, percentile: float | None) -> None:
+    tight = capped(SloSettings(ttft_ms=ttft_ms, tpot_ms=50, percentile=percentile))
+    loose = capped(SloSettings(ttft_ms=ttft_ms * looser, tpot_ms=50, percentile=percentile))
+    assert (tight >= 0).all()
+    assert (tight <= FULL).all()
+    assert (tight <= loose * (1 + 1e-6)).all()
+
+
+@given(st.floats(1.0, 60.0), st.floats(1.0, 4.0))
+@settings(max_examples=25, deadline=None)
+def test_caps_follow_bursts_and_company(variation: float, more: float) -> None:
+    assert (capped(variation=variation) <= capped() * (1 + 1e-6)).all()
+    assert (capped(variation=variation * more) <= capped(variation=variation) * (1 + 1e-6)).all()
+    assert (capped(together=TOGETHER * more) >= capped() * (1 - 1e-6)).all()
+
+
+def test_a_rarer_miss_allows_less() -> None:
+    shares = [np.full(len(INTERVALS), misses) for misses in (0.002, 0.01, 0.05)]
+    caps = [PREFILL.capped_rps(BUCKETS, Levels.of(SLO, LOAD, misses), TOGETHER) for misses in shares]
+    assert (caps[0] <= caps[1]).all()
+    assert (caps[1] <= caps[2]).all()
+
+
+def test_at_the_cap_the_misses_are_what_is_allowed() -> None:
+    rate = capped()
+    service, rho, tail = PREFILL.queue(BUCKETS, rate, FULL, TOGETHER)
+    slack = LEVELS.ttft_ms - LEVELS.first_step_ms - service
+    late = np.where(slack < 0, 1, rho[..., None] * np.exp(-np.maximum(slack, 0) / tail[..., None]))
+    shares = (late * BUCKETS.weights).sum(axis=-1)
+    assert (shares[rate > 0.001 * FULL] <= 0.01 * (1 + 1e-6)).all()
+    bound_by_waits = (rate > 0.001 * FULL) & (rate < 0.999 * FULL)
+    more, rho, tail = PREFILL.queue(BUCKETS, np.minimum(rate * 1.001, FULL), FULL, TOGETHER)
+    slack = LEVELS.ttft_ms - LEVELS.first_step_ms - more
+    late = np.where(slack < 0, 1, rho[..., None] * np.exp(-np.maximum(slack, 0) / tail[..., None]))
+    assert ((late * BUCKETS.weights).sum(axis=-1)[bound_by_waits] > 0.01 * (1 - 1e-6)).all()
+
+
+def decoding(bucket: int) -> tuple[float, float, float]:
+    """(mean answer, mean and standard deviation of the cached tokens of a place) of a bucket."""
+    weights = BUCKETS.weights[bucket]
+    tokens = float(weights @ BUCKETS.answers)
+    places = weights * BUCKETS.answers / tokens
+    context = BUCKETS.prompts + BUCKETS.answers / 2
+    mean = float(places @ context)
+    variance = float(places @ (context**2 + BUCKETS.answers**2 / 12)) - mean**2
+    return tokens, mean, variance**0.5
+
+
+def fits(shape: ParallelConfig, bucket: int, batch: float) -> bool:
+    """Whether so many whole sequences leave room in 99 of 100 moments, and the longest one by itself."""
+    tp, dp, pp = degrees(shape)
+    experts = memory.experts_on_device(CONTEXT.model, CONTEXT.settings, tp * dp)
+    free = float(
+        memory.free_gb(CONTEXT.gpu, CONTEXT.model, tp=tp, experts_on_device=experts, pp=pp, drafts=False)[0, 0]
+    )
+
+    def cache_gb(tokens: float) -> float:
+        per_sequence = cache_bytes_per_sequence(CONTEXT.model, np.array([[tokens]]), tp)[0, 0] / GB
+        return float(per_sequence) + float(np.ravel(memory.activation_gb(CONTEXT.model, 1, tp))[0])
+
+    weights = BUCKETS.weights[bucket] * BUCKETS.answers
+    places = weights / weights.sum()
+    sizes = np.array([cache_gb(t) for t in BUCKETS.prompts + BUCKETS.answers])
+    mean, variance = places @ sizes, places @ sizes**2 - (places @ sizes) ** 2
+    longest = max(BUCKETS.longest[BUCKETS.weights[bucket] > 0])
+    full = mean * batch + FULL_MOMENTS * (max(variance, 0.0) * batch) ** 0.5
+    return bool(max(full, cache_gb(longest + LOAD.max_output_tokens)) <= free)
+
+
+@pytest.mark.parametrize("bucket", range(len(INTERVALS)))
+@pytest.mark.parametrize("row", range(len(DECODE_SHAPES)))
+@pytest.mark.parametrize("tpot_ms", [30, 50, None])
+def test_a_batch_is_the_best_that_fits_and_keeps_the_bound(row: int, bucket: int, tpot_ms: float | None) -> None:
+    shape, slo = DECODE_SHAPES[row], replace(SLO, tpot_ms=tpot_ms)
+    batches, rates = DECODE.batches(BUCKETS, Levels.of(slo, LOAD))
+    batch, rate = float(batches[row, bucket]), float(rates[row, bucket])
+    tokens, mean, spread = decoding(bucket)
+    if not batch:
+        assert tpot_ms is not None
+        assert decode_ms(shape, 1, mean + 2.3263 * spread) > tpot_ms * 0.99
+        return
+    assert batch in BATCHES
+    assert batch % 8 == 0 or batch in (1, 2, 4)
+    assert fits(shape, bucket, batch)
+    assert rate == pytest.approx(1000 * shape.dp * batch / (tokens * decode_ms(shape, batch, mean)), rel=0.01)
+    if tpot_ms is not None:
+        assert decode_ms(shape, batch, mean + 2.3263 * spread / batch**0.5) <= tpot_ms * 1.01
+    for larger in (b for b in BATCHES if b > batch):
+        faster = 1000 * shape.dp * larger / (tokens * decode_ms(shape, larger, mean)) > rate * 1.01
+        slow = tpot_ms is not None and decode_ms(shape, larger, mean + 2.3263 * spread / larger**0.5) > tpot_ms * 0.99
+        assert not faster or slow or not fits(shape, bucket, larger)
+
+
+def test_places_cap_decode_servers_and_more_of_them_cap_less() -> None:
+    batch, one_alone, full = DECODE.capped_rps(BUCKETS, LEVELS, DECODE.batches(BUCKETS, LEVELS)[1].max(axis=0))
+    _, many, _ = DECODE.capped_rps(BUCKETS, LEVELS, 50 * full.max(axis=0))
+    assert (one_alone <= full).all()
+    assert (one_alone <= many * (1 + 1e-9)).all()
+    assert (many <= full).all()
+    assert (many[batch > 0] > 0).all()
+    unbounded = DECODE.capped_rps(BUCKETS, Levels.of(replace(SLO, ttft_ms=None), LOAD), full.max(axis=0))
+    assert (unbounded[1] == unbounded[2]).all()
+
+
+def test_a_server_keeps_the_batch_that_it_is_started_for() -> None:
+    for only in (8, 16, 64):
+        batches, rates = DECODE.batches(BUCKETS, LEVELS, only)
+        assert set(np.unique(batches)) <= {0.0, float(only)}
+        assert (rates <= DECODE.batches(BUCKETS, LEVELS)[1] * (1 + 1e-12)).all()
+
+
+def test_more_requests_take_longer_per_token() -> None:
+    batch, rates = DECODE.batches(BUCKETS, LEVELS)
+    times = [DECODE.tpot_ms(BUCKETS, rates * part, batch, 2.33) for part in (0.05, 0.3, 0.6, 0.9, 1.0)]
+    for slow, fast in zip(times[1:], times, strict=False):
+        assert (slow >= fast * (1 - 1e-9)).all()
+    assert (times[-1][batch > 0] <= 50 * 1.01).all()
+
+
+def test_no_range_is_slower_alone_than_what_bounds_it() -> None:
+    """No bucket's rate is above the harmonic mix of its ranges' own bounds."""
+    own = DECODE.range_rps(BUCKETS, LEVELS)
+    _, rates = DECODE.batches(BUCKETS, LEVELS)
+    for bucket in range(len(INTERVALS)):
+        mine = BUCKETS.weights[bucket] > 0
+        with np.errstate(divide="ignore"):
+            most = 1 / (BUCKETS.weights[bucket][mine] / own[:, mine]).sum(axis=1)
+        assert (rates[:, bucket] <= most * (1 + 1e-9)).all()

@@ -1,0 +1,89 @@
+"""SGLang's own word on command lines: `sglang.launch_server`, up to `ServerArgs.check_server_args`, and whether the
+shared expert can be split as its model's code splits it (`sglang_shared_expert`).
+
+Run as a program with the folder of SGLang's packages; see `judging` for what comes in and goes out. What needs a GPU is
+stood in for: compiled kernels, triton, and what torch says of the GPU, which is the case's. What happens after that
+(other layers, ranks that meet) is not judged.
+"""
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import judging
+import sglang_shared_expert
+from stand_ins import stand_in
+
+_KERNELS = ("sgl_kernel", "flashinfer", "triton", "deep_ep", "deep_gemm", "tvm_ffi")
+_STOOD_IN = (*_KERNELS, "torchvision", "xgrammar", "nixl")
+
+
+def _cuda(gpu: dict[str, Any]) -> None:
+    """Makes torch tell of the case's GPUs."""
+    import torch
+
+    major, _, minor = str(gpu["compute_capability"]).partition(".")
+    capability, memory = (int(major), int(minor or 0)), int(gpu["memory_bytes"])
+    properties = SimpleNamespace(
+        name=gpu["name"],
+        major=capability[0],
+        minor=capability[1],
+        total_memory=memory,
+        multi_processor_count=132,
+    )
+    torch.version.cuda = "13.0"
+    told = {
+        "is_available": True,
+        "device_count": int(gpu["count"]),
+        "current_device": 0,
+        "get_device_capability": capability,
+        "get_device_name": gpu["name"],
+        "get_device_properties": properties,
+        "mem_get_info": (memory, memory),
+        "init": None,
+    }
+    for name, value in told.items():
+        setattr(torch.cuda, name, lambda *_, value=value, **__: value)
+
+
+def make_judge() -> judging.Judge:
+    """The judge, once SGLang is imported."""
+    torch = import_module("torch")
+    import_module("torch.utils.flop_counter")  # first: it would take the stand-in of triton for the real one
+    torch.compile = lambda function=None, **_: function or (lambda decorated: decorated)  # it would want triton, too
+    torch.library.register_fake = lambda *_, **__: lambda decorated: decorated  # of kernels that are not there
+    stand_in(_STOOD_IN)
+    runtime = import_module("triton").runtime  # version 0.5.14 asks it for what follows
+    runtime.driver.active.get_current_target.return_value.backend = "cuda"
+    runtime.jit.JITFunction = MagicMock
+    _cuda({"name": "none", "compute_capability": "9.0", "memory_bytes": 0, "count": 1})
+    import sglang.srt.server_args as module
+
+    wrapper = import_module("sglang.srt.layers.deep_gemm_wrapper")
+
+    def judge(words: list[str], case: judging.Case) -> None:
+        _cuda(case["gpu"])
+        judging.forget("sglang")
+        wrapper.ENABLE_JIT_DEEPGEMM = wrapper.configurer._compute_enable_deep_gemm()  # it asks once, at import
+        memory_mib = case["gpu"]["memory_bytes"] / 2**20
+        module.get_device_memory_capacity = lambda *_: memory_mib  # it would ask nvidia-smi
+        parser = argparse.ArgumentParser(prog="sglang serve", exit_on_error=False)
+        module.ServerArgs.add_cli_args(parser)
+        parser.error = judging.refuse  # type: ignore[method-assign]  # else the reason would go to standard error
+        server = module.ServerArgs.from_cli_args(parser.parse_args(words))
+        if hasattr(server, "resolve_once"):  # a step of its own in version 0.5.23
+            server.resolve_once()
+        server.check_server_args()
+        sglang_shared_expert.build(server)
+
+    return judge
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, sys.argv[1])
+    os.environ |= {"HF_HUB_OFFLINE": "1"}
+    judging.answer(make_judge)

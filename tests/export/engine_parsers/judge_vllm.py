@@ -1,0 +1,123 @@
+"""vLLM's own word on command lines: `vllm serve`, up to the engine's configuration (`create_engine_config`).
+
+Run as a program with the folder of vLLM's packages; see `judging` for what comes in and goes out. What needs a GPU is
+stood in for: the compiled kernels, the CUDA platform (its GPU is the case's) and what a model's class says of itself.
+What happens after the configuration (loading layers, ranks that meet) is not judged.
+"""
+
+import argparse
+import dataclasses
+import os
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from unittest.mock import patch
+
+import judging
+from stand_ins import StandIn, stand_in
+
+_COMPILED = ("_C", "_moe_C", "_C_stable_libtorch", "_flashmla_C", "_qutlass_C", "vllm_flash_attn", "cumem_allocator")
+_OTHERS = ("flashinfer", "torchvision", "xgrammar", "tvm_ffi", "nixl", "humming")
+_STOOD_IN = (*(f"vllm.{name}" for name in _COMPILED), *_OTHERS)
+_PARSERS = ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args")  # the latter in version 0.33
+
+
+def _platform() -> Any:
+    import torch
+    import vllm.platforms
+    from vllm.platforms.cuda import NonNvmlCudaPlatform
+    from vllm.platforms.interface import DeviceCapability
+
+    class OneGpu(NonNvmlCudaPlatform):
+        """The GPU of the case at hand."""
+
+        gpu: Any = None
+
+        @classmethod
+        def get_device_capability(cls, *_: int, **__: int) -> DeviceCapability:
+            major, _, minor = str(cls.gpu["compute_capability"]).partition(".")
+            return DeviceCapability(major=int(major), minor=int(minor or 0))
+
+        @classmethod
+        def get_device_name(cls, *_: int, **__: int) -> str:
+            return str(cls.gpu["name"])
+
+        @classmethod
+        def get_device_total_memory(cls, *_: int, **__: int) -> int:
+            return int(cls.gpu["memory_bytes"])
+
+        @classmethod
+        def device_count(cls) -> int:
+            return int(cls.gpu["count"])
+
+    vllm.platforms._current_platform = OneGpu()
+    import_module("vllm._custom_ops")  # first: it tells torch of those kernels that are there
+    torch.ops._C = StandIn()  # asked for kernels, it has them all
+    return OneGpu
+
+
+def _model_info(cls: Any, architecture: str) -> Any:
+    """A text decoder that takes pipeline stages, as all models of the planner are."""
+    told = {
+        "architecture": architecture,
+        "is_text_generation_model": True,
+        "supports_pp": True,
+        "attn_type": "decoder",
+        "default_seq_pooling_type": "LAST",
+        "default_tok_pooling_type": "ALL",
+        "score_type": "bi-encoder",
+    }
+    return cls(**{field.name: told.get(field.name, False) for field in dataclasses.fields(cls)})
+
+
+def make_judge() -> judging.Judge:
+    """The judge, once vLLM is imported."""
+    stand_in(_STOOD_IN)
+    platform = _platform()
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.model_executor.models import registry
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    serving = next(import_module(name) for name in _PARSERS if find_spec(name))
+
+    def inspect(model: Any, *_: object) -> Any:
+        return _model_info(registry._ModelInfo, model.class_name)
+
+    def judge(words: list[str], case: judging.Case) -> None:
+        judging.forget("vllm")
+        _count_gpus(platform, case["gpu"])
+        parser = serving.make_arg_parser(FlexibleArgumentParser(exit_on_error=False))
+        parser.error = judging.refuse  # type: ignore[method-assign]  # else the reason would go to standard error
+        parsed = parser.parse_args(words)
+        serving.validate_parsed_serve_args(parsed)
+        if parsed.model_tag is not None:  # as the command `serve` does
+            parsed.model = parsed.model_tag
+        _check_servers(parsed)
+        with patch.object(registry._LazyRegisteredModel, "inspect_model_cls", inspect):
+            AsyncEngineArgs.from_cli_args(parsed).create_engine_config(headless=parsed.headless)
+
+    return judge
+
+
+def _count_gpus(platform: Any, gpu: dict[str, Any]) -> None:
+    """The pod's GPUs, which the configuration holds ranks against; before version 0.23 the count was in `utils`."""
+    platform.gpu = gpu
+    utils = import_module("vllm.utils.torch_utils")
+    if hasattr(utils, "_cuda_device_count_stateless"):
+        utils._cuda_device_count_stateless = lambda *_: gpu["count"]
+
+
+def _check_servers(parsed: argparse.Namespace) -> None:
+    """What vllm/entrypoints/cli/serve.py (ServeSubcommand.cmd) says between the parser and the configuration."""
+    if parsed.headless and parsed.api_server_count:
+        raise ValueError(f"--api-server-count={parsed.api_server_count} cannot be used with --headless")
+    hybrid = parsed.data_parallel_hybrid_lb or parsed.data_parallel_start_rank is not None
+    if (parsed.data_parallel_external_lb or parsed.data_parallel_rank is not None) and hybrid:
+        raise ValueError("Cannot use both external and hybrid data parallel load balancing modes.")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, sys.argv[1])
+    os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
+    judging.answer(make_judge)

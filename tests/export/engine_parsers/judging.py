@@ -1,0 +1,81 @@
+"""The frame of a judge: cases as JSON on standard input, verdicts as JSON on standard output, in the same order.
+
+A case has `arguments` (the words behind the program, MODEL in place of the weights), `environment`, `config` (a
+config.json) and `gpu` (name, compute_capability, memory_bytes, count in the pod). A verdict has `accepted` and `error`.
+"""
+
+import argparse
+import contextlib
+import functools
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import MagicMock
+
+MODEL = "{model}"
+_LONGEST_ERROR = 600
+_Remembering = type(functools.cache(len))
+
+Case = Mapping[str, Any]
+Judge = Callable[[list[str], Case], None]
+
+
+def answer(make_judge: Callable[[], Judge]) -> None:
+    """Judges every case of standard input. Whatever the engine prints goes to standard error."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        judge = make_judge()
+        json.dump([verdict(judge, case) for case in json.load(sys.stdin)], answers)
+
+
+def verdict(judge: Judge, case: Case) -> dict[str, object]:
+    """What the engine says: whatever it raises is a refusal."""
+    with tempfile.TemporaryDirectory() as folder, _variables(case["environment"]):
+        Path(folder, "config.json").write_text(json.dumps(case["config"]), encoding="utf-8")
+        words = [word.replace(MODEL, folder) for word in case["arguments"]]
+        try:
+            judge(words, case)
+        except SystemExit as stop:
+            return {"accepted": False, "error": f"exit status {stop.code}"}
+        except Exception as error:  # noqa: BLE001  # the engine is the judge, however it says no
+            return {"accepted": False, "error": reason(error)}
+    return {"accepted": True, "error": ""}
+
+
+def reason(error: Exception) -> str:
+    """The error in one line, and where it was raised: many of the engines' assertions have no words."""
+    traceback.print_exception(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}"
+    return f"{text} [{'/'.join(Path(last.filename).parts[-2:])}:{last.lineno}: {last.line}]"
+
+
+def refuse(message: str) -> None:
+    """In place of a parser's `error`, which would end the program."""
+    raise argparse.ArgumentError(None, message)
+
+
+def forget(package: str) -> None:
+    """Empties what the functions of `package` remember, as the next case may have another GPU."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == package and isinstance(module, ModuleType) and not isinstance(module, MagicMock):
+            for value in list(vars(module).values()):
+                if isinstance(value, _Remembering):
+                    value.cache_clear()
+
+
+@contextlib.contextmanager
+def _variables(environment: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

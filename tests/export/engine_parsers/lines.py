@@ -1,0 +1,94 @@
+"""The command lines of manifests as cases for a judge."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from engine_parsers.verdicts import MODEL, Case, Gpus
+from planner.domain import Plan
+from planner.export import ENGINES, read_manifests
+from planner.export.checking.pods.containers import pod_gpus
+from planner.export.engines.vllm_groups import START_RANK_SCRIPT
+from planner.export.found import FoundPod, FoundWorkload
+from planner.files import shipped_models
+
+_LEADER = "10.0.0.1"
+_WEIGHTS = "--model-path="
+# what the shipped configurations leave out, as the planner reads nothing of it, and the engines do
+_ADDED: Mapping[str, Mapping[str, Any]] = {
+    "DeepseekV2ForCausalLM": {"model_type": "deepseek_v2", "scoring_func": "softmax"},
+    "DeepseekV3ForCausalLM": {"model_type": "deepseek_v3", "scoring_func": "sigmoid"},
+    "Glm4MoeForCausalLM": {"model_type": "glm4_moe"},
+    "GptOssForCausalLM": {"model_type": "gpt_oss"},
+    "LlamaForCausalLM": {"model_type": "llama"},
+    "MixtralForCausalLM": {"model_type": "mixtral"},
+    "Qwen3MoeForCausalLM": {"model_type": "qwen3_moe"},
+}
+_OWN = ("_planner", "auto_map")  # the latter names files of the model's repository
+
+
+def model_config(name: str) -> dict[str, Any]:
+    """The config.json of a shipped model as its engine would find it."""
+    shipped = json.loads(shipped_models()[name].read_text(encoding="utf-8"))
+    return {key: value for key, value in shipped.items() if key not in _OWN} | _ADDED[shipped["architectures"][0]]
+
+
+def cases(files: Mapping[str, str], plan: Plan, engine: str) -> Iterator[Case]:
+    """Every command line of the manifests of `plan`: the leader's, and the first and the last worker's."""
+    config = model_config(plan.scenario.model.name)
+    for manifest, kind in read_manifests(files).sound:
+        for workload in kind.workloads(manifest) if kind and kind.workloads else ():
+            for index, pod in _pods(workload):
+                words = _expanded(pod.arguments or (), workload, index)
+                yield Case(
+                    arguments=_behind(words, engine),
+                    environment=_variables(pod),
+                    config=config,
+                    gpu=_gpus(plan, workload, pod),
+                )
+
+
+def _pods(workload: FoundWorkload) -> Iterator[tuple[int, FoundPod]]:
+    """Pods that run the engine, and their numbers in the copy; of many of a kind the first and the last."""
+    for copy in workload.copies:
+        start = 0
+        for pod in copy:
+            if pod.arguments is not None:
+                for index in sorted({start, start + pod.count - 1}):
+                    yield index, pod
+                start += pod.count
+
+
+def _expanded(words: tuple[str, ...], workload: FoundWorkload, index: int) -> tuple[str, ...]:
+    """The words with the leader's address and the pod's number, as the controller would put them in."""
+    values = {workload.leader_address: _LEADER, workload.pod_index: str(index)}
+    for name, value in values.items():
+        words = tuple(word.replace(name, value) if name else word for word in words)
+    return words
+
+
+def _behind(words: tuple[str, ...], engine: str) -> tuple[str, ...]:
+    """The words behind the program, with MODEL for the weights and the start rank that a script would count."""
+    behind = ENGINES[engine].read_program(words)
+    assert behind is not None, words
+    if words[1:3] == ("-c", START_RANK_SCRIPT):
+        behind = (*behind, f"--data-parallel-start-rank={int(words[4]) * int(words[5])}")
+    if engine == "vllm":
+        return (MODEL, *behind[1:])
+    return tuple(f"{_WEIGHTS}{MODEL}" if word.startswith(_WEIGHTS) else word for word in behind)
+
+
+def _variables(pod: FoundPod) -> dict[str, str]:
+    """Those with a value of their own."""
+    rows = pod.spec["containers"][0].get("env", ())
+    return {row["name"]: str(row["value"]) for row in rows if "value" in row}
+
+
+def _gpus(plan: Plan, workload: FoundWorkload, pod: FoundPod) -> Gpus:
+    gpu = plan.scenario.inventory.item(workload.annotations["planner/gpu-type"]).gpu
+    return Gpus(
+        name=gpu.name,
+        compute_capability=str(gpu.compute_capability),
+        memory_bytes=int(gpu.device_gb * 1e9),
+        count=pod_gpus(pod),
+    )

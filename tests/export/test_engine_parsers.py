@@ -1,0 +1,149 @@
+"""Every exported command line, put to the parser of the engine that it is for.
+
+The parsers run without a GPU, in packages that `make engine-parsers` installs; without those the tests are skipped. A
+parser that cannot refuse would prove nothing: lines that are wrong come first.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import cache
+from typing import Any
+
+import pytest
+from engine_parsers.drawn_plans import Exported, exported
+from engine_parsers.installing import EXPORTED, missing
+from engine_parsers.lines import cases, model_config
+from engine_parsers.verdicts import MODEL, Case, Gpus, Verdict, verdicts
+
+from planner.export import ENGINES
+
+SCENARIOS = 40
+H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
+VERSIONS = {version.partition("-")[0]: version for version in EXPORTED}
+
+VLLM_LINE = (
+    *("--tensor-parallel-size=4", "--data-parallel-size=2", "--enable-expert-parallel", "--port=8000"),
+    *("--all2all-backend=deepep_low_latency", "--max-num-seqs=64", "--max-num-batched-tokens=256"),
+    *("--max-model-len=6095", "--gpu-memory-utilization=0.9", "--kv-cache-dtype=fp8", "--api-server-count=2"),
+    '--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}',
+)
+# (a flag, what it becomes or is joined by, a word of the refusal)
+VLLM_MISTAKES = (
+    ("--port=8000", "--no-such-flag", "unrecognized arguments: --no-such-flag"),
+    ("--port=8000", "--port=http", "invalid int value"),
+    ("--all2all-backend=deepep_low_latency", "--all2all-backend=deepest", "invalid choice"),
+    ("--tensor-parallel-size=4", "--tensor-parallel-size=7", "must be divisible by tensor parallel size (7)"),
+    ("--tensor-parallel-size=4", "--tensor-parallel-size=16", "larger than the number of available GPUs (8)"),
+    ("--max-model-len=6095", "--max-model-len=1000000", "max_model_len"),
+    ("--data-parallel-size=2", "--nnodes=3", "must be divisible by nnodes=3"),
+    ("--gpu-memory-utilization=0.9", "--gpu-memory-utilization=90", "less than or equal to 1"),
+    ('--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}', "--headless", "headless"),
+    ("--kv-cache-dtype=fp8", '--speculative-config={"method": "mtp"}', "num_speculative_tokens"),
+)
+SGLANG_LINE = (
+    *("--tp-size=8", "--dp-size=2", "--enable-dp-attention", "--moe-dense-tp-size=1", "--enable-dp-lm-head"),
+    *("--ep-size=8", "--moe-a2a-backend=none", "--context-length=6095", "--mem-fraction-static=0.88"),
+    *("--max-running-requests=128", "--kv-cache-dtype=fp8_e4m3", "--port=30000", "--disaggregation-mode=decode"),
+    "--disaggregation-transfer-backend=nixl",
+)
+SGLANG_MISTAKES = (
+    ("--port=30000", "--no-such-flag", "unrecognized arguments: --no-such-flag"),
+    ("--port=30000", "--port=http", "invalid int value"),
+    ("--moe-a2a-backend=none", "--moe-a2a-backend=deepest", "invalid choice"),
+    ("--dp-size=2", "--dp-size=3", "self.tp_size % self.dp_size == 0"),
+    ("--moe-dense-tp-size=1", "--moe-dense-tp-size=2", "moe_dense_tp_size only supports"),
+    ("--port=30000", "--nnodes=3", "tp_size must be divisible by number of nodes"),
+    ("--ep-size=8", "--ep-size=3", "ep_size"),
+    ("--kv-cache-dtype=fp8_e4m3", "--speculative-algorithm=EAGLES", "EAGLES"),
+)
+
+
+def case(line: Sequence[str], model: str, **changes: Any) -> Case:
+    """A line for `model` on a pod of eight H20."""
+    weights = MODEL if line[0].startswith("--tensor") else f"--model-path={MODEL}"
+    made = Case(arguments=(weights, *line), environment={}, config=model_config(model), gpu=H20)
+    return replace(made, **changes)
+
+
+def edited(line: Sequence[str], flag: str, other: str) -> tuple[str, ...]:
+    assert flag in line
+    return tuple(other if word == flag else word for word in line)
+
+
+def asked(engine: str, lines: Sequence[Case]) -> tuple[Verdict, ...]:
+    """The verdicts, or a skip where the engine's packages are not installed."""
+    version = VERSIONS[engine]
+    if reason := missing(version):
+        pytest.skip(reason)
+    return verdicts(version, lines)
+
+
+@pytest.mark.parametrize(
+    ("engine", "line", "mistakes"),
+    [("vllm", VLLM_LINE, VLLM_MISTAKES), ("sglang", SGLANG_LINE, SGLANG_MISTAKES)],
+)
+def test_parsers_say_no(engine: str, line: Sequence[str], mistakes: Sequence[tuple[str, str, str]]) -> None:
+    wrong = [case(edited(line, flag, other), "deepseek-v3") for flag, other, _ in mistakes]
+    sound, *refusals = asked(engine, [case(line, "deepseek-v3"), *wrong])
+    assert sound == Verdict(accepted=True, error="")
+    for (_, other, told), verdict in zip(mistakes, refusals, strict=True):
+        assert not verdict.accepted, other
+        assert told in verdict.error, other
+
+
+def shared(ranks: int, model: str, backend: str = "none", redundant: int = 0) -> Case:
+    """As many attention groups as GPUs, which share the experts."""
+    degrees = (f"--tp-size={ranks}", f"--dp-size={ranks}", f"--ep-size={ranks}", "--enable-dp-attention")
+    more = (f"--ep-num-redundant-experts={redundant}",) if redundant else ()
+    return case((*degrees, f"--moe-a2a-backend={backend}", "--moe-dense-tp-size=1", *more), model)
+
+
+def test_sglang_refuses_shared_experts_that_it_cannot_split() -> None:
+    """DeepSeek-V3's has 2 048 columns in blocks of 128, GLM-4.5's 1 536, DeepSeek-V2's 3 072; DeepEP keeps it whole."""
+    sound = [shared(8, "deepseek-v3"), shared(24, "deepseek-v3", "deepep", 8), shared(8, "glm-4.5")]
+    sound += [
+        shared(16, "deepseek-v3"),
+        shared(12, "deepseek-v2", redundant=8),
+        shared(13, "qwen3-235b-a22b", redundant=2),
+    ]
+    uneven = [shared(ranks, "deepseek-v3", redundant=-256 % ranks) for ranks in (10, 11, 13, 17, 20)]
+    uneven += [shared(10, "glm-4.5"), shared(13, "deepseek-v2", redundant=9)]
+    cut = [shared(32, "deepseek-v3")]
+    experts = [shared(12, "glm-4.5", redundant=8), shared(24, "deepseek-v3")]
+    answers = iter(asked("sglang", [*sound, *uneven, *cut, *experts]))
+    assert [next(answers).error for _ in sound] == [""] * len(sound)
+    assert all("output_size % tp_size == 0" in next(answers).error for _ in uneven)
+    assert all("not divisible by weight quantization block_n" in next(answers).error for _ in cut)
+    assert all("self._num_global_routed % storage_ep_size == 0" in next(answers).error for _ in experts)
+
+
+@cache
+def drawn() -> tuple[Exported, ...]:
+    return tuple(exported(SCENARIOS))
+
+
+def drawn_lines(engine: str) -> dict[str, tuple[int, Case]]:
+    """Every line of the drawn scenarios once, with the seed of its scenario."""
+    return {
+        json.dumps(asdict(line), sort_keys=True): (export.seed, line)
+        for export in drawn()
+        if export.engine == engine
+        for line in cases(export.files, export.plan, engine)
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_exported_lines_are_accepted(engine: str) -> None:
+    if reason := missing(VERSIONS[engine]):
+        pytest.skip(reason)
+    lines = drawn_lines(engine)
+    assert len(lines) >= SCENARIOS
+    answers = asked(engine, [line for _, line in lines.values()])
+    refused = [
+        f"scenario {seed}: {verdict.error}\n{' '.join(line.arguments)}"
+        for (seed, line), verdict in zip(lines.values(), answers, strict=True)
+        if not verdict.accepted
+    ]
+    assert not refused, "\n".join(refused)

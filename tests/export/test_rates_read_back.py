@@ -1,0 +1,85 @@
+"""A plan's figures are those of the command lines that it writes: read back from the files alone, they give its rates.
+
+Nothing of the plan but its buckets is used: type, copies and phase come from the objects' labels, annotations and
+replicas, the server from the engine's own flags.
+"""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+import planner
+from planner.domain import BucketPool, Phase, Plan
+from planner.evaluation.buckets.service import BucketService
+from planner.export import read_server, render
+from planner.workload import question_of
+
+CASES = (
+    ("vllm", {"H200": 64, "H800": 64, "H20": 128}, "deepseek-v3", {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}),
+    ("sglang", {"H200": 64, "H800": 64, "H20": 128}, "deepseek-v3", {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}),
+    ("vllm", {"H100": 16, "A100": 16}, "llama-3.1-70b", {}),
+    ("sglang", {"H200": 32}, "qwen3-235b-a22b", {"tpot_ms": 40}),
+)
+
+
+@pytest.mark.parametrize(("engine", "inventory", "model", "slo"), CASES)
+def test_flags_of_the_files_give_the_rates_of_the_plan(
+    engine: str, inventory: dict[str, int], model: str, slo: dict[str, float]
+) -> None:
+    planned = planner.plan(
+        inventory=inventory,
+        workload="azure-code-2023",
+        model=model,
+        engine=engine,
+        objective={"kind": "rate"},
+        **({"slo": slo} if slo else {}),
+    ).record
+    assert planned.buckets is not None
+    pools = [
+        _read_pool(planned, engine, text) for name, text in render(planned, target="lws").items() if name[0] == "0"
+    ]
+    assert len(pools) == len(planned.buckets.pools)
+    priced = BucketService(question_of(planned.scenario)).priced(pools)
+    assert priced.rate_rps == pytest.approx(planned.throughput_rps, rel=1e-9)
+    due = {pool.island: pool.capacity_rps for pool in planned.buckets.pools}
+    assert {pool.island: pool.capacity_rps for pool in priced.pools} == pytest.approx(due, rel=1e-9)
+
+
+def test_another_budget_is_another_rate() -> None:
+    """What is read back decides the rate: a changed flag shows."""
+    planned = planner.plan(
+        inventory={"H20": 128}, workload="azure-code-2023", engine="vllm", slo={"ttft_ms": 4000, "tpot_ms": 60}
+    ).record
+    files = {name: text for name, text in render(planned, target="lws").items() if name[0] == "0"}
+    prefill = next(text for text in files.values() if "planner/phase: prefill" in text)
+    budget = _read_pool(planned, "vllm", prefill).server.tokens_per_step
+    changed = _read_pool(
+        planned, "vllm", prefill.replace(f"--max-num-batched-tokens={budget}", "--max-num-batched-tokens=2048")
+    )
+    pools = [_read_pool(planned, "vllm", text) for text in files.values()]
+    edited = [changed if pool.island == changed.island else pool for pool in pools]
+    service = BucketService(question_of(planned.scenario))
+    assert service.priced(edited).prefill_rps < 0.99 * service.priced(pools).prefill_rps
+
+
+def _read_pool(planned: Plan, engine: str, text: str) -> BucketPool:
+    """The pool that a file's object deploys, with the plan's bucket for it."""
+    (document,) = (d for d in yaml.safe_load_all(text) if d["kind"] == "LeaderWorkerSet")
+    labels, spec = document["metadata"]["labels"], document["spec"]
+    phase = Phase(labels["planner/phase"])
+    template = spec["leaderWorkerTemplate"].get("leaderTemplate") or spec["leaderWorkerTemplate"]["workerTemplate"]
+    container = template["spec"]["containers"][0]
+    assert planned.buckets is not None
+    island = document["metadata"]["annotations"]["planner/island-id"]
+    bucket = next(pool for pool in planned.buckets.pools if pool.island == island)
+    return replace(
+        bucket,
+        gpu=labels["planner/gpu"],
+        phase=phase,
+        count=spec["replicas"],
+        server=read_server(engine, container["args"], phase),
+        capacity_rps=0.0,
+        full_rps=0.0,
+        share=1.0,
+    )
