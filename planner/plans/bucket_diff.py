@@ -58,7 +58,7 @@ def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
     readers: dict[str, Callable[[Plan], str]] = {
         "promise (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.promise_rps),
         "capacity if requests bunch (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.burst_rps),
-        "left after the worst loss (requests/s)": _left,
+        "left after the worst loss (requests/s)": _worst_loss,
     }
     for load in LoadPoint:
         for phase in Phase:
@@ -67,7 +67,7 @@ def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
         yield ChangedValue(field=field, old=read(old), new=read(new))
 
 
-def _left(plan: Plan) -> str:
+def _worst_loss(plan: Plan) -> str:
     return _figure(plan, lambda buckets: buckets.worst_loss.rate_rps if buckets.losses else None)
 
 

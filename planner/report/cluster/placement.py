@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsland, Shortfall, Victim
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
+from planner.report.kit.terms import part
 
 MOST_ROWS = 30
 """Rows of a table; the rest are counted."""
@@ -34,9 +35,9 @@ def placement_text(plan: Plan) -> list[str]:
         return []
     parts = [
         "## Placement",
-        _lead(placed),
+        _lead(placed, part(plan)),
         states_table(placed),
-        *([f"### Islands on nodes\n\n{sites_table(plan, placed)}"] if placed.sites else []),
+        *([f"### {part(plan).capitalize()}s on nodes\n\n{sites_table(plan, placed)}"] if placed.sites else []),
         *([f"### Not placed\n\n{_shortfalls(placed.shortfalls)}"] if placed.shortfalls else []),
         *([f"### Pods to evict\n\n{_victims(placed)}"] if placed.victims else []),
         f"### Score\n\n{_terms(placed)}",
@@ -49,12 +50,12 @@ def placement_page(plan: Plan) -> str:
     return "\n\n".join(placement_text(plan))
 
 
-def _lead(placed: Placement) -> str:
+def _lead(placed: Placement, noun: str) -> str:
     sites = placed.sites
     total = len(sites) + len(placed.shortfalls)
     gpus = sum(site.gpus for site in sites)
     parts = [
-        f"**{whole(len(sites))} of {counted(total, 'island')} {'has' if total == 1 else 'have'} nodes** in cluster "
+        f"**{whole(len(sites))} of {counted(total, noun)} {'has' if total == 1 else 'have'} nodes** in cluster "
         f"{escaped(placed.cluster)}: {counted(gpus, 'GPU')} of {counted(_nodes(placed), 'node')}."
     ]
     if sites:
@@ -150,7 +151,16 @@ def site_groups(plan: Plan, sites: Iterable[IslandSite]) -> list[SiteGroup]:
 def sites_table(plan: Plan, placed: Placement) -> str:
     """A row for islands that lie alike. Entropy is over the switches of an island, in nats: 0 under one switch."""
     groups = site_groups(plan, placed.sites)
-    header = ["Islands", "Named", "GPU type", "Phase", "GPUs each", "Nodes each", "Switches each", "Entropy"]
+    header = [
+        f"{part(plan).capitalize()}s",
+        "Named",
+        "GPU type",
+        "Phase",
+        "GPUs each",
+        "Nodes each",
+        "Switches each",
+        "Entropy",
+    ]
     header += ["Aligned", "Worst group", "Replicas across switches"]
     shown = table(header, [_site_row(group) for group in groups[:MOST_ROWS]], "rlllrrrrllr")
     unlisted = groups[MOST_ROWS:]
