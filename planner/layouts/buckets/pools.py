@@ -2,7 +2,8 @@
 
 Of all pools the best come first. Then as few buckets as pay: a further bucket of a phase must raise the objective by
 `WORTH_A_BUCKET`, or a second one of prefill halve the median TTFT at next to no cost. Of what is left, the fewest kinds
-and pools within `simplicity` of it. With a simplicity of 0 nothing is given up: every bucket that adds anything pays.
+and pools within `simplicity` of it. With a simplicity of 0 nothing is given up: every bucket pays that adds
+more than the solver's gap.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -93,7 +94,7 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
     relaxed = relaxed_values(offer, prices.partitions, objective, settings)
     if not relaxed:
         raise _nothing_serves(question, prices, objective)
-    worth = WORTH_A_BUCKET if scenario.simplicity else 0.0
+    worth = WORTH_A_BUCKET if scenario.simplicity else settings.gap
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
