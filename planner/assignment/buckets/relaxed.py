@@ -63,6 +63,7 @@ def relaxed_buckets(
 
 
 def row_of(place: Place) -> str:
+    """Name of the constraint that a bucket is served."""
     return f"serve_{place[0].value}_{place[1]}"
 
 

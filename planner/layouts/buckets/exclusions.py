@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from planner.cost.engine_rules import refusals
 from planner.cost.serving import server_shapes
 from planner.domain import Inventory, InventoryItem, ParallelConfig, Phase, SizeSet, SloSettings
@@ -33,8 +31,8 @@ def smallest_servers(prices: BucketPrices, phase: Phase) -> dict[str, int]:
 def _serving(prices: BucketPrices, gpu: str, phase: Phase, *, capped: bool) -> list[int]:
     """GPUs of the servers that serve all lengths, with queues or without."""
     column = prices.column(gpu, phase)
-    rates = (column.capped if capped else column.full)[:, _WHOLE]
-    return [column.config(row, _WHOLE).parallel.devices for row in np.flatnonzero(rates > 0).tolist()]
+    rates = (column.capped if capped else column.full)[:, _WHOLE].tolist()
+    return [column.config(row, _WHOLE).parallel.devices for row, rate in enumerate(rates) if rate > 0]
 
 
 def _reason(prices: BucketPrices, item: InventoryItem, phase: Phase) -> str:
