@@ -24,6 +24,7 @@ def test_shipped_scenarios_cost_512_usd_an_hour() -> None:
     loaded = {name: load_scenario(path, summarize) for name, path in shipped_scenarios().items()}
     assert set(loaded) == {
         "quickstart",
+        "mixed-fleet",
         "azure-code-512usd",
         "azure-code-512usd-reference",
         "azure-code-128xH200-reference",

@@ -17,6 +17,12 @@ Read = Callable[[dict[str, Any]], Scenario]
 TWO_ROWS = [["H200", 8, 1], ["H20", 4, 2]]
 
 
+@pytest.fixture
+def document(document: dict[str, Any]) -> dict[str, Any]:
+    """For a table, whose searches know islands of all sizes; what follows from buckets is told with their routing."""
+    return document | {"routing": {"form": "table"}}
+
+
 def settings(read: Read, document: dict[str, Any], **search: Any) -> SearchSettings:
     """The settings of a search section, which survive the way back."""
     found = read(document | {"search": search})

@@ -39,6 +39,8 @@ diff run placed-run --json | run/plan.json placed-run/plan.json
 diff script lws | script/routing.json lws/*prefill-1.yaml lws/routing.yaml
 gpus H20 |
 gpus --json |
+engines --json |
+engines vllm |
 models --json |
 workloads |
 docs --out made |
