@@ -86,11 +86,14 @@ def test_a_layout_that_serves_nothing_says_why() -> None:
     assert (made.history["error"] != "").sum() == len(failed)
 
 
-def test_the_summary_is_markdown(plan: planner.PlannedDeployment) -> None:
+@pytest.mark.parametrize(
+    ("form", "headings"), [("plan", ("## Fleet", "## Search")), ("table_plan", ("## Islands", "## Routing"))]
+)
+def test_the_summary_is_markdown(request: pytest.FixtureRequest, form: str, headings: tuple[str, ...]) -> None:
+    plan: planner.PlannedDeployment = request.getfixturevalue(form)
     text = plan.summary()
     assert text.startswith("# Plan: plan\n")
-    assert "## Islands" in text
-    assert "## Routing" in text
+    assert all(heading in text for heading in headings)
     assert plan._repr_markdown_() == text
 
 

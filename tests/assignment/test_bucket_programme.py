@@ -151,7 +151,7 @@ def test_most_requests_per_dollar(seed: int, part: float) -> None:
     assert answer.rate_rps >= objective.target_rps * (1 - SLACK)
 
 
-@each_instance
+@some_instances
 @pytest.mark.parametrize("survive", [0.4, 0.8])
 def test_most_requests_that_survive_a_loss(seed: int, survive: float) -> None:
     best = best_rate(seed, survive)
@@ -165,7 +165,7 @@ def test_most_requests_that_survive_a_loss(seed: int, survive: float) -> None:
     assert answer.bound >= best * (1 - SLACK)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("survive", [0.0, 0.4])
 @pytest.mark.parametrize("within", [0.02, 0.3])
 def test_the_fewest_kinds_then_pools(seed: int, survive: float, within: float) -> None:
@@ -180,7 +180,7 @@ def test_the_fewest_kinds_then_pools(seed: int, survive: float, within: float) -
     assert (simple.kinds, len(simple.pools)) == min((trial.kinds, trial.pools) for trial in enough)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("part", [0.5, 0.9])
 def test_the_simplest_that_reach_a_target(seed: int, part: float) -> None:
     example, within = instance(seed), 0.15
@@ -198,7 +198,7 @@ def test_the_simplest_that_reach_a_target(seed: int, part: float) -> None:
     assert simple.rate_rps >= objective.target_rps * (1 - SLACK)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("survive", [0.0, 0.4])
 def test_the_fastest_of_so_many_kinds(seed: int, survive: float) -> None:
     example = instance(seed, survive)

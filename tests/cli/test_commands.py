@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import Command, untimed
+from command_line import Answer, Command, untimed
 
 from planner.errors import EXIT_DONE
 
-FIGURES = {"search.png", "routing.png", "throughput.png", "mix.png", "islands.png"}
+FIGURES = {"search.png", "routing.png", "throughput.png", "mix.png", "islands.png", "simplicity.png"}
+TABLES = {"islands.csv", "pools.csv", "latency.csv", "routing.csv", "trials.csv"}
+ENTRIES = {"plan.json", "summary.md", "figures", "manifests"} | TABLES
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -35,33 +37,26 @@ def _gpus_of(spec: dict[str, Any], template: dict[str, Any]) -> int:
     return int(spec["replicas"]) * (leader + (int(template["size"]) - 1) * worker)
 
 
-def test_plan_writes_a_run_and_prints_its_summary(planner: Command, tiny: Path) -> None:
-    answer = planner("plan", tiny, "--out", "one")
-    run = Path("one")
+def test_plan_writes_a_run_to_runs_and_tells_its_rounds_and_its_summary(planner: Command, tiny: Path) -> None:
+    answer = planner("plan", tiny)
     assert answer.status == EXIT_DONE
-    assert {path.name for path in run.iterdir()} == {
-        "plan.json",
-        "islands.csv",
-        "routing.csv",
-        "trials.csv",
-        "summary.md",
-        "figures",
-        "manifests",
-    }
+    assert [path.as_posix() for path in Path("runs").iterdir()] == ["runs/tiny"]
+    run = Path("runs/tiny")
+    assert {path.name for path in run.iterdir()} == ENTRIES
     assert {path.name for path in (run / "figures").iterdir()} == FIGURES
     assert all(path.read_bytes().startswith(PNG) for path in (run / "figures").iterdir())
     assert answer.out.startswith((run / "summary.md").read_text())
-    assert answer.out.endswith("Written to one\n")
-    assert answer.err.splitlines()[-1].startswith("tiny: 8/8 layouts, best ")
+    assert answer.out.endswith("Written to runs/tiny\n")
+    best = json.loads((run / "plan.json").read_text())["search"]["best_by_iteration_rps"]
+    assert answer.err.splitlines() == [
+        f"tiny: {4 * (i + 1)}/8 layouts, best {rate:.1f} requests/s" for i, rate in enumerate(best)
+    ]
 
 
-def test_plan_goes_to_runs_by_default(planner: Command, tiny: Path) -> None:
-    assert planner("plan", tiny, "--quiet").err == ""
-    assert [path.as_posix() for path in Path("runs").iterdir()] == ["runs/tiny"]
-
-
-def test_plan_as_json_is_json_alone(planner: Command, tiny: Path) -> None:
-    answer = planner("plan", tiny, "--json")
+def test_plan_as_json_is_json_alone_and_two_processes_find_what_one_finds(
+    planner: Command, tiny: Path, run: Path
+) -> None:
+    answer = planner("plan", tiny, "--json", "--processes", 2)
     document = json.loads(Path("runs/tiny/plan.json").read_text())
     assert (answer.status, answer.err) == (EXIT_DONE, "")
     assert answer.json["status"] == 0
@@ -69,39 +64,27 @@ def test_plan_as_json_is_json_alone(planner: Command, tiny: Path) -> None:
     assert answer.json["scenario"] == "tiny"
     for key in ("throughput_rps", "prefill_rps", "decode_rps", "price_usd_per_hour", "price_usd_per_million_tokens"):
         assert answer.json[key] == document[key]
+    assert document["throughput_rps"] == json.loads((run / "plan.json").read_text())["throughput_rps"]
+    assert Path("runs/tiny/trials.csv").read_bytes() == (run / "trials.csv").read_bytes()
 
 
-def test_progress_is_a_line_a_round_where_there_is_no_terminal(planner: Command, tiny: Path) -> None:
-    lines = planner("plan", tiny, "--out", "one").err.splitlines()
-    document = json.loads(Path("one/plan.json").read_text())
-    best = document["search"]["best_by_iteration_rps"]
-    assert lines == [f"tiny: {4 * (i + 1)}/8 layouts, best {rate:.1f} requests/s" for i, rate in enumerate(best)]
-
-
-def test_equal_seeds_give_equal_files_and_others_do_not(planner: Command, tiny: Path, run: Path) -> None:
-    for out, seed in (("again", 0), ("other", 4)):
-        assert planner("plan", tiny, "--quiet", "--out", out, "--seed", seed).status == 0
+def test_equal_seeds_give_equal_files_and_others_which_need_force_do_not(
+    planner: Command, tiny: Path, run: Path
+) -> None:
+    assert planner("plan", tiny, "--quiet", "--out", "again", "--seed", 0) == Answer(
+        status=0, out=(run / "summary.md").read_text() + "\nWritten to again\n", err=""
+    )
     names = [path.relative_to(run) for path in sorted(run.rglob("*")) if path.is_file()]
     assert len(names) > 10
     different = [name for name in names if (run / name).read_bytes() != (Path("again") / name).read_bytes()]
     assert [str(name) for name in different] == ["plan.json"]
     assert untimed(run) == untimed(Path("again"))
-    plans = [json.loads(Path(out, "plan.json").read_text()) for out in (run, "other")]
+    assert planner("plan", tiny, "--out", "again", "--quiet", "--seed", 4).status == 2
+    assert untimed(run) == untimed(Path("again"))
+    assert planner("plan", tiny, "--out", "again", "--quiet", "--seed", 4, "--force").status == 0
+    plans = [json.loads(Path(out, "plan.json").read_text()) for out in (run, "again")]
     assert [plan["provenance"]["seed"] for plan in plans] == [0, 4]
     assert plans[0]["search"]["trials"] != plans[1]["search"]["trials"]
-
-
-def test_force_replaces_a_run(planner: Command, tiny: Path, run: Path) -> None:
-    assert planner("plan", tiny, "--out", run, "--quiet", "--seed", 9).status == 2
-    assert json.loads((run / "plan.json").read_text())["provenance"]["seed"] == 0
-    assert planner("plan", tiny, "--out", run, "--quiet", "--seed", 9, "--force").status == 0
-    assert json.loads((run / "plan.json").read_text())["provenance"]["seed"] == 9
-
-
-def test_two_processes_find_what_one_finds(planner: Command, tiny: Path) -> None:
-    one, two = (planner("plan", tiny, "--out", n, "--json", "--processes", n).json for n in (1, 2))
-    assert one["throughput_rps"] == two["throughput_rps"]
-    assert Path("1/trials.csv").read_bytes() == Path("2/trials.csv").read_bytes()
 
 
 def test_plan_of_a_trace_can_be_reported_without_it(planner: Command, tiny: Path, trace: Path) -> None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from command_line import TINY
+from command_line import TABLE, TINY
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -87,7 +87,7 @@ def test_a_plan_from_the_shell() -> None:
 
 @pytest.mark.parametrize(("inventory", "status"), [("{H200: -1}", 2), ("{H200: 12}", 3)])
 def test_exit_statuses_of_failures(inventory: str, status: int) -> None:
-    Path("bad.yaml").write_text(TINY.replace("{H200: 32, H20: 32}", inventory))
+    Path("bad.yaml").write_text(TABLE.replace("{H200: 32, H20: 32}", inventory))
     done = _run("plan", "bad.yaml", "--quiet")
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith("error: ")

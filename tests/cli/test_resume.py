@@ -19,6 +19,7 @@ JOURNAL = Path("cut/search/journal.jsonl")
 CASES = {
     "random": LONG,
     "pool": LONG.replace("search: {", "search: {processes: 2, "),
+    "table": LONG + "routing: {form: table}\n",
     "divider": TINY.replace("method: random, iterations: 2", "method: divider, iterations: 3"),
 }
 

@@ -10,7 +10,7 @@ INVENTORIES = {
     "good": "{H200: 32, H20: 32}",
     "better": "{H200: 64, H20: 32}",
     "bad": "{H200: lots}",
-    "poor": "{H200: 16}",
+    "poor": "{H200: 16}\nrouting: {form: table}",  # of the layouts that its search tries none serves
 }
 
 

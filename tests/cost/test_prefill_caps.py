@@ -87,10 +87,16 @@ class Pool:
 
 CASES = {
     "one bucket": Case(servers=8, parallel=ParallelConfig(tp=1, dp=8)),
-    "one bucket, tight": Case(servers=8, parallel=ParallelConfig(tp=1, dp=8), ttft_ms=2000),
+    **{
+        f"one bucket, {ms} ms": Case(servers=8, parallel=ParallelConfig(tp=1, dp=8), ttft_ms=ms)
+        for ms in (1500, 2000, 2500, 3000, 3500)
+    },
     "short prompts of two": Case(servers=3, parallel=ParallelConfig(tp=1, dp=8), after=10),
     "long prompts of two": Case(servers=5, parallel=ParallelConfig(tp=1, dp=8), first=10),
     "bursts": Case(servers=8, parallel=ParallelConfig(tp=1, dp=8), variation=9.0),
+    "a large budget, 2500 ms": Case(servers=8, parallel=ParallelConfig(tp=1, dp=8), budget=16384, ttft_ms=2500),
+    "single ranks, 1500 ms": Case(servers=8, parallel=ParallelConfig(tp=8, dp=1), ttft_ms=1500),
+    "one server": Case(servers=1, parallel=ParallelConfig(tp=1, dp=8)),
     "single ranks": Case(servers=8, parallel=ParallelConfig(tp=8, dp=1)),
 }
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planner.cost import CostContext, memory
 from planner.cost.attention import cache_bytes_per_sequence
 from planner.cost.rates import pool_share
-from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers
+from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers, RestOfStep, late_share
 from planner.cost.serving.decode_servers import BATCHES, FULL_MOMENTS
 from planner.cost.serving.prefill_servers import STEP_TOKENS, interpolated
 from planner.cost.step import Steps, step_cost
@@ -125,18 +125,31 @@ def test_a_rarer_miss_allows_less() -> None:
     assert (caps[1] <= caps[2]).all()
 
 
+def late(rate: np.ndarray) -> np.ndarray:
+    """Share of a bucket's requests that miss the bound at `rate` of each server."""
+    service, rho, tail, rest = PREFILL.queue(BUCKETS, rate, FULL, TOGETHER)
+    slack = LEVELS.ttft_ms - LEVELS.first_step_ms - service
+    return np.asarray((late_share(slack, rho, tail, rest) * BUCKETS.weights).sum(axis=-1))
+
+
 def test_at_the_cap_the_misses_are_what_is_allowed() -> None:
     rate = capped()
-    service, rho, tail = PREFILL.queue(BUCKETS, rate, FULL, TOGETHER)
-    slack = LEVELS.ttft_ms - LEVELS.first_step_ms - service
-    late = np.where(slack < 0, 1, rho[..., None] * np.exp(-np.maximum(slack, 0) / tail[..., None]))
-    shares = (late * BUCKETS.weights).sum(axis=-1)
-    assert (shares[rate > 0.001 * FULL] <= 0.01 * (1 + 1e-6)).all()
+    assert (late(rate)[rate > 0.001 * FULL] <= 0.01 * (1 + 1e-6)).all()
     bound_by_waits = (rate > 0.001 * FULL) & (rate < 0.999 * FULL)
-    more, rho, tail = PREFILL.queue(BUCKETS, np.minimum(rate * 1.001, FULL), FULL, TOGETHER)
-    slack = LEVELS.ttft_ms - LEVELS.first_step_ms - more
-    late = np.where(slack < 0, 1, rho[..., None] * np.exp(-np.maximum(slack, 0) / tail[..., None]))
-    assert ((late * BUCKETS.weights).sum(axis=-1)[bound_by_waits] > 0.01 * (1 - 1e-6)).all()
+    assert (late(np.minimum(rate * 1.001, FULL))[bound_by_waits] > 0.01 * (1 - 1e-6)).all()
+
+
+@given(st.floats(0, 6000), st.floats(0.05, 0.99), st.floats(5, 3000), st.floats(5, 2000), st.floats(0, 1))
+@settings(max_examples=40, deadline=None)
+def test_what_is_late_is_the_sum_of_a_rest_and_a_wait(
+    slack: float, rho: float, tail: float, cycle: float, chance: float
+) -> None:
+    rest = RestOfStep(cycle_ms=np.array(cycle), chance=np.array(chance))
+    share = float(late_share(np.array([slack]), np.array(rho), np.array(tail), rest)[0])
+    middles = (np.arange(4000) + 0.5) / 4000 * cycle
+    waits = np.where(middles > slack, 1.0, rho * np.exp(-np.maximum(slack - middles, 0) / tail))
+    assert share == pytest.approx(chance * waits.mean() + (1 - chance) * rho * np.exp(-slack / tail), abs=2e-3)
+    assert rest.mean_ms == pytest.approx(chance * cycle / 2)
 
 
 def decoding(bucket: int) -> tuple[float, float, float]:

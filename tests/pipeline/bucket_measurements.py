@@ -1,6 +1,6 @@
 """Plans of buckets measured: rates, gaps, sizes and CPU-seconds, against tables of islands of any size.
 
-    python tests/pipeline/bucket_measurements.py [fleets] [types] [MOONCAKE.jsonl.gz]
+    python tests/pipeline/bucket_measurements.py [fleets] [tables] [types] [MOONCAKE.jsonl.gz]
 
 prints a row a case as it is done. `types`: four GPU types with two and three buckets. Mooncake's trace
 (conversation_trace.jsonl of its repository, gzipped or plain) is converted to CSV first.
@@ -66,15 +66,26 @@ def _figures(planned: Plan | None) -> list[str]:
     return [*words, str(kinds), "{} + {}".format(*starts)]
 
 
-def fleets() -> Iterator[str]:
-    """Both Azure traces on three fleets, with levels and without, for both engines, and as a table."""
+def _cases() -> Iterator[dict[str, Any]]:
+    """Both Azure traces on three fleets, with levels and without."""
     for workload in ("azure-code-2023", "azure-conv-2023"):
         for inventory in FLEETS:
             for slo in (LEVELS, None):
-                asked = {"workload": workload, "inventory": inventory} | ({"slo": slo} if slo else {})
-                for engine in ("vllm", "sglang"):
-                    yield row({**asked, "engine": {"name": engine}}, engine, "buckets")
-                yield row({**asked, **TABLE}, "", "table, all sizes")
+                yield {"workload": workload, "inventory": inventory} | ({"slo": slo} if slo else {})
+
+
+def fleets() -> Iterator[str]:
+    """Pools behind buckets, for both engines, and the best of them for one."""
+    for case in _cases():
+        for engine in ("vllm", "sglang"):
+            yield row({**case, "engine": {"name": engine}}, engine, "buckets")
+        yield row({**case, "simplicity": 0}, "vllm", "buckets, simplicity 0")
+
+
+def tables() -> Iterator[str]:
+    """Islands of any size with shares for every range."""
+    for case in _cases():
+        yield row({**case, **TABLE}, "", "table, all sizes")
 
 
 def types() -> Iterator[str]:
@@ -82,7 +93,7 @@ def types() -> Iterator[str]:
     for workload in ("azure-code-2023", "azure-conv-2023"):
         for most in (2, 3):
             asked = {"workload": workload, "inventory": FOUR_TYPES, "slo": LEVELS}
-            settings = {"routing": {"most": most}, "assignment": {"gap": 0.005}}
+            settings = {"routing": {"most": most}, "assignment": {"gap": 0.005}, "simplicity": 0}
             yield row({**asked, **settings}, "vllm", f"most {most}")
 
 
@@ -113,7 +124,8 @@ def main(arguments: list[str]) -> None:
     """Print what was asked for."""
     sys.stdout.write(" | ".join(HEADER) + "\n")
     for asked in arguments:
-        rows = {"fleets": fleets, "types": types}[asked]() if asked in ("fleets", "types") else mooncake(Path(asked))
+        named = {"fleets": fleets, "tables": tables, "types": types}
+        rows = named[asked]() if asked in named else mooncake(Path(asked))
         for line in rows:
             sys.stdout.write(line + "\n")
             sys.stdout.flush()

@@ -11,6 +11,7 @@ import pytest
 from pipeline_scenarios import small
 
 from planner.domain import BucketPlan, BucketPool, LoadPoint, Phase, Plan, Scenario
+from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
 from planner.files.plan.plan_document import encode_plan
 from planner.files.plan.plan_reader import decode_plan
@@ -206,6 +207,15 @@ def test_nothing_is_given_up_for_simplicity_where_none_is_asked_for() -> None:
     assert best.throughput_rps >= planned("levels").throughput_rps * 0.998
     assert best.throughput_rps >= changed("levels", simplicity=0.1).throughput_rps * 0.998
     assert max(point.rate_rps for point in pools_of(best).simpler) == pytest.approx(best.throughput_rps, rel=0.01)
+
+
+def test_a_bound_on_some_lengths_alone_is_a_cut_point() -> None:
+    asked = {**LEVELS, "ranges": [{"from": 0, "to": 1536, "ttft_ms": 2000}]}
+    prices = BucketPrices(question_of(scenario(**{**CASES["levels"], "slo": asked})))
+    for phase in Phase:
+        spans = prices.question.workload.ranges
+        starts = {spans[first].start for first, _ in prices.phases[phase].buckets.intervals}
+        assert 1536 in starts
 
 
 def kinds(made: Plan) -> int:

@@ -20,6 +20,7 @@ model: deepseek-v3
 workload: normal-500-2000
 inventory: {inventory}
 ranges: {{width: 2048}}
+routing: {{form: table}}
 search: {{method: random, iterations: {iterations}, batch_size: 4, min_island_size: {least}}}
 """
 MakeJob = Callable[..., Job]
@@ -65,6 +66,15 @@ def test_a_job_writes_its_run_and_tells_its_figures(job: MakeJob) -> None:
         price_usd_per_million_tokens=plan.price_usd_per_million_tokens,
     )
     assert heard == [(4 * (i + 1), 8, best) for i, best in enumerate(plan.search.best_by_iteration())]
+
+
+def test_a_job_of_buckets_is_the_same_in_a_process_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text("name: pools\nmodel: deepseek-v3\nworkload: normal-500-2000\ninventory: {H200: 16}\n")
+    (outcome,) = run_scenarios([Job(scenario=path, folder=tmp_path / "runs" / "pools")], 1)
+    assert outcome.status == 0
+    assert load_run(tmp_path / "runs" / "pools").buckets is not None
+    assert outcome == run_job(Job(scenario=path, folder=tmp_path / "runs" / "pools", force=True))
 
 
 def test_a_job_may_change_seed_and_processes(job: MakeJob) -> None:

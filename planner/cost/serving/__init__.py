@@ -2,7 +2,7 @@
 
 from planner.cost.serving.buckets import Buckets, Interval, Levels
 from planner.cost.serving.decode_servers import DecodeServers
-from planner.cost.serving.prefill_servers import HALVINGS, PrefillServers, late_share
+from planner.cost.serving.prefill_servers import HALVINGS, PrefillServers, RestOfStep, late_share
 from planner.cost.serving.shapes import every_size, node_sizes, server_shapes
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Interval",
     "Levels",
     "PrefillServers",
+    "RestOfStep",
     "every_size",
     "late_share",
     "node_sizes",

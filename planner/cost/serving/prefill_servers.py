@@ -15,10 +15,16 @@
 | eta | tail of the wait behind the router: m2 / m1^2 / (2 X (1 - rho)), times 1000 | ms |
 | ca2 | squared variation of the gaps between arrivals (1: Poisson); eta counts (ca2 + m2 / m1^2 - 1) / 2 | 1 |
 
-TTFT of range j = 3/4 T / (phi pp) + max(T, own prefill) + KV transfer + first decode step + wait, P(wait > y) =
-rho e^(-y / eta): arrivals come in mid-step, and wait for the step under way. The router sends to the island with the
-least outstanding work for its speed, and there to the rank with the fewest waiting tokens.
-Source: facts on bucketed plans (cap of a pool, within 2-6 % of a separate simulation).
+| S, u | time between starts of steps, T / (phi pp); chance that a step is under way: x S, at most 1 | ms, 1 |
+| v | of a prompt of s tokens, where dp > 1: max(0, 1 - (budget - s) / n) / 2 | 1 |
+
+TTFT of range j = rest of the step under way + v S + wait + own step + KV transfer + first decode step. The rest is even
+over 0..S with chance u; P(wait > y) = rho e^(-y / eta). v: a rank has n tokens when a step starts, and a prompt that
+comes too late to fit into the budget waits for one more; half as often, as the router finds the rank with the fewest.
+Own step: T, or (own prefill + t(n)) / 2 of longer prompts: the other ranks (dp > 1) have less. The router sends to the
+island with the least outstanding work for its speed, and there to the rank with the fewest waiting tokens.
+Source: facts on bucketed plans (cap of a pool), with the rest of a step in place of 3/4 of it. A simulation of requests
+(tests/cost/prefill_simulation.py, 19 pools of 1-8 servers, bounds of 1-6 s) allows 9 % more to 1 % less than the cap.
 """
 
 from collections.abc import Sequence
@@ -43,7 +49,7 @@ MOST_PROMPTS = 1024
 STEP_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 """Tokens of a rank and step at which step times are known; in between they are interpolated."""
 
-MEAN_WAIT_OF_STEPS = 0.75
+MISSED_STEPS = 0.5
 _POISSON = 1.0
 HALVINGS = 20  # of the full rate: to a millionth
 _ROUNDS = 12  # of the fixed point of tokens and step time, which contracts below full pace
@@ -164,12 +170,12 @@ class PrefillServers:
         variation: float,
         mix: Array,
     ) -> Array:
-        service, rho, tail = self.queue(buckets, rate, full, together_rps, variation, mix)
+        service, rho, tail, rest = self.queue(buckets, rate, full, together_rps, variation, mix)
         slack = levels.ttft_ms - levels.first_step_ms - service  # (servers, buckets, ranges)
         if levels.misses is None:
             mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
-            return np.asarray(mean >= rho * tail)
-        return np.asarray((late_share(slack, rho, tail) * buckets.weights).sum(-1) <= levels.misses)
+            return np.asarray(mean >= rho * tail + rest.mean_ms)
+        return np.asarray((late_share(slack, rho, tail, rest) * buckets.weights).sum(-1) <= levels.misses)
 
     def queue(
         self,
@@ -179,41 +185,60 @@ class PrefillServers:
         together_rps: Array,
         variation: float = _POISSON,
         mix: Array | None = None,
-    ) -> tuple[Array, Array, Array]:
-        """TTFT without wait and first decode step (servers, buckets, ranges), rho and eta (servers, buckets) (ms).
+    ) -> tuple[Array, Array, Array, "RestOfStep"]:
+        """TTFT without waits and first decode step (servers, buckets, ranges), rho, eta (ms) and the rest of the step
+        under way (servers, buckets).
 
         `mix`: t(n) of the buckets, where it is known."""
         m1 = buckets.weights @ buckets.fresh
         m2 = buckets.weights @ buckets.fresh**2
         times = self._mix(buckets) if mix is None else mix
-        step = self._step_ms(rate, times, m1, m2)
+        step, mean_rank = self._step_ms(rate, times, m1, m2)
         stages = self._column([config.parallel.pp for config in self.configs])
-        service = (MEAN_WAIT_OF_STEPS * step / (self.pace * stages))[..., None] + np.maximum(
-            step[..., None], self.own_ms[:, None]
-        )
+        cycle = step / (self.pace * stages)
+        tokens = rate * m1 * step / (self.pace * self._ways * MS_PER_S)
+        rest = RestOfStep(cycle_ms=cycle, chance=np.minimum(1.0, rate * cycle / MS_PER_S))
         rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
         varied = (variation + m2 / m1**2 - 1) / 2
         tail = MS_PER_S * varied / (together_rps * np.maximum(1 - rho, 1e-9))
-        return service + self.sent_ms[:, None], rho, tail
+        service = self._own_step_ms(step, mean_rank, buckets) + self._missed_ms(tokens, cycle, buckets)
+        return service + self.sent_ms[:, None], rho, tail, rest
+
+    def _missed_ms(self, tokens: Array, cycle: Array, buckets: Buckets) -> Array:
+        """v S of `tokens` that come to a rank in a step, shape (servers, buckets, ranges)."""
+        most = self._column([config.tokens_per_step for config in self.configs])
+        several = self._column([config.parallel.dp for config in self.configs])[..., None] > 1
+        room = (most - np.minimum(buckets.fresh, most))[:, None]
+        missed = np.maximum(1 - room / np.maximum(tokens, 1e-9)[..., None], 0.0)
+        return np.asarray(np.where(several, MISSED_STEPS * missed * cycle[..., None], 0.0))
+
+    def _own_step_ms(self, step: Array, mean_rank: Array, buckets: Buckets) -> Array:
+        """The steps that a prompt is taken in by, shape (servers, buckets, ranges)."""
+        most = self._column([config.tokens_per_step for config in self.configs])
+        ranks = self._column([config.parallel.dp for config in self.configs])[..., None]
+        chunks = ceil_divide(buckets.longest * buckets.fresh / buckets.prompts, most)[:, None]
+        alone = np.where(ranks > 1, (self.own_ms[:, None] + chunks * mean_rank[..., None]) / 2, self.own_ms[:, None])
+        return np.maximum(step[..., None], alone)
 
     def _mix(self, buckets: Buckets) -> Array:
         """t(n) of every bucket, shape (servers, buckets, tokens)."""
         work = buckets.weights * buckets.fresh
         return np.asarray(np.einsum("bj,ojt->obt", work / work.sum(axis=1)[:, None], self.step_ms))
 
-    def _step_ms(self, rate: Array, times: Array, m1: Array, m2: Array) -> Array:
-        """T at `rate`, shape (servers, buckets)."""
+    def _step_ms(self, rate: Array, times: Array, m1: Array, m2: Array) -> tuple[Array, Array]:
+        """T and t(n) at `rate`, shape (servers, buckets)."""
         most = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])
         long = m2 / m1
         tokens = np.zeros(rate.shape)
-        step = interpolated(tokens, times)
+        step = mean_rank = interpolated(tokens, times)
         for _ in range(_ROUNDS):
             tokens = np.minimum(most, rate * m1 * step / (self.pace * self._ways * MS_PER_S))
             excess = np.minimum(long, np.sqrt(2 * np.log(ranks) * tokens * long))
             fullest = np.minimum(most, tokens + np.where(ranks > 1, excess, 0.0))
-            step = (interpolated(fullest, times) + interpolated(tokens, times)) / 2
-        return np.asarray(step)
+            mean_rank = interpolated(tokens, times)
+            step = (interpolated(fullest, times) + mean_rank) / 2
+        return step, mean_rank
 
 
 def _pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
@@ -222,11 +247,30 @@ def _pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
     return np.asarray(np.maximum(needed, full))
 
 
-def late_share(slack_ms: Array, rho: Array, tail_ms: Array) -> Array:
-    """Chance that the wait passes the slack, shape (..., ranges); 1 where there is no slack."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        waiting = rho[..., None] * np.exp(-np.maximum(slack_ms, 0.0) / tail_ms[..., None])
-    return np.asarray(np.where(slack_ms < 0, 1.0, waiting))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestOfStep:
+    """What is left of the step under way when a request comes: S and u, shape (servers, buckets)."""
+
+    cycle_ms: Array
+    chance: Array
+
+    @property
+    def mean_ms(self) -> Array:
+        """u S / 2."""
+        return np.asarray(self.chance * self.cycle_ms / 2)
+
+
+def late_share(slack_ms: Array, rho: Array, tail_ms: Array, rest: RestOfStep) -> Array:
+    """Chance that the rest of a step and the wait together pass the slack, shape (..., ranges); 1 without slack."""
+    slack, cycle = np.maximum(slack_ms, 0.0), rest.cycle_ms[..., None]
+    tail, under_way = np.maximum(tail_ms, 1e-9)[..., None], rest.chance[..., None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        waits = rho[..., None] * np.exp(-slack / tail)
+        beyond = np.exp(-np.maximum(slack - cycle, 0.0) / tail)
+        both = np.maximum(1 - slack / cycle, 0.0)
+        both = both - rho[..., None] * tail / cycle * beyond * np.expm1(-np.minimum(slack, cycle) / tail)
+        late = under_way * np.minimum(both, 1.0) + (1 - under_way) * waits
+    return np.asarray(np.where(slack_ms < 0, 1.0, late))
 
 
 def interpolated(tokens: Array, times: Array) -> Array:

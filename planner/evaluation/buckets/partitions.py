@@ -1,8 +1,9 @@
 """Buckets that a phase may have: cut points, the partitions between them, and what may miss in each.
 
 Cut points are quantiles of work (prompt tokens of prefill, cached tokens of decode), so that every bucket between two
-of them has something to do. Under a percentile that counts over all requests, a partition has two ways to part what may
-miss the bound: evenly, or half of an even share for all buckets but that of the longest prompts, which gets the rest.
+of them has something to do, and lengths where a bound changes. Under a percentile that counts over all requests, a
+partition has two ways to part what may miss the bound: evenly, or half of an even share for all buckets but that of the
+longest prompts, which gets the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from planner.domain import Phase, Question, SloScope, SloSettings
 
 PREFILL_CUTS = 10  # more gain less than 0.2 % on the shipped workloads
 DECODE_CUTS = 3
+MOST_CHANGES = 4  # lengths where a bound changes that are cut points, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,7 @@ def _ways_to_miss(slo: SloSettings, phase: Phase, chances: Sequence[float]) -> I
 
 
 def _cut_points(question: Question, phase: Phase, count: int) -> list[int]:
-    """Starts of ranges at quantiles of work, and at every prompt length where a bound changes."""
+    """Starts of ranges at quantiles of work, and where a bound changes, as a scenario's own ranges say."""
     spans = question.workload.ranges
     answers = [span.mean_output_tokens or question.workload.mean_output_tokens for span in spans]
     if phase is Phase.PREFILL:
@@ -68,4 +70,7 @@ def _cut_points(question: Question, phase: Phase, count: int) -> list[int]:
     done = np.cumsum(work) / work.sum()
     marks = [(k + 1) / (count + 1) for k in range(count)]
     cuts = {int(np.searchsorted(done, mark)) + 1 for mark in marks}
+    edges = sorted({edge for limits in question.scenario.slo.ranges for edge in (limits.start, limits.end)})
+    changes = [sum(span.start < edge for span in spans) for edge in edges]
+    cuts |= set([cut for cut in changes if 0 < cut < len(spans)][:MOST_CHANGES])
     return sorted(cut for cut in cuts if 0 < cut < len(spans))

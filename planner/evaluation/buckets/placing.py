@@ -34,9 +34,10 @@ def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet) -
         placement = place(demands, fleet, scenario.placement, watts)
         short = {shortfall.island for shortfall in placement.shortfalls}
         first_shortfalls = placement.shortfalls if first_shortfalls is None else first_shortfalls
-        smaller = [_smaller(pool) if pool.island in short else pool for pool in remaining]
         if not short:
             break
+        gives_up = {_giver(pool, remaining) for pool in remaining if pool.island in short}
+        smaller = [_smaller(pool) if pool.island in gives_up else pool for pool in remaining]
         remaining = [pool for pool in smaller if pool.count]
     placed = [pool for pool in remaining if pool.island not in short]
     buckets = {(pool.phase, pool.start) for pool in placed}
@@ -63,6 +64,16 @@ def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet) -
 
 def _smaller(pool: BucketPool) -> BucketPool:
     return replace(pool, count=pool.count - max(1, pool.count // SMALLER))
+
+
+def _giver(short: BucketPool, pools: Sequence[BucketPool]) -> str:
+    """The island that gives up servers where a pool finds no room: itself, but for the last server of its bucket, which
+    the largest other pool of its GPU type makes room for."""
+    alone = sum(pool.count for pool in pools if (pool.phase, pool.start) == (short.phase, short.start)) == 1
+    others = [pool for pool in pools if pool.gpu == short.gpu and pool.island != short.island and pool.count > 1]
+    if not alone or not others:
+        return short.island
+    return max(others, key=lambda pool: pool.gpus).island
 
 
 def _demands(pools: Sequence[BucketPool], question: Question) -> list[PlacementDemand]:

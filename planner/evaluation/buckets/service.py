@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.cost import CostContext
-from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers, late_share
+from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers, RestOfStep, late_share
 from planner.domain import (
     BucketLatency,
     BucketPool,
@@ -229,26 +229,26 @@ def _rate_of_server(bucket: _Bucket, pool: BucketPool, rate: float) -> float:
 
 def _ttft(bucket: _Bucket, rate: float, first_ms: float) -> tuple[float | None, float | None]:
     """P50 and P99 over the requests of a bucket, those of its pools together."""
-    rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
+    rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray, RestOfStep]] = []
     for pool, servers in zip(bucket.pools, bucket.servers, strict=True):
         assert isinstance(servers, PrefillServers)
         served = _rate_of_server(bucket, pool, rate)
         if served > pool.full_rps * FULL:
             return None, None
-        service, rho, tail = servers.queue(
+        service, rho, tail, rest = servers.queue(
             bucket.buckets,
             np.array([[served]]),
             np.array([[pool.full_rps]]),
             np.array([bucket.together_rps]),
         )
-        rows.append((pool.count * pool.capacity_rps, service[0, 0] + first_ms, rho[0, 0], tail[0, 0]))
+        rows.append((pool.count * pool.capacity_rps, service + first_ms, rho, tail, rest))
     whole = sum(weight for weight, *_ in rows)
 
     def later(limit_ms: float) -> float:
         """Share of the requests whose TTFT passes the limit."""
         return sum(
-            weight / whole * float(late_share(limit_ms - service, rho, tail) @ bucket.buckets.weights[0])
-            for weight, service, rho, tail in rows
+            weight / whole * float(late_share(limit_ms - service, rho, tail, rest)[0, 0] @ bucket.buckets.weights[0])
+            for weight, service, rho, tail, rest in rows
         )
 
     return _quantile(later, MEDIAN), _quantile(later, LATE)

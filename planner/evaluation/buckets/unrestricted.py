@@ -12,11 +12,13 @@ from planner.assignment import BucketOffer, BucketOption, relaxed_buckets
 from planner.cost import CostContext
 from planner.cost.parallelism import replica_shapes
 from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers
+from planner.cost.serving.shapes import node_sizes
 from planner.domain import InventoryItem, ObjectiveSettings, ParallelConfig, Phase, Scenario
 from planner.evaluation.buckets.prices import BucketPrices
 
 EVERY_SIZE = 32
-"""Up to so many GPUs every size is looked at; above multiples of 4, between which rates per GPU hardly differ."""
+"""Up to so many GPUs every size is looked at; above multiples of 4, between which rates per GPU hardly differ; beyond
+`LARGEST` those that can be deployed."""
 
 LARGEST = 320
 _AT_ONCE = 200
@@ -76,9 +78,9 @@ def _may_hide(scenario: Scenario, shape: ParallelConfig) -> bool:
 def _pieces(context: CostContext, count: int) -> Iterator[list[ParallelConfig]]:
     """Shapes of every size, a few hundred at a time."""
     piece: list[ParallelConfig] = []
-    for devices in range(1, min(count, LARGEST) + 1):
-        if devices <= EVERY_SIZE or devices % 4 == 0:
-            piece += replica_shapes(context, devices)
+    sizes = (size for size in range(1, min(count, LARGEST) + 1) if size <= EVERY_SIZE or size % 4 == 0)
+    for devices in sorted({*sizes, *node_sizes(context.gpu, count)}):
+        piece += replica_shapes(context, devices)
         if len(piece) >= _AT_ONCE:
             yield piece
             piece = []

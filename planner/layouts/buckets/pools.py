@@ -2,7 +2,8 @@
 
 Of all pools the best come first. Then as few buckets as pay: a further bucket of a phase must raise the objective by
 `WORTH_A_BUCKET`, or a second one of prefill halve the median TTFT at next to no cost. Of what is left, the fewest kinds
-and pools within `simplicity` of it. With a simplicity of 0 nothing is given up: every bucket that adds anything pays.
+and pools within `simplicity` of it. With a simplicity of 0 nothing is given up: every bucket pays that adds more than
+the solver's gap.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from planner.domain import (
     ObjectiveSettings,
     Phase,
     Question,
+    Scenario,
     SimplerPlan,
 )
 from planner.errors import InfeasibleError, SolverError
@@ -129,7 +131,7 @@ def _every_count(
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
-    worth = _worth(question.scenario.simplicity)
+    worth = _worth(question.scenario)
     answers, bounds = _by_buckets(offer, groups, objective, settings, worth)
     if not answers:
         raise not_survived(question, offer, prices, objective, settings)
@@ -153,7 +155,7 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
 def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettings, every: _Solved) -> BucketChoice:
     scenario, service, settings = question.scenario, BucketService(question), layout_settings(question.scenario)
     counts = _worth_their_buckets(
-        every.answers, objective, scenario.simplicity, lambda answer: _median(service, prices, answer, every.stocks)
+        every.answers, objective, scenario, lambda answer: _median(service, prices, answer, every.stocks)
     )
     best = every.answers[counts]
     simple = _simplest(every.offer, best, objective, settings, scenario.simplicity)
@@ -174,9 +176,9 @@ def fastest_pools(
     `solve_buckets` does."""
     question, prices = evaluator.question, evaluator.prices
     sign = -1.0 if objective.minimises else 1.0
-    simplicity = question.scenario.simplicity
+    scenario = question.scenario
     families = _families(question, prices, objective, settings)
-    counts = [_worth_their_buckets(every.answers, objective, simplicity, lambda _: None) for every in families]
+    counts = [_worth_their_buckets(every.answers, objective, scenario, lambda _: None) for every in families]
     pairs = [(every, every.answers[key]) for every, key in zip(families, counts, strict=True)]
     every, best = max(pairs, key=lambda pair: sign * pair[1].value)
     bound = sign * max(sign * one_family.bound for one_family in families)
@@ -219,26 +221,26 @@ def _by_buckets(
 def _worth_their_buckets(
     answers: dict[Counts, BucketAnswer],
     objective: ObjectiveSettings,
-    simplicity: float,
+    scenario: Scenario,
     median: Callable[[BucketAnswer], float | None],
 ) -> Counts:
-    """The numbers of buckets that pay for themselves; a halved median may cost the share `simplicity`."""
-    sign, worth = -1.0 if objective.minimises else 1.0, _worth(simplicity)
+    """The numbers of buckets that pay for themselves; a halved median may cost the scenario's simplicity."""
+    sign, worth = -1.0 if objective.minimises else 1.0, _worth(scenario)
     chosen = min(answers, key=sum)
     for counts in sorted(answers, key=lambda c: (sum(c), -sign * answers[c].value)):
         added = sum(counts) - sum(chosen)
         if added > 0 and _gain(answers, chosen, counts, sign) >= max(MET, (1 + worth) ** added - 1):
             chosen = counts
-    if chosen == (1, 1) and (2, 1) in answers and _gain(answers, chosen, (2, 1), sign) >= -simplicity:
+    if chosen == (1, 1) and (2, 1) in answers and _gain(answers, chosen, (2, 1), sign) >= -scenario.simplicity:
         one_bucket, two_buckets = median(answers[1, 1]), median(answers[2, 1])
         if one_bucket is not None and two_buckets is not None and two_buckets <= HALF * one_bucket:
             chosen = (2, 1)
     return chosen
 
 
-def _worth(simplicity: float) -> float:
-    """What a further bucket must add; where nothing is given up for simplicity, next to nothing."""
-    return WORTH_A_BUCKET if simplicity else 0.0
+def _worth(scenario: Scenario) -> float:
+    """What a further bucket must add; where nothing is given up for simplicity, the solver's gap."""
+    return WORTH_A_BUCKET if scenario.simplicity else scenario.search.gap
 
 
 def _gain(answers: dict[Counts, BucketAnswer], chosen: Counts, counts: Counts, sign: float) -> float:

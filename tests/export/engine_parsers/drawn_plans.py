@@ -1,5 +1,5 @@
 """Plans of scenarios drawn at random, always the same ones: models, GPU types, whole nodes and parts of them, settings
-that become flags, engines and targets."""
+that become flags, engines and targets, pools behind buckets and tables of any islands."""
 
 import random
 from collections.abc import Iterator
@@ -47,6 +47,7 @@ def _exported(seed: int) -> Exported | None:
     document = scenario_document(draw)
     engine = draw.choice(["vllm", "sglang"])
     target = draw.choice(_TARGETS) if engine == "vllm" else draw.choice(_TARGETS[:-1])
+    document["engine"] = engine
     scenario = scenario_from_document(document, origin=f"seed {seed}", base=Path(), summarize=summarize)
     try:
         plan = pipeline.plan(scenario)
@@ -64,7 +65,9 @@ def scenario_document(draw: random.Random) -> dict[str, Any]:
     model = draw.choice(sorted(shipped_models()))
     config = model_config(model)
     experts, drafts = "num_experts_per_tok" in config, bool(config.get("num_nextn_predict_layers"))
-    sizes = draw.choice(["powers_of_two", "powers_of_two", "all"])
+    form, sizes = draw.choice(
+        [("buckets", "whole_nodes"), ("buckets", "whole_nodes"), ("table", "powers_of_two"), ("table", "all")]
+    )
     return {
         "name": "drawn",
         "model": model,
@@ -72,6 +75,8 @@ def scenario_document(draw: random.Random) -> dict[str, Any]:
         "inventory": inventory,
         "prices_usd_per_gpu_hour": dict.fromkeys(inventory, 2.5),
         "ranges": {"width": 2048},
+        "routing": {"form": form},
+        "slo": draw.choice([{}, {"ttft_ms": 5000, "tpot_ms": 60, "percentile": 99}] if form == "buckets" else [{}]),
         "cost": {
             "max_pipeline_stages": draw.choice([1, 1, 2, 4]),
             "redundant_experts": draw.choice([0, 0, 32 * experts]),

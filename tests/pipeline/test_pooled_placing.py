@@ -1,0 +1,83 @@
+"""Plans of buckets on nodes: pools with their servers, what lying there costs, and what finds no room."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pipeline_scenarios import bucketed
+from test_placing import ROOMY, cluster_of
+
+from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Pod, Scenario
+from planner.errors import InfeasibleError, InputError
+from planner.files import encode_plan, load_run
+from planner.pipeline import place, plan
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return bucketed({"H200": 32, "H20": 64})
+
+
+@pytest.fixture(scope="module")
+def unplaced(scenario: Scenario) -> Plan:
+    return plan(scenario)
+
+
+def test_pools_on_empty_nodes_keep_all_their_servers(scenario: Scenario, unplaced: Plan) -> None:
+    placed = place(unplaced, replace(scenario, cluster=ROOMY))
+    assert placed.placement is not None
+    assert placed.placement.shortfalls == ()
+    assert placed.placement.unplaced_rps == pytest.approx(unplaced.throughput_rps)
+    assert placed.throughput_rps == pytest.approx(unplaced.throughput_rps, rel=0.02)
+    replicas = {(part.island, part.replica) for part in placed.placement.parts}
+    for island in placed.islands:
+        assert island.parallel is not None
+        assert island.reach is not None
+        assert sum(name == island.id for name, _ in replicas) == island.parallel.replicas
+
+
+def test_planning_on_a_cluster_is_planning_and_then_placing_pools(scenario: Scenario, unplaced: Plan) -> None:
+    there = replace(scenario, cluster=ROOMY)
+    at_once, after = plan(there), place(unplaced, there)
+    assert at_once.placement == after.placement
+    assert at_once.routing == after.routing
+    assert at_once.buckets == after.buckets
+
+
+def test_a_pool_without_room_loses_servers(scenario: Scenario, unplaced: Plan) -> None:
+    busy = tuple(Pod(name=f"p{k}", node=f"b-{k}", gpus=tuple(range(8)), cpus=8.0) for k in range(4))
+    placed = place(unplaced, replace(scenario, cluster=replace(ROOMY, pods=busy)))
+    assert placed.placement is not None
+    assert 0 < placed.throughput_rps < unplaced.throughput_rps
+    sizes = {island.id: island.size for island in unplaced.islands}
+    assert all(island.size <= sizes[island.id] for island in placed.islands)
+    assert sum(island.size for island in placed.islands if island.gpu == "H20") <= 32
+
+
+def test_pools_that_find_no_room_at_all_are_infeasible(scenario: Scenario, unplaced: Plan) -> None:
+    tight = cluster_of({"a": ("H200", 1), "b": ("H20", 1)})
+    with pytest.raises(InfeasibleError, match="do not serve every bucket"):
+        place(unplaced, replace(scenario, cluster=tight))
+
+
+def test_an_edited_plan_of_pools_is_not_placed(scenario: Scenario, unplaced: Plan) -> None:
+    with pytest.raises(InputError, match="throughput_rps must be what its pools serve"):
+        place(replace(unplaced, throughput_rps=2 * unplaced.throughput_rps), replace(scenario, cluster=ROOMY))
+
+
+def test_a_placed_plan_of_pools_is_read_back_and_placed_again(scenario: Scenario, tmp_path: Path) -> None:
+    placed = plan(replace(scenario, cluster=ROOMY))
+    (tmp_path / "plan.json").write_bytes(encode_plan(placed))
+    loaded = load_run(tmp_path / "plan.json")
+    assert loaded == placed
+    assert place(loaded, loaded.scenario).placement == placed.placement
+
+
+def test_a_placed_objective_judges_pools_where_they_lie() -> None:
+    parted = cluster_of({f"a{k}": ("H200", 1) for k in range(4)})
+    asked = bucketed({"H200": 32}, search={"iterations": 1, "batch_size": 2, "timings": False})
+    asked = replace(asked, cluster=parted, objective=ObjectiveSettings(kind=ObjectiveKind.PLACED))
+    made = plan(asked)
+    best = next(trial for trial in made.search.trials if trial.index == made.search.best_trial)
+    assert made.placement is not None
+    assert best.throughput_rps == pytest.approx(made.throughput_rps, rel=1e-9)
