@@ -54,6 +54,19 @@ class TestHeadline:
         scenario = replace(pools_plan.scenario, objective=replace(pools_plan.scenario.objective, demand_rps=0.0))
         assert "At the trace's own 120 requests/s" in summary(replace(pools_plan, scenario=scenario))
 
+    @pytest.mark.parametrize(
+        ("demand", "words"),
+        [(120.0, ""), (170.0, "That is more than is promised."), (200.0, "more than the capacity.")],
+    )
+    def test_a_demand_beyond_the_promise_is_warned_of(self, pools_plan: Plan, demand: float, words: str) -> None:
+        buckets = bucket_plan(pools_plan)
+        rows = tuple(
+            replace(row, rate_rps=demand) if row.load is LoadPoint.DEMAND else row for row in buckets.latencies
+        )
+        line = summary(replace(pools_plan, buckets=replace(buckets, latencies=rows))).splitlines()[2]
+        assert words in line
+        assert bool(words) is ("That is more" in line)
+
     def test_a_loss_that_leaves_nothing(self, pools_plan: Plan) -> None:
         buckets = bucket_plan(pools_plan)
         losses = tuple(replace(loss, rate_rps=0.0) for loss in buckets.losses[:1])

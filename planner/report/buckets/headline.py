@@ -44,7 +44,16 @@ def _times(plan: Plan) -> str:
     where = _where(plan, load)
     if not bucket_plan(plan).levels_set:
         return f"**No service levels set**: {first}, {further} {where}."
-    return f"{where[0].upper()}{where[1:]} **{first}**, **{further}**."
+    return f"{where[0].upper()}{where[1:]} **{first}**, **{further}**.{_beyond(plan, load)}"
+
+
+def _beyond(plan: Plan, load: LoadPoint) -> str:
+    """A word of warning where more is asked for than is promised."""
+    rate = latencies_at(plan, load, Phase.PREFILL)[0].rate_rps
+    if rate > plan.throughput_rps:
+        return " **That is more than the capacity.**"
+    promised = bucket_plan(plan).promise_rps
+    return " **That is more than is promised.**" if rate > promised * (1 + SAME) else ""
 
 
 def _late(plan: Plan, load: LoadPoint, phase: Phase) -> str:
