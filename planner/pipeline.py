@@ -111,6 +111,7 @@ def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Pla
         proven=saved.optimal,
         solver=saved.provenance.solver,
         simpler=buckets.simpler,
+        survival_cost_rps=buckets.survival_cost_rps,
     )
     plan_there = _of_pools(
         evaluator,
@@ -237,6 +238,7 @@ def _of_pools(
             rate,
             simpler=choice.simpler,
             unrestricted_rps=certificate.bound_rps,
+            survival_cost_rps=choice.survival_cost_rps,
             reaches=reaches,
         ),
     )

@@ -107,6 +107,9 @@ class BucketPlan:
     promise_rps: Annotated[float, Bounds(low=0)]
     burst_rps: Annotated[float | None, Bounds(low=0), Key("capacity under the trace's own bursts (null: no clock)")]
     unrestricted_rps: Annotated[float | None, Bounds(low=0), Key("bound of all layouts, deployable or not")]
+    survival_cost_rps: Annotated[
+        float | None, Bounds(low=0), Key("what surviving costs: more of the rate without it (null: not asked for)")
+    ]
     levels_set: Annotated[bool, Key("whether the scenario has service levels")]
     pools: tuple[BucketPool, ...]
     latencies: tuple[BucketLatency, ...]

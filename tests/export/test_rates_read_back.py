@@ -5,6 +5,7 @@ replicas, the server from the engine's own flags.
 """
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ import planner
 from planner.domain import BucketPool, Phase, Plan
 from planner.evaluation.buckets.service import BucketService
 from planner.export import read_server, render
+from planner.export.routers.coverage import covering_routes
 from planner.workload import question_of
 
 CASES = (
@@ -83,3 +85,23 @@ def _read_pool(planned: Plan, engine: str, text: str) -> BucketPool:
         full_rps=0.0,
         share=1.0,
     )
+
+
+def test_phases_may_have_buckets_of_their_own() -> None:
+    """Two buckets of prefill beside one of decode: the table covers all lengths in each phase by itself."""
+    planned = planner.plan(
+        inventory={"H200": 32, "H800": 32, "H20": 64},
+        workload="azure-code-2023",
+        slo={"ttft_ms": 1500, "tpot_ms": 60, "percentile": 99},
+        simplicity=0,
+    ).record
+    starts = {phase: {route.range_start for route in planned.routing if route.phase is phase} for phase in Phase}
+    assert len(starts[Phase.PREFILL]) != len(starts[Phase.DECODE]), "a case with different buckets"
+    covering = covering_routes(planned)
+    for phase in Phase:
+        spans = sorted({(route.range_start, route.range_end) for route in covering if route.phase is phase})
+        assert spans[0][0] == 0
+        assert all(before[1] == after[0] for before, after in pairwise(spans))
+    assert len({max(route.range_end for route in covering if route.phase is phase) for phase in Phase}) == 1
+    for target in ("lws", "llm-d", "script"):
+        assert render(planned, target=target)  # which checks what it writes

@@ -50,6 +50,7 @@ def bucketed(plan: Plan, rows=POOLS, *, levels: bool = True, **changes) -> Plan:
         promise_rps=PROMISE_RPS,
         burst_rps=BURST_RPS if levels else CAPACITY_RPS,
         unrestricted_rps=UNRESTRICTED_RPS,
+        survival_cost_rps=None,
         levels_set=levels,
         pools=pools,
         latencies=tuple(_latencies(pools)),

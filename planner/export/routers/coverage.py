@@ -9,7 +9,7 @@ A gap goes with the range above it: who serves longer prompts has the context fo
 range goes with it, up to the context.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,18 +19,23 @@ from planner.export.islands import context_tokens
 
 def covering_routes(plan: Plan) -> tuple[Route, ...]:
     """The plan's routes, in its order, their ranges widened to cover 0 <= tokens < context in each phase."""
-    wider = dict(_covers(plan))
+    wider = {phase: dict(_covers(plan, _routed_together(plan, phase))) for phase in Phase}
     return tuple(
         replace(route, range_start=start, range_end=end)
         for route in plan.routing
-        for start, end in (wider[route.range_start, route.range_end],)
+        for start, end in (wider[route.phase][route.range_start, route.range_end],)
     )
 
 
-def _covers(plan: Plan) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Each range of either phase, and what it covers: one that a phase leaves out, or that overlaps, is left for the
-    checks to report."""
-    spans = sorted({(r.range_start, r.range_end) for r in plan.routing})
+def _routed_together(plan: Plan, phase: Phase) -> Sequence[Route]:
+    """Routes that share their ranges: of a phase, where each has buckets of its own, else of both."""
+    return plan.routing if plan.buckets is None else [route for route in plan.routing if route.phase is phase]
+
+
+def _covers(plan: Plan, routes: Sequence[Route]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Each range, and what it covers: one that a phase leaves out, or that overlaps, is left for the checks to
+    report."""
+    spans = sorted({(r.range_start, r.range_end) for r in routes})
     for (_, below), (start, end) in pairwise([(0, 0), *spans]):
         last = (start, end) == spans[-1]
         yield (start, end), (min(start, below), max(end, _context(plan)) if last else end)

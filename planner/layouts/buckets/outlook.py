@@ -20,6 +20,7 @@ def outlook(
     *,
     simpler: Sequence[SimplerPlan],
     unrestricted_rps: float | None,
+    survival_cost_rps: float | None,
     reaches: Mapping[str, Reach] | None = None,
 ) -> BucketPlan:
     """What a plan of buckets says beyond its islands and routes."""
@@ -32,6 +33,7 @@ def outlook(
         promise_rps=promise,
         burst_rps=_burst_rps(question, service, tuple(pools)),
         unrestricted_rps=unrestricted_rps,
+        survival_cost_rps=survival_cost_rps,
         levels_set=scenario.slo.bounds_anything,
         pools=tuple(pools),
         latencies=service.latencies(tuple(pools), loads),

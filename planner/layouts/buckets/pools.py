@@ -50,7 +50,8 @@ Counts = tuple[int, int]  # buckets of prefill and of decode
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketChoice:
     """The pools of the plan as they serve together, the value of the best pools and the bound of all deployable ones
-    in the objective's unit, whether it was reached in the time given, and what simpler plans would serve."""
+    in the objective's unit, whether it was reached in the time given, what simpler plans would serve, and what
+    surviving a loss costs."""
 
     priced: PricedPools
     value: float
@@ -58,6 +59,7 @@ class BucketChoice:
     proven: bool
     solver: str
     simpler: tuple[SimplerPlan, ...]
+    survival_cost_rps: float | None = None
 
 
 def solve_buckets(evaluator: Evaluator) -> BucketChoice:
@@ -166,7 +168,28 @@ def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettin
         proven=every.proven,
         solver=best.solver,
         simpler=_frontier(every.offer, every.answers, simple, settings),
+        survival_cost_rps=_survival_cost_rps(every.offer, best, objective, prices, settings),
     )
+
+
+def _survival_cost_rps(
+    offer: BucketOffer,
+    best: BucketAnswer,
+    objective: ObjectiveSettings,
+    prices: BucketPrices,
+    settings: AssignmentSettings,
+) -> float | None:
+    """What as many buckets would serve more where nothing had to survive; None where nothing has to, where fleets are
+    compared by what they cost, or it is not found in time."""
+    if not offer.survive or objective.minimises or objective.kind.row.per_charge:
+        return None
+    counts = tuple(map(len, best.partition))
+    alike = [partition for partition in prices.partitions if tuple(map(len, partition)) == counts]
+    try:
+        free = best_pools(replace(offer, survive=0.0), alike, objective, replace(settings, time_limit_s=SIMPLE_SECONDS))
+    except (InfeasibleError, SolverError):
+        return None
+    return max(0.0, free.rate_rps - best.rate_rps)
 
 
 def fastest_pools(

@@ -87,4 +87,6 @@ def loss_sentence(plan: Plan) -> str:
             f"at least {significant(worst.rate_rps)} requests/s remain, "
             f"{percent(worst.rate_rps / plan.throughput_rps)} of the capacity (worst: {escaped(worst.island)})"
         )
-    return f"After losing {lost} {left}{f'; {percent(asked)} were asked for' if asked else ''}."
+    cost = bucket_plan(plan).survival_cost_rps
+    price = f", which costs {significant(cost)} requests/s" if cost is not None else ""
+    return f"After losing {lost} {left}{f'; {percent(asked)} were asked for{price}' if asked else ''}."

@@ -99,14 +99,21 @@ def _service_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[
             yield table.fault(row.title, "must name one of the table's services, which tell the ports", row.service)
 
 
+def _in_buckets(table: FoundTable) -> bool:
+    """Whether each phase has ranges of its own; in tables of shares both have the same."""
+    head = table.table.get("plan", {})
+    routing = head.get("routing", {}) if isinstance(head, dict) else {}
+    return isinstance(routing, dict) and routing.get("form") == "buckets"
+
+
 def _share_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation) -> Iterator[Fault]:
     sums: dict[tuple[Phase, tuple[int, int]], float] = defaultdict(float)
     for row in rows:
         if not 0.0 <= row.share <= 1.0 + _SHARE_TOLERANCE:
             yield table.fault(row.title, "share must lie in 0..1", row.share)
         sums[row.phase, row.span] += row.share
-    planned = {(r.range_start, r.range_end) for r in expected.plan.routes} if expected.plan else set()
+    planned = {(r.phase, (r.range_start, r.range_end)) for r in expected.plan.routes} if expected.plan else set()
     for phase in Phase:
-        for span in sorted({span for _, span in sums} | planned):
+        for span in sorted({span for of, span in {*sums, *planned} if of is phase or not _in_buckets(table)}):
             if abs(sums[phase, span] - 1.0) > _SHARE_TOLERANCE:
                 yield table.fault(f"{phase} {span[0]}-{span[1] - 1}", "shares must sum to 1", sums[phase, span])
