@@ -36,7 +36,6 @@ from planner.domain import (
     Plan,
     PlannedIsland,
     RoutingForm,
-    Scenario,
 )
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import json_document
@@ -179,12 +178,17 @@ def plan_head(deployment: Deployment) -> dict[str, Any]:
         "engine": deployment.engine.name,
         "target": deployment.target,
         "inventory": deployment.plan.fleet,
-        **_balancing(scenario),
+        **_balancing(deployment.plan),
     }
 
 
-def _balancing(scenario: Scenario) -> dict[str, Any]:
-    """How a router chooses among the services of a length, where the shares only say what that comes to."""
-    if scenario.routing_form is RoutingForm.TABLE:
+def balanced(plan: Plan) -> bool:
+    """Whether a router balances among the islands of a length, and the shares only say what that comes to."""
+    return plan.buckets is not None or plan.scenario.routing_form is RoutingForm.SETS
+
+
+def _balancing(plan: Plan) -> dict[str, Any]:
+    if not balanced(plan):
         return {}
-    return {"routing": {"form": scenario.routing_form.value, "policy": scenario.routing.policy.value}}
+    form = RoutingForm.SETS if plan.buckets is None else RoutingForm.BUCKETS
+    return {"routing": {"form": form.value, "policy": plan.scenario.routing.policy.value}}

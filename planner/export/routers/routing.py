@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.domain import RoutingForm
 from planner.errors import ExportError
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import ROUTING, workload_name
 from planner.export.routers.coverage import covering_routes
 from planner.export.seams import Deployment
-from planner.export.summary import plan_head
+from planner.export.summary import balanced, plan_head
 
 ROUTING_KEY = "routing.json"
 _CONFIG_MAP_BYTES = 1024 * 1024 - 4096  # Kubernetes' limit on a ConfigMap's data, less room for its metadata
@@ -59,7 +58,7 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
 
 def _policy_words(deployment: Deployment) -> tuple[str, ...]:
     """What a router does instead of drawing shares."""
-    if deployment.plan.scenario.routing_form is RoutingForm.TABLE:
+    if not balanced(deployment.plan):
         return ()
     return (
         "The plan's promise rests on a router that sends each request to the service of its length with the least",
