@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_scenarios import small
+from pipeline_scenarios import bucketed
 
 from planner.domain import BucketPlan, BucketPool, LoadPoint, Phase, Plan, Scenario
 from planner.evaluation.buckets.prices import BucketPrices
@@ -36,7 +36,7 @@ each_case = pytest.mark.parametrize("name", CASES)
 def scenario(**changes: Any) -> Scenario:
     document = {"workload": "azure-code-2023", "ranges": {"width": 512}, "search": {"timings": False}, **changes}
     inventory = document.pop("inventory")
-    return small(inventory, **document)
+    return bucketed(inventory, **document)
 
 
 @cache
