@@ -173,11 +173,11 @@ import hashlib, pathlib
 from planner.evaluation import evaluator
 from planner.cli import main
 
-def judge(*_arguments):
+def never_ends(*_arguments):
     pathlib.Path("deep").touch()
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)
 
-evaluator.judge = judge
+evaluator.solve_pools = never_ends
 main()
 """
 
