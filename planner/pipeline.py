@@ -11,9 +11,7 @@ from planner.domain import (
     Evaluation,
     IslandClass,
     Layout,
-    Placement,
     Plan,
-    Reach,
     ReportProgress,
     Scenario,
     SearchJournal,
@@ -23,7 +21,7 @@ from planner.domain import (
 )
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment
-from planner.evaluation.buckets.placing import place_pools
+from planner.evaluation.buckets.placing import PlacedPools, place_pools
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.goodput import service_of
@@ -113,16 +111,7 @@ def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Pla
         simpler=buckets.simpler,
         survival_cost_rps=buckets.survival_cost_rps,
     )
-    plan_there = _of_pools(
-        evaluator,
-        placed.priced.pools,
-        assignment,
-        layout_of(placed.priced.pools),
-        saved.search,
-        choice,
-        placed.placement,
-        placed.reaches,
-    )
+    plan_there = _of_pools(evaluator, placed.priced.pools, assignment, saved.search, choice, placed)
     provenance = replace(plan_there.provenance, unverified=saved.provenance.unverified)
     return replace(plan_there, provenance=provenance)
 
@@ -192,29 +181,29 @@ def _pooled(evaluator: Evaluator, best: Evaluation, record: SearchRecord, choice
     """The plan of pools behind buckets; on nodes where the scenario names a cluster."""
     assert best.assignment is not None, "pools that serve have an assignment"
     question, scenario = evaluator.question, evaluator.question.scenario
-    layout = best.layout
-    pools, placement, reaches = named_pools(best.assignment.pools), None, {}
-    assignment = best.assignment
-    if evaluator.fleet is not None:
-        placed = place_pools(pools, question, evaluator.fleet)
-        pools, placement, reaches = placed.priced.pools, placed.placement, placed.reaches
-        assignment = pooled_assignment(placed.priced, assignment.solver, optimal=assignment.optimal)
-        layout = layout_of(pools)
-        _require_target(scenario, assignment.throughput_rps)
-    return _of_pools(evaluator, pools, assignment, layout, record, choice, placement, reaches)
+    assignment, pools = best.assignment, named_pools(best.assignment.pools)
+    if evaluator.fleet is None:
+        return _of_pools(evaluator, pools, assignment, record, choice, layout=best.layout)
+    placed = place_pools(pools, question, evaluator.fleet)
+    assignment = pooled_assignment(placed.priced, assignment.solver, optimal=assignment.optimal)
+    _require_target(scenario, assignment.throughput_rps)
+    return _of_pools(evaluator, placed.priced.pools, assignment, record, choice, placed)
 
 
 def _of_pools(
     evaluator: Evaluator,
     pools: tuple[BucketPool, ...],
     assignment: Assignment,
-    layout: Layout,
     record: SearchRecord,
     choice: BucketChoice,
-    placement: Placement | None,
-    reaches: dict[str, Reach],
+    placed: PlacedPools | None = None,
+    *,
+    layout: Layout | None = None,
 ) -> Plan:
+    """The plan of pools; `layout`: the islands that were searched for, where they are not the pools' own."""
     question, scenario = evaluator.question, evaluator.question.scenario
+    layout = layout or layout_of(pools)
+    reaches, unplaced = ({}, {}) if placed is None else (placed.reaches, placed.unplaced)
     rate = assignment.throughput_rps
     routes = pool_routes(question, pools, rate)
     certificate = certify_buckets(scenario, evaluator.prices, layout, rate, choice, searched=not is_exact(scenario))
@@ -226,12 +215,12 @@ def _of_pools(
         objective_rps=assignment.objective_rps,
         deviation_rps=0.0,
         optimal=assignment.optimal,
-        islands=tuple(pool_islands(scenario, pools, routes, reaches)),
+        islands=tuple(pool_islands(scenario, pools, routes, reaches, unplaced)),
         routing=routes,
         search=record,
         provenance=provenance_of(scenario, assignment.solver, pool_estimates(scenario, pools)),
         certificate=certificate,
-        placement=placement,
+        placement=None if placed is None else placed.placement,
         buckets=outlook(
             question,
             pools,

@@ -26,7 +26,7 @@ _SPLIT_OVER = {Over.GROUP: "tp", Over.STAGE: "the stage's GPUs", Over.RANKS: "th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Query:
     context: CostContext
     phase: Phase
     parallel: ParallelConfig
@@ -38,11 +38,11 @@ def refusals(context: CostContext, phase: Phase, parallel: ParallelConfig, profi
 
     Batches up to `greatest_batch` are taken for granted.
     """
-    asked = _Asked(context=context, phase=phase, parallel=parallel, profile=profile)
+    query = _Query(context=context, phase=phase, parallel=parallel, profile=profile)
     return tuple(
         sentence
         for rule in (_group_refusals, _layer_refusals, _stage_refusals, _draft_refusals, _format_refusals)
-        for sentence in rule(asked)
+        for sentence in rule(query)
     )
 
 
@@ -111,9 +111,9 @@ def _site(context: CostContext, phase: Phase, parallel: ParallelConfig, batch_si
     )
 
 
-def _group_refusals(asked: _Asked) -> Iterator[str]:
+def _group_refusals(query: _Query) -> Iterator[str]:
     """Attention groups are for models with experts alone, and not for each of these."""
-    model, parallel, profile = asked.context.model, asked.parallel, asked.profile
+    model, parallel, profile = query.context.model, query.parallel, query.profile
     if model.attention.heads % parallel.tp:
         yield f"tp must share out the {model.attention.heads} attention heads of {model.name} evenly, got {parallel.tp}"
     if parallel.dp == 1 or not profile.name:
@@ -124,11 +124,11 @@ def _group_refusals(asked: _Asked) -> Iterator[str]:
         yield f"dp must be 1, as {profile} has no attention groups for {model.architecture}, got {parallel.dp}"
 
 
-def _layer_refusals(asked: _Asked) -> Iterator[str]:
+def _layer_refusals(query: _Query) -> Iterator[str]:
     """Layers and experts that do not come out even."""
-    model, profile = asked.context.model, asked.profile
+    model, profile = query.context.model, query.profile
     heads = f"{model.attention.heads} attention heads"
-    loading = _loading(asked.context, asked.phase, asked.parallel, profile)
+    loading = _loading(query.context, query.phase, query.parallel, profile)
     for fault in layer_faults(model, loading, profile.layers):
         if heads not in fault.rule:  # said of every engine
             yield _sentence(fault, profile)
@@ -145,12 +145,12 @@ def _loading(context: CostContext, phase: Phase, parallel: ParallelConfig, profi
     """How the export would lay the model out: `planner.export.engines` writes these flags."""
     model, devices = context.model, parallel.stage_devices
     spread = model.experts is not None and devices > 1
-    asked = (
+    redundant = (
         0 if context.settings.mode is CostMode.REFERENCE or not model.experts else context.settings.redundant_experts
     )
     exchanged = uses_deepep(context, phase, parallel, profile)
-    filled = asked + -(model.routed_experts + asked) % devices
-    keeps_count = profile.layers.experts_even or exchanged or asked
+    filled = redundant + -(model.routed_experts + redundant) % devices
+    keeps_count = profile.layers.experts_even or exchanged or redundant
     return Loading(
         group=parallel.tp,
         groups=parallel.dp,
@@ -158,22 +158,22 @@ def _loading(context: CostContext, phase: Phase, parallel: ParallelConfig, profi
         spread=spread,
         ranks=devices if spread else 1,
         exchanged=exchanged,
-        balanced=spread and asked > 0,
+        balanced=spread and redundant > 0,
         redundant=filled if spread and keeps_count else 0,
         dense_whole=parallel.dp > 1,
         vendor=context.gpu.vendor,
     )
 
 
-def _stage_refusals(asked: _Asked) -> Iterator[str]:
-    parallel, profile = asked.parallel, asked.profile
-    if parallel.pp > 1 and not profile.stages_hand_over(asked.phase):
-        across = "from" if asked.phase is Phase.PREFILL else "to"
+def _stage_refusals(query: _Query) -> Iterator[str]:
+    parallel, profile = query.parallel, query.profile
+    if parallel.pp > 1 and not profile.stages_hand_over(query.phase):
+        across = "from" if query.phase is Phase.PREFILL else "to"
         yield f"pp must be 1, as {profile} hands no KV cache over {across} pipeline stages, got {parallel.pp}"
 
 
-def _draft_refusals(asked: _Asked) -> Iterator[str]:
-    drafted, parallel, profile = _drafted(asked.context), asked.parallel, asked.profile
+def _draft_refusals(query: _Query) -> Iterator[str]:
+    drafted, parallel, profile = _drafted(query.context), query.parallel, query.profile
     if drafted and parallel.pp > 1 and not profile.drafts.with_stages:
         rule = f"{profile} drafts no tokens in pipeline stages (mtp_tokens is {drafted})"
         yield f"pp must be 1, as {rule}, got {parallel.pp}"
@@ -181,8 +181,8 @@ def _draft_refusals(asked: _Asked) -> Iterator[str]:
         yield f"mtp_tokens must be at most {profile.drafts.most} for {profile}, got {drafted}"
 
 
-def _format_refusals(asked: _Asked) -> Iterator[str]:
-    gpu, model, profile = asked.context.gpu, asked.context.model, asked.profile
+def _format_refusals(query: _Query) -> Iterator[str]:
+    gpu, model, profile = query.context.gpu, query.context.model, query.profile
     formats = {WeightFormat.of(size) for size in (model.weight_bytes, model.expert_bytes)}
     for weights in sorted(weights for weights in formats if weights is not None):
         if profile.arithmetic(gpu, weights) is None:

@@ -41,7 +41,7 @@ class PlannedIsland:
     rate_rps: Annotated[_Amount, Key("requests/s served at the plan's throughput")]
     utilisation: Annotated[_Amount, Key("busy share of its time at the plan's throughput")]
     price_usd_per_hour: _Amount
-    note: Annotated[str, Key("why it serves nothing")] = ""
+    note: Annotated[str, Key("why it serves nothing, or what of it found no room")] = ""
     reach: Annotated[Reach | None, Key("where the replicas of a placed island lie; of the worst one", sparse=True)] = (
         None
     )

@@ -88,7 +88,8 @@ class SimplerPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLoss:
-    """What remains of the rate when a pool loses the servers of so many nodes, whatever nodes they are."""
+    """What remains of the rate when a pool loses the servers of so many nodes, whatever nodes they are; nodes that it
+    does not fill take servers of its bucket's other pools."""
 
     island: Annotated[str, Key("id of the island that is the pool")]
     nodes: Annotated[int, Bounds(low=1)]

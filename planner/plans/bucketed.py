@@ -1,7 +1,7 @@
 """Plan records of pools: an island a pool, a route for each bucket and pool, how firm the rates are."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from planner.cost import CostContext, band_of
@@ -9,7 +9,6 @@ from planner.cost.efficiency import origin_of
 from planner.domain import (
     BucketPool,
     Estimate,
-    IslandClass,
     Phase,
     PlannedIsland,
     Question,
@@ -50,9 +49,14 @@ def _route(question: Question, pool: BucketPool, rate_rps: float) -> Route:
 
 
 def pool_islands(
-    scenario: Scenario, pools: Sequence[BucketPool], routes: Sequence[Route], reaches: dict[str, Reach] | None = None
+    scenario: Scenario,
+    pools: Sequence[BucketPool],
+    routes: Sequence[Route],
+    reaches: Mapping[str, Reach],
+    unplaced: Mapping[str, int],
 ) -> Iterator[PlannedIsland]:
-    """The island of each pool: its servers are replicas of one copy of the model."""
+    """The island of each pool: its servers are replicas of one copy of the model. `unplaced`: servers that found no
+    room."""
     by_island = {route.island: route for route in routes}
     for pool in pools:
         route = by_island[pool.island]
@@ -68,30 +72,17 @@ def pool_islands(
             rate_rps=route.rate_rps,
             utilisation=route.rate_rps / route.capacity_rps,
             price_usd_per_hour=price * pool.gpus,
-            reach=(reaches or {}).get(pool.island),
+            reach=reaches.get(pool.island),
             tokens_per_step=pool.server.tokens_per_step,
             overlapped=pool.server.overlapped,
+            note=_no_room(unplaced.get(pool.island, 0), pool),
         )
 
 
-def idle_islands(scenario: Scenario, idle: Sequence[tuple[IslandClass, int]], note: str) -> Iterator[PlannedIsland]:
-    """Islands of a searched layout that no pool needs."""
-    for island, count in idle:
-        price = scenario.inventory.item(island.gpu).price_usd_per_gpu_hour
-        for number in range(count):
-            yield PlannedIsland(
-                id=f"{island.gpu.lower()}-{island.size}g-idle-{number + 1}",
-                gpu=island.gpu,
-                size=island.size,
-                phase=None,
-                parallel=None,
-                batch_size=0,
-                longest_prompt=0,
-                rate_rps=0.0,
-                utilisation=0.0,
-                price_usd_per_hour=price * island.size,
-                note=note,
-            )
+def _no_room(missing: int, pool: BucketPool) -> str:
+    if not missing:
+        return ""
+    return f"{missing} of its {pool.count + missing} servers find no room on the cluster"
 
 
 def pool_estimates(scenario: Scenario, pools: Sequence[BucketPool]) -> tuple[Estimate, ...]:

@@ -1,6 +1,7 @@
 """Plans of buckets: what they say follows from their pools alone, and their bounds are above all that was made."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -175,12 +176,51 @@ def test_losses_are_what_remains_without_the_servers(name: str) -> None:
         gone = min(pool.count, max(1, 8 // pool.server.parallel.devices))
         assert loss.servers == gone
         smaller = [replace(p, count=p.count - gone * (p is pool)) for p in pools]
+        if pool.count < 8 // pool.server.parallel.devices:
+            continue  # its node takes servers of other pools, too
         if all(any(p.count and (p.phase, p.start) == (q.phase, q.start) for p in smaller) for q in pools):
             remaining = unbroken.priced([p for p in smaller if p.count]).rate_rps
             assert loss.rate_rps == pytest.approx(remaining)
         else:
             assert loss.rate_rps == 0
     assert pools_of(made).worst_loss.rate_rps == min(loss.rate_rps for loss in pools_of(made).losses)
+
+
+@pytest.mark.parametrize("name", ["levels", "best"])
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_no_set_of_nodes_takes_more_than_the_worst_loss(name: str, nodes: int) -> None:
+    """Every way in which servers may lie on so many nodes is tried, pools that share a node and small ones, too."""
+    plan_made = planned(name)
+    unbroken = service(plan_made)
+    largest = max(pools_of(plan_made).pools, key=lambda pool: pool.count)
+    kept = [pool for pool in pools_of(plan_made).pools if pool is not largest]
+    pools = [*kept, replace(largest, count=1), replace(largest, count=largest.count - 1)]
+    rates = []
+    for lost in itertools.product(*(range(_most_lost(pool, nodes) + 1) for pool in pools)):
+        if _nodes_of(pools, lost) <= nodes:
+            left = [replace(pool, count=pool.count - gone) for pool, gone in zip(pools, lost, strict=True)]
+            serving = [pool for pool in left if pool.count]
+            complete = {(p.phase, p.start) for p in serving} == {(p.phase, p.start) for p in pools}
+            rates.append(unbroken.priced(serving).rate_rps if complete else 0.0)
+    worst = min(loss.rate_rps for loss in unbroken.losses(pools, nodes))
+    assert worst == pytest.approx(min(rates), rel=1e-9)
+
+
+def _most_lost(pool: BucketPool, nodes: int) -> int:
+    return min(pool.count, nodes * max(1, 8 // pool.server.parallel.devices))
+
+
+def _nodes_of(pools: Sequence[BucketPool], lost: Sequence[int]) -> int:
+    """The fewest nodes of 8 GPUs that take these servers with them: parts of a node lie side by side."""
+    parts: dict[str, int] = {}
+    nodes = 0
+    for pool, gone in zip(pools, lost, strict=True):
+        devices = pool.server.parallel.devices
+        if devices >= 8:
+            nodes += gone
+        else:
+            parts[pool.gpu] = parts.get(pool.gpu, 0) + devices * gone
+    return nodes + sum(-(-gpus // 8) for gpus in parts.values())
 
 
 def test_the_share_that_is_asked_for_survives() -> None:

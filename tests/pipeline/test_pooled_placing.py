@@ -52,6 +52,12 @@ def test_a_pool_without_room_loses_servers(scenario: Scenario, unplaced: Plan) -
     sizes = {island.id: island.size for island in unplaced.islands}
     assert all(island.size <= sizes[island.id] for island in placed.islands)
     assert sum(island.size for island in placed.islands if island.gpu == "H20") <= 32
+    for island in placed.islands:
+        missing = (sizes[island.id] - island.size) * island.parallel.replicas // island.size
+        assert ("find no room" in island.note) == (missing > 0)
+        assert island.note.startswith(f"{missing} of its " if missing else "")
+    vanished = set(sizes) - {island.id for island in placed.islands}
+    assert {shortfall.island for shortfall in placed.placement.shortfalls} <= vanished
 
 
 def test_pools_that_find_no_room_at_all_are_infeasible(scenario: Scenario, unplaced: Plan) -> None:

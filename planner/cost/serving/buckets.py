@@ -44,12 +44,12 @@ class Buckets:
         inside = np.zeros((len(intervals), len(chance)))
         for row, (first, after) in enumerate(intervals):
             inside[row, first:after] = chance[first:after]
-        whole = inside.sum(axis=1)
+        probabilities = inside.sum(axis=1)
         prompts = mean_prompts(workload)[0]
         return cls(
             intervals=tuple(intervals),
-            weights=inside / whole[:, None],
-            probabilities=whole,
+            weights=inside / probabilities[:, None],
+            probabilities=probabilities,
             prompts=prompts,
             longest=longest_prompts(workload)[0],
             fresh=np.round(prompts * (1 - kv_cache_rate), 6),

@@ -129,9 +129,11 @@ class PrefillServers:
     def full_rps(self, buckets: Buckets) -> Array:
         """F of one server, shape (servers, buckets); 0 where a prompt of the bucket does not fit."""
         served = np.isfinite(self.prompt_ms)
-        whole = (buckets.members[None] <= served[:, None]).all(axis=-1)
+        all_served = (buckets.members[None] <= served[:, None]).all(axis=-1)
         seconds = np.where(served, self.prompt_ms, 0.0) @ buckets.weights.T
-        return np.where(whole & (seconds > 0), MS_PER_S * self.pace * self._ways / np.where(whole, seconds, 1.0), 0.0)
+        return np.where(
+            all_served & (seconds > 0), MS_PER_S * self.pace * self._ways / np.where(all_served, seconds, 1.0), 0.0
+        )
 
     def capped_rps(
         self,

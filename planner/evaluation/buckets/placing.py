@@ -16,11 +16,13 @@ SMALLER = 8  # a pool without room gives up an eighth of its servers at a time, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPools:
-    """Pools that found room, where they lie, and their reaches by island. Shortfalls of the placement: what did not."""
+    """Pools that found room, where they lie, and their reaches by island. Shortfalls of the placement: pools that did
+    not; `unplaced`: servers that the others lack, by island."""
 
     placement: Placement
     priced: PricedPools
     reaches: dict[str, Reach]
+    unplaced: dict[str, int]
 
 
 def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet) -> PlacedPools:
@@ -49,16 +51,22 @@ def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet) -
         )
     reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
     priced = BucketService(question, reaches).priced(placed)
+    placed_servers = {pool.island: pool.count for pool in placed}
     return PlacedPools(
         placement=replace(
             placement,
-            shortfalls=(),
+            shortfalls=tuple(row for row in first_shortfalls or () if row.island not in placed_servers),
             unplaced_rps=unplaced_rps,
             placed_rps=priced.rate_rps,
             judged_rps=judged_rps(placement, priced.rate_rps, scenario.placement, fleet),
         ),
         priced=priced,
         reaches=reaches,
+        unplaced={
+            pool.island: pool.count - placed_servers[pool.island]
+            for pool in pools
+            if pool.count > placed_servers.get(pool.island, pool.count)
+        },
     )
 
 

@@ -149,13 +149,6 @@ class BucketPrices:
         best = sorted(values, key=lambda partition: -values[partition])
         return tuple(dict.fromkeys((simplest, *best[:SHORTLIST])))
 
-    def unserved(self) -> bool:
-        """Whether nothing of the inventory serves every bucket of even one partition."""
-        stocks = inventory_stocks(self._scenario.inventory)
-        return not relaxed_values(
-            self.offer(stocks, self.partitions[:1]), self.partitions[:1], ObjectiveSettings(), self._scenario.assignment
-        )
-
     @cached_property
     def families(self) -> tuple[frozenset[str], ...]:
         """GPU types that hand KV caches to each other under the engine; a plan's pools are all of one family."""
@@ -176,12 +169,12 @@ class BucketPrices:
         self, stocks: Sequence[Stock], partitions: Iterable[Partition], family: frozenset[str] | None = None
     ) -> BucketOffer:
         """What the programme may choose from: servers of `stocks`, or of a family, on the buckets of `partitions`."""
-        whole = self._offer(stocks, partitions)
+        of_all = self._offer(stocks, partitions)
         if family is None:
-            return whole
+            return of_all
         kept = {t for t, stock in enumerate(stocks) if stock.gpu in family}
-        options = {place: tuple(o for o in mine if o.stock in kept) for place, mine in whole.options.items()}
-        return replace(whole, options=options)
+        options = {place: tuple(o for o in mine if o.stock in kept) for place, mine in of_all.options.items()}
+        return replace(of_all, options=options)
 
     def _offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
         places = {

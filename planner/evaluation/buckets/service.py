@@ -4,7 +4,7 @@ Everything follows from the pools themselves (GPU types, server configurations, 
 chose them is not asked. X, which the programme had to guess, is known here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -114,18 +114,34 @@ class BucketService:
     def _without(
         self, pools: Sequence[BucketPool], number: int, variation: float = _POISSON, nodes: int | None = None
     ) -> tuple[int, PricedPools]:
-        """(servers that one pool loses with its nodes, what all serve without them)."""
-        pool, lost_nodes = pools[number], nodes or self.question.scenario.survive.nodes
-        host = self.question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
-        lost = min(pool.count, lost_nodes * max(1, host // pool.server.parallel.devices))
-        others = [other for k, other in enumerate(pools) if k != number]
-        smaller = [replace(pool, count=pool.count - lost)] if lost < pool.count else []
-        after = self._unbroken([*others, *smaller], variation)
-        if (pool.phase, pool.start) in {(p.phase, p.start) for p in (*others, *smaller)}:
-            return lost, after
+        """(servers that one pool loses with its nodes, what all serve without them). Nodes that the pool does not fill
+        take servers of the other pools of its bucket, the fastest first."""
+        pool = pools[number]
+        lost = self._lost_servers(pools, number, nodes or self.question.scenario.survive.nodes)
+        left = [replace(other, count=other.count - lost.get(k, 0)) for k, other in enumerate(pools)]
+        remaining = [other for other in left if other.count]
+        after = self._unbroken(remaining, variation)
+        if (pool.phase, pool.start) in {(p.phase, p.start) for p in remaining}:
+            return lost[number], after
         if pool.phase is Phase.PREFILL:
-            return lost, replace(after, prefill_rps=0.0)
-        return lost, replace(after, decode_rps=0.0)
+            return lost[number], replace(after, prefill_rps=0.0)
+        return lost[number], replace(after, decode_rps=0.0)
+
+    def _lost_servers(self, pools: Sequence[BucketPool], number: int, nodes: int) -> dict[int, int]:
+        """Servers of the pool `number` and of its bucket that so many nodes take with them, by pool."""
+        first, inventory = pools[number], self.question.scenario.inventory
+        hosts = [inventory.item(pool.gpu).gpu.gpus_per_host for pool in pools]
+        per_node = [max(1, host // pool.server.parallel.devices) for host, pool in zip(hosts, pools, strict=True)]
+        lost = {number: min(first.count, nodes * per_node[number])}
+        left = nodes - -(-lost[number] // per_node[number])
+        spare_gpus = -lost[number] * first.server.parallel.devices % hosts[number]
+        others = [k for k, p in enumerate(pools) if k != number and (p.phase, p.start) == (first.phase, first.start)]
+        for k in sorted(others, key=lambda k: -pools[k].capacity_rps * per_node[k]):
+            beside = spare_gpus // pools[k].server.parallel.devices if pools[k].gpu == first.gpu else 0
+            lost[k] = min(pools[k].count, left * per_node[k] + beside)
+            spare_gpus -= min(beside, lost[k]) * pools[k].server.parallel.devices if beside else 0
+            left -= -(-max(0, lost[k] - beside) // per_node[k])
+        return lost
 
     def _buckets(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> list[_Bucket]:
         grouped: dict[Key, list[BucketPool]] = {}
@@ -209,9 +225,9 @@ def _order(key: Key) -> tuple[bool, int, int]:
 
 
 def _shared(bucket: _Bucket) -> Iterator[BucketPool]:
-    whole = bucket.rate_rps * bucket.probability
+    of_bucket = bucket.rate_rps * bucket.probability
     for pool in bucket.pools:
-        yield replace(pool, share=pool.count * pool.capacity_rps / whole if whole else 0.0)
+        yield replace(pool, share=pool.count * pool.capacity_rps / of_bucket if of_bucket else 0.0)
 
 
 def _latencies(load: LoadPoint, rate: float, buckets: Sequence[_Bucket]) -> Iterator[BucketLatency]:
@@ -229,7 +245,7 @@ def _rate_of_server(bucket: _Bucket, pool: BucketPool, rate: float) -> float:
 
 def _ttft(bucket: _Bucket, rate: float, first_ms: float) -> tuple[float | None, float | None]:
     """P50 and P99 over the requests of a bucket, those of its pools together."""
-    rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray, RestOfStep]] = []
+    queues: list[tuple[float, np.ndarray, np.ndarray, np.ndarray, RestOfStep]] = []
     for pool, servers in zip(bucket.pools, bucket.servers, strict=True):
         assert isinstance(servers, PrefillServers)
         served = _rate_of_server(bucket, pool, rate)
@@ -241,21 +257,23 @@ def _ttft(bucket: _Bucket, rate: float, first_ms: float) -> tuple[float | None, 
             np.array([[pool.full_rps]]),
             np.array([bucket.together_rps]),
         )
-        rows.append((pool.count * pool.capacity_rps, service + first_ms, rho, tail, rest))
-    whole = sum(weight for weight, *_ in rows)
+        queues.append((pool.count * pool.capacity_rps, service + first_ms, rho, tail, rest))
+    of_bucket = sum(weight for weight, *_ in queues)
+
+    weights = bucket.buckets.weights[0]
 
     def later(limit_ms: float) -> float:
         """Share of the requests whose TTFT passes the limit."""
-        return sum(
-            weight / whole * float(late_share(limit_ms - service, rho, tail, rest)[0, 0] @ bucket.buckets.weights[0])
-            for weight, service, rho, tail, rest in rows
+        late = (
+            part / of_bucket * float(late_share(limit_ms - service, rho, tail, under_way)[0, 0] @ weights)
+            for part, service, rho, tail, under_way in queues
         )
+        return sum(late)
 
     return _quantile(later, MEDIAN), _quantile(later, LATE)
 
 
-def _quantile(later: object, misses: float) -> float:
-    assert callable(later)
+def _quantile(later: Callable[[float], float], misses: float) -> float:
     high = 1.0
     while later(high) > misses:
         high *= 2

@@ -38,9 +38,9 @@ def check_model(arguments: Sequence[str], island: ServingIsland, /) -> Iterator[
     """What SGLang, started with `arguments`, could not load of the island's model."""
     values, model, profile = read_flags(arguments), island.model, island.profile(NAME)
     yield from loading_faults(model, _loading(values, island), profile, _FLAG_OF)
-    told = read_count(values, "ep-num-redundant-experts", 0)
-    if told and model.architecture in profile.layers.without_redundant:
-        yield f"--ep-num-redundant-experts must be left out: SGLang's {model.architecture} builds none", str(told)
+    redundant = read_count(values, "ep-num-redundant-experts", 0)
+    if redundant and model.architecture in profile.layers.without_redundant:
+        yield f"--ep-num-redundant-experts must be left out: SGLang's {model.architecture} builds none", str(redundant)
     if model.architecture in profile.layers.single_group and _GROUPS in values:
         name = model.architecture.removesuffix("ForCausalLM")
         yield f"--{_GROUPS} must be left out: SGLang's {name} has no attention groups", "there"

@@ -17,6 +17,7 @@ from planner.layouts.certificate import objective_value
 STOPPED = "the solver stopped at its time limit: the best found so far"
 SEARCHED = "searched, not solved for: the bound is the programme's"
 OF_DEPLOYABLE = "the bound is of pools that can be deployed"
+UNBROKEN = "what was not solved for is bounded as if no node were lost"
 PLACED = "without the placement, which the bound does not see"
 
 
@@ -42,6 +43,7 @@ def certify_buckets(
         "" if choice.proven else STOPPED,
         SEARCHED if searched else "",
         _of_one_family(scenario, prices),
+        UNBROKEN if scenario.survive.share else "",
         PLACED if scenario.cluster is not None else "",
     )
     return Certificate(

@@ -78,7 +78,7 @@ def loss_sentence(plan: Plan) -> str:
     losses = bucket_plan(plan).losses
     if not losses:
         return ""
-    worst, asked = bucket_plan(plan).worst_loss, plan.scenario.survive.share
+    worst, share = bucket_plan(plan).worst_loss, plan.scenario.survive.share
     lost = "any one node" if worst.nodes == 1 else f"any {counted(worst.nodes, 'node')}"
     if worst.rate_rps <= 0:
         left = f"nothing may be left (worst: {escaped(worst.island)} has no server elsewhere)"
@@ -89,4 +89,4 @@ def loss_sentence(plan: Plan) -> str:
         )
     cost = bucket_plan(plan).survival_cost_rps
     price = f", which costs {significant(cost)} requests/s" if cost is not None else ""
-    return f"After losing {lost} {left}{f'; {percent(asked)} were asked for{price}' if asked else ''}."
+    return f"After losing {lost} {left}{f'; {percent(share)} were asked for{price}' if share else ''}."

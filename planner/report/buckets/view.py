@@ -70,8 +70,8 @@ def latencies_at(plan: Plan, load: LoadPoint, phase: Phase) -> tuple[BucketLaten
 
 def headline_load(plan: Plan) -> LoadPoint:
     """The load whose times are told first: the demand where levels are set and a demand is known, else the promise."""
-    asked = any(row.load is LoadPoint.DEMAND for row in bucket_plan(plan).latencies)
-    return LoadPoint.DEMAND if asked and bucket_plan(plan).levels_set else LoadPoint.PROMISE
+    has_demand = any(row.load is LoadPoint.DEMAND for row in bucket_plan(plan).latencies)
+    return LoadPoint.DEMAND if has_demand and bucket_plan(plan).levels_set else LoadPoint.PROMISE
 
 
 def bounds_in(slo: SloSettings, phase: Phase, start: int, end: int) -> tuple[float, ...]:
