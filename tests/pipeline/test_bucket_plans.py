@@ -12,11 +12,12 @@ import pytest
 from pipeline_scenarios import bucketed
 
 from planner.domain import BucketPlan, BucketPool, LoadPoint, Phase, Plan, Scenario
+from planner.errors import InfeasibleError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
 from planner.files.plan.plan_document import encode_plan
 from planner.files.plan.plan_reader import decode_plan
-from planner.pipeline import plan
+from planner.pipeline import check, plan
 from planner.workload import question_of
 
 pytestmark = pytest.mark.slow
@@ -277,3 +278,19 @@ LOOSER: dict[str, Callable[[], Plan]] = {
 @pytest.mark.parametrize("name", LOOSER)
 def test_looser_levels_serve_no_less(name: str) -> None:
     assert LOOSER[name]().throughput_rps >= planned("best").throughput_rps * 0.985
+
+
+@pytest.mark.parametrize("survive", [{}, {"survive": {"nodes": 1, "share": 0.5}}], ids=["unbroken", "survives"])
+@pytest.mark.parametrize("inventory", [{"H200": 8}, {"H200": 16}, {"H200": 4, "H20": 12}], ids=str)
+def test_what_a_check_says_is_what_the_plan_says(inventory: dict[str, int], survive: dict[str, Any]) -> None:
+    """A small fleet has room for a server of each phase, or has not: known before the search."""
+    small = scenario(inventory=inventory, slo=LEVELS, **survive)
+    outcomes = []
+    for command in (check, plan):
+        try:
+            command(small)
+        except InfeasibleError as error:
+            outcomes.append(error.message.partition("; the closest")[0])
+        else:
+            outcomes.append("")
+    assert outcomes[0] == outcomes[1]

@@ -1,5 +1,6 @@
 """Why there are no pools for a scenario, in words; and whether there are any, told before they are solved for."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.assignment import BucketOffer, Partition, best_pools, relaxed_values
@@ -116,20 +117,19 @@ def not_survived(
 
 def require_pools(evaluator: Evaluator) -> None:
     """Raises InfeasibleError where no pools of the inventory serve the workload."""
-    question, prices = evaluator.question, evaluator.prices
-    if not any(_serves(prices, partition) for partition in prices.shortlist):
-        raise nothing_serves(question, prices, ObjectiveSettings())
+    question, prices, objective = evaluator.question, evaluator.prices, ObjectiveSettings()
+    settings = replace(layout_settings(question.scenario), gap=ROUGH_GAP)
+    offers = prices.offers(stocks_of(question, objective), prices.shortlist)
+    if not offers:
+        raise nothing_serves(question, prices, objective)
+    if not any(_serves(offer, prices.shortlist, settings) for offer in offers):
+        raise not_survived(question, offers[0], prices, objective, settings)
 
 
-def _serves(prices: BucketPrices, partition: Partition) -> bool:
-    """Whether a server each is there for the buckets; taken for granted where the solver is late."""
-    scenario = prices.question.scenario
-    offer = prices.offer(inventory_stocks(scenario.inventory), [partition])
-    quick = replace(layout_settings(scenario), gap=ROUGH_GAP)
-    if not relaxed_values(offer, [partition], ObjectiveSettings(), quick):
-        return False
+def _serves(offer: BucketOffer, partitions: Sequence[Partition], settings: AssignmentSettings) -> bool:
+    """Whether servers are there for every bucket of a partition; taken for granted where the solver is late."""
     try:
-        best_pools(offer, [partition], ObjectiveSettings(), quick)
+        best_pools(offer, partitions, ObjectiveSettings(), settings)
     except InfeasibleError:
         return False
     except SolverError:
