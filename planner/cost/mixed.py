@@ -25,7 +25,7 @@ from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, device
 from planner.cost.parts import Part, StepCost
 from planner.cost.step import Steps, common_parts, fullest_rank, scaled, score_part, summed
-from planner.domain import CostSettings, ModelSpec, Phase
+from planner.domain import PHASES, CostSettings, ModelSpec, Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
     plain = np.array(False)
     by_phase = {
         phase: device(context.gpu, context.model, phase, context.settings.calibration, overlapped=plain)
-        for phase in Phase
+        for phase in PHASES
     }
     return pass_cost(by_phase[Phase.PREFILL], by_phase[Phase.DECODE], context.model, context.settings, passes)
 

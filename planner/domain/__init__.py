@@ -47,6 +47,7 @@ from planner.domain.fragments import (
 from planner.domain.frontier import Frontier, FrontierPoint
 from planner.domain.gpu import ENGINE_MEMORY_SHARE, GpuSpec, Price, Source
 from planner.domain.layout import (
+    PHASES,
     Inventory,
     InventoryItem,
     IslandClass,
@@ -130,6 +131,7 @@ __all__ = [
     "CORE_GROUP_SIZE",
     "ENGINE_MEMORY_SHARE",
     "MOST_GPUS_OF_A_NODE",
+    "PHASES",
     "SPARE_NOTE",
     "WHOLE_GPU",
     "Accuracy",

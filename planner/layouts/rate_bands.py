@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.cost import UncertainRate, WorkShare, band_of, rate_band, shares_of_best
-from planner.domain import Assignment, Band, FrontierPoint, PerformanceTable, Phase, Question
+from planner.domain import PHASES, Assignment, Band, FrontierPoint, PerformanceTable, Phase, Question
 from planner.evaluation.evaluator import Evaluator
 
 
@@ -64,7 +64,7 @@ def uncertain_rate_of_pools(question: Question, assignment: Assignment) -> Uncer
 def _uncertain(
     assignment: Assignment, work: Mapping[tuple[str, Phase], float], bands: Mapping[tuple[str, Phase], Band | None]
 ) -> UncertainRate:
-    totals = {phase: sum(amount for (_, of), amount in work.items() if of is phase) for phase in Phase}
+    totals = {phase: sum(amount for (_, of), amount in work.items() if of is phase) for phase in PHASES}
     return UncertainRate(
         rate_rps=assignment.throughput_rps,
         shares=tuple(
@@ -72,5 +72,5 @@ def _uncertain(
             for (gpu, phase), amount in work.items()
             if amount > 0
         ),
-        utilisations=tuple((phase, assignment.throughput_rps / assignment.phase_rps(phase)) for phase in Phase),
+        utilisations=tuple((phase, assignment.throughput_rps / assignment.phase_rps(phase)) for phase in PHASES),
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.domain import (
+    PHASES,
     Goal,
     KvFlow,
     LengthRange,
@@ -40,7 +41,7 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
     yield from contradictions(plan)
     yield from _inventory(plan)
     yield from _roles(plan)
-    for phase in Phase:
+    for phase in PHASES:
         yield from _coverage(plan, workload, phase)
     yield from _time(plan)
     yield from _totals(plan)

@@ -28,6 +28,7 @@ from planner.cost import CostContext, Steps, decode_time, open_backend, pool_sha
 from planner.cost.arrays import Array, as_array
 from planner.cost.step import step_cost
 from planner.domain import (
+    PHASES,
     CostMode,
     LengthProfile,
     ParallelConfig,
@@ -122,7 +123,7 @@ def evaluate_exactly(
         own_answers = plan.scenario.cost.mode is CostMode.DEFAULT and bool(plan.scenario.workload.output_tokens)
     exact, binned = _exact_times(plan, own_answers), _midpoint_times(plan)
     return ExactEvaluation(
-        per_phase=tuple(_phase(plan, phase, exact, binned, usable) for phase in Phase),
+        per_phase=tuple(_phase(plan, phase, exact, binned, usable) for phase in PHASES),
         busy=tuple(
             (name, seconds * plan.throughput_rps) for name, seconds in _by_island(plan.routing, exact, usable).items()
         ),

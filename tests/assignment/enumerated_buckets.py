@@ -12,7 +12,7 @@ from itertools import pairwise, product
 import numpy as np
 
 from planner.assignment.buckets.offer import BucketOffer, BucketOption, Partition, Place, places_of
-from planner.domain import Phase
+from planner.domain import PHASES
 
 Kinds = frozenset[tuple[int, int]]
 Used = tuple[int, ...]
@@ -48,7 +48,7 @@ def instance_of(seed: int, *, survive: float = 0.0, cuts: int = 3) -> Instance:
     intervals = list(dict.fromkeys(interval for ends in edges for interval in pairwise(ends)))
     own = tuple(tuple(intervals.index(interval) for interval in pairwise(ends)) for ends in edges)
     options: dict[Place, tuple[BucketOption, ...]] = {}
-    for phase in Phase:
+    for phase in PHASES:
         servers = [_server(rng, t, n, counts[t], cuts + 1) for t in range(stocks) for n in range(rng.integers(2, 4))]
         for number, (first, after) in enumerate(intervals):
             mix = chances[first:after] / chances[first:after].sum()

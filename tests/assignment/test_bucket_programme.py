@@ -19,7 +19,7 @@ from planner.assignment import (
     simplest_pools,
     undominated,
 )
-from planner.domain import AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
+from planner.domain import PHASES, AssignmentSettings, ObjectiveKind, ObjectiveSettings
 from planner.errors import InfeasibleError
 
 SEEDS = range(30)
@@ -58,7 +58,7 @@ def require_kept(offer: BucketOffer, answer: BucketAnswer) -> None:
     """No stock is overdrawn, and the rate is what the pools do."""
     for stock, count in enumerate(offer.counts):
         assert sum(pool.count * pool.option.use for pool in answer.pools if pool.option.stock == stock) <= count
-    for place in ((phase, bucket) for phase, mine in zip(Phase, answer.partition, strict=True) for bucket in mine):
+    for place in ((phase, bucket) for phase, mine in zip(PHASES, answer.partition, strict=True) for bucket in mine):
         mine = [pool for pool in answer.pools if pool.place == place]
         served = sum(pool.count * pool.option.rate_rps for pool in mine)
         worst = max(min(pool.count, pool.option.lost) * pool.option.rate_rps for pool in mine)
@@ -232,7 +232,7 @@ def lone(*rows: tuple[int, int, float]) -> BucketOffer:
         BucketOption(stock=0, use=use, server=n, kind=n, rate_rps=rate, lost=lost)
         for n, (use, lost, rate) in enumerate(rows)
     )
-    places = [(phase, 0) for phase in Phase]
+    places = [(phase, 0) for phase in PHASES]
     return BucketOffer(
         counts=(6,), charges=(1.0,), options=dict.fromkeys(places, options), probabilities=dict.fromkeys(places, 1.0)
     )

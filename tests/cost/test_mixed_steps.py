@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planner.cost import CostContext
 from planner.cost.mixed import Passes, mixed_cost
 from planner.cost.parts import StepCost, smooth_maximum
-from planner.domain import Calibration, CostSettings, Factor, GpuSpec, ModelSpec, Origin, Phase
+from planner.domain import PHASES, Calibration, CostSettings, Factor, GpuSpec, ModelSpec, Origin, Phase
 
 DIP = 1e-9  # rounding
 ONE_WAY = CostSettings(two_micro_batches=False)
@@ -53,7 +53,7 @@ def alike(spec: GpuSpec) -> Calibration:
         name="alike",
         factors=tuple(
             Factor(name=f"kernels_{phase}", family=spec.family, value=0.7, unit="1", origin=Origin.USER, source="")
-            for phase in Phase
+            for phase in PHASES
         ),
     )
 

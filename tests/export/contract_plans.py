@@ -6,6 +6,7 @@ from dataclasses import replace
 from export_plans import DECODE, PREFILL, example_plan, gpu, island, plan_of, route
 
 from planner.domain import (
+    PHASES,
     Cluster,
     ClusterNode,
     ClusterState,
@@ -56,7 +57,7 @@ def two_range_plan() -> Plan:
     rows = tuple(
         route(one.id, phase, start, 1 / len(group))
         for start, groups in serving.items()
-        for phase, group in zip(Phase, groups, strict=True)
+        for phase, group in zip(PHASES, groups, strict=True)
         for one in group
     )
     return plan_of(islands, name="two-ranges", routing=rows)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import planner
-from planner.domain import BucketPool, Phase, Plan
+from planner.domain import PHASES, BucketPool, Phase, Plan
 from planner.evaluation.buckets.service import BucketService
 from planner.export import read_server, render
 from planner.export.routers.coverage import covering_routes
@@ -95,13 +95,13 @@ def test_phases_may_have_buckets_of_their_own() -> None:
         slo={"ttft_ms": 1500, "tpot_ms": 60, "percentile": 99},
         simplicity=0,
     ).record
-    starts = {phase: {route.range_start for route in planned.routing if route.phase is phase} for phase in Phase}
+    starts = {phase: {route.range_start for route in planned.routing if route.phase is phase} for phase in PHASES}
     assert len(starts[Phase.PREFILL]) != len(starts[Phase.DECODE]), "a case with different buckets"
     covering = covering_routes(planned)
-    for phase in Phase:
+    for phase in PHASES:
         spans = sorted({(route.range_start, route.range_end) for route in covering if route.phase is phase})
         assert spans[0][0] == 0
         assert all(before[1] == after[0] for before, after in pairwise(spans))
-    assert len({max(route.range_end for route in covering if route.phase is phase) for phase in Phase}) == 1
+    assert len({max(route.range_end for route in covering if route.phase is phase) for phase in PHASES}) == 1
     for target in ("lws", "llm-d", "script"):
         assert render(planned, target=target)  # which checks what it writes

@@ -20,6 +20,7 @@ from planner.cost import CostContext
 from planner.cost.engine_rules import greatest_batch, kv_backends, may_overlap, prefill_budgets, refusals
 from planner.cost.serving import HALVINGS, DecodeServers, PrefillServers, every_size, node_sizes, server_shapes
 from planner.domain import (
+    PHASES,
     BucketPool,
     GpuSpec,
     Inventory,
@@ -82,7 +83,7 @@ class BucketPrices:
     def __init__(self, question: Question, most: int | None = None) -> None:
         self.question = question
         self.most = question.scenario.routing.most if most is None else most
-        self.phases = {phase: phase_buckets(question, phase, self.most) for phase in Phase}
+        self.phases = {phase: phase_buckets(question, phase, self.most) for phase in PHASES}
         self._columns: dict[tuple[str, Phase], Column] = {}
 
     @property
@@ -125,14 +126,14 @@ class BucketPrices:
                     for t, rate in enumerate(rates)
                     if rate > 0
                 )
-                for phase in Phase
+                for phase in PHASES
                 for bucket, rates in enumerate(
                     np.array([column_of(stock.gpu, phase).best_per_gpu() for stock in stocks]).T
                 )
             },
             probabilities={
                 (phase, bucket): float(chance)
-                for phase in Phase
+                for phase in PHASES
                 for bucket, chance in enumerate(self.phases[phase].buckets.probabilities)
             },
         )
@@ -180,10 +181,10 @@ class BucketPrices:
         places = {
             (phase, bucket)
             for pair in partitions
-            for phase, chosen in zip(Phase, pair, strict=True)
+            for phase, chosen in zip(PHASES, pair, strict=True)
             for bucket in chosen
         }
-        columns = {(stock.gpu, phase): self.column(stock.gpu, phase) for stock in stocks for phase in Phase}
+        columns = {(stock.gpu, phase): self.column(stock.gpu, phase) for stock in stocks for phase in PHASES}
         return BucketOffer(
             counts=tuple(stock.count for stock in stocks),
             charges=tuple(stock.charge for stock in stocks),

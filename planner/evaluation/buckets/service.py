@@ -12,6 +12,7 @@ import numpy as np
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers, RestOfStep, late_share
 from planner.domain import (
+    PHASES,
     BucketLatency,
     BucketPool,
     LoadPoint,
@@ -91,7 +92,7 @@ class BucketService:
         left = [self._without(mine, number, variation)[1] for number in range(len(mine))]
         used = {
             phase: min(1.0, *(after.phase_rps(phase) / share / unbroken.phase_rps(phase) for after in left))
-            for phase in Phase
+            for phase in PHASES
         }
         return PricedPools(
             pools=tuple(replace(pool, capacity_rps=used[pool.phase] * pool.capacity_rps) for pool in unbroken.pools),
@@ -103,7 +104,7 @@ class BucketService:
         buckets = self._buckets(pools, variation)
         rates = {
             phase: min((bucket.rate_rps for bucket in buckets if bucket.key[0] is phase), default=0.0)
-            for phase in Phase
+            for phase in PHASES
         }
         return PricedPools(
             pools=tuple(pool for bucket in buckets for pool in _shared(bucket)),

@@ -13,7 +13,7 @@ from planner.cost import CostContext
 from planner.cost.parallelism import replica_shapes
 from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers
 from planner.cost.serving.shapes import node_sizes
-from planner.domain import InventoryItem, ObjectiveSettings, ParallelConfig, Phase, Scenario
+from planner.domain import PHASES, InventoryItem, ObjectiveSettings, ParallelConfig, Phase, Scenario
 from planner.evaluation.buckets.prices import BucketPrices
 
 EVERY_SIZE = 32
@@ -30,10 +30,10 @@ def unrestricted_rps(prices: BucketPrices, counts: dict[str, int]) -> float | No
     chances = [span.probability for span in ranges]
     items = [item for item in scenario.inventory.items if counts.get(item.gpu.name)]
     options: dict[tuple[Phase, int], list[BucketOption]] = {
-        (phase, j): [] for phase in Phase for j in range(len(ranges))
+        (phase, j): [] for phase in PHASES for j in range(len(ranges))
     }
     for t, item in enumerate(items):
-        for phase in Phase:
+        for phase in PHASES:
             for j, rate in enumerate(_per_gpu(prices, scenario, item, phase)):
                 if rate > 0:
                     options[phase, j].append(BucketOption(stock=t, use=1, server=0, kind=0, rate_rps=float(rate)))
@@ -41,7 +41,7 @@ def unrestricted_rps(prices: BucketPrices, counts: dict[str, int]) -> float | No
         counts=tuple(counts[item.gpu.name] for item in items),
         charges=(0.0,) * len(items),
         options={place: tuple(mine) for place, mine in options.items()},
-        probabilities={(phase, j): p for phase in Phase for j, p in enumerate(chances)},
+        probabilities={(phase, j): p for phase in PHASES for j, p in enumerate(chances)},
     )
     every = tuple(range(len(ranges)))
     relaxed = relaxed_buckets(offer, (every, every), ObjectiveSettings(), scenario.assignment)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from planner.domain import Phase
+from planner.domain import PHASES
 from planner.errors import ExportError, InputError
 from planner.export.explanation import island_comments
 from planner.export.found import FoundWorkload, Kind, Manifest
@@ -102,7 +102,7 @@ def _check_roles(deployment: Deployment) -> None:
             f"{count} serving island.",
             hint="Export for lws.",
         )
-    for phase in Phase:
+    for phase in PHASES:
         if not any(island.phase is phase for island in deployment.islands):
             raise ExportError(
                 f"Target disaggregatedset: sets join prefill and decode, got no island that serves {phase}.",

@@ -21,7 +21,7 @@ import re
 import shlex
 from typing import Any
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import read_flags
 from planner.export.explanation import island_comments
@@ -131,7 +131,7 @@ def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Laun
 
 def _crosses_pairs(deployment: Deployment) -> bool:
     """Whether a prefill island may hand over to the decode island of another object: with one pair none does."""
-    return len(deployment.islands) > len(Phase)
+    return len(deployment.islands) > len(PHASES)
 
 
 def _packing_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from planner.cost.engine_rules import refusals
 from planner.cost.serving import server_shapes
-from planner.domain import Inventory, InventoryItem, ParallelConfig, Phase, SizeSet, SloSettings
+from planner.domain import PHASES, Inventory, InventoryItem, ParallelConfig, Phase, SizeSet, SloSettings
 from planner.evaluation.buckets.prices import BucketPrices
 
 SOUGHT_NODES = 16  # of one server, where more GPUs than there are would do
@@ -17,7 +17,7 @@ _WHOLE = 0  # the bucket of all lengths
 def exclusions(prices: BucketPrices) -> Iterator[str]:
     """A line for each GPU type and phase: what its servers serve, or why they serve nothing."""
     for item in prices.question.scenario.inventory.items:
-        for phase in Phase:
+        for phase in PHASES:
             yield f"{item.gpu.name} (the inventory has {item.count}) {phase}: {_reason(prices, item, phase)}"
 
 

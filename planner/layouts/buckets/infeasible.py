@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.assignment import BucketOffer, Partition, best_pools, relaxed_values
-from planner.domain import AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase, Question
+from planner.domain import PHASES, AssignmentSettings, ObjectiveKind, ObjectiveSettings, Question
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
 from planner.evaluation.evaluator import Evaluator
@@ -47,7 +47,7 @@ def nothing_serves(question: Question, prices: BucketPrices, objective: Objectiv
         )
     needs = "; ".join(
         f"to {phase} {', '.join(f'{devices} {gpu}' for gpu, devices in smallest_servers(prices, phase).items())}"
-        for phase in Phase
+        for phase in PHASES
     )
     offered = ", ".join(f"{item.count} {item.gpu.name}" for item in scenario.inventory.items)
     return InfeasibleError(
@@ -70,7 +70,7 @@ def _cheapest_words(question: Question, offer: BucketOffer, partition: Partition
 def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
     """Nothing serves one of the phases: why, by GPU type and phase."""
     scenario, load = question.scenario, question.workload
-    unserved = [phase for phase in Phase if not smallest_servers(prices, phase)]
+    unserved = [phase for phase in PHASES if not smallest_servers(prices, phase)]
     cells = [(phase, j) for phase in unserved for j in range(len(load.ranges))]
     bounds = "".join(f"\n  {verdict}" for verdict in unreachable_bounds(question, cells))
     reasons = "".join(f"\n  {line}" for line in exclusions(prices))

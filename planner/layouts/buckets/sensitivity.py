@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from planner.assignment import BucketOffer, Partition, RelaxedBuckets, relaxed_buckets
 from planner.domain import (
+    PHASES,
     AssignmentSettings,
     GpuWorth,
     ObjectiveSettings,
@@ -62,7 +63,7 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
     headroom = fast / slow - 1
     slower = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
     binding = slower if headroom >= BALANCED else None
-    phases = tuple(_phase_worth(phase, relaxer, counts, relaxed) for phase in Phase)
+    phases = tuple(_phase_worth(phase, relaxer, counts, relaxed) for phase in PHASES)
     pressed = binding or max(phases, key=lambda worth: worth.worth_share).phase
     relieved = relaxer.relaxed(counts, pressed) or relaxed
     tolls = dict(zip((stock.gpu for stock in relaxer.stocks), relieved.toll, strict=True))
@@ -83,7 +84,7 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
 def _partition_of(plan: Plan, prices: BucketPrices) -> Partition:
     """The plan's buckets by their numbers."""
     ranges, chosen = prices.question.workload.ranges, []
-    for phase in Phase:
+    for phase in PHASES:
         mine = prices.phases[phase]
         spans = sorted({(route.range_start, route.range_end) for route in plan.routing if route.phase is phase})
         for partition in mine.partitions:
@@ -131,7 +132,7 @@ def _phase_worth(phase: Phase, relaxer: _Relaxer, counts: dict[str, int], relaxe
 def _headrooms(plan: Plan, partition: Partition, relaxed: RelaxedBuckets) -> Iterator[RangeHeadroom]:
     """A row for each phase and bucket."""
     spare = {island.id: max(0.0, 1 - island.utilisation) for island in plan.islands}
-    for phase, buckets in zip(Phase, partition, strict=True):
+    for phase, buckets in zip(PHASES, partition, strict=True):
         mine = [route for route in plan.routing if route.phase is phase]
         spans = sorted({(route.range_start, route.range_end, route.probability) for route in mine})
         for bucket, (start, end, probability) in zip(buckets, spans, strict=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from planner.domain import BucketPool, LoadPoint, NodeLoss, Phase, Plan, SimplerPlan
+from planner.domain import PHASES, BucketPool, LoadPoint, NodeLoss, Phase, Plan, SimplerPlan
 from planner.report.buckets.headline import TIMES
 from planner.report.buckets.view import (
     BucketView,
@@ -38,7 +38,7 @@ def pools_table(plan: Plan) -> str:
             percent(busy.get(pool.island, 0.0)),
             _rent(plan, pool),
         ]
-        for phase in Phase
+        for phase in PHASES
         for bucket in buckets_of(plan, phase)
         for pool in bucket.pools
     ]
@@ -84,7 +84,7 @@ def latency_text(plan: Plan) -> str:
             *([_bound_cell(plan, bucket)] if bounded else []),
             *_times_of(plan, bucket, loads),
         ]
-        for phase in Phase
+        for phase in PHASES
         for bucket in buckets_of(plan, phase)
     ]
     body = table(["", "Prompts (tokens)", *bounded, *heads], rows, "ll" + "r" * (len(bounded) + len(heads)))

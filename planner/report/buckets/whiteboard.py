@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from planner.domain import BucketPool, Phase, Plan
+from planner.domain import PHASES, BucketPool, Phase, Plan
 from planner.report.buckets.view import BucketView, bucket_plan, buckets_of
 from planner.report.kit.quantities import percent
 
@@ -14,7 +14,8 @@ def whiteboard(plan: Plan) -> str:
     """The drawing as a block of plain text: prefill above, decode below, a line a pool."""
     columns = _widths(plan)
     prefill, decode = (
-        [line for bucket in buckets_of(plan, phase) for line in _bucket_lines(plan, bucket, columns)] for phase in Phase
+        [line for bucket in buckets_of(plan, phase) for line in _bucket_lines(plan, bucket, columns)]
+        for phase in PHASES
     )
     lines = ["prefill, by tokens of the prompt", *prefill, *_HANDOVER, "decode, by tokens of the prompt", *decode]
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
@@ -22,7 +23,7 @@ def whiteboard(plan: Plan) -> str:
 
 def _widths(plan: Plan) -> list[int]:
     """Widths of the columns: label of the bucket, and the cells of a pool."""
-    labels = [_label(bucket) for phase in Phase for bucket in buckets_of(plan, phase)]
+    labels = [_label(bucket) for phase in PHASES for bucket in buckets_of(plan, phase)]
     cells = [_cells(plan, pool) for pool in bucket_plan(plan).pools]
     return [max(map(len, labels)), *(max(map(len, column)) for column in zip(*cells, strict=True))]
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from planner.domain import CostMode, Formulation, Phase, Plan
+from planner.domain import PHASES, CostMode, Formulation, Plan
 from planner.domain.usable import left_out_of
 from planner.report.kit.bands import banded_rate, beside
 from planner.report.kit.markdown import escaped
@@ -55,7 +55,7 @@ def _unserved(plan: Plan) -> list[str]:
     everyone = IslandGroup(gpu="", phase=None, islands=plan.islands)
     return [
         f"Only {percent(share)} of the requests of {interval.label} tokens are routed in {phase}."
-        for phase in Phase
+        for phase in PHASES
         for interval, share in zip(intervals(plan), shares(plan, phase, [everyone])[0], strict=True)
         if share < 1 - SHARE_TOLERANCE
     ]

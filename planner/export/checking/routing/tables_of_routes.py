@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 from planner.export.checking.expectation import Expectation
 from planner.export.checking.pods.ports import Answering
 from planner.export.checking.routing.addresses import address_faults
@@ -70,7 +70,7 @@ def _rows(table: Mapping[str, Any]) -> list[_Row]:
 def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
     """Ranges of a phase are the same or meet, from no tokens on, and both phases go as far: every prompt has one."""
     ends: dict[Phase, int] = {}
-    for phase in Phase:
+    for phase in PHASES:
         spans = sorted({row.span for row in rows if row.phase is phase})
         for start, end in spans:
             if start >= end:
@@ -113,7 +113,7 @@ def _share_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation
             yield table.fault(row.title, "share must lie in 0..1", row.share)
         sums[row.phase, row.span] += row.share
     planned = {(r.phase, (r.range_start, r.range_end)) for r in expected.plan.routes} if expected.plan else set()
-    for phase in Phase:
+    for phase in PHASES:
         for span in sorted({span for of, span in {*sums, *planned} if of is phase or not _in_buckets(table)}):
             if abs(sums[phase, span] - 1.0) > _SHARE_TOLERANCE:
                 yield table.fault(f"{phase} {span[0]}-{span[1] - 1}", "shares must sum to 1", sums[phase, span])

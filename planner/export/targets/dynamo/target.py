@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 from planner.errors import ExportError
 from planner.export.explanation import island_comments
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
@@ -62,7 +62,7 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     check_gpus_told_apart(deployment)
     images = DYNAMO_ENGINES[deployment.engine.name].images
     deployment = replace(deployment, engine=replace(deployment.engine, images=images))
-    pools = {phase: phase_pools(deployment, phase) for phase in Phase}
+    pools = {phase: phase_pools(deployment, phase) for phase in PHASES}
     if all(len(grid.pools) == 1 for grid in pools.values()):
         written = _one_pool(deployment)
     else:
@@ -120,7 +120,7 @@ def _many_pools(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> _W
     routers = [frontend(deployment, control, routes=False), global_router(deployment, control, config)]
     files = {"00-frontend.yaml": control_file(deployment, graph(deployment, control, routers), config, pools)}
     endpoints: tuple[Endpoint, ...] = ()
-    for number, pool in enumerate((pool for phase in Phase for pool in pools[phase].pools), start=1):
+    for number, pool in enumerate((pool for phase in PHASES for pool in pools[phase].pools), start=1):
         written = _pool(deployment, pools[pool.phase], pool, f"{number:02}-{pool.phase}-{pool.index}")
         files |= written.files
         endpoints += written.endpoints
