@@ -56,6 +56,7 @@ from planner.domain.layout import (
     Phase,
     Reach,
     Role,
+    halves_of,
 )
 from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
@@ -83,7 +84,7 @@ from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.router_grid import PoolGrid, RouterGrid
-from planner.domain.routing import RouterPolicy, RoutingForm, RoutingSettings, SurvivalSettings
+from planner.domain.routing import RouterPolicy, RoutingForm, RoutingSettings, ServingForm, SurvivalSettings
 from planner.domain.scenario import (
     AssignmentSettings,
     Bound,
@@ -270,6 +271,7 @@ __all__ = [
     "Sensitivity",
     "ServerConfig",
     "Service",
+    "ServingForm",
     "Shortfall",
     "SimplerPlan",
     "SizeSet",
@@ -299,6 +301,7 @@ __all__ = [
     "admits",
     "allows",
     "contradictions",
+    "halves_of",
     "kv_gb",
     "named_duties",
     "no_progress",

@@ -26,6 +26,11 @@ PHASES = (Phase.PREFILL, Phase.DECODE)
 """Every request has both, on one island or on two."""
 
 
+def halves_of(phase: Phase) -> tuple[Phase, ...]:
+    """What an island of a phase does: the phase itself, or both halves."""
+    return PHASES if phase is Phase.MIXED else (phase,)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InventoryItem:
     """`count` GPUs of one type at one price: 0 where it has none, `price_known` False where nobody gave one."""

@@ -32,6 +32,18 @@ class RouterPolicy(StrEnum):
     LEAST_WORK = "least_work"
 
 
+class ServingForm(StrEnum):
+    """Where a request's halves run. `split`: on islands of their own. `aggregated`: on the same GPUs, prompts in the
+    passes that yield tokens. `auto`: the better of both, by bucket and pool."""
+
+    AUTO = "auto"
+    SPLIT = "split"
+    AGGREGATED = "aggregated"
+
+
+DEFAULT_SERVING = ServingForm.SPLIT
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingSettings:
     """What a plan may ask of a router. `form`: None stands for what `Scenario.routing_form` makes of it."""

@@ -16,7 +16,14 @@ from planner.domain.model import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
-from planner.domain.routing import SIMPLICITY, RoutingForm, RoutingSettings, SurvivalSettings
+from planner.domain.routing import (
+    DEFAULT_SERVING,
+    SIMPLICITY,
+    RoutingForm,
+    RoutingSettings,
+    ServingForm,
+    SurvivalSettings,
+)
 from planner.domain.slo import SloSettings
 from planner.domain.stocks import Sizes, SizeSet, Stock, stocks_of
 from planner.domain.workload import LengthProfile, Workload
@@ -267,6 +274,7 @@ class Scenario:
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     routing: RoutingSettings = field(default_factory=RoutingSettings)
     simplicity: float = SIMPLICITY
+    serving: ServingForm = DEFAULT_SERVING
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
     engine: EngineProfile = field(default_factory=EngineProfile)
 

@@ -86,7 +86,7 @@ def _worth_their_buckets(
 
 def buckets_of(partition: Partition) -> int:
     """Buckets of both phases."""
-    return len(partition[0]) + len(partition[1])
+    return sum(partition.counts)
 
 
 def pooled_assignment(priced: PricedPools, solver: str, *, optimal: bool = True) -> Assignment:

@@ -27,7 +27,7 @@ FREE = frozenset(
     }
 )
 OF_SOLVED_LAYOUTS = frozenset({"search.gap"})
-OF_BUCKETS = frozenset({"routing.most", "routing.margin", "simplicity", "survive"})
+OF_BUCKETS = frozenset({"routing.most", "routing.margin", "simplicity", "serving", "survive"})
 AFTER_THE_SEARCH = frozenset({"cluster", "placement"})
 MOST_SHOWN = 5
 LONGEST_VALUE = 40

@@ -20,7 +20,7 @@ from planner.domain import (
     RequestTrace,
     Scenario,
 )
-from planner.domain.routing import SIMPLICITY
+from planner.domain.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml
@@ -65,6 +65,7 @@ _KEYS = (
     "engine",
     "routing",
     "simplicity",
+    "serving",
     "survive",
 )
 
@@ -149,6 +150,7 @@ def _question(document: Section, base: Path, summarize: Summarize) -> tuple[Scen
         engine=read_engine(document),
         routing=read_routing(document.section("routing", optional=True)),
         simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
+        serving=document.choice("serving", ServingForm, default=DEFAULT_SERVING),
         survive=read_survival(document.section("survive", optional=True)),
     )
     inputs = (model_inputs, workload_inputs, cost_inputs, objective_inputs, cluster_inputs)
