@@ -36,7 +36,7 @@ def _cuts(old: Plan, new: Plan) -> Iterator[ChangedValue]:
 def _buckets(plan: Plan, phase: Phase) -> str:
     if plan.buckets is None:
         return "a table of shares"
-    spans = sorted({(pool.start, pool.end) for pool in plan.buckets.pools if pool.phase is phase})
+    spans = sorted({(pool.start, pool.end) for pool in plan.buckets.pools if pool.serves(phase)})
     return ", ".join(f"{start}–{end - 1}" for start, end in spans)
 
 

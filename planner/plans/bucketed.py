@@ -26,7 +26,7 @@ def pool_routes(question: Question, pools: Sequence[BucketPool], rate_rps: float
         _route(question, pool, phase, rate_rps)
         for phase in PHASES
         for pool in pools
-        if pool.share > 0 and phase in halves_of(pool.phase)
+        if pool.share > 0 and pool.serves(phase)
     )
 
 

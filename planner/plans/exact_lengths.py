@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 
 from planner.cost import CostContext, Steps, decode_time, open_backend, pool_share, prefill_time
 from planner.cost.arrays import Array, as_array
+from planner.cost.serving import Buckets, MixedServers
 from planner.cost.step import step_cost
 from planner.domain import (
     PHASES,
@@ -258,7 +259,8 @@ def _times(
 
 def _rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Prompt], batches: Sequence[int]) -> list[float]:
     """b of one island per length; 0 where the cost model has no answer (requests/s)."""
-    of_phase = _prefill_rates if deployed.phase is Phase.PREFILL else _decode_rates
+    ways = {Phase.PREFILL: _prefill_rates, Phase.DECODE: _decode_rates, Phase.MIXED: _mixed_rates}
+    of_phase = ways[deployed.phase]
     rates: list[float] = of_phase(scenario, deployed, prompts, batches).tolist()
     return [rate if math.isfinite(rate) else 0.0 for rate in rates]
 
@@ -334,6 +336,20 @@ def _decode_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Pro
     context = CostContext(gpu=spec, model=model, settings=cost)
     tpot = _step_ms(context, _steps(Phase.DECODE, parallel, cached, decoded), deployed.overlapped).mean(axis=-1)
     return as_array(parallel.replicas * parallel.dp * batch * MS_PER_S / (answers * tpot))
+
+
+def _mixed_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Prompt], batches: Sequence[int]) -> Array:
+    spec, parallel, cost = scenario.inventory.item(deployed.gpu).gpu, deployed.parallel, scenario.cost
+    context = CostContext(gpu=spec, model=scenario.model, settings=cost)
+    buckets = Buckets.of_lengths(
+        [max(1, prompt.tokens) for prompt in prompts],
+        [prompt.probability for prompt in prompts],
+        [prompt.answer for prompt in prompts],
+        cost.kv_cache_rate,
+    )
+    options = [(replace(parallel, replicas=1), cost.max_tokens_per_step)]
+    servers = MixedServers.of(context, options, buckets, round(max(prompt.answer for prompt in prompts)))
+    return as_array(parallel.replicas * servers.rates_alone(buckets, batches)[0])
 
 
 def _lengths(prompts: Sequence[_Prompt]) -> Array:

@@ -56,6 +56,22 @@ class Buckets:
             answers=mean_answers(workload)[0],
         )
 
+    @classmethod
+    def of_lengths(
+        cls, lengths: Sequence[int], probabilities: Sequence[float], answers: Sequence[float], kv_cache_rate: float
+    ) -> "Buckets":
+        """One bucket of exact lengths (tokens), each a range of its own, with its mean answer (tokens)."""
+        prompts, chance = np.array(lengths, dtype=float), np.array(probabilities, dtype=float)
+        return cls(
+            intervals=((0, len(lengths)),),
+            weights=(chance / chance.sum())[None],
+            probabilities=chance.sum(keepdims=True),
+            prompts=prompts,
+            longest=prompts,
+            fresh=np.round(prompts * (1 - kv_cache_rate), 6),
+            answers=np.array(answers, dtype=float),
+        )
+
     @property
     def members(self) -> Array:
         """Whether a range is in a bucket, shape (buckets, ranges)."""

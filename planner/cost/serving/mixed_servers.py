@@ -195,6 +195,15 @@ class MixedServers:
         rates = self.decode.ranks[:, None, None] * _GRID * MS_PER_S / (answers * (alone + added))
         return np.asarray(np.where(suits, rates, 0.0).max(axis=-1))
 
+    def rates_alone(self, buckets: Buckets, batches: Sequence[float]) -> Array:
+        """Rate of one server on each range alone, where nobody waits, at so many sequences a group for each, shape
+        (servers, ranges) (requests/s)."""
+        used = np.broadcast_to(np.array(batches, dtype=float), (len(self.budgets), len(batches)))
+        wide = (*used.shape, len(_GRID))
+        alone = self.decode.times_at(np.broadcast_to(contexts_of(buckets)[None, :, None], wide))
+        busy = buckets.answers * _at(alone, used) + used * _at(self.prompts.added_ms, used)
+        return np.asarray(self.decode.ranks[:, None] * used * MS_PER_S / busy)
+
     def capped_rps(
         self,
         buckets: Buckets,

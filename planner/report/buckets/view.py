@@ -48,7 +48,7 @@ def buckets_of(plan: Plan, phase: Phase) -> tuple[BucketView, ...]:
     chances = {(r.phase, r.range_start): r.probability for r in plan.routing}
     grouped: dict[tuple[int, int], list[BucketPool]] = {}
     for pool in bucket_plan(plan).pools:
-        if pool.phase is phase:
+        if pool.serves(phase):
             grouped.setdefault((pool.start, pool.end), []).append(pool)
     return tuple(
         BucketView(
