@@ -42,27 +42,29 @@ def points() -> list[NamedRun]:
     ]
 
 
+@pytest.fixture(scope="module")
+def predicted() -> list[tuple[NamedRun, DeckFigures]]:
+    """The aggregated points with what servers of both phases say of them."""
+    aggregated = [entry for entry in points() if not entry.run.disaggregated and not entry.reason]
+    figures = [(entry, deck_of(entry)) for entry in aggregated]
+    answered = [(entry, deck) for entry, deck in figures if deck is not None]
+    assert len(answered) >= 150
+    return answered
+
+
 class TestAccuracy:
     """As near as is stated of the closed loops that the factors were fitted with, for points that were left out: mean
     errors of 15 % of rates and 14 % of TPOT, median error of 30 % of TTFT. These were not left out."""
 
-    @pytest.fixture(scope="class")
-    def predicted(self) -> list[tuple[NamedRun, DeckFigures]]:
-        aggregated = [entry for entry in points() if not entry.run.disaggregated and not entry.reason]
-        figures = [(entry, deck_of(entry)) for entry in aggregated]
-        answered = [(entry, deck) for entry, deck in figures if deck is not None]
-        assert len(answered) >= 150
-        return answered
-
     def test_rates(self, predicted: list[tuple[NamedRun, DeckFigures]]) -> None:
-        """Reached: 11.3 %."""
+        """Reached: 11.4 %."""
         measured = [dict(entry.run.measured)[Metric.OUTPUT_RATE] for entry, _ in predicted]
         errors = np.array([deck.output for _, deck in predicted]) / measured - 1
         assert np.abs(errors).mean() <= 0.15
         assert abs(np.median(errors)) <= 0.05
 
     def test_tpot(self, predicted: list[tuple[NamedRun, DeckFigures]]) -> None:
-        """Reached: 11.8 %."""
+        """Reached: 11.7 %."""
         measured = [dict(entry.run.measured)[Metric.TPOT] for entry, _ in predicted]
         errors = measured / np.array([deck.tpot_ms for _, deck in predicted]) - 1
         assert np.abs(errors).mean() <= 0.14
@@ -148,9 +150,10 @@ class TestSplitOrAggregated:
     Of any shape the sign is that of the measured ratio in 4 of 12 cells, those at 50 ms: where pools may have any ratio
     and decode may spread over eight nodes, to split is never worse. The measured decks at tight bounds are few: between
     20 and 37 ms none of B200 at 1K is split, and those below have a prefill node that is all but idle beside three of
-    decode. Of the decks that were run, those of the other GPU type where the table lacks them, the sign is right in 9.
-    Wrong are H200 at 1K and 50 ms, where the deck of B200 with 2048 requests takes 53 ms, and two at 8K: decks of 2 : 3
-    and 1 : 3 nodes come to less than was measured against them at 20 ms (H200), or end above 30 ms (B200).
+    decode. Of the decks that were run (those of the other GPU type where the table lacks them) the sign is right in 9,
+    though three of these lie within 4 % of 1. Wrong are three whose decks come out just inside or outside a bound: H200
+    at 1K and 50 ms (the deck with 2048 requests, of B200, takes 53 ms), H200 at 8K and 20 ms (48 requests take 17 ms in
+    place of the measured 22), B200 at 8K and 30 ms (128 requests on one node a phase, of H200, take 30 ms).
     """
 
     def test_of_any_shape_to_split_is_never_worse(self) -> None:
