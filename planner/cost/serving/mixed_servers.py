@@ -71,15 +71,17 @@ class _Mix:
     rates: Array
 
     def in_use(self, rate: Array) -> Array:
-        """b that yields `rate`, shape (servers, buckets)."""
+        """b that yields `rate`, shape (servers, buckets): by Little's law, with lines between known times."""
         curve = np.maximum.accumulate(self.rates, axis=-1)
         above = np.minimum((curve < rate[..., None]).sum(axis=-1), len(_GRID) - 1)
-        high = np.take_along_axis(curve, above[..., None], axis=-1)[..., 0]
-        below = np.take_along_axis(curve, np.maximum(above - 1, 0)[..., None], axis=-1)[..., 0]
-        low = np.where(above > 0, below, 0.0)
-        start = np.where(above > 0, _GRID[above - 1], 0.0)
-        part = np.divide(rate - low, high - low, out=np.zeros(rate.shape), where=high > low)
-        return np.asarray(start + np.clip(part, 0.0, 1.0) * (_GRID[above] - start))
+        below = np.maximum(above - 1, 0)
+        low, high = (np.take_along_axis(self.tpot_ms, k[..., None], axis=-1)[..., 0] for k in (below, above))
+        most = np.take_along_axis(self.rates, above[..., None], axis=-1)[..., 0]
+        slope = np.where(above > 0, (high - low) / (_GRID[above] - np.where(above > 0, _GRID[below], 0.0)), 0.0)
+        # a rank answers b = by_time T sequences, and T = high - slope (b[above] - b)
+        by_time = np.divide(rate * _GRID[above], most * high, out=np.zeros(rate.shape), where=most > 0)
+        used = by_time * (high - slope * _GRID[above]) / np.maximum(1 - by_time * slope, 1e-9)
+        return np.asarray(np.clip(used, np.where(above > 0, _GRID[below], 0.0), _GRID[above]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
