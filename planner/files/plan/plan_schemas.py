@@ -9,6 +9,7 @@ from planner.domain import (
     BucketPlan,
     ObjectiveKind,
     ParallelConfig,
+    Phase,
     Placement,
     Plan,
     PlannedIsland,
