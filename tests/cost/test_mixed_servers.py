@@ -69,12 +69,13 @@ class Group:
         added = self.ms(0.0, chunk) + max(0.0, self.ms(sequences, chunk) - decode)
         return (decode + passes * added / 2) / self.gain
 
-    def met_ms(self, sequences: float) -> float:
-        """Mean length of the pass under way: of the passes' squares over their lengths."""
+    def left_ms(self, sequences: float) -> tuple[float, float]:
+        """Mean and mean square of what is left of a pass, of the passes' squares and cubes over their lengths."""
         chunk, decode = self.chunk(sequences), self.ms(sequences, 0.0)
         passes = sequences * self.gain / self.answer * self.prompt * (1 - self.hit) / chunk
-        squares = self.ms(0.0, chunk) ** 2 + max(0.0, self.ms(sequences, chunk) ** 2 - decode**2)
-        return (decode**2 + passes * squares / 2) / (self.gain * self.tpot_ms(sequences))
+        mixed, apart, pass_ms = self.ms(sequences, chunk), self.ms(0.0, chunk), self.gain * self.tpot_ms(sequences)
+        squares, cubes = (decode**k + passes * (apart**k + max(0.0, mixed**k - decode**k)) / 2 for k in (2, 3))
+        return squares / (2 * pass_ms), cubes / (3 * pass_ms)
 
     def tpot_at_rate_ms(self, rate: float) -> float:
         """T with b = r D T sequences in answer, found by going round."""
@@ -144,7 +145,10 @@ class TestOneLength:
                 busy = (group.ms(0.0, group.budget) + group.ms(16.0, group.budget)) / 2 * fresh / group.budget
                 filled = full[row, bucket] / option[0].dp * busy / 1000
                 assert rho[row, bucket] == pytest.approx(min(1.0, filled), rel=2e-3)
-                assert left.cycle_ms[row, bucket] == pytest.approx(group.met_ms(16.0), rel=2e-3)
+                mean, square = group.left_ms(16.0)
+                assert left.mean_ms[row, bucket] == pytest.approx(mean, rel=2e-3)
+                even = left.chance[row, bucket] * left.cycle_ms[row, bucket] ** 2 / 3
+                assert even == pytest.approx(square, rel=2e-3)
 
 
 def test_a_buckets_rate_is_the_harmonic_mean_of_its_ranges_at_the_same_batch() -> None:
