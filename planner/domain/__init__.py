@@ -80,6 +80,15 @@ from planner.domain.placement import (
 from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
 from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
+from planner.domain.prefix import (
+    BLOCK_TOKENS,
+    CachedPrefixes,
+    CacheRate,
+    KvCacheRate,
+    PrefixReuse,
+    PromptBlocks,
+    RangeHits,
+)
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.router_grid import PoolGrid, RouterGrid
 from planner.domain.routing import RouterPolicy, RoutingForm, RoutingSettings, SurvivalSettings
@@ -127,6 +136,7 @@ from planner.domain.stocks import Sizes, SizeSet, Stock, admits
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
+    "BLOCK_TOKENS",
     "CORE_GROUP_SIZE",
     "ENGINE_MEMORY_SHARE",
     "MOST_GPUS_OF_A_NODE",
@@ -143,6 +153,8 @@ __all__ = [
     "BucketLatency",
     "BucketPlan",
     "BucketPool",
+    "CacheRate",
+    "CachedPrefixes",
     "Calibration",
     "CalibrationFit",
     "Certificate",
@@ -191,6 +203,7 @@ __all__ = [
     "Judged",
     "JudgedFigure",
     "JudgedMeasurement",
+    "KvCacheRate",
     "KvFlow",
     "KvTraffic",
     "Layout",
@@ -235,7 +248,9 @@ __all__ = [
     "PowerFormula",
     "PowerTable",
     "Preemptor",
+    "PrefixReuse",
     "Price",
+    "PromptBlocks",
     "Proposal",
     "Proposed",
     "ProposedRun",
@@ -243,6 +258,7 @@ __all__ = [
     "Qos",
     "Question",
     "RangeHeadroom",
+    "RangeHits",
     "RangeService",
     "RangeSettings",
     "RangeSlo",
