@@ -32,7 +32,6 @@ class PhaseBuckets:
 def phase_buckets(question: Question, phase: Phase, most: int) -> PhaseBuckets:
     """What a phase may have of at most `most` buckets."""
     workload, slo = question.workload, question.scenario.slo
-    rate = question.scenario.cost.kv_cache_rate
     cuts = _cut_points(question, phase, PREFILL_CUTS if phase is Phase.PREFILL else DECODE_CUTS) if most > 1 else []
     n = len(workload.ranges)
     edges = [(0, *inner, n) for count in range(min(most, len(cuts) + 1)) for inner in combinations(cuts, count)]
@@ -43,7 +42,7 @@ def phase_buckets(question: Question, phase: Phase, most: int) -> PhaseBuckets:
         intervals = list(pairwise(ends))
         for misses in _ways_to_miss(slo, phase, [float(chances[a:b].sum()) for a, b in intervals]):
             partitions.append(tuple(rows.setdefault(key, len(rows)) for key in zip(intervals, misses, strict=True)))
-    buckets = Buckets.of(workload, [interval for interval, _ in rows], rate)
+    buckets = Buckets.of(workload, [interval for interval, _ in rows])
     levels = Levels.of(slo, workload, np.array([share for _, share in rows]))
     return PhaseBuckets(buckets=buckets, levels=levels, partitions=tuple(partitions))
 

@@ -140,7 +140,7 @@ class BucketService:
         _, start, end = key
         workload, scenario = self.question.workload, self.question.scenario
         rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
-        buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)], scenario.cost.kv_cache_rate)
+        buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)])
         late = pools[0].late_share
         levels = Levels.of(scenario.slo, workload, None if late is None else np.array([late]))
         servers = tuple(self._servers(pool, buckets) for pool in pools)

@@ -1,6 +1,6 @@
 """Request traces from CSV or JSON lines: when each request came, and how many tokens went in and out.
 
-A trace may have any number of rows: it is read in blocks, and 16 bytes a request are kept, and 8 for each id of a block.
+A trace may have any number of rows: it is read in blocks; kept are 16 bytes a request and 8 for each id of a block.
 """
 
 import math
