@@ -6,26 +6,37 @@
 | s | prompt | tokens |
 | C | cache of an attention rank: the prompts of s tokens that fit beside weights and buffers, times s | tokens |
 | H(s, C) | share that one cache of C tokens found of the trace's prompts like s (`domain.PrefixReuse`) | 1 |
-| n | ranks that the prompts are shared out over | 1 |
+| r, x | rate of the trace, and of a rank that always has work: 1000 phi n pp / t of its mean prompts | requests/s |
+| k | ranks that the prompts are shared out over | 1 |
 
-A number: h is it. Rows by length: the last row that covers s, 0 where none does. `auto`: H(s, C) where the router
-is prefix-aware, H(s, C) / n where it chooses by least work: an earlier prompt that begins alike went to the same rank
-with chance 1 / n, n being the ranks of all GPUs of the type in the inventory, the most that there can be.
+A number: h is it. Rows by length: the last row that covers s, 0 where none does. `auto`: H(s, C r / x), as a rank that
+gets fewer requests than the trace has keeps prompts for longer; x depends on h, and both are found together by halving
+(more hits, more requests, kept for less long). That is where the router is prefix-aware. Where it chooses by least work
+h is H / k: the last prompt that begins alike went to the same rank with chance 1 / k, k being the ranks of all GPUs of
+the type in the inventory, the most that there can be.
 
-Assumed of `auto`: every rank sees about as many requests a second as the trace has, as in a plan of n ranks that serves
-n times the trace's rate. Ranks that see fewer keep prompts for longer and find more, up to H without bounds; ranks that
-see more find less. Prefixes that all prompts share (a system prompt) are found by every rank: there 1 / n is too low.
-Between sizes of the table H is linear in log C, below the least in C; beyond the greatest it stays.
+Assumed of `auto`: prompts come back as long after each other as in the trace, whatever the rate of the plan; every rank
+gets prompts of all lengths. A trace without a clock: x = r. Prefixes that many prompts share (a system prompt) are on
+every rank: there 1 / k is too low. Between sizes of the table H is linear in log C, below the least in C; beyond the
+greatest it stays.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.cost import memory
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.device import CostContext
+from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees
-from planner.domain import CacheRate, CostSettings, ParallelConfig, PrefixReuse, RangeHits
+from planner.cost.step import Steps, step_ms
+from planner.domain import CachedPrefixes, CacheRate, CostSettings, ParallelConfig, Phase, PrefixReuse, RangeHits
 from planner.errors import InputError
+from planner.units import MS_PER_S
+
+_HALVINGS = 14  # of a share: to 0.0001
 
 
 def hit_shares(context: CostContext, prompts: Numbers, degrees: Degrees) -> Numbers:
@@ -85,12 +96,50 @@ def _of_trace(context: CostContext, prompts: Array, degrees: Degrees) -> Array:
             "cost.kv_cache_rate: auto needs a workload that knows how its prompts begin alike, got one without.",
             hint="Give a trace with hash_ids (JSON lines), or a number.",
         )
-    shares = _interpolated(prefixes.reuse, prompts, cache_tokens(context, prompts, degrees))
+    most = 1.0 / _ranks(context, prefixes, degrees)
+    cache = cache_tokens(context, prompts, degrees)
+    if prefixes.arrival_rps is not None:
+        cache = cache * prefixes.arrival_rps / _rank_rps(context, prefixes, prefixes.arrival_rps, most, degrees)
+    return np.asarray(_interpolated(prefixes.reuse, prompts, cache) * most)
+
+
+def _ranks(context: CostContext, prefixes: CachedPrefixes, degrees: Degrees) -> Array:
+    """k; 1 where the router sends a prompt to its prefix."""
     gpus = dict(prefixes.gpus).get(context.gpu.name)
     if gpus is None:
-        return shares
-    copies = np.maximum(1.0, np.floor(gpus / (degrees.devices * degrees.pp)))
-    return np.asarray(shares / (copies * degrees.dp))
+        return as_array(1.0)
+    return np.asarray(np.maximum(1.0, np.floor(gpus / (degrees.devices * degrees.pp))) * degrees.dp)
+
+
+def _rank_rps(
+    context: CostContext, prefixes: CachedPrefixes, arrival_rps: float, most: Array, degrees: Degrees
+) -> Array:
+    """x, in the shape of the degrees: the rate at which a rank has the hits that make it so fast."""
+    prompt = as_array(prefixes.mean_prompt)
+    cache = cache_tokens(context, prompt, degrees)
+    low, high = np.zeros(cache.shape), np.ones(cache.shape)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        kept = cache * arrival_rps / _mean_rps(context, prompt, middle, degrees)
+        more = _mean_share(prefixes.reuse, kept) * most > middle
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return _mean_rps(context, prompt, high, degrees)
+
+
+def _mean_rps(context: CostContext, prompt: Array, hits: Array, degrees: Degrees) -> Array:
+    """Requests/s of a rank whose steps are full, at the mean prompt."""
+    prompts = np.maximum(1.0, context.settings.max_tokens_per_step / np.maximum(1.0, fresh_tokens(prompt, hits)))
+    steps = Steps(
+        phase=Phase.PREFILL,
+        tp=degrees.tp,
+        dp=degrees.dp,
+        pp=degrees.pp,
+        length=prompt,
+        batch=prompts,
+        cached=hits,
+    )
+    pace = efficiency_of(context.gpu, context.settings.calibration).prefill_pool
+    return np.asarray(pace * prompts * degrees.pp * MS_PER_S / step_ms(context, steps))
 
 
 def cache_tokens(context: CostContext, prompts: Numbers, degrees: Degrees) -> Array:
@@ -105,16 +154,26 @@ def cache_tokens(context: CostContext, prompts: Numbers, degrees: Degrees) -> Ar
     return np.asarray(np.maximum(fits, 0.0) * degrees.pp * as_array(prompts))
 
 
+def _mean_share(reuse: PrefixReuse, cache: Array) -> Array:
+    """H of all prompts together."""
+    table = np.array([reuse.mean_shares[:-1]])
+    return _read_off(table, reuse.cache_tokens, np.zeros(cache.shape, dtype=int), cache)
+
+
 def _interpolated(reuse: PrefixReuse, prompts: Array, cache: Array) -> Array:
     """H, shape of `prompts` and `cache` broadcast."""
-    sizes = np.array(reuse.cache_tokens, dtype=float)
-    table = np.array(reuse.shares)[:, :-1]
     lengths, tokens = np.broadcast_arrays(prompts, cache)
-    row = np.clip(np.searchsorted(reuse.starts, lengths, side="right") - 1, 0, len(table) - 1)
+    row = np.clip(np.searchsorted(reuse.starts, lengths, side="right") - 1, 0, len(reuse.starts) - 1)
+    return _read_off(np.array(reuse.shares)[:, :-1], reuse.cache_tokens, row, tokens)
+
+
+def _read_off(table: Array, cache_tokens: Sequence[int], row: NDArray[np.intp], tokens: Array) -> Array:
+    """Shares of `table` (rows, sizes) at sizes in between, in the shape of `row` and `tokens`."""
+    sizes = np.array(cache_tokens, dtype=float)
     after = np.clip(np.searchsorted(sizes, tokens), 0, len(sizes) - 1)
     before = np.maximum(after - 1, 0)
-    bounded = np.clip(tokens, sizes[0], sizes[-1])
     steps = np.log(sizes[after] / sizes[before])
+    bounded = np.clip(tokens, sizes[0], sizes[-1])
     part = np.divide(np.log(bounded / sizes[before]), steps, out=np.ones(tokens.shape), where=steps > 0)
     shares = table[row, before] + part * (table[row, after] - table[row, before])
     return np.asarray(shares * np.minimum(1.0, tokens / sizes[0]))

@@ -72,8 +72,13 @@ KvCacheRate = float | CacheRate | tuple[RangeHits, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedPrefixes:
-    """What `auto` draws on: the reuse of the trace. `gpus`: GPUs of each type whose servers share the prompts out
-    without heed to prefixes; empty where the router sends a prompt to where its prefix is."""
+    """What `auto` draws on: the reuse of the trace, its mean prompt (tokens) and its rate (requests/s, None: unknown).
+
+    `gpus`: GPUs of each type whose servers share the prompts out without heed to prefixes; empty where the router sends
+    a prompt to where its prefix is.
+    """
 
     reuse: PrefixReuse
+    mean_prompt: float
+    arrival_rps: float | None
     gpus: tuple[tuple[str, int], ...] = ()

@@ -283,11 +283,13 @@ class Scenario:
 
     @property
     def _prefixes(self) -> CachedPrefixes | None:
-        if self.cost.kv_cache_rate is not CacheRate.AUTO or self.workload.prefix is None:
+        workload = self.workload
+        if self.cost.kv_cache_rate is not CacheRate.AUTO or workload.prefix is None:
             return None
         blind = self.routing.policy is RouterPolicy.LEAST_WORK
         gpus = tuple((item.gpu.name, item.count) for item in self.inventory.items) if blind else ()
-        return CachedPrefixes(reuse=self.workload.prefix, gpus=gpus)
+        mean = max(1.0, workload.mean_input_tokens)
+        return CachedPrefixes(reuse=workload.prefix, mean_prompt=mean, arrival_rps=workload.arrival_rps, gpus=gpus)
 
     @property
     def routing_form(self) -> RoutingForm:
