@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from planner.domain import CostMode, Formulation, Phase, Plan
+from planner.domain import CacheRate, CostMode, Formulation, Phase, Plan, RouterPolicy
 from planner.domain.usable import left_out_of
 from planner.report.kit.bands import banded_rate, beside
 from planner.report.kit.markdown import escaped
@@ -26,6 +26,7 @@ def notes(plan: Plan) -> list[str]:
         *_unproven(plan),
         *exactness_note(plan),
         *_beside(plan),
+        *_cached(plan),
         *_reference(plan),
         *_deviation(plan),
         *_coarse(plan),
@@ -35,6 +36,23 @@ def notes(plan: Plan) -> list[str]:
         *_left_out(plan),
         *_remarks(plan),
         *_failures(plan),
+    ]
+
+
+def _cached(plan: Plan) -> list[str]:
+    """What `auto` takes for granted of the prefix cache."""
+    if plan.scenario.cost.kv_cache_rate != CacheRate.AUTO:
+        return []
+    if plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE:
+        router = "The router is taken to send a prompt to the rank that holds most of its prefix"
+    else:
+        router = (
+            "The router does not look at prefixes: but for what most prompts share, one prompt in as many as there are "
+            "ranks comes to where its prefix is (`routing.policy: prefix_aware` finds more)"
+        )
+    return [
+        "Prefix cache: prompts find what they would have found in the trace's own order, in the memory that a rank of "
+        f"prefill has left and as long as it keeps them at full load. {router}."
     ]
 
 
