@@ -128,8 +128,6 @@ lengths: |
   input_tokens,requests
   9,1
 """
-    "name: w\nkind: lengths\nmean_output_tokens: 9\nmax_output_tokens: 9\nlengths: |\n  input_tokens,requests\n  9,1\n"
-)
 
 
 def with_table(*rows: str, block_tokens: object = 512) -> str:
