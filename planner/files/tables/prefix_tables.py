@@ -32,7 +32,7 @@ def read_prefix(section: Section) -> PrefixReuse:
     if tuple(header[:2]) != _LENGTHS or len(header) < 4 or header[-1] != _UNBOUNDED:
         rule = "begin with from,prompt_tokens, sizes of caches in tokens, and unbounded"
         raise _fault(section, rule, ",".join(header) or "nothing")
-    sizes = tuple(_whole(section, "the header", size, MOST_WHOLE) for size in header[2:-1])
+    sizes = tuple(_whole_tokens(section, "the header", size, MOST_WHOLE) for size in header[2:-1])
     _require_ascending(section, "sizes", sizes)
     if len(rows) < 2:
         raise _fault(section, "hold at least one row", "only a header")
@@ -40,14 +40,16 @@ def read_prefix(section: Section) -> PrefixReuse:
         if len(row) != len(header):
             raise _fault(section, f"have {len(header)} cells in row {number}", str(len(row)))
     places = [f"row {number}" for number in range(1, len(rows))]
-    starts = tuple(_whole(section, place, row[0], MOST_TOKENS) for place, row in zip(places, rows[1:], strict=True))
+    starts = tuple(
+        _whole_tokens(section, place, row[0], MOST_TOKENS) for place, row in zip(places, rows[1:], strict=True)
+    )
     _require_ascending(section, "from", starts)
     return PrefixReuse(
         block_tokens=section.integer("block_tokens", low=1, high=MOST_TOKENS),
         cache_tokens=sizes,
         starts=starts,
         prompt_tokens=tuple(
-            _whole(section, place, row[1], MOST_WHOLE) for place, row in zip(places, rows[1:], strict=True)
+            _whole_tokens(section, place, row[1], MOST_WHOLE) for place, row in zip(places, rows[1:], strict=True)
         ),
         shares=tuple(_shares(section, place, row[2:]) for place, row in zip(places, rows[1:], strict=True)),
     )
@@ -64,7 +66,7 @@ def _shares(section: Section, place: str, cells: Sequence[str]) -> tuple[float, 
     return shares
 
 
-def _whole(section: Section, place: str, cell: str, most: int) -> int:
+def _whole_tokens(section: Section, place: str, cell: str, most: int) -> int:
     number = number_of(cell)
     if not number.is_integer() or not 1 <= number <= most:
         raise _fault(section, f"have whole numbers of tokens from 1 to {most} in {place}", repr(cell))
