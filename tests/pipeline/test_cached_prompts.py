@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pipeline_scenarios import bucketed, small
 
-from planner.domain import CacheRate, LengthProfile, Plan, PrefixReuse, RouterPolicy, Scenario
+from planner.domain import CacheRate, LengthProfile, Phase, Plan, PrefixReuse, RouterPolicy, Scenario
 from planner.files import encode_plan, load_run
 from planner.pipeline import plan, recheck
 from planner.plans.exact_lengths import evaluate_exactly
@@ -52,7 +52,12 @@ def read_back(made: Plan, folder: Path) -> None:
 def test_rows_of_one_share_plan_what_the_number_does(table: bool, tmp_path: Path) -> None:
     number, rows = (plan(cached(rate, table=table)) for rate in (0.5, [{"share": 0.5}]))
     assert rows.throughput_rps == number.throughput_rps
-    assert (rows.islands, rows.routing, rows.buckets) == (number.islands, number.routing, number.buckets)
+    islands = tuple(replace(island, cached_share=None) for island in rows.islands)
+    assert (islands, rows.routing, rows.buckets) == (number.islands, number.routing, number.buckets)
+    assert {(island.phase, island.cached_share) for island in rows.islands} == {
+        (Phase.PREFILL, 0.5),
+        (Phase.DECODE, None),
+    }
     assert rows.exact_rps == number.exact_rps
     read_back(rows, tmp_path)
 
@@ -81,6 +86,18 @@ def test_auto_finds_more_where_the_router_knows_prefixes(table: bool, tmp_path: 
     for made in (blind, aware):
         read_back(made, tmp_path)
         assert abs(evaluate_exactly(made).difference) < 0.04  # as with a number
+
+
+def test_an_island_tells_what_its_own_prompts_find() -> None:
+    made = plan(cached([{"from": 1024, "share": 0.5}], ranges={"width": 1024}, routing={"form": "buckets", "most": 1}))
+    lengths = zip(made.scenario.workload.input_tokens, made.scenario.workload.probabilities, strict=True)
+    tokens = [(length, length * probability) for length, probability in lengths]
+    expected = 0.5 * sum(n for length, n in tokens if length >= 1024) / sum(n for _, n in tokens)
+    shares = [island.cached_share for island in made.islands if island.phase is Phase.PREFILL]
+    assert shares == pytest.approx([expected] * len(shares), abs=1e-5)
+    number = plan(cached(0.5))
+    assert {island.cached_share for island in number.islands} == {None}
+    assert b"cached_share" not in encode_plan(number)
 
 
 def test_what_every_cache_finds_is_found_whoever_routes() -> None:

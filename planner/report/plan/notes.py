@@ -51,9 +51,18 @@ def _cached(plan: Plan) -> list[str]:
             "ranks comes to where its prefix is (`routing.policy: prefix_aware` finds more)"
         )
     return [
-        "Prefix cache: prompts find what they would have found in the trace's own order, in the memory that a rank of "
-        f"prefill has left and as long as it keeps them at full load. {router}."
+        f"Prefix cache: prompts find {_share_words(plan)}what they would have found in the trace's own order, in the "
+        f"memory that a rank of prefill has left and as long as it keeps them at full load. {router}."
     ]
+
+
+def _share_words(plan: Plan) -> str:
+    """`21 % to 24 % of their tokens, `."""
+    shares = [island.cached_share for island in plan.islands if island.cached_share is not None]
+    if not shares:
+        return ""
+    ends = dict.fromkeys((percent(min(shares)), percent(max(shares))))
+    return f"{' to '.join(ends)} of their tokens, "
 
 
 def _left_out(plan: Plan) -> list[str]:
