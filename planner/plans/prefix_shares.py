@@ -4,13 +4,13 @@ share = sum_j a p s h / sum_j a p s over ranges j: share of the range that the i
 `cost.prefix_hits` of it on the island as it is deployed.
 """
 
+import math
 from dataclasses import replace
 
-import numpy as np
-
 from planner.cost import CostContext
+from planner.cost.arrays import as_array
 from planner.cost.prefix_hits import shape_hits
-from planner.domain import Phase, Plan, PlannedIsland, Workload
+from planner.domain import LengthRange, Phase, Plan, PlannedIsland, Workload
 from planner.plans.exact_lengths import Deployed
 
 
@@ -24,15 +24,20 @@ def with_cached_shares(plan: Plan, workload: Workload) -> Plan:
 def _with_share(plan: Plan, workload: Workload, island: PlannedIsland) -> PlannedIsland:
     if island.phase is not Phase.PREFILL:
         return island
-    tokens = np.zeros(len(workload.ranges))
-    for route in plan.routing:
-        if route.island == island.id:
-            for j, span in enumerate(workload.ranges):
-                if route.range_start <= span.start < route.range_end:
-                    tokens[j] += route.share * span.probability * max(1.0, span.mean_input_tokens)
+    prompts = [max(1.0, span.mean_input_tokens) for span in workload.ranges]
+    tokens = [
+        _share_of(plan, island, span) * span.probability * prompt
+        for span, prompt in zip(workload.ranges, prompts, strict=True)
+    ]
     deployed = Deployed.of(island, pooled=plan.buckets is not None)
     scenario = deployed.priced(plan.scenario)
     context = CostContext(gpu=scenario.inventory.item(island.gpu).gpu, model=scenario.model, settings=scenario.cost)
-    prompts = [max(1.0, span.mean_input_tokens) for span in workload.ranges]
-    hits = np.asarray(shape_hits(context, prompts, deployed.parallel))
-    return replace(island, cached_share=float(round(hits @ tokens / tokens.sum(), 6)))
+    hits = as_array(shape_hits(context, prompts, deployed.parallel)).tolist()
+    share = math.fsum(n * hit for n, hit in zip(tokens, hits, strict=True)) / math.fsum(tokens)
+    return replace(island, cached_share=round(share, 6))
+
+
+def _share_of(plan: Plan, island: PlannedIsland, span: LengthRange) -> float:
+    """Share of a range's requests that the island gets."""
+    routes = (route for route in plan.routing if route.island == island.id)
+    return sum(route.share for route in routes if route.range_start <= span.start < route.range_end)
