@@ -166,7 +166,7 @@ class _Reader:
         """What was read, in order of arrival; and that order, where the rows had another."""
         if not self.times:
             raise InputError(
-                f"{self.path}: must hold at least one request; only a header came.", hint="Give a file with requests."
+                f"{self.path}: must hold at least one request; only a header came.", hint="Give a CSV file."
             )
         if not any(self.outputs):
             raise InputError(
