@@ -10,7 +10,7 @@ from planner.cost.arrays import as_array
 from planner.cost.device import CostContext
 from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
-from planner.cost.mixed import Passes, mixed_cost
+from planner.cost.mixed.passes import Passes, mixed_cost
 from planner.cost.prefix_hits import shape_hits
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
