@@ -6,7 +6,7 @@ Probes ask the runtime's own server (ai-dynamo/dynamo, lib/runtime/src/system_st
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planner.domain import DeployedPlan
+from planner.domain import DeployedPlan, Phase
 from planner.export.found import Fault, Manifest
 from planner.export.objects.quantities import amount
 from planner.export.options import LEAST_SHARED_GIB
@@ -14,6 +14,8 @@ from planner.export.targets.dynamo.checks import components, phase_of, word_afte
 from planner.export.targets.dynamo.components import KIND
 
 _MODE = "--disaggregation-mode"
+_AGGREGATED = "agg"  # Dynamo's default, of workers that do both phases
+_WORDS = {Phase.MIXED.value: _AGGREGATED}
 _PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _PROBE_PATHS = ("/health", "/live")
 
@@ -30,9 +32,12 @@ def worker_faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> 
 
 def _mode_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
     came, phase = word_after(component, _MODE), phase_of(component)
-    if came != phase:
+    aggregated = phase == Phase.MIXED and came in ("", _AGGREGATED)
+    if came != phase and not aggregated:
         where = f"{path}.podTemplate.spec.containers.0.args"
-        yield manifest.fault(where, f"{_MODE} must be {phase}, which the component serves", came or "none")
+        yield manifest.fault(
+            where, f"{_MODE} must be {_WORDS.get(phase, phase)}, which the component serves", came or "none"
+        )
 
 
 def _memory_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
