@@ -68,7 +68,8 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     all targets add.
 
     Raises:
-        ExportError: fewer than 2 serving islands, one of both phases, a phase that no island serves, or what `lws` cannot express either.
+        ExportError: fewer than 2 serving islands, one of both phases, a phase that no island serves, or what `lws`
+            cannot express either.
         InputError: an island's id that leaves no room for the set's name.
     """
     _check_roles(deployment)

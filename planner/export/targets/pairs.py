@@ -1,8 +1,9 @@
 """Islands in pairs, for targets whose object holds one prefill and one decode island at most.
 
 The n-th prefill island goes with the n-th decode island, in the plan's order; where the phases differ in number the
-rest stand alone, and so do islands that do both phases. So each island is in exactly one pair and the GPUs sum to the plan's. A pair is a matter of packaging:
-who serves a request is for the routing table to say, and a prefill of one pair hands over to a decode of any.
+rest stand alone, and so do islands that do both phases. So each island is in exactly one pair and the GPUs sum to the
+plan's. A pair is a matter of packaging: who serves a request is for the routing table to say, and a prefill of one pair
+hands over to a decode of any.
 """
 
 from collections.abc import Sequence

@@ -68,7 +68,7 @@ def _rows(table: Mapping[str, Any]) -> list[_Row]:
     ]
 
 
-def _half(text: object) -> Phase:
+def _half(text: str) -> Phase:
     """The half of a request's life that a row routes: no row routes both."""
     phase = Phase(text)
     if phase not in PHASES:

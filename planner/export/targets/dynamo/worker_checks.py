@@ -15,7 +15,6 @@ from planner.export.targets.dynamo.components import KIND
 
 _MODE = "--disaggregation-mode"
 _AGGREGATED = "agg"  # Dynamo's default, of workers that do both phases
-_WORDS = {Phase.MIXED.value: _AGGREGATED}
 _PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _PROBE_PATHS = ("/health", "/live")
 
@@ -31,13 +30,12 @@ def worker_faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> 
 
 
 def _mode_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
+    """A worker without a mode is an aggregated one."""
     came, phase = word_after(component, _MODE), phase_of(component)
-    aggregated = phase == Phase.MIXED and came in ("", _AGGREGATED)
-    if came != phase and not aggregated:
-        where = f"{path}.podTemplate.spec.containers.0.args"
-        yield manifest.fault(
-            where, f"{_MODE} must be {_WORDS.get(phase, phase)}, which the component serves", came or "none"
-        )
+    mixed = phase == Phase.MIXED.value
+    if came not in (("", _AGGREGATED) if mixed else (phase,)):
+        where, mode = f"{path}.podTemplate.spec.containers.0.args", _AGGREGATED if mixed else phase
+        yield manifest.fault(where, f"{_MODE} must be {mode}, which the component serves", came or "none")
 
 
 def _memory_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
