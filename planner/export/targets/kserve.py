@@ -219,7 +219,7 @@ def _pod(
         "env": [*main.get("env", []), *_flags(island, launch)],
         "resources": main["resources"],
     }
-    if island.grouping.pods == 1:  # the presets of groups ask for more than this by themselves
+    if island.grouping.pods == 1 and "securityContext" in main:  # presets of groups ask for more by themselves
         container["securityContext"] = main["securityContext"]
     scheduling: dict[str, Any] = {
         key: spec[key] for key in ("nodeSelector", "affinity", "priorityClassName", "tolerations") if key in spec

@@ -275,12 +275,14 @@ def _container(
     if island.grouping.pods == 1:
         fields["readinessProbe"] = container["readinessProbe"]
     claimed = bool(deployment.options.model_volume) or island.weights.startswith("/")
-    return fields | {
+    fields |= {
         "resources": container["resources"],
         "mountModelVolume": not claimed,
         "volumeMounts": container["volumeMounts"],
-        "extraConfig": {"securityContext": container["securityContext"]},
     }
+    if "securityContext" in container:
+        fields["extraConfig"] = {"securityContext": container["securityContext"]}
+    return fields
 
 
 def _engine_port(island: ServingIsland) -> int:
