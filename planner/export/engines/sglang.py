@@ -4,7 +4,7 @@ multiply GPUs.
 So tp-size = tp x dp of the plan, dp-size = dp, and an attention group keeps tp-size / dp-size = tp GPUs. Stages
 follow each other over the pods, and share the running requests out evenly.
 Request and token budgets are given for the whole engine; with DP attention SGLang divides them by dp-size.
-Chunks of prompts ride with the next tokens of answers by `--enable-mixed-chunk` alone, which it refuses beside drafts.
+Chunks of prompts ride with the next tokens of answers by `--enable-mixed-chunk` alone, which drafts switch off.
 
 Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md, its LeaderWorkerSet examples
 (docs/references/multi_node_deployment/lws_pd), and python/sglang/srt/server_args.py for what divides what.

@@ -10,7 +10,7 @@ from planner.export.engines.arguments import flags, read_count, read_flags
 from planner.export.engines.vllm_groups import GROUP_FLAGS
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.objects.names import MAX_WORKLOAD_NAME
-from planner.export.objects.pods import ENGINE_LABEL
+from planner.export.objects.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.summary import part_path, read_part
 from planner.export.targets.pairs import templates_in
 
@@ -138,8 +138,16 @@ def service_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> 
         for path, text in templates_in(manifest.body):
             if text not in SIDECAR_COMMAND:
                 yield manifest.fault(path, "must not hold {{, which KServe expands", repr(text))
-        for _, role, path in _roles(manifest):
+        for phase, role, path in _roles(manifest):
             yield from _role_faults(manifest, role, path)
+            yield from _phase_faults(manifest, phase, role, path)
+
+
+def _phase_faults(manifest: Manifest, phase: Phase, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    """Only an object without prefill does both phases: beside one KServe puts a sidecar before the engine."""
+    label = role.get("labels", {}).get(PHASE_LABEL)
+    if "template" in role and (label == Phase.MIXED.value) != (phase is Phase.MIXED):
+        yield manifest.fault(f"{path}.labels.{PHASE_LABEL}", f"must be {phase}, as KServe makes of the object", label)
 
 
 def _role_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
