@@ -6,7 +6,7 @@ from typing import Annotated
 from planner.domain.band import Band, RateBand
 from planner.domain.efficiency import Origin
 from planner.domain.keys import Bounds, Items, Key, Mapped, OneOf
-from planner.domain.layout import ParallelConfig, Phase, Reach
+from planner.domain.layout import PHASES, ParallelConfig, Phase, Reach
 from planner.domain.objective import Certificate
 from planner.domain.placement import Placement
 from planner.domain.scenario import CostMode, Scenario
@@ -150,6 +150,12 @@ class Plan:
     placement: Placement | None = None
     rate_band: RateBand | None = None
     buckets: BucketPlan | None = None
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The two halves, and both at once where some island does that."""
+        mixed = any(island.phase is Phase.MIXED for island in self.islands)
+        return tuple(Phase) if mixed else PHASES
 
     @property
     def fleet(self) -> dict[str, int]:

@@ -16,15 +16,17 @@
 | v | m2 / m1^2 of the prompts' fresh tokens | 1 |
 | F | rate at which prompts fill all passes: 1000 dp / sum_j w busy[j](b) | requests/s |
 | rho, eta | x / F; tail of the wait: 1000 (ca2 + v - 1) / 2 / (F n (1 - rho)), n servers of the bucket | 1, ms |
-| S, u | mean length of a pass that a request meets; chance that one is under way: 1 - exp(-dp b) | ms, 1 |
+| e1, e2, e3 | sums of the passes' lengths, of their squares and cubes, for each pass of the sequences | ms^k |
+| S, u | e3 / e2; e2^2 / (e1 e3) times the chance that a pass is under way, 1 - exp(-dp b) | ms, 1 |
 
 Time shares add up: at one b the rate on a bucket is the harmonic mix of the rates on its ranges.
 TPOT is judged where the caches of a batch are z sd(c) / sqrt(b) above their mean, and where z sqrt(v / b) more prompts
 than the mean come in the course of an answer: as many as are in answer, b, by Little's law. Both together as the root
 of the sum of squares. b fits as with decode servers, in what the buffers of a pass of `budget` tokens leave.
-TTFT of range j = rest of the pass under way + wait + own chunks + first token. Rest: even over 0..S with chance u;
-P(wait > y) = rho e^(-y / eta). Own chunks: taken in apart. First token: what the fit of closed loops found beside them,
-a fixed time and so many TPOT. A place must be free for all but `PLACE_MISSES` of the requests that may miss (Erlang C).
+TTFT of range j = rest of the pass under way + wait + own chunks + first token. Rest: even over 0..S with chance u, as
+its mean is e2 / (2 e1) and its mean square e3 / (3 e1); P(wait > y) = rho e^(-y / eta). Own chunks: taken in apart.
+First token: what the fit of closed loops found beside them, a fixed time and so many TPOT. A place must be free for all
+but `PLACE_MISSES` of the requests that may miss (Erlang C, places held as long as in full batches).
 Servers have no pipeline stages, and no overlap. Source: facts on aggregated serving, and on the fit of the cost model.
 """
 
@@ -61,25 +63,28 @@ _ANY_ENGINE = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mix:
-    """What servers do of buckets at every batch, shape (servers, buckets, batches): times (ms, `squared` ms^2), and
-    rates of one server (requests/s)."""
+    """What servers do of buckets at every batch, shape (servers, buckets, batches): times (ms), e2 / g and e3 / g
+    (`squared`, `cubed`), and rates of one server (requests/s)."""
 
     tpot_ms: Array
     late_tpot_ms: Array
     squared: Array
+    cubed: Array
     busy_ms: Array
     rates: Array
 
     def in_use(self, rate: Array) -> Array:
-        """b that yields `rate`, shape (servers, buckets)."""
+        """b that yields `rate`, shape (servers, buckets): by Little's law, with lines between known times."""
         curve = np.maximum.accumulate(self.rates, axis=-1)
         above = np.minimum((curve < rate[..., None]).sum(axis=-1), len(_GRID) - 1)
-        high = np.take_along_axis(curve, above[..., None], axis=-1)[..., 0]
-        below = np.take_along_axis(curve, np.maximum(above - 1, 0)[..., None], axis=-1)[..., 0]
-        low = np.where(above > 0, below, 0.0)
-        start = np.where(above > 0, _GRID[above - 1], 0.0)
-        part = np.divide(rate - low, high - low, out=np.zeros(rate.shape), where=high > low)
-        return np.asarray(start + np.clip(part, 0.0, 1.0) * (_GRID[above] - start))
+        below = np.maximum(above - 1, 0)
+        low, high = (np.take_along_axis(self.tpot_ms, k[..., None], axis=-1)[..., 0] for k in (below, above))
+        most = np.take_along_axis(self.rates, above[..., None], axis=-1)[..., 0]
+        slope = np.where(above > 0, (high - low) / (_GRID[above] - np.where(above > 0, _GRID[below], 0.0)), 0.0)
+        # a rank answers b = by_time T sequences, and T = high - slope (b[above] - b)
+        by_time = np.divide(rate * _GRID[above], most * high, out=np.zeros(rate.shape), where=most > 0)
+        used = by_time * (high - slope * _GRID[above]) / np.maximum(1 - by_time * slope, 1e-9)
+        return np.asarray(np.clip(used, np.where(above > 0, _GRID[below], 0.0), _GRID[above]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,11 +159,11 @@ class MixedServers:
         longer = self.decode.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(_GRID)) - alone
         more = deviations * np.sqrt(varied[:, None] / _GRID) * share * added
         rates = self.decode.ranks[:, None, None] * _GRID * MS_PER_S / (answer[:, None] * tpot)
-        squared = self.gain * alone**2 + share * (buckets.weights @ self.prompts.squared)
         return _Mix(
             tpot_ms=tpot,
             late_tpot_ms=tpot + np.hypot(longer, more),
-            squared=squared,
+            squared=self.gain * alone**2 + share * (buckets.weights @ self.prompts.squared),
+            cubed=self.gain**2 * alone**3 + share * (buckets.weights @ self.prompts.cubed),
             busy_ms=buckets.weights @ self.prompts.busy_ms,
             rates=rates,
         )
@@ -223,7 +228,7 @@ class MixedServers:
         batch, full = self._best(mix, buckets, levels, only)
         if not levels.bounds_ttft:
             return batch, full, full
-        high = self._placed(mix, buckets, levels, batch, full, together_rps, served=served)
+        high = full * self._placed(levels, batch, full, together_rps, served=served)
         together = _pool_rps(together_rps, high, full, served=served)
         low = np.where(self._meets(mix, buckets, levels, high, full, together, variation), high, 0.0)
         for _ in range(halvings if (low < high).any() else 0):
@@ -233,24 +238,14 @@ class MixedServers:
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return batch, low, full
 
-    def _placed(
-        self,
-        mix: _Mix,
-        buckets: Buckets,
-        levels: Levels,
-        batch: Array,
-        full: Array,
-        together_rps: Array,
-        *,
-        served: bool,
-    ) -> Array:
-        """Rate at which all but a few requests find a place in a batch, shape (servers, buckets)."""
-        ranks, answer = self.decode.ranks[:, None], buckets.weights @ buckets.answers
+    def _placed(self, levels: Levels, batch: Array, full: Array, together_rps: Array, *, served: bool) -> Array:
+        """Share of the full rate at which all but a few requests find a place, shape (servers, buckets).
+
+        Places are held for as long as in full batches, where answers take longest: whoever comes to many finds that
+        these are slow."""
         misses = PLACE_WAITS if levels.misses is None else PLACE_MISSES * levels.misses
         share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
-        used = batch * largest_load(ranks * batch, share, misses, served=served)
-        rates = ranks * used * MS_PER_S / (answer * _at(mix.tpot_ms, used))
-        return np.asarray(np.minimum(rates, full))
+        return largest_load(self.decode.ranks[:, None] * batch, share, misses, served=served)
 
     def _meets(
         self,
@@ -294,8 +289,9 @@ class MixedServers:
         varied = variation - 1 + _spread_of(buckets)
         servers = np.divide(together_rps, full, out=np.ones(full.shape), where=full > 0)
         tail = MS_PER_S * varied / 2 / (most * servers * np.maximum(1 - rho, 1e-9))
-        met = RestOfStep(cycle_ms=_at(mix.squared, used) / tpot, chance=-np.expm1(-ranks * used))
-        return service, rho, tail, met
+        squared, cubed = _at(mix.squared, used), _at(mix.cubed, used)
+        under_way = -np.expm1(-ranks * used)
+        return service, rho, tail, RestOfStep(cycle_ms=cubed / squared, chance=under_way * squared**2 / (tpot * cubed))
 
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its

@@ -11,7 +11,7 @@
 | T(b), T(c), T(b, c) | a pass with sequences, with a chunk, with both (`planner.cost.mixed`) | ms |
 
 added = s/c (T(c) + T(b, c) - T(b)) / 2: half of the engines' steps mix both, half take prompts in apart
-squared = s/c (T(c)^2 + T(b, c)^2 - T(b)^2) / 2, from which follows what is left of a pass that a prompt meets
+squared = s/c (T(c)^2 + T(b, c)^2 - T(b)^2) / 2, and cubed alike: what is left of a pass that a prompt meets follows
 taken_in = max(ceil(S / B), S / c) T(c): the longest prompt of the range
 busy = s/B (T(B) + T(b, B)) / 2: where prompts wait for each other, passes are full
 Sequences are half-way through the answers of their range, with the cache of its mean prompt.
@@ -35,10 +35,11 @@ from planner.domain import CostSettings, ParallelConfig
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTimes:
     """By server, range and batch, shape (servers, ranges, batches): `added_ms`, `taken_in_ms` and `busy_ms` (ms),
-    `squared` (ms^2)."""
+    `squared` (ms^2) and `cubed` (ms^3)."""
 
     added_ms: Array
     squared: Array
+    cubed: Array
     taken_in_ms: Array
     busy_ms: Array
 
@@ -77,6 +78,7 @@ class PromptTimes:
         return cls(
             added_ms=chunks * added_ms(alone, apart, mixed),
             squared=chunks * added_ms(alone**2, apart**2, mixed**2),
+            cubed=chunks * added_ms(alone**3, apart**3, mixed**3),
             taken_in_ms=np.maximum(ceil_divide(longest, budget), longest / chunk) * apart,
             busy_ms=fresh / budget * full,
         )
@@ -88,6 +90,7 @@ class PromptTimes:
             self,
             added_ms=self.added_ms[chosen],
             squared=self.squared[chosen],
+            cubed=self.cubed[chosen],
             taken_in_ms=self.taken_in_ms[chosen],
             busy_ms=self.busy_ms[chosen],
         )

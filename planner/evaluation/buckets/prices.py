@@ -351,29 +351,29 @@ class BucketPrices:
 
     def pools(self, answer: BucketAnswer, stocks: Sequence[Stock]) -> tuple[BucketPool, ...]:
         """The pools of an answer, as the programme priced them."""
-        ranges = self.question.workload.ranges
         pools = []
         for chosen in answer.pools:
-            phase, bucket = chosen.place
-            stock, row = stocks[chosen.option.stock], chosen.option.server
-            column = self.column(stock.gpu, phase)
-            config = column.config(row, bucket)
-            first, after = self.phases[phase].buckets.intervals[bucket]
-            copies = stock.size // config.parallel.devices if stock.size > 1 else 1
-            pools.append(
-                BucketPool(
-                    gpu=stock.gpu,
-                    phase=phase,
-                    server=config,
-                    count=chosen.count * copies,
-                    start=ranges[first].start,
-                    end=ranges[after - 1].end,
-                    capacity_rps=float(column.capped[row, bucket]),
-                    full_rps=float(column.full[row, bucket]),
-                    late_share=self._late_share(phase, bucket),
-                )
-            )
+            stock, (phase, bucket) = stocks[chosen.option.stock], chosen.place
+            pool = self.pool(stock.gpu, phase, bucket, chosen.option.server, chosen.count)
+            copies = stock.size // pool.server.parallel.devices if stock.size > 1 else 1
+            pools.append(replace(pool, count=pool.count * copies))
         return tuple(pools)
+
+    def pool(self, gpu: str, phase: Phase, bucket: int, row: int, count: int) -> BucketPool:
+        """`count` servers of a row behind a bucket."""
+        ranges, column = self.question.workload.ranges, self.column(gpu, phase)
+        first, after = self.phases[phase].buckets.intervals[bucket]
+        return BucketPool(
+            gpu=gpu,
+            phase=phase,
+            server=column.config(row, bucket),
+            count=count,
+            start=ranges[first].start,
+            end=ranges[after - 1].end,
+            capacity_rps=float(column.capped[row, bucket]),
+            full_rps=float(column.full[row, bucket]),
+            late_share=self._late_share(phase, bucket),
+        )
 
     def _late_share(self, phase: Phase, bucket: int) -> float | None:
         levels = self.phases[phase].levels

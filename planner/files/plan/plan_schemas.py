@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any
 
 from planner.domain import (
-    PHASES,
     BucketPlan,
     ObjectiveKind,
     ParallelConfig,
+    Phase,
     Placement,
     Plan,
     PlannedIsland,
@@ -133,7 +133,7 @@ def _serving_island() -> Document:
     """Its degrees stand among its other keys, and it has a phase."""
     properties = _some(field_schemas(PlannedIsland) | field_schemas(ParallelConfig), SERVING_KEYS)
     properties["id"] = _noted({"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"}, "unique; a DNS label")
-    properties["phase"] = {"enum": [phase.value for phase in PHASES]}
+    properties["phase"] = {"enum": [phase.value for phase in Phase]}
     properties["reach"] |= {"type": "object"}
     return object_schema(properties)
 

@@ -34,6 +34,7 @@ from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
+from planner.layouts.buckets.forms import purer_answers
 from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
 from planner.layouts.certificate import layout_settings, require_prices, single
 
@@ -161,9 +162,12 @@ def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettin
         every.answers, objective, scenario, lambda answer: _median(service, prices, answer, every.stocks)
     )
     best = every.answers[counts]
-    simple = _simplest(every.offer, best, objective, settings, scenario.simplicity)
+    candidates = [best, *purer_answers(every.offer, best, prices.partitions, objective, settings)]
+    simpler = [_simplest(every.offer, answer, objective, settings, scenario.simplicity) for answer in candidates]
+    priced = {answer: service.priced(prices.pools(answer, every.stocks)) for answer in simpler}
+    simple = max(simpler, key=lambda answer: priced[answer].rate_rps)
     return BucketChoice(
-        priced=service.priced(prices.pools(simple, every.stocks)),
+        priced=priced[simple],
         value=best.value,
         bound=every.bound,
         proven=every.proven,

@@ -114,7 +114,7 @@ def _name_buckets(axes: Axes, bars: Sequence[BucketBar]) -> None:
 
 def _stack(axes: Axes, plan: Plan, phase: Phase, height: Callable[[BucketView, BucketPool], float]) -> float:
     """Draws the bars, a pool above the other; returns the height of the tallest."""
-    listed = of_phase(groups(plan), phase)
+    listed = (*of_phase(groups(plan), phase), *of_phase(groups(plan), Phase.MIXED))
     colours = dict(zip((g.islands[0].id for g in listed), style.group_colours(plan, listed), strict=True))
     bars, tallest = bars_of(plan, phase), 0.0
     for bar in bars:
@@ -130,7 +130,7 @@ def _stack(axes: Axes, plan: Plan, phase: Phase, height: Callable[[BucketView, B
                 color=colours[pool.island],
                 edgecolor="white",
                 linewidth=0.8,
-                hatch=style.PHASE_HATCHES[phase],
+                hatch=style.PHASE_HATCHES[pool.phase],
                 label=_pool_label(plan, bar.bucket, pool, alone=len(bars) == 1),
             )
             base += value

@@ -30,18 +30,19 @@ def fleet_table(plan: Plan) -> str:
         [escaped(gpu), *map(whole, counts), NONE if gpu in unpriced else money(price)] for gpu, counts, price in rows
     ]
     lines.append(["**Total**", *map(whole, total), money(plan.price_usd_per_hour)])
-    header = ["GPU type", "GPUs", f"{part(plan).capitalize()}s", "In prefill", "In decode", "Idle", "USD/hour"]
-    return table(header, lines, "lrrrrrr")
+    both = ["In both"] if Phase.MIXED in plan.phases else []
+    header = ["GPU type", "GPUs", f"{part(plan).capitalize()}s", "In prefill", "In decode", *both, "Idle", "USD/hour"]
+    return table(header, lines, "l" + "r" * (len(header) - 1))
 
 
-def _fleet_row(plan: Plan, gpu: str) -> tuple[str, tuple[int, int, int, int, int], float]:
+def _fleet_row(plan: Plan, gpu: str) -> tuple[str, tuple[int, ...], float]:
     item = plan.scenario.inventory.item(gpu)
     islands = [i for i in plan.islands if i.gpu == gpu]
-    prefill, decode = (sum(i.size for i in islands if i.phase is phase) for phase in PHASES)
+    busy = [sum(i.size for i in islands if i.phase is phase) for phase in plan.phases]
     count = plan.fleet[gpu]
-    idle = count - prefill - decode
+    idle = count - sum(busy)
     price = count * item.price_usd_per_gpu_hour
-    return gpu, (count, len(islands), prefill, decode, idle), price
+    return gpu, (count, len(islands), *busy, idle), price
 
 
 def islands_table(plan: Plan) -> str:
