@@ -285,6 +285,11 @@ def _notes(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[str,
     if exchange is None:
         return ()
     gathering = exchange.gathering_notes if island.parallel.dp > 1 else ()
+    if exchange.obstacle == _NO_DEEPEP_FOR_BOTH and island.grouping.pods > 1:
+        gathering += (
+            "WARNING: between nodes an all-gather sends every token to all GPUs of the copy, the plan's rates send it "
+            "to those of its experts alone.",
+        )
     return (*gathering, *(exchange.redundancy_notes if _redundant(island, exchange) else ()))
 
 
