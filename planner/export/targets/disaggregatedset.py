@@ -68,7 +68,8 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     all targets add.
 
     Raises:
-        ExportError: fewer than 2 serving islands, a phase that no island serves, or what `lws` cannot express either.
+        ExportError: fewer than 2 serving islands, one of both phases, a phase that no island serves, or what `lws`
+            cannot express either.
         InputError: an island's id that leaves no room for the set's name.
     """
     _check_roles(deployment)
@@ -95,6 +96,12 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
 
 
 def _check_roles(deployment: Deployment) -> None:
+    if mixed := [island.id for island in deployment.islands if island.mixed]:
+        raise ExportError(
+            f"Target disaggregatedset, plan {deployment.plan.scenario.name}: sets join prefill and decode, got "
+            f"{', '.join(mixed)}, which does both phases.",
+            hint="Export for lws, or plan with serving: split.",
+        )
     count = len(deployment.islands)
     if count < FEWEST_ROLES:
         raise ExportError(

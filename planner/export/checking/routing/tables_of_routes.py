@@ -53,18 +53,46 @@ def routing_faults(
     yield from _service_faults(table, rows, endpoints)
     yield from address_faults(table, endpoints)
     yield from _share_faults(table, rows, expected)
+    yield from _stay_faults(table, rows, endpoints)
 
 
 def _rows(table: Mapping[str, Any]) -> list[_Row]:
     return [
         _Row(
-            phase=Phase(row["phase"]),
+            phase=_half(row["phase"]),
             span=(int(row["range_start"]), int(row["range_end"])),
             service=str(row["service"]),
             share=float(row["share"]),
         )
         for row in table["routes"]
     ]
+
+
+def _half(text: str) -> Phase:
+    """The half of a request's life that a row routes: no row routes both."""
+    phase = Phase(text)
+    if phase not in PHASES:
+        raise ValueError(f"{phase.value!r} is not a phase of a route")
+    return phase
+
+
+def _serves(answers: Answering | None, phase: Phase) -> bool:
+    label = answers.workload.labels.get(PHASE_LABEL) if answers is not None else None
+    return label is not None and label in (phase.value, Phase.MIXED.value)
+
+
+def _stay_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[str, Answering]) -> Iterator[Fault]:
+    """A request stays on an island that does both phases: it takes the same share of a range in both."""
+    taken: dict[tuple[str, tuple[int, int]], dict[Phase, float]] = defaultdict(lambda: dict.fromkeys(PHASES, 0.0))
+    for row in rows:
+        answers = endpoints.get(row.service)
+        if answers is not None and answers.workload.labels.get(PHASE_LABEL) == Phase.MIXED.value:
+            taken[row.service, row.span][row.phase] += row.share
+    for (service, (start, end)), shares in sorted(taken.items()):
+        prefill, decode = (shares[phase] for phase in PHASES)
+        if abs(prefill - decode) > _SHARE_TOLERANCE:
+            rule = f"{service} must take the same share in both phases, as it does both"
+            yield table.fault(f"{start}-{end - 1}", rule, f"{prefill:.6g} and {decode:.6g}")
 
 
 def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
@@ -92,8 +120,7 @@ def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
 def _service_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[str, Answering]) -> Iterator[Fault]:
     listed = {service["service"] for service in table.table.get("services", ())}
     for row in rows:
-        answers = endpoints.get(row.service)
-        if answers is None or answers.workload.labels.get(PHASE_LABEL) != row.phase:
+        if not _serves(endpoints.get(row.service), row.phase):
             yield table.fault(row.title, f"must name a Service of an island that serves {row.phase}", row.service)
         elif row.service not in listed:
             yield table.fault(row.title, "must name one of the table's services, which tell the ports", row.service)

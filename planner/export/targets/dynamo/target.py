@@ -5,6 +5,9 @@ GlobalRouter picks the pool of a prompt by its length; it serves vLLM only (glob
 Backends"). A graph has few components: further workers of a pool come in further graphs and name the Dynamo namespace
 of the first, as the frontend and the GlobalRouter do across graphs in upstream's examples.
 
+Workers of both phases come alone, behind one frontend: beside prefill workers it sends every prompt there first, and
+the GlobalRouter's mode for them goes by the times that a request asks for, not by its length (README.md, "Agg Mode").
+
 GPUs of a component = replicas (copies) x nodeCount x the container's GPU limit.
 Sources: nvidia.com/v1beta1 (ai-dynamo/dynamo, deploy/operator) and examples/global_planner.
 """
@@ -62,6 +65,10 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     check_gpus_told_apart(deployment)
     images = DYNAMO_ENGINES[deployment.engine.name].images
     deployment = replace(deployment, engine=replace(deployment.engine, images=images))
+    if any(island.mixed for island in deployment.islands):
+        _check_mixed(deployment)
+        written = _one_pool(deployment)
+        return written.files | shared_files(deployment, written.endpoints)
     pools = {phase: phase_pools(deployment, phase) for phase in PHASES}
     if all(len(grid.pools) == 1 for grid in pools.values()):
         written = _one_pool(deployment)
@@ -93,6 +100,26 @@ def _check_routable(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -
             f"Target dynamo, engine {deployment.engine.name}: Dynamo's GlobalRouter serves vLLM alone, so one "
             f"prefill and one decode pool must do, got {names}.",
             hint="Export with --engine vllm, or for lws.",
+        )
+
+
+def _check_mixed(deployment: Deployment) -> None:
+    """Refuse plans whose mixed islands would need a choice by length."""
+    mixed = [island for island in deployment.islands if island.mixed]
+    others = [island.id for island in deployment.islands if not island.mixed]
+    spans = {(route.range_start, route.range_end) for island in mixed for route in island.routes}
+    where = f"Target dynamo, plan {deployment.plan.scenario.name}: island {mixed[0].id} does both phases, and"
+    if others:
+        raise ExportError(
+            f"{where} Dynamo's frontend would send its prompts to prefill workers first, got {', '.join(others)} "
+            "beside it.",
+            hint="Export for lws, llm-d or kserve, or plan with serving: split or serving: aggregated.",
+        )
+    if len(spans) > 1:
+        raise ExportError(
+            f"{where} Dynamo's routers choose between such pools by times asked for, not by length, got "
+            f"{len(spans)} buckets of lengths.",
+            hint="Export for lws, llm-d or kserve, or plan with serving: split.",
         )
 
 
