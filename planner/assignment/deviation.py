@@ -14,8 +14,8 @@ Source: Rignall 2025, section 4.8.1, constraints 1-7; constraints 1 and 2 aggreg
 
 import pulp
 
-from planner.assignment.variables import PHASES, Problem
-from planner.domain import AssignmentSettings, Phase
+from planner.assignment.variables import Problem
+from planner.domain import PHASES, AssignmentSettings, Phase
 
 Slack = dict[tuple[str, int], pulp.LpVariable]
 MATCH = "match"

@@ -12,8 +12,8 @@ import pulp
 
 from planner.assignment.network import Limit, Traffic, Wires
 from planner.assignment.solver import solve
-from planner.assignment.variables import PHASES, Problem
-from planner.domain import AssignmentSettings, Flow, Phase
+from planner.assignment.variables import Problem
+from planner.domain import PHASES, AssignmentSettings, Flow, Phase
 
 SLIVER = 2e-6
 """A flow that gives each of its islands less than this share of a range is left out."""

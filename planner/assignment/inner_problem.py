@@ -9,8 +9,9 @@ from planner.assignment.flows import Times, connect, hand_out
 from planner.assignment.max_rate import maximise_rate
 from planner.assignment.network import Wires, keep_network, wires_of
 from planner.assignment.solver import solve
-from planner.assignment.variables import PHASES, Problem, Shares, open_problem
+from planner.assignment.variables import Problem, Shares, open_problem
 from planner.domain import (
+    PHASES,
     Assignment,
     AssignmentSettings,
     Duty,

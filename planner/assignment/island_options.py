@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import pulp
 
-from planner.domain import IslandClass, Phase
+from planner.domain import PHASES, IslandClass, Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def _serve(
     rate: pulp.LpVariable,
 ) -> None:
     """serve: each range gets its share of the rate in both phases."""
-    for phase in Phase:
+    for phase in PHASES:
         mine = [k for k, o in enumerate(options) if o.phase is phase]
         for j, p in enumerate(probabilities):
             served = [(time[k, j], options[k].rates[j] / p) for k in mine if (k, j) in time]

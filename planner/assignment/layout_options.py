@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import (
+    PHASES,
     ClassPerformance,
     InventoryItem,
     IslandClass,
@@ -90,7 +91,7 @@ class Offer:
 
 def _kinds(row: ClassPerformance) -> Iterator[IslandKind]:
     """A class in both phases, as it is or at a further configuration."""
-    for phase in Phase:
+    for phase in PHASES:
         for performance in row.choices(phase):
             as_it_is = performance is row.phase(phase)
             island = row.island if as_it_is else in_role(row.island, phase, performance)

@@ -28,7 +28,7 @@ from planner.assignment.island_options import IslandOption, island_rows
 from planner.assignment.layout_options import IslandKind, Offer
 from planner.assignment.relaxation import Relaxation, relax
 from planner.assignment.solver import dual_bound, solve
-from planner.domain import AssignmentSettings, Layout, ObjectiveKind, ObjectiveSettings, Phase
+from planner.domain import PHASES, AssignmentSettings, Layout, ObjectiveKind, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
 
 # Options of the first programme decide how long it takes, not the optimum: the second one has all that could matter.
@@ -204,7 +204,7 @@ def _bound(programme: float, relaxed: float, least_waste: float, objective: Obje
 def _options(offer: Offer, relaxed: Relaxation) -> Iterator[IslandOption]:
     """Every option that serves something and does more than smaller islands of the same GPUs."""
     for t, kinds in enumerate(offer.kinds()):
-        for phase in Phase:
+        for phase in PHASES:
             mine = [kind for kind in kinds if kind.phase is phase]
             by_size: dict[int, list[tuple[float, ...]]] = {}
             for kind in mine:

@@ -8,7 +8,8 @@ maximise lambda subject to
 
 import pulp
 
-from planner.assignment.variables import PHASES, Problem
+from planner.assignment.variables import Problem
+from planner.domain import PHASES
 
 
 def maximise_rate(problem: Problem) -> pulp.LpVariable:

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 
 import pulp
 
-from planner.assignment.variables import PHASES, Problem
-from planner.domain import ClassPerformance, KvTraffic, NetworkSettings, Phase
+from planner.assignment.variables import Problem
+from planner.domain import PHASES, ClassPerformance, KvTraffic, NetworkSettings, Phase
 
 OPEN = ""
 """The group of all types without an uplink."""

@@ -22,8 +22,7 @@ import pulp
 from planner.assignment.aim import aim
 from planner.assignment.layout_options import Offer, efficiency
 from planner.assignment.solver import solve
-from planner.assignment.variables import PHASES
-from planner.domain import AssignmentSettings, ObjectiveSettings, Phase
+from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings, Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

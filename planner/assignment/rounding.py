@@ -18,6 +18,7 @@ from math import floor
 from planner.assignment.layout_options import Offer, efficiency
 from planner.assignment.relaxation import relax
 from planner.domain import (
+    PHASES,
     AssignmentSettings,
     ClassPerformance,
     IslandClass,
@@ -54,7 +55,7 @@ def rounded(offer: Offer, settings: AssignmentSettings) -> Layout | None:
             if islands:
                 served |= {(share.phase, j) for j in _served(offer, share)}
         _widen(offer, t, counts)
-    if any((phase, j) not in served for phase in Phase for j in range(len(offer.probabilities))):
+    if any((phase, j) not in served for phase in PHASES for j in range(len(offer.probabilities))):
         return None
     classes = {IslandClass(gpu=offer.gpus[t], size=size): n for (t, size), n in counts.items() if n}
     return Layout(counts=tuple(sorted(classes.items())))
@@ -65,7 +66,7 @@ def _shares(offer: Offer, gpus: dict[tuple[int, Phase, int], float]) -> list[_Sh
     best = efficiency(offer)
     shares: list[_Share] = []
     for t, rows in enumerate(offer.options):
-        for phase in Phase:
+        for phase in PHASES:
             work = {j: g * best[t, phase, j] for (of, at, j), g in gpus.items() if (of, at) == (t, phase)}
             if work:
                 gpus_used = sum(g for (of, at, _), g in gpus.items() if (of, at) == (t, phase))
@@ -115,7 +116,7 @@ def _widen(offer: Offer, t: int, counts: Counter[tuple[int, int]]) -> None:
     sizes = {row.island.size: row for row in offer.options[t]}
     spare = offer.counts[t] - sum(size * n for (of, size), n in counts.items() if of == t)
     row_of_spare = sizes.get(spare)
-    if row_of_spare is not None and any(row_of_spare.phase(phase).serves for phase in Phase):
+    if row_of_spare is not None and any(row_of_spare.phase(phase).serves for phase in PHASES):
         counts[t, spare] += 1
         return
     smallest = min((size for (of, size), n in counts.items() if of == t and n), default=None)

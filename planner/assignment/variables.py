@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from planner.domain import ClassPerformance, IslandClass, Layout, PerformanceTable, Phase
+from planner.domain import PHASES, ClassPerformance, IslandClass, Layout, PerformanceTable, Phase
 
-PHASES = (Phase.PREFILL, Phase.DECODE)
 Cell = tuple[int, Phase, int]
 Shares = Mapping[tuple[IslandClass, Phase], float]
 """Utilisation that the queue of a class admits in a phase."""

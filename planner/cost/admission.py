@@ -16,7 +16,7 @@ import numpy as np
 
 from planner.cost.service_levels import ANSWERS_VARY
 from planner.cost.waiting import Queue
-from planner.domain import Phase, PhasePerformance
+from planner.domain import PHASES, Phase, PhasePerformance
 
 _NEGLIGIBLE = 1e-12
 
@@ -37,7 +37,7 @@ def admitted_shares(mixtures: Sequence[Mixture], mean_output_tokens: float, miss
     `misses`: the share of requests that may miss the bound in this queue; None: the bound holds for the mean.
     """
     shares = np.ones(len(mixtures))
-    for phase in Phase:
+    for phase in PHASES:
         mine = [k for k, mixture in enumerate(mixtures) if mixture.phase is phase]
         if mine:
             slack = np.array([mixtures[k].slack_ms for k in mine])

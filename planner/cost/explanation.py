@@ -7,6 +7,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from planner.cost.fit import require_fit
 from planner.cost.grid import Degrees
 from planner.cost.parallelism import configurations, require_configuration, require_drafts
 from planner.cost.parts import BOUNDS, StepCost
+from planner.cost.prefix_hits import shape_hits
 from planner.cost.rates import LARGEST_BATCH, decode_rates, prefill_rates
 from planner.cost.reference import decode_rates as reference_decode_rates
 from planner.cost.reference import prefill_rates as reference_prefill_rates
@@ -35,6 +37,7 @@ from planner.domain import (
     GpuSpec,
     LengthRange,
     ModelSpec,
+    Origin,
     ParallelConfig,
     PartOfStep,
     Phase,
@@ -66,27 +69,11 @@ def explain(
     by default what the token budget and the memory allow. Raises InputError on what the GPU or the model cannot have,
     InfeasibleError where weights and batch do not fit, with the memory that they need and there is.
     """
-    spec = catalog.gpu(gpu) if isinstance(gpu, str) else gpu
-    shape = catalog.model(model) if isinstance(model, str) else model
-    chosen, half = settings or CostSettings(), Phase(phase)
-    for number, name in ((tp, "tp"), (devices, "devices"), (pp, "pp")):
-        require_whole(number, name)
-    require_at_least(length, 1, "length")
-    if devices % tp:
-        raise InputError(f"tp: must divide devices, {devices}, got {tp}.", hint="Choose a divisor.")
-    if length > shape.max_context:
-        raise InputError(
-            f"length: must be at most the {shape.max_context} tokens of context of {shape.name}, got {length}.",
-            hint="Shorten it.",
-        )
-    config = ParallelConfig(tp=tp, dp=devices // tp, pp=pp)
-    require_figures(spec)
-    require_drafts(shape, chosen)
-    context = CostContext(gpu=spec, model=shape, settings=chosen)
-    require_configuration(context, config)
+    half = Phase(phase)
+    context, config = checked_step(gpu, model, tp=tp, devices=devices, pp=pp, length=length, settings=settings)
     most = _largest_batch(context, half, config, length)
     if most < 1 or (batch is not None and batch > most):
-        require_fit(context, _steps_of(half, config, length, batch or 1, chosen))
+        require_fit(context, _steps_of(context, half, config, length, batch or 1))
     if batch is not None and batch > most:
         raise InfeasibleError(
             f"batch: must be at most {most}, what the step's token budget allows, got {batch}.",
@@ -95,6 +82,43 @@ def explain(
     if half is Phase.DECODE and batch is not None and batch < pp:
         raise InputError(f"batch: must be at least pp, {pp}, or stages idle, got {batch}.", hint="Raise it.")
     return _explained(context, half, config, length, min(most, LARGEST_BATCH) if batch is None else batch)
+
+
+def checked_step(
+    gpu: GpuSpec | str,
+    model: ModelSpec | str,
+    *,
+    tp: int,
+    devices: int,
+    pp: int,
+    length: int,
+    settings: CostSettings | None,
+) -> tuple[CostContext, ParallelConfig]:
+    """Model, GPU type and configuration of a step. Raises InputError on what they cannot have."""
+    spec = catalog.gpu(gpu) if isinstance(gpu, str) else gpu
+    shape = catalog.model(model) if isinstance(model, str) else model
+    chosen = settings or CostSettings()
+    for number, name in ((tp, "tp"), (devices, "devices"), (pp, "pp")):
+        require_whole(number, name)
+    require_length(shape, length, "length")
+    if devices % tp:
+        raise InputError(f"tp: must divide devices, {devices}, got {tp}.", hint="Choose a divisor.")
+    config = ParallelConfig(tp=tp, dp=devices // tp, pp=pp)
+    require_figures(spec)
+    require_drafts(shape, chosen)
+    context = CostContext(gpu=spec, model=shape, settings=chosen)
+    require_configuration(context, config)
+    return context, config
+
+
+def require_length(model: ModelSpec, length: int, name: str) -> None:
+    """Raises InputError on tokens that are not a sequence of the model; `name` is the argument's."""
+    require_at_least(length, 1, name)
+    if length > model.max_context:
+        raise InputError(
+            f"{name}: must be at most the {model.max_context} tokens of context of {model.name}, got {length}.",
+            hint="Shorten it.",
+        )
 
 
 def _largest_batch(context: CostContext, phase: Phase, config: ParallelConfig, length: int) -> int:
@@ -113,7 +137,8 @@ def _largest_batch(context: CostContext, phase: Phase, config: ParallelConfig, l
         )
         return max(0, int(np.floor(most)))
     fits = memory.max_prompts(context, longest=length, tp=config.tp, experts_on_device=experts, pp=config.pp)
-    budget = max(1, settings.max_tokens_per_step // max(1.0, length * (1 - settings.kv_cache_rate)))
+    fresh = length * (1 - float(as_array(shape_hits(context, length, config))))
+    budget = max(1, settings.max_tokens_per_step // max(1.0, fresh))
     return int(np.clip(np.floor(fits), 0, budget))
 
 
@@ -125,15 +150,41 @@ def _explained(
     batch: int,
 ) -> StepExplanation:
     gpu, model, settings = context.gpu, context.model, context.settings
-    steps = _steps_of(phase, config, length, batch, settings)
-    cost = step_cost(context, steps)
-    parts = _parts(cost)
-    total = float(cost.total_ms)
-    tokens = batch * (length if phase is Phase.PREFILL else 1)
-    in_flight = config.pp if phase is Phase.PREFILL else 1
-    per_gpu = tokens * config.dp * in_flight * MS_PER_S / config.devices
+    cost = step_cost(context, _steps_of(context, phase, config, length, batch))
+    tokens = batch * (length if phase is Phase.PREFILL else 1) * (config.pp if phase is Phase.PREFILL else 1)
+    cache = memory.cache_gb(model, length=length, batch=batch, tp=config.tp, pp=config.pp)
+    explained = explained_pass(
+        context,
+        config,
+        cost,
+        phase=phase,
+        length=length,
+        batch=batch,
+        tokens=tokens,
+        cache_gb=float(cache),
+        origin=origin_of(gpu, model, phase, settings.calibration),
+    )
+    return replace(explained, band=band_of(gpu, model, phase, settings))
+
+
+def explained_pass(
+    context: CostContext,
+    config: ParallelConfig,
+    cost: StepCost,
+    *,
+    phase: Phase | Literal["mixed"],
+    length: int,
+    batch: int,
+    tokens: float,
+    cache_gb: float,
+    origin: tuple[Origin, str],
+) -> StepExplanation:
+    """The explanation of a pass that does so many `tokens` of a group, without a band; `origin`: with its source."""
+    gpu, model, settings = context.gpu, context.model, context.settings
+    parts, total = _parts(cost), float(cost.total_ms)
+    per_gpu = tokens * config.dp * MS_PER_S / config.devices
     experts = memory.experts_on_device(model, settings, config.stage_devices)
-    origin, source = origin_of(gpu, model, phase, settings.calibration)
+    drafts = settings.mtp_tokens > 0
     return StepExplanation(
         gpu=gpu.name,
         model=model.name,
@@ -150,22 +201,19 @@ def _explained(
         roofline_tokens_per_s_per_gpu=per_gpu / (roofline_ms(gpu, model, cost) * float(cost.scale)),
         bound=_bound(parts),
         weights_gb=float(
-            memory.weights_gb(
-                model, tp=config.tp, experts_on_device=experts, pp=config.pp, drafts=settings.mtp_tokens > 0
-            )
+            memory.weights_gb(model, tp=config.tp, experts_on_device=experts, pp=config.pp, drafts=drafts)
         ),
-        cache_gb=float(memory.cache_gb(model, length=length, batch=batch, tp=config.tp, pp=config.pp)),
+        cache_gb=cache_gb,
         usable_gb=memory.usable_gb(gpu),
         peak_tflops=_peaks(gpu),
         memory_gb_s=gpu.memory_gb_s,
-        origin=origin,
-        origin_source=source,
+        origin=origin[0],
+        origin_source=origin[1],
         factors=tuple(_factor(name, context) for name in FACTOR_NAMES),
-        band=band_of(gpu, model, phase, settings),
     )
 
 
-def _steps_of(phase: Phase, config: ParallelConfig, length: int, batch: int, settings: CostSettings) -> Steps:
+def _steps_of(context: CostContext, phase: Phase, config: ParallelConfig, length: int, batch: int) -> Steps:
     return Steps(
         phase=phase,
         tp=as_array(config.tp),
@@ -173,7 +221,7 @@ def _steps_of(phase: Phase, config: ParallelConfig, length: int, batch: int, set
         pp=as_array(config.pp),
         length=as_array(length),
         batch=as_array(batch),
-        cached=settings.kv_cache_rate,
+        cached=shape_hits(context, length, config),
     )
 
 

@@ -19,6 +19,7 @@ def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
     of_experts = arithmetic_tflops(gpu, model.expert_bytes)
     rates = {
         "attention": gpu.fp16_tflops,
+        "attention of sequences": gpu.fp16_tflops,
         "head": gpu.fp16_tflops,
         "shared experts": of_experts,
         "routed experts": of_experts,

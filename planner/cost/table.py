@@ -25,6 +25,7 @@ from planner.cost.reference import reference_configurations
 from planner.cost.service_levels import ServiceBounds
 from planner.cost.tabulated import TabulatedBackend
 from planner.domain import (
+    PHASES,
     Band,
     ClassPerformance,
     CostMode,
@@ -76,7 +77,7 @@ def tabulate_sizes(
     require_figures(gpu)
     require_drafts(model, settings)
     context = CostContext(gpu=gpu, model=model, settings=settings)
-    halves = {phase: _phase(context, sizes, phase, workload, slo) for phase in Phase}
+    halves = {phase: _phase(context, sizes, phase, workload, slo) for phase in PHASES}
     return [
         ClassPerformance(
             island=IslandClass(gpu=gpu.name, size=size),
@@ -84,7 +85,7 @@ def tabulate_sizes(
             decode=decode[0],
             further=tuple(
                 (phase, performance)
-                for phase, performances in zip(Phase, (prefill, decode), strict=True)
+                for phase, performances in zip(PHASES, (prefill, decode), strict=True)
                 for performance in performances[1:]
             ),
         )

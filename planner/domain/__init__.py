@@ -47,6 +47,7 @@ from planner.domain.fragments import (
 from planner.domain.frontier import Frontier, FrontierPoint
 from planner.domain.gpu import ENGINE_MEMORY_SHARE, GpuSpec, Price, Source
 from planner.domain.layout import (
+    PHASES,
     Inventory,
     InventoryItem,
     IslandClass,
@@ -55,6 +56,7 @@ from planner.domain.layout import (
     Phase,
     Reach,
     Role,
+    halves_of,
 )
 from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
@@ -80,9 +82,18 @@ from planner.domain.placement import (
 from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
 from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
+from planner.domain.prefix import (
+    BLOCK_TOKENS,
+    CachedPrefixes,
+    CacheRate,
+    KvCacheRate,
+    PrefixReuse,
+    PromptBlocks,
+    RangeHits,
+)
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.router_grid import PoolGrid, RouterGrid
-from planner.domain.routing import RouterPolicy, RoutingForm, RoutingSettings, SurvivalSettings
+from planner.domain.routing import RouterPolicy, RoutingForm, RoutingSettings, ServingForm, SurvivalSettings
 from planner.domain.scenario import (
     AssignmentSettings,
     Bound,
@@ -127,9 +138,11 @@ from planner.domain.stocks import Sizes, SizeSet, Stock, admits
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
+    "BLOCK_TOKENS",
     "CORE_GROUP_SIZE",
     "ENGINE_MEMORY_SHARE",
     "MOST_GPUS_OF_A_NODE",
+    "PHASES",
     "SPARE_NOTE",
     "WHOLE_GPU",
     "Accuracy",
@@ -143,6 +156,8 @@ __all__ = [
     "BucketLatency",
     "BucketPlan",
     "BucketPool",
+    "CacheRate",
+    "CachedPrefixes",
     "Calibration",
     "CalibrationFit",
     "Certificate",
@@ -191,6 +206,7 @@ __all__ = [
     "Judged",
     "JudgedFigure",
     "JudgedMeasurement",
+    "KvCacheRate",
     "KvFlow",
     "KvTraffic",
     "Layout",
@@ -235,7 +251,9 @@ __all__ = [
     "PowerFormula",
     "PowerTable",
     "Preemptor",
+    "PrefixReuse",
     "Price",
+    "PromptBlocks",
     "Proposal",
     "Proposed",
     "ProposedRun",
@@ -243,6 +261,7 @@ __all__ = [
     "Qos",
     "Question",
     "RangeHeadroom",
+    "RangeHits",
     "RangeService",
     "RangeSettings",
     "RangeSlo",
@@ -268,6 +287,7 @@ __all__ = [
     "Sensitivity",
     "ServerConfig",
     "Service",
+    "ServingForm",
     "Shortfall",
     "SimplerPlan",
     "SizeSet",
@@ -297,6 +317,7 @@ __all__ = [
     "admits",
     "allows",
     "contradictions",
+    "halves_of",
     "kv_gb",
     "named_duties",
     "no_progress",

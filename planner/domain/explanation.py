@@ -1,6 +1,7 @@
 """A step taken apart, and configurations beside each other: what the cost stage shows of itself."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from planner.domain.band import Band
 from planner.domain.efficiency import Factor, Origin
@@ -34,11 +35,14 @@ class StepExplanation:
     at least 1). `roofline_tokens_per_s_per_gpu` is what data-sheet rates
     would give without any loss. `origin` says how firm the estimate is, `factors` what went into it, `band` how far
     the rate may be off.
+
+    A mixed pass decodes `batch` sequences with `length` tokens in the cache, and takes in `chunk` tokens of prompts of
+    `prompt` tokens (both 0 of other steps); its rate is of the tokens of both.
     """
 
     gpu: str
     model: str
-    phase: Phase
+    phase: Phase | Literal["mixed"]
     parallel: ParallelConfig
     length: int
     batch: int
@@ -59,6 +63,8 @@ class StepExplanation:
     origin_source: str
     factors: tuple[Factor, ...]
     band: Band | None = None
+    chunk: int = 0
+    prompt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,20 @@ _Degree = Annotated[int, Bounds(low=1)]
 
 
 class Phase(StrEnum):
-    """The two halves of a request's life on GPUs."""
+    """What an island does of a request's life on GPUs: one of its two halves, or both."""
 
     PREFILL = "prefill"
     DECODE = "decode"
+    MIXED = "mixed"
+
+
+PHASES = (Phase.PREFILL, Phase.DECODE)
+"""Every request has both, on one island or on two."""
+
+
+def halves_of(phase: Phase) -> tuple[Phase, ...]:
+    """What an island of a phase does: the phase itself, or both halves."""
+    return PHASES if phase is Phase.MIXED else (phase,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

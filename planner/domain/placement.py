@@ -115,7 +115,7 @@ class PlacementSettings:
     ] = None
 
     def qos(self, phase: Phase) -> Qos:
-        """The QoS of islands of a phase."""
+        """The QoS of islands of a phase; what answers, as mixed ones do too, has that of decode."""
         return self.prefill_qos if phase is Phase.PREFILL else self.decode_qos
 
     @property

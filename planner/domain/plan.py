@@ -6,7 +6,7 @@ from typing import Annotated
 from planner.domain.band import Band, RateBand
 from planner.domain.efficiency import Origin
 from planner.domain.keys import Bounds, Items, Key, Mapped, OneOf
-from planner.domain.layout import ParallelConfig, Phase, Reach
+from planner.domain.layout import PHASES, ParallelConfig, Phase, Reach
 from planner.domain.objective import Certificate
 from planner.domain.placement import Placement
 from planner.domain.scenario import CostMode, Scenario
@@ -51,6 +51,11 @@ class PlannedIsland:
     overlapped: Annotated[
         bool | None,
         Key("whether two micro-batches hide communication; else by the scenario's settings", sparse=True),
+    ] = None
+    cached_share: Annotated[
+        float | None,
+        Bounds(low=0, below=1),
+        Key("of its prompts' tokens in the cache; of prefill, unless cost.kv_cache_rate is a number", sparse=True),
     ] = None
 
 
@@ -150,6 +155,12 @@ class Plan:
     placement: Placement | None = None
     rate_band: RateBand | None = None
     buckets: BucketPlan | None = None
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The two halves, and both at once where some island does that."""
+        mixed = any(island.phase is Phase.MIXED for island in self.islands)
+        return tuple(Phase) if mixed else PHASES
 
     @property
     def fleet(self) -> dict[str, int]:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
-from planner.domain.layout import ParallelConfig, Phase
+from planner.domain.layout import ParallelConfig, Phase, halves_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -43,6 +43,10 @@ class BucketPool:
     share: Annotated[float, Bounds(low=0, high=1.000001), Key("of the bucket's requests")] = 1.0
     late_share: Annotated[float | None, Bounds(low=0, high=1), Key("that may miss a bound on TTFT")] = None
     island: Annotated[str, Key("id of the island that the pool is in the plan")] = ""
+
+    def serves(self, phase: Phase) -> bool:
+        """Whether the pool does a half of its bucket's requests; mixed ones do both."""
+        return phase in halves_of(self.phase)
 
     @property
     def gpus(self) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.domain.cluster import Cluster, ClusterNode, Pod, Taint
-from planner.domain.layout import Phase
+from planner.domain.layout import PHASES, Phase
 from planner.domain.node_room import Ask, Left, left_on
 from planner.domain.placement import PlacementSettings
 from planner.domain.shapes import GroupKind, Shape
@@ -70,7 +70,7 @@ def usable_gpus(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSetti
         return 0
     shape = Shape.of(node)
     free = left_on(node, shape, pods)
-    asks = (_ask(node, settings, phase, tp) for phase in Phase for tp in range(1, len(node.gpus) + 1))
+    asks = (_ask(node, settings, phase, tp) for phase in PHASES for tp in range(1, len(node.gpus) + 1))
     return max(_most_gpus(free, shape, ask) for ask in asks)
 
 

@@ -29,8 +29,9 @@ from planner.evaluation.buckets.judging import (
     solve_pools,
 )
 from planner.evaluation.buckets.placing import place_pools
-from planner.evaluation.buckets.prices import BucketPrices, island_stocks
+from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.buckets.stocks import island_stocks
 from planner.evaluation.judging import broken_off, judge
 from planner.evaluation.placing import judge_placed
 from planner.placement import Fleet

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Queue, largest_share, mixture, predicted_wait
 from planner.domain import (
+    PHASES,
     Assignment,
     Duty,
     IslandClass,
@@ -96,7 +97,7 @@ def bounds_ttft(slo: SloSettings) -> bool:
 
 def capacity_rps(assignment: Assignment, table: PerformanceTable) -> float:
     """Rate of the whole mix that the duties' shares of time serve, before mixtures are looked at."""
-    return min(phase_rps(assignment, table, phase) for phase in Phase)
+    return min(phase_rps(assignment, table, phase) for phase in PHASES)
 
 
 def phase_rps(assignment: Assignment, table: PerformanceTable, phase: Phase) -> float:
@@ -118,7 +119,7 @@ def _totals(assignment: Assignment, table: PerformanceTable, phase: Phase) -> li
 def _loaded(assignment: Assignment, table: PerformanceTable, tokens: float) -> Iterator[_Loaded]:
     """Every island class that serves something, with its queue at `capacity_rps`."""
     rate = capacity_rps(assignment, table)
-    totals = {phase: _totals(assignment, table, phase) for phase in Phase}
+    totals = {phase: _totals(assignment, table, phase) for phase in PHASES}
     for duty in assignment.duties:
         performance, total = table.row(duty.island).phase(duty.phase), totals[duty.phase]
         served = [share * alone for share, alone in zip(duty.time_shares, performance.rates_rps, strict=True)]
@@ -210,7 +211,7 @@ def _services(
     table: PerformanceTable, islands: list[_Loaded], slo: SloSettings, first: list[float], factor: float
 ) -> Iterator[RangeService]:
     waits = {id(i): _wait(i, i.utilisation * factor, slo) for i in islands}
-    for phase in Phase:
+    for phase in PHASES:
         for j in range(len(table.ranges)):
             rows = [
                 _service(table, island, j, slo, first[j], waits[id(island)])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from planner.cost import tabulate_placed
 from planner.domain import (
+    PHASES,
     SPARE_NOTE,
     Assignment,
     ClassPerformance,
@@ -329,7 +330,7 @@ def _as_before(table: PerformanceTable, islands: Sequence[_Island], classes: Seq
     counts = Counter((kind, island.duty) for island, kind in zip(islands, classes, strict=True) if kind.reach)
     duties = tuple(replace(duty, island=kind, count=count) for (kind, duty), count in counts.items())
     bare = Assignment(duties=duties, throughput_rps=0.0, prefill_rps=0.0, decode_rps=0.0, objective_rps=0.0)
-    rates = {phase: phase_rps(bare, table, phase) for phase in Phase}
+    rates = {phase: phase_rps(bare, table, phase) for phase in PHASES}
     slower = min(rates.values())
     return replace(
         bare,

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from planner.assignment import IslandKind, in_role
 from planner.cost import FIRST_STEP_MS, Mixture, admitted_shares
-from planner.domain import ClassPerformance, LengthRange, Phase, PhasePerformance, SloSettings
+from planner.domain import PHASES, ClassPerformance, LengthRange, Phase, PhasePerformance, SloSettings
 from planner.domain.service import range_bounds
 from planner.evaluation.goodput import misses_of, slack_ms
 
@@ -26,7 +26,7 @@ def kinds_of(
     roles = [
         (row, phase, performance, first, after)
         for row in rows
-        for phase in Phase
+        for phase in PHASES
         for performance in row.choices(phase)
         for first, after in dict.fromkeys(_intervals(phase, performance, ranges, slo))
     ]

@@ -1,5 +1,6 @@
 """The comments on top of a manifest: which island, what for, and how its GPUs multiply out."""
 
+from planner.domain import halves_of
 from planner.export.engines.kv_caches import image_notes
 from planner.export.islands import ServingIsland
 from planner.export.objects.scheduling import scheduling_notes
@@ -45,12 +46,13 @@ def _parallelism(island: ServingIsland, deployment: Deployment) -> str:
 def _duty(island: ServingIsland) -> str:
     if not island.routes:
         return "No range is routed here."
-    first = min(route.range_start for route in island.routes)
-    last = max(route.range_end for route in island.routes) - 1
-    low, high = (pick(route.share for route in island.routes) for pick in (min, max))
+    routes = [route for route in island.routes if route.phase is halves_of(island.phase)[0]]  # both are alike
+    first = min(route.range_start for route in routes)
+    last = max(route.range_end for route in routes) - 1
+    low, high = (pick(route.share for route in routes) for pick in (min, max))
     share = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
     return (
-        f"Takes {share} of {_counted(len(island.routes), 'length range')}, {first} to {last} tokens: "
+        f"Takes {share} of {_counted(len(routes), 'length range')}, {first} to {last} tokens: "
         f"{island.rate_rps:.4g} requests/s, "
         f"busy {island.utilisation:.0%} of the time."
     )

@@ -24,6 +24,7 @@ from planner.domain import (
     PlannedIsland,
     Route,
     Scenario,
+    halves_of,
 )
 from planner.domain.engine import ExchangeSite, pod_sizes
 from planner.errors import ExportError, InconsistentPlanError
@@ -44,9 +45,9 @@ class PodGrouping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingIsland:
-    """One island that serves a phase. `name` is its object name, `slug` its part of file names and labels.
+    """One island that serves a phase, or both. `name` is its object name, `slug` its part of file names and labels.
 
-    `batch_size` counts sequences per attention group (decode) or prompts per attention group and step
+    `batch_size` counts sequences per attention group (decode, mixed) or prompts per attention group and step
     (prefill), those of all pipeline stages together; `max_model_len` and `max_tokens_per_step` are tokens;
     `weights` is what the engine loads; `placed`: the plan says on which nodes. What the rates rest on: `overlapped`
     (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step.
@@ -77,6 +78,16 @@ class ServingIsland:
     partners: tuple[ParallelConfig, ...] = ()
     exchange_gpus: tuple[GpuSpec, ...] = ()
     engine: EngineProfile = field(default_factory=EngineProfile)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether it does both phases, so that no KV cache leaves or reaches it."""
+        return self.phase is Phase.MIXED
+
+    @property
+    def takes_prompts(self) -> bool:
+        """Whether its steps take prompts in, up to `max_tokens_per_step`."""
+        return Phase.PREFILL in halves_of(self.phase)
 
     @property
     def decode_tokens(self) -> int:
@@ -236,7 +247,8 @@ def _checked_parallel(island: PlannedIsland, model: ModelSpec) -> ParallelConfig
 def _check_routes(plan: Plan) -> None:
     phases = {island.id: island.phase for island in plan.islands if island.phase is not None}
     for route in plan.routing:
-        if phases.get(route.island) is not route.phase:
+        phase = phases.get(route.island)
+        if phase is None or route.phase not in halves_of(phase):
             raise InconsistentPlanError(
                 f"Routing table, {route.phase} {route.range_start}-{route.range_end - 1}: "
                 f"must name an island that serves {route.phase}, got {route.island!r}."

@@ -1,7 +1,7 @@
 """Which islands of a plan hand KV caches to each other: a prefill and a decode one that share a length.
 
 The router pairs them request by request, so every such pair has to understand each other, and so do all islands
-connected by pairs: one island has one configuration for all its partners.
+connected by pairs: one island has one configuration for all its partners. Mixed islands keep their caches.
 """
 
 from collections import defaultdict

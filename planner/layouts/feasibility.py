@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Closest, closest, smallest_island
 from planner.cost.reference.steps import shape_of
-from planner.domain import CostMode, IslandClass, LengthRange, Phase, Question, Scenario, SloSettings
+from planner.domain import PHASES, CostMode, IslandClass, LengthRange, Phase, Question, Scenario, SloSettings
 from planner.domain.service import range_bounds
 from planner.errors import InfeasibleError, InputError, PlannerError, SolverError
 from planner.evaluation.evaluator import Evaluator
@@ -77,7 +77,7 @@ def require_room(evaluator: Evaluator) -> None:
     whatever the layout."""
     question = evaluator.question
     scenario, workload = question.scenario, question.workload
-    missing = {(phase, j) for phase in Phase for j in range(len(workload.ranges))}
+    missing = {(phase, j) for phase in PHASES for j in range(len(workload.ranges))}
     for item in scenario.inventory.items:
         for islands in _downward(item.gpu.name, min(item.count, LARGEST_SOUGHT_ISLAND)):
             evaluator.tabulate(islands)
@@ -148,7 +148,7 @@ def _type_needs(question: Question) -> list[str]:
     scenario, texts = question.scenario, []
     for item in scenario.inventory.items:
         phases = []
-        for phase in Phase:
+        for phase in PHASES:
             need = smallest_island(
                 item.gpu,
                 phase,
@@ -182,7 +182,7 @@ def unreachable_bounds(question: Question, missing: Collection[tuple[Phase, int]
     if not scenario.slo.bounds_anything:
         return []
     verdicts = []
-    for phase in Phase:
+    for phase in PHASES:
         misses = _missed(question, phase, sorted(j for of, j in missing if of is phase))
         if misses:
             worst = max(misses, key=lambda miss: miss.best_ms / miss.bound_ms)

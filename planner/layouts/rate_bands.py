@@ -9,7 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.cost import UncertainRate, WorkShare, band_of, rate_band, shares_of_best
-from planner.domain import Assignment, Band, FrontierPoint, PerformanceTable, Phase, Question
+from planner.domain import (
+    PHASES,
+    Assignment,
+    Band,
+    FrontierPoint,
+    PerformanceTable,
+    Phase,
+    Question,
+    halves_of,
+)
 from planner.evaluation.evaluator import Evaluator
 
 
@@ -55,16 +64,18 @@ def uncertain_rate_of_pools(question: Question, assignment: Assignment) -> Uncer
         spans = [span for span in question.workload.ranges if pool.start <= span.start and span.end <= pool.end]
         chance = sum(span.probability for span in spans)
         tokens = sum(span.probability * span.mean_input_tokens for span in spans) / chance
-        rate, key = assignment.throughput_rps * chance * pool.share, (pool.gpu, pool.phase)
-        work[key] += rate * (tokens if pool.phase is Phase.PREFILL else 1.0)
-        bands[key] = band_of(scenario.inventory.item(pool.gpu).gpu, scenario.model, pool.phase, scenario.cost)
+        rate = assignment.throughput_rps * chance * pool.share
+        for phase in halves_of(pool.phase):
+            key = (pool.gpu, phase)
+            work[key] += rate * (tokens if phase is Phase.PREFILL else 1.0)
+            bands[key] = band_of(scenario.inventory.item(pool.gpu).gpu, scenario.model, phase, scenario.cost)
     return _uncertain(assignment, work, bands)
 
 
 def _uncertain(
     assignment: Assignment, work: Mapping[tuple[str, Phase], float], bands: Mapping[tuple[str, Phase], Band | None]
 ) -> UncertainRate:
-    totals = {phase: sum(amount for (_, of), amount in work.items() if of is phase) for phase in Phase}
+    totals = {phase: sum(amount for (_, of), amount in work.items() if of is phase) for phase in PHASES}
     return UncertainRate(
         rate_rps=assignment.throughput_rps,
         shares=tuple(
@@ -72,5 +83,5 @@ def _uncertain(
             for (gpu, phase), amount in work.items()
             if amount > 0
         ),
-        utilisations=tuple((phase, assignment.throughput_rps / assignment.phase_rps(phase)) for phase in Phase),
+        utilisations=tuple((phase, assignment.throughput_rps / assignment.phase_rps(phase)) for phase in PHASES),
     )

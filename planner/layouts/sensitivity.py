@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from planner.assignment import Offer, Relaxation, relax
 from planner.domain import (
+    PHASES,
     AssignmentSettings,
     ClassPerformance,
     CostMode,
@@ -54,7 +55,7 @@ def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
         wide, settings = _widened(scenario, evaluator), layout_settings(scenario)
         offer = _counted(wide, plan.fleet)
         relaxed = relax(offer, RATE, settings)
-        phases = tuple(_phase_worth(phase, offer, relaxed, settings) for phase in Phase)
+        phases = tuple(_phase_worth(phase, offer, relaxed, settings) for phase in PHASES)
         slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
         headroom = fast / slow - 1
         binding = None
@@ -156,7 +157,7 @@ def drop_first(gpus: tuple[GpuWorth, ...]) -> str:
 def _headrooms(plan: Plan, relaxed: Relaxation) -> Iterator[RangeHeadroom]:
     """A row per phase and range that is routed."""
     spare = {island.id: max(0.0, 1 - island.utilisation) for island in plan.islands}
-    for phase in Phase:
+    for phase in PHASES:
         mine = [route for route in plan.routing if route.phase is phase]
         spans = sorted({(route.range_start, route.range_end, route.probability) for route in mine})
         for j, (start, end, probability) in enumerate(spans):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.domain import (
+    PHASES,
     SPARE_NOTE,
     Assignment,
     ClassPerformance,
@@ -55,7 +56,7 @@ def assemble(
     ]
     routes = tuple(
         route
-        for phase in Phase
+        for phase in PHASES
         for j, span in enumerate(table.ranges)
         for route in _range_routes(members, phase, j, span, assignment.throughput_rps)
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.domain import (
+    PHASES,
     Goal,
     KvFlow,
     LengthRange,
@@ -20,6 +21,7 @@ from planner.domain import (
     Trial,
     Workload,
     contradictions,
+    halves_of,
     kv_gb,
 )
 from planner.errors import InconsistentPlanError
@@ -40,7 +42,7 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
     yield from contradictions(plan)
     yield from _inventory(plan)
     yield from _roles(plan)
-    for phase in Phase:
+    for phase in PHASES:
         yield from _coverage(plan, workload, phase)
     yield from _time(plan)
     yield from _totals(plan)
@@ -102,7 +104,7 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
 def _bucket_spans(plan: Plan, workload: Workload, phase: Phase) -> Iterator[LengthRange]:
     """The buckets of a phase, which must follow each other from the first range to the last."""
     pools = plan.buckets.pools if plan.buckets else ()
-    spans, end = sorted({(pool.start, pool.end) for pool in pools if pool.phase is phase}), workload.ranges[0].start
+    spans, end = sorted({(pool.start, pool.end) for pool in pools if pool.serves(phase)}), workload.ranges[0].start
     for start, after in spans:
         ranges = [span for span in workload.ranges if start <= span.start and span.end <= after]
         if ranges and not any(end <= span.start < start for span in workload.ranges):
@@ -116,12 +118,12 @@ def _bucket_spans(plan: Plan, workload: Workload, phase: Phase) -> Iterator[Leng
 def _time(plan: Plan) -> Iterator[str]:
     """Each route goes to an island of its phase, and no island is busy beyond its time."""
     islands = {island.id: island for island in plan.islands}
-    busy: dict[str, float] = defaultdict(float)
+    busy: dict[tuple[str, Phase], float] = defaultdict(float)  # passes of mixed islands do both phases at once
     for route in plan.routing:
         if not _serves(islands.get(route.island), route):
             yield f"a {route.phase} route goes to {route.island}, which does not {route.phase}"
-        busy[route.island] += route.rate_rps / route.capacity_rps
-    for name, share in busy.items():
+        busy[route.island, route.phase] += route.rate_rps / route.capacity_rps
+    for (name, _), share in busy.items():
         if not share <= 1 + TOLERANCE:
             yield f"island {name} is busy {share:.6g} of its time"
 
@@ -137,7 +139,8 @@ def _totals(plan: Plan) -> Iterator[str]:
     for route in plan.routing:
         by_island[route.island].append(route)
     for island in plan.islands:
-        mine = by_island[island.id]
+        first = Phase.PREFILL if island.phase is Phase.MIXED else island.phase  # its requests have a route in either
+        mine = [route for route in by_island[island.id] if route.phase is first]
         if not _close(island.rate_rps, sum(route.rate_rps for route in mine)):
             yield f"island {island.id}: rate is not the sum of its routes"
         if not _close(island.utilisation, sum(route.rate_rps / route.capacity_rps for route in mine)):
@@ -254,7 +257,7 @@ def _crosses(flow: KvFlow, islands: dict[str, PlannedIsland]) -> bool:
 
 
 def _serves(island: PlannedIsland | None, route: Route) -> bool:
-    return island is not None and island.phase is route.phase
+    return island is not None and island.phase is not None and route.phase in halves_of(island.phase)
 
 
 def _placement(plan: Plan, placement: Placement) -> Iterator[str]:

@@ -5,7 +5,7 @@ Islands and routes are compared as deployed; what manifests do not tell of pools
 
 from collections.abc import Callable, Iterator, Mapping
 
-from planner.domain import BucketPlan, BucketPool, LoadPoint, Phase, Plan
+from planner.domain import PHASES, BucketPlan, BucketPool, LoadPoint, Phase, Plan
 from planner.domain.plan_diff import BucketComparison, ChangedValue
 
 NOTHING = "–"
@@ -27,7 +27,7 @@ def compare_buckets(old: Plan, new: Plan) -> BucketComparison | None:
 
 
 def _cuts(old: Plan, new: Plan) -> Iterator[ChangedValue]:
-    for phase in Phase:
+    for phase in PHASES:
         before, after = _buckets(old, phase), _buckets(new, phase)
         if before != after:
             yield ChangedValue(field=f"buckets of {phase}", old=before, new=after)
@@ -36,7 +36,7 @@ def _cuts(old: Plan, new: Plan) -> Iterator[ChangedValue]:
 def _buckets(plan: Plan, phase: Phase) -> str:
     if plan.buckets is None:
         return "a table of shares"
-    spans = sorted({(pool.start, pool.end) for pool in plan.buckets.pools if pool.phase is phase})
+    spans = sorted({(pool.start, pool.end) for pool in plan.buckets.pools if pool.serves(phase)})
     return ", ".join(f"{start}–{end - 1}" for start, end in spans)
 
 
@@ -61,7 +61,7 @@ def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
         "left after the worst loss (requests/s)": _worst_loss,
     }
     for load in LoadPoint:
-        for phase in Phase:
+        for phase in PHASES:
             readers[f"{_TIMES[phase]} P99 at {load} (ms)"] = _slowest(load, phase)
     for field, read in readers.items():
         yield ChangedValue(field=field, old=read(old), new=read(new))

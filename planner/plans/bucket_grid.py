@@ -13,7 +13,7 @@ from planner.units import MS_PER_S
 
 def bucket_pools(buckets: BucketPlan, phase: Phase) -> list[tuple[str, ...]]:
     """Islands by bucket, shortest prompts first."""
-    mine = [pool for pool in buckets.pools if pool.phase is phase]
+    mine = [pool for pool in buckets.pools if pool.serves(phase)]
     starts = sorted({pool.start for pool in mine})
     return [tuple(pool.island for pool in mine if pool.start == start) for start in starts]
 
@@ -23,7 +23,7 @@ def bucket_cells(plan: Plan, buckets: BucketPlan, phase: Phase, exact: Workload,
 
     Raises ExportError where a bucket is left without cells.
     """
-    ends = sorted({pool.end for pool in buckets.pools if pool.phase is phase})
+    ends = sorted({pool.end for pool in buckets.pools if pool.serves(phase)})
     longest: dict[int, int] = {}
     for span in exact.ranges:
         longest[span.start // width] = span.start

@@ -7,6 +7,7 @@ from dataclasses import replace
 from planner.cost import CostContext, band_of
 from planner.cost.efficiency import origin_of
 from planner.domain import (
+    PHASES,
     BucketPool,
     Estimate,
     Phase,
@@ -15,26 +16,32 @@ from planner.domain import (
     Reach,
     Route,
     Scenario,
+    halves_of,
 )
 
 
 def pool_routes(question: Question, pools: Sequence[BucketPool], rate_rps: float) -> tuple[Route, ...]:
-    """A row for each phase, bucket and pool at this rate of the whole mix."""
-    return tuple(_route(question, pool, rate_rps) for pool in pools if pool.share > 0)
+    """A row for each phase, bucket and pool at this rate of the whole mix; pools of both phases have two."""
+    return tuple(
+        _route(question, pool, phase, rate_rps)
+        for phase in PHASES
+        for pool in pools
+        if pool.share > 0 and pool.serves(phase)
+    )
 
 
-def _route(question: Question, pool: BucketPool, rate_rps: float) -> Route:
+def _route(question: Question, pool: BucketPool, phase: Phase, rate_rps: float) -> Route:
     ranges = [s for s in question.workload.ranges if pool.start <= s.start and s.end <= pool.end]
     chance = min(1.0, math.fsum(span.probability for span in ranges))  # all of them together may pass 1 by rounding
     capacity = pool.count * pool.capacity_rps
     served = pool.share * chance * rate_rps
     ranks = pool.server.parallel.dp * pool.count
     step_ms = 0.0
-    if pool.phase is Phase.DECODE:
+    if phase is Phase.DECODE:
         answer = max(1.0, question.workload.mean_output_tokens)
         step_ms = 1000.0 * ranks * pool.server.batch_size / (pool.count * pool.full_rps * answer)
     return Route(
-        phase=pool.phase,
+        phase=phase,
         range_start=pool.start,
         range_end=pool.end,
         probability=chance,
@@ -88,7 +95,7 @@ def _no_room(missing: int, pool: BucketPool) -> str:
 def pool_estimates(scenario: Scenario, pools: Sequence[BucketPool]) -> tuple[Estimate, ...]:
     """How firm the rates of every GPU type and phase of the pools are."""
     estimates = []
-    for gpu, phase in sorted({(pool.gpu, pool.phase) for pool in pools}):
+    for gpu, phase in sorted({(pool.gpu, phase) for pool in pools for phase in halves_of(pool.phase)}):
         spec = scenario.inventory.item(gpu).gpu
         context = CostContext(gpu=spec, model=scenario.model, settings=scenario.cost)
         origin, source = origin_of(spec, scenario.model, phase, context.settings.calibration)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, Phase
+from planner.domain import PHASES, DeployedIsland, DeployedPlan, DeployedRoute, Phase
 from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
 
 _SHARE_TOLERANCE = 1e-9  # rounding of shares that are added up
@@ -169,7 +169,7 @@ def _touched(change: IslandChange) -> tuple[int, int]:
 
 def _route_changes(old: DeployedPlan, new: DeployedPlan, names: Mapping[str, str]) -> Iterator[RouteChange]:
     """Neighbouring ranges that change alike are shown as one."""
-    for phase in Phase:
+    for phase in PHASES:
         pending: RouteChange | None = None
         for change in _moves(phase, old.routes, new.routes, names):
             if pending is not None and pending.range_end == change.range_start and _alike(pending, change):

@@ -25,9 +25,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost import CostContext, Steps, decode_time, open_backend, pool_share, prefill_time
-from planner.cost.arrays import Array, as_array
+from planner.cost.arrays import Array, Numbers, as_array
+from planner.cost.prefix_hits import fresh_tokens, number_of_hits, shape_hits
+from planner.cost.serving import Buckets, MixedServers
 from planner.cost.step import step_cost
 from planner.domain import (
+    PHASES,
     CostMode,
     LengthProfile,
     ParallelConfig,
@@ -122,7 +125,7 @@ def evaluate_exactly(
         own_answers = plan.scenario.cost.mode is CostMode.DEFAULT and bool(plan.scenario.workload.output_tokens)
     exact, binned = _exact_times(plan, own_answers), _midpoint_times(plan)
     return ExactEvaluation(
-        per_phase=tuple(_phase(plan, phase, exact, binned, usable) for phase in Phase),
+        per_phase=tuple(_phase(plan, phase, exact, binned, usable) for phase in PHASES),
         busy=tuple(
             (name, seconds * plan.throughput_rps) for name, seconds in _by_island(plan.routing, exact, usable).items()
         ),
@@ -257,7 +260,8 @@ def _times(
 
 def _rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Prompt], batches: Sequence[int]) -> list[float]:
     """b of one island per length; 0 where the cost model has no answer (requests/s)."""
-    of_phase = _prefill_rates if deployed.phase is Phase.PREFILL else _decode_rates
+    ways = {Phase.PREFILL: _prefill_rates, Phase.DECODE: _decode_rates, Phase.MIXED: _mixed_rates}
+    of_phase = ways[deployed.phase]
     rates: list[float] = of_phase(scenario, deployed, prompts, batches).tolist()
     return [rate if math.isfinite(rate) else 0.0 for rate in rates]
 
@@ -288,16 +292,16 @@ def _prefill_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Pr
             lengths,
             tp=parallel.tp,
             dp=parallel.dp,
-            kv_cache_rate=cost.kv_cache_rate,
+            kv_cache_rate=number_of_hits(cost),
             model=scenario.model,
             mode=cost.mode,
         ).total_ms
         return MS_PER_S / ms
-    fresh = [max(1e-6, round(s * (1 - cost.kv_cache_rate), 6)) for s in lengths.tolist()]
-    budget = [max(1.0, cost.max_tokens_per_step / new) for new in fresh]
-    batch = as_array([min(n, most if deployed.fills else int(most)) for n, most in zip(batches, budget, strict=True)])
-    steps = _steps(Phase.PREFILL, parallel, lengths, batch.clip(min=1), cached=cost.kv_cache_rate)
     context = CostContext(gpu=spec, model=scenario.model, settings=cost)
+    hits = shape_hits(context, lengths, parallel)
+    budget = [max(1.0, cost.max_tokens_per_step / max(1e-6, new)) for new in fresh_tokens(lengths, hits).tolist()]
+    batch = as_array([min(n, most if deployed.fills else int(most)) for n, most in zip(batches, budget, strict=True)])
+    steps = _steps(Phase.PREFILL, parallel, lengths, batch.clip(min=1), cached=hits)
     started = parallel.replicas * parallel.dp * parallel.pp * batch
     return as_array(pool_share(context) * started * MS_PER_S / _step_ms(context, steps, deployed.overlapped))
 
@@ -335,12 +339,25 @@ def _decode_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Pro
     return as_array(parallel.replicas * parallel.dp * batch * MS_PER_S / (answers * tpot))
 
 
+def _mixed_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Prompt], batches: Sequence[int]) -> Array:
+    spec, parallel, cost = scenario.inventory.item(deployed.gpu).gpu, deployed.parallel, scenario.cost
+    context = CostContext(gpu=spec, model=scenario.model, settings=cost)
+    buckets = Buckets.of_lengths(
+        [max(1, prompt.tokens) for prompt in prompts],
+        [prompt.probability for prompt in prompts],
+        [prompt.answer for prompt in prompts],
+    )
+    options = [(replace(parallel, replicas=1), cost.max_tokens_per_step)]
+    servers = MixedServers.of(context, options, buckets, round(max(prompt.answer for prompt in prompts)))
+    return as_array(parallel.replicas * servers.rates_alone(buckets, batches)[0])
+
+
 def _lengths(prompts: Sequence[_Prompt]) -> Array:
     """Tokens of each prompt; a synthetic one may have none, and is counted as one token."""
     return as_array([max(1, prompt.tokens) for prompt in prompts])
 
 
-def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, cached: float = 0.0) -> Steps:
+def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, cached: Numbers = 0.0) -> Steps:
     return Steps(
         phase=phase,
         tp=as_array(parallel.tp),

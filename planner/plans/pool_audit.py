@@ -3,7 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.domain import BucketPlan, BucketPool, Plan, PlannedIsland
+from planner.domain import (
+    BucketPlan,
+    BucketPool,
+    Plan,
+    PlannedIsland,
+    halves_of,
+)
 from planner.plans.claims import close
 
 
@@ -32,11 +38,11 @@ def _is_pool(island: PlannedIsland, pool: BucketPool) -> bool:
 
 
 def _false_routes(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
-    routes = {route.island: route for route in plan.routing}
-    for pool in buckets.pools:
-        route = routes.get(pool.island)
+    routes = {(route.island, route.phase): route for route in plan.routing}
+    for pool, phase in [(mine, half) for mine in buckets.pools for half in halves_of(mine.phase)]:
+        route = routes.get((pool.island, phase))
         if route is None:
-            yield f"pool {pool.island} has no route"
+            yield f"pool {pool.island} has no {phase} route"
         elif (route.range_start, route.range_end) != (pool.start, pool.end):
             yield f"the route to {pool.island} is not of prompts of {pool.start} to {pool.end - 1} tokens"
         elif not close(route.share, pool.share) or not close(route.capacity_rps, pool.count * pool.capacity_rps):

@@ -4,7 +4,7 @@ import platform
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
-from planner.domain import Estimate, PerformanceTable, Phase, PlannedIsland, Provenance, Scenario
+from planner.domain import PHASES, Estimate, PerformanceTable, PlannedIsland, Provenance, Scenario
 
 LEARNERS = ("gpytorch", "linear-operator", "scipy")  # below those that a plan names
 LIBRARIES = ("ax-platform", "botorch", "highspy", "numpy", "pandas", "pulp", "torch")
@@ -29,7 +29,10 @@ def estimates_of(table: PerformanceTable, islands: Iterable[PlannedIsland]) -> t
     """How firm the rates of every GPU type and phase that `islands` use are."""
     used = {(island.gpu, island.phase) for island in islands if island.phase is not None}
     rows = {
-        (row.island.gpu, phase): row.phase(phase) for row in table.classes for phase in Phase if row.phase(phase).serves
+        (row.island.gpu, phase): row.phase(phase)
+        for row in table.classes
+        for phase in PHASES
+        if row.phase(phase).serves
     }
     return tuple(
         Estimate(gpu=gpu, phase=phase, origin=row.origin, source=row.origin_source, band=row.band)

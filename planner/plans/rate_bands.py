@@ -14,7 +14,7 @@ from collections import defaultdict
 from planner.cost import UncertainRate, WorkShare
 from planner.cost import probability_better as probability_faster
 from planner.cost import rate_band as band_of_rate
-from planner.domain import Phase, Plan, RateBand, RateComparison, Route
+from planner.domain import PHASES, Phase, Plan, RateBand, RateComparison, Route
 
 _AT_MOST_PREDICTED = 1.0
 
@@ -53,7 +53,7 @@ def uncertain_rate(plan: Plan) -> UncertainRate:
     """What the plan's rate rests on. A rate that the network holds back rises above it for no faster GPU."""
     return UncertainRate(
         rate_rps=plan.throughput_rps,
-        shares=tuple(share for phase in Phase for share in _shares(plan, phase)),
+        shares=tuple(share for phase in PHASES for share in _shares(plan, phase)),
         utilisations=tuple(
             (phase, plan.throughput_rps / phase_rps)
             for phase, phase_rps in ((Phase.PREFILL, plan.prefill_rps), (Phase.DECODE, plan.decode_rps))

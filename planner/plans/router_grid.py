@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from planner.assignment import busy_times, pool_cells
 from planner.cost import tabulate_placed
 from planner.domain import (
+    PHASES,
     LengthRange,
     Phase,
     PhasePerformance,
@@ -49,7 +50,7 @@ def grid_of(plan: Plan, cells: int = CELLS) -> RouterGrid:
         raise InputError(f"grid: cells must be 1 to {MOST_CELLS}, got {cells}.", hint="32 do for most plans.")
     exact = _exact(plan)
     width = -(-(exact.longest_prompt + 1) // cells)
-    grids = {phase: _phase_grid(plan, phase, exact, width, cells) for phase in Phase}
+    grids = {phase: _phase_grid(plan, phase, exact, width, cells) for phase in PHASES}
     grid = RouterGrid(planned_rps=plan.throughput_rps, prefill=grids[Phase.PREFILL], decode=grids[Phase.DECODE])
     return _replayed(plan, grid)
 
@@ -74,13 +75,13 @@ def on_grid(plan: Plan, grid: RouterGrid) -> Plan:
     Islands keep their degrees; batch, longest prompt, rate and busy share follow from the cells of their pool.
     """
     cells = divide(plan.scenario.workload, grid.prefill.width)
-    routes = tuple(route for phase in Phase for route in _routes(plan, grid, grid.phase(phase), cells))
+    routes = tuple(route for phase in PHASES for route in _routes(plan, grid, grid.phase(phase), cells))
     islands = tuple(
         island if island.phase is None else _served(island, [r for r in routes if r.island == island.id], cells)
         for island in plan.islands
     )
     scenario = replace(plan.scenario, ranges=replace(plan.scenario.ranges, width=grid.prefill.width))
-    rates = {phase: grid.phase(phase).grid_rps for phase in Phase}
+    rates = {phase: grid.phase(phase).grid_rps for phase in PHASES}
     return replace(
         plan,
         scenario=scenario,

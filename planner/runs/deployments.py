@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner import export
-from planner.domain import Plan, RouterGrid
+from planner.domain import Phase, Plan, RouterGrid
 from planner.errors import InputError
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
@@ -79,8 +79,8 @@ def routed_plan(plan: Plan, *, target: str, cells: int = CELLS) -> tuple[Plan, R
     Finished manifests of such a target are held against this plan.
     """
     chosen = export.TARGETS.get(target)
-    if chosen is None or not chosen.by_grid:
-        return plan, None
+    if chosen is None or not chosen.by_grid or any(island.phase is Phase.MIXED for island in plan.islands):
+        return plan, None  # where islands do both phases, no router's grid chooses between them
     grid = grid_of(plan, cells)
     return on_grid(plan, grid), grid
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.domain import (
+    PHASES,
     Assignment,
     ClassPerformance,
     IslandClass,
@@ -69,7 +70,7 @@ def random_problem(
     while sum(counts) < islands:
         counts.append(int(rng.integers(1, min(largest_count, islands - sum(counts)) + 1)))
     shape = (len(counts), ranges)
-    prefill, decode = (rng.uniform(1, 20, shape) * (rng.random(shape) >= zeros) for _ in Phase)
+    prefill, decode = (rng.uniform(1, 20, shape) * (rng.random(shape) >= zeros) for _ in PHASES)
     table = table_of(rng.dirichlet(np.full(ranges, 2.0)).tolist(), prefill.tolist(), decode.tolist())
     return table, layout_of(table, counts)
 

@@ -2,7 +2,8 @@
 
 A place (a bucket of a phase) carries what its servers do, and where a loss is to be survived no more than what remains
 without the servers of any pool that are lost, over the share that must remain. What is tried at one place is kept by
-GPUs used, kinds and pools: all that other places and objectives can ask for.
+GPUs used, kinds and pools: all that other places and objectives can ask for. Where mixed servers may serve a bucket,
+its prefill, its decode and the mixed ones are one place: requests that mixed servers take are taken in both phases.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,8 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from planner.assignment.buckets.offer import BucketOffer, BucketOption, Partition, Place, places_of
-from planner.domain import Phase
+from planner.assignment.buckets.offer import BucketOffer, BucketOption, Halves, Partition, Place, places_of
+from planner.domain import PHASES, Phase
 
 Kinds = frozenset[tuple[int, int]]
 Used = tuple[int, ...]
@@ -38,18 +39,22 @@ class Trial:
     pools: int
 
 
-def instance_of(seed: int, *, survive: float = 0.0, cuts: int = 3) -> Instance:
-    """One or two stocks of 2-6 units, two or three servers each; some ranges do not fit some servers."""
+def instance_of(seed: int, *, survive: float = 0.0, cuts: int = 3, mixed: bool = False) -> Instance:
+    """One or two stocks of 2-6 units, two or three servers each; some ranges do not fit some servers.
+
+    `mixed`: some servers do both phases of a bucket that has the same lengths in both.
+    """
     rng = np.random.default_rng(seed)
     stocks = int(rng.integers(1, 3))
-    counts = tuple(int(rng.integers(3, 6 if stocks > 1 else 8)) for _ in range(stocks))
+    counts = tuple(int(rng.integers(3, 6 - mixed if stocks > 1 else 8 - mixed)) for _ in range(stocks))
     chances = rng.dirichlet(np.full(cuts + 1, 2.0))
     edges = [(0, *inner, cuts + 1) for inner in [(), *((cut,) for cut in range(1, cuts + 1))]]
     intervals = list(dict.fromkeys(interval for ends in edges for interval in pairwise(ends)))
     own = tuple(tuple(intervals.index(interval) for interval in pairwise(ends)) for ends in edges)
     options: dict[Place, tuple[BucketOption, ...]] = {}
-    for phase in Phase:
-        servers = [_server(rng, t, n, counts[t], cuts + 1) for t in range(stocks) for n in range(rng.integers(2, 4))]
+    for phase in Phase if mixed else PHASES:
+        numbers = [(t, n) for t in range(stocks) for n in range(rng.integers(2 - mixed, 4 - mixed))]
+        servers = [_server(rng, t, n, counts[t], cuts + 1) for t, n in numbers]
         for number, (first, after) in enumerate(intervals):
             mix = chances[first:after] / chances[first:after].sum()
             options[phase, number] = tuple(_on(server, mix, first, after) for server in servers)
@@ -59,9 +64,18 @@ def instance_of(seed: int, *, survive: float = 0.0, cuts: int = 3) -> Instance:
         charges=tuple(rng.uniform(1, 5, stocks).tolist()),
         options=options,
         probabilities=probabilities,
+        halves={place: _halves(place[1]) for place in options if place[0] is Phase.MIXED},
         survive=survive,
     )
-    return Instance(offer=offer, partitions=tuple(product(own, repeat=2)))
+    partitions = tuple(
+        Partition(prefill, decode, tuple(b for b in prefill if b in decode) if mixed else ())
+        for prefill, decode in product(own, repeat=2)
+    )
+    return Instance(offer=offer, partitions=partitions)
+
+
+def _halves(bucket: int) -> Halves:
+    return (Phase.PREFILL, bucket), (Phase.DECODE, bucket)
 
 
 def _server(
@@ -110,15 +124,31 @@ def _carried(options: Sequence[BucketOption], numbers: Sequence[int], survive: f
     return min(served, (served - worst) / survive)
 
 
-def _at(offer: BucketOffer, place: Place, *, counted: bool) -> dict[Effort, float]:
+def _groups(partition: Partition) -> list[tuple[Place, ...]]:
+    """Places whose servers are tried together: alone, or the three of a bucket that mixed servers may take."""
+    alone = [(place,) for place in places_of(partition) if place[1] not in partition.mixed]
+    return alone + [(*_halves(bucket), (Phase.MIXED, bucket)) for bucket in partition.mixed]
+
+
+def _at(offer: BucketOffer, group: tuple[Place, ...], *, counted: bool) -> dict[Effort, float]:
     """The most that each effort carries of the whole mix; kinds and pools are left out unless they are `counted`."""
-    options = [option for option in offer.options[place] if option.rate_rps > 0]
+    pairs = [(place, option) for place in group for option in offer.options[place] if option.rate_rps > 0]
+    options = [option for _, option in pairs]
+    rows = [place for place in group if place[0] is not Phase.MIXED]
     best: dict[Effort, float] = {}
     for numbers in _counted(options, offer.counts):
         chosen = [o for o, n in zip(options, numbers, strict=True) if n]
         kinds = frozenset((o.stock, o.kind) for o in chosen) if counted else frozenset()
         effort = (_used(options, numbers, len(offer.counts)), kinds, len(chosen) * counted)
-        rate = _carried(options, numbers, offer.survive) / offer.probabilities[place]
+        rate = min(
+            _carried(
+                [option for place, option in pairs if place[0] in (row[0], Phase.MIXED)],
+                [n for n, (place, _) in zip(numbers, pairs, strict=True) if place[0] in (row[0], Phase.MIXED)],
+                offer.survive,
+            )
+            / offer.probabilities[row]
+            for row in rows
+        )
         best[effort] = max(rate, best.get(effort, 0.0))
     return {effort: rate for effort, rate in best.items() if rate > 0}
 
@@ -126,8 +156,8 @@ def _at(offer: BucketOffer, place: Place, *, counted: bool) -> dict[Effort, floa
 def trials(offer: BucketOffer, partition: Partition, *, counted: bool = False) -> list[Trial]:
     """Every way to serve by this partition that another with the same effort does not outdo."""
     joined: dict[Effort, float] = {((0,) * len(offer.counts), frozenset(), 0): np.inf}
-    for place in places_of(partition):
-        here, following = _at(offer, place, counted=counted), dict[Effort, float]()
+    for group in _groups(partition):
+        here, following = _at(offer, group, counted=counted), dict[Effort, float]()
         for ((used, kinds, pools), rate), ((more, other, added), own) in product(joined.items(), here.items()):
             both = tuple(a + b for a, b in zip(used, more, strict=True))
             if all(a <= b for a, b in zip(both, offer.counts, strict=True)):

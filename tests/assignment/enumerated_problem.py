@@ -10,7 +10,7 @@ import numpy.typing as npt
 from assignment_tables import expand
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from planner.domain import AssignmentSettings, Layout, PerformanceTable, Phase
+from planner.domain import PHASES, AssignmentSettings, Layout, PerformanceTable
 
 Row = npt.NDArray[np.float64]
 
@@ -42,9 +42,9 @@ def best_rate(table: PerformanceTable, layout: Layout) -> float:
     islands = expand(layout)
     probabilities = [r.probability for r in table.ranges]
     best = 0.0
-    for split in product(Phase, repeat=len(islands)):
+    for split in product(PHASES, repeat=len(islands)):
         halves = []
-        for phase in Phase:
+        for phase in PHASES:
             rates = [
                 list(table.row(island).phase(phase).rates_rps)
                 for island, own in zip(islands, split, strict=True)
@@ -65,7 +65,7 @@ class DeviationProblem:
         self.settings = settings
         self.islands = expand(layout)
         self.p = np.array([r.probability for r in table.ranges])
-        self.b = np.array([[table.row(i).phase(phase).rates_rps for i in self.islands] for phase in Phase])
+        self.b = np.array([[table.row(i).phase(phase).rates_rps for i in self.islands] for phase in PHASES])
         self.n, self.m = len(self.islands), len(self.p)
         self.width = 2 * self.n * self.m + self.n + 3 * self.m
         self.rows: list[Row] = []

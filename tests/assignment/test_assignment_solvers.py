@@ -14,7 +14,7 @@ from planner.assignment.deviation import maximise_throughput_less_deviation
 from planner.assignment.max_rate import maximise_rate
 from planner.assignment.solver import available_solver
 from planner.assignment.variables import open_problem
-from planner.domain import Assignment, AssignmentSettings, Formulation, Layout, PerformanceTable, Phase
+from planner.domain import PHASES, Assignment, AssignmentSettings, Formulation, Layout, PerformanceTable
 from planner.errors import InfeasibleError, SolverError
 
 EXACT = AssignmentSettings(gap=0.0)
@@ -48,7 +48,7 @@ def test_cbc_knows_the_infeasible_too() -> None:
 def large() -> tuple[PerformanceTable, Layout]:
     """80 islands in 40 classes over 30 ranges: more than a second's work."""
     rng, shape = np.random.default_rng(0), (40, 30)
-    prefill, decode = (rng.uniform(1, 20, shape).tolist() for _ in Phase)
+    prefill, decode = (rng.uniform(1, 20, shape).tolist() for _ in PHASES)
     table = table_of(rng.dirichlet(np.full(30, 2.0)).tolist(), prefill, decode)
     return table, layout_of(table, [2] * 40)
 
@@ -76,7 +76,7 @@ def test_too_little_time_gives_a_valid_answer_or_says_so(
         return
     assert not found.optimal
     assert all(sum(duty.time_shares) <= 1 + 1e-9 for duty in found.duties)
-    for phase in Phase:
+    for phase in PHASES:
         rates = served(table, found, phase)
         mix = [rate / span.probability for rate, span in zip(rates, table.ranges, strict=True)]
         assert min(mix) == pytest.approx(found.phase_rps(phase))

@@ -19,6 +19,7 @@ from planner.assignment.layout_options import Offer
 from planner.assignment.layout_programme import LayoutAnswer, best_layout
 from planner.assignment.relaxation import relax
 from planner.domain import (
+    PHASES,
     AssignmentSettings,
     ClassPerformance,
     IslandClass,
@@ -74,7 +75,7 @@ def offer_of(seed: int) -> Offer:
     for t in range(len(counts)):
         rows = []
         for size in SIZES[: counts[t]]:
-            own, other = ((rng.uniform(1, 9, ranges) * size * (rng.random(ranges) >= 0.25)).tolist() for _ in Phase)
+            own, other = ((rng.uniform(1, 9, ranges) * size * (rng.random(ranges) >= 0.25)).tolist() for _ in PHASES)
             island = IslandClass(gpu=f"G{t}", size=size)
             rows.append(ClassPerformance(island=island, prefill=_half(own, size), decode=_half(other, size)))
         options.append(tuple(rows))
@@ -123,7 +124,7 @@ def choices(seed: int) -> tuple[Choice, ...]:
     offer = offer_of(seed)
     halves = {
         phase: [(islands, rate) for islands in _sets(offer) if (rate := _rate(offer, islands, phase)) > 0]
-        for phase in Phase
+        for phase in PHASES
     }
     found = []
     for (own, prefill), (other, decode) in product(halves[Phase.PREFILL], halves[Phase.DECODE]):

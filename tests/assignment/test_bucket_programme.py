@@ -12,6 +12,7 @@ from planner.assignment import (
     BucketAnswer,
     BucketOffer,
     BucketOption,
+    Partition,
     best_pools,
     fastest_of_kinds,
     relaxed_buckets,
@@ -19,21 +20,25 @@ from planner.assignment import (
     simplest_pools,
     undominated,
 )
-from planner.domain import AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
+from planner.domain import PHASES, AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError
 
 SEEDS = range(30)
+MIXED = range(100, 130)
+"""Seeds from 100 on are of instances with servers that do both phases."""
+
 EXACT = AssignmentSettings(gap=0.0)
 SLACK = 1e-6
 RATE = ObjectiveSettings()
 LEAST = (ObjectiveKind.TARGET, ObjectiveKind.WATTS)
-each_instance = pytest.mark.parametrize("seed", SEEDS)
-some_instances = pytest.mark.parametrize("seed", range(12))
+each_instance = pytest.mark.parametrize("seed", [*SEEDS, *MIXED])
+some_instances = pytest.mark.parametrize("seed", [*range(12), *MIXED[:12]])
 
 
 @cache
 def instance(seed: int, survive: float = 0.0) -> Instance:
-    return instance_of(seed, survive=survive)
+    mixed = seed in MIXED
+    return instance_of(seed, survive=survive, mixed=mixed, cuts=2 if mixed else 3)
 
 
 @cache
@@ -58,8 +63,8 @@ def require_kept(offer: BucketOffer, answer: BucketAnswer) -> None:
     """No stock is overdrawn, and the rate is what the pools do."""
     for stock, count in enumerate(offer.counts):
         assert sum(pool.count * pool.option.use for pool in answer.pools if pool.option.stock == stock) <= count
-    for place in ((phase, bucket) for phase, mine in zip(Phase, answer.partition, strict=True) for bucket in mine):
-        mine = [pool for pool in answer.pools if pool.place == place]
+    for place in ((phase, bucket) for phase in PHASES for bucket in answer.partition.of(phase)):
+        mine = [pool for pool in answer.pools if place in offer.served_by(pool.place)]
         served = sum(pool.count * pool.option.rate_rps for pool in mine)
         worst = max(min(pool.count, pool.option.lost) * pool.option.rate_rps for pool in mine)
         due = answer.rate_rps * offer.probabilities[place]
@@ -74,8 +79,11 @@ def cost_of(offer: BucketOffer, answer: BucketAnswer) -> float:
 def test_the_examples_are_worth_enumerating() -> None:
     rates = [best_rate(seed) for seed in SEEDS]
     assert sum(rate > 0 for rate in rates) >= 20
-    buckets = [len(solved(instance(seed)).partition[0]) for seed in SEEDS if best_rate(seed) > 0]
+    buckets = [len(solved(instance(seed)).partition.prefill) for seed in SEEDS if best_rate(seed) > 0]
     assert {1, 2} <= set(buckets)
+    phases = [{pool.place[0] for pool in solved(instance(seed)).pools} for seed in MIXED if best_rate(seed) > 0]
+    assert sum(Phase.MIXED in mine for mine in phases) >= 10
+    assert sum(len(mine) == 3 for mine in phases) >= 2
 
 
 @each_instance
@@ -232,7 +240,7 @@ def lone(*rows: tuple[int, int, float]) -> BucketOffer:
         BucketOption(stock=0, use=use, server=n, kind=n, rate_rps=rate, lost=lost)
         for n, (use, lost, rate) in enumerate(rows)
     )
-    places = [(phase, 0) for phase in Phase]
+    places = [(phase, 0) for phase in PHASES]
     return BucketOffer(
         counts=(6,), charges=(1.0,), options=dict.fromkeys(places, options), probabilities=dict.fromkeys(places, 1.0)
     )
@@ -246,7 +254,7 @@ servers = st.lists(
 @given(servers, st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 @settings(max_examples=60, deadline=None)
 def test_servers_of_whole_rates_are_counted_as_by_hand(rows: list[tuple[int, int, float]], survive: float) -> None:
-    offer, partition = replace(lone(*rows), survive=survive), ((0,), (0,))
+    offer, partition = replace(lone(*rows), survive=survive), Partition((0,), (0,))
     best = max((trial.rate for trial in trials(offer, partition)), default=0.0)
     if not best:
         with pytest.raises(InfeasibleError):
@@ -258,8 +266,8 @@ def test_servers_of_whole_rates_are_counted_as_by_hand(rows: list[tuple[int, int
 def test_a_loss_takes_no_more_than_a_pool_has() -> None:
     """Two servers of which a node holds three: the other pool's two remain, and not less."""
     offer = replace(lone((1, 3, 4.0), (1, 2, 3.9)), counts=(6,), survive=0.4)
-    best = max(trial.rate for trial in trials(offer, ((0,), (0,))))
-    assert best_pools(offer, [((0,), (0,))], RATE, EXACT).rate_rps == pytest.approx(best, rel=SLACK)
+    best = max(trial.rate for trial in trials(offer, Partition((0,), (0,))))
+    assert best_pools(offer, [Partition((0,), (0,))], RATE, EXACT).rate_rps == pytest.approx(best, rel=SLACK)
 
 
 def test_prices_of_the_relaxation_are_of_one_more() -> None:

@@ -8,7 +8,7 @@ from assignment_tables import layout_of, random_problem, served, table_of
 from enumerated_problem import DeviationProblem
 
 from planner.assignment import assign
-from planner.domain import Assignment, AssignmentSettings, Formulation, PerformanceTable, Phase
+from planner.domain import PHASES, Assignment, AssignmentSettings, Formulation, PerformanceTable, Phase
 from planner.errors import InfeasibleError
 
 PAPER = AssignmentSettings(formulation=Formulation.DEVIATION, gap=0.0)
@@ -16,7 +16,7 @@ PAPER = AssignmentSettings(formulation=Formulation.DEVIATION, gap=0.0)
 
 def objective(table: PerformanceTable, found: Assignment, settings: AssignmentSettings) -> float:
     """R_prefill + R_decode - sum over ranges of M / (1 + p) times the three deviations, from the duties."""
-    prefill, decode = (served(table, found, phase) for phase in Phase)
+    prefill, decode = (served(table, found, phase) for phase in PHASES)
     value = sum(prefill) + sum(decode)
     for span, own, other in zip(table.ranges, prefill, decode, strict=True):
         p = span.probability
@@ -57,7 +57,7 @@ def test_same_objective_where_islands_cannot_serve_every_range(seed: int) -> Non
 def test_reported_figures_follow_from_the_duties(seed: int) -> None:
     table, layout = random_problem(np.random.default_rng(seed), islands=6, ranges=3)
     found = assign(table, layout, PAPER)
-    prefill, decode = (served(table, found, phase) for phase in Phase)
+    prefill, decode = (served(table, found, phase) for phase in PHASES)
     spread = sum(
         abs(a - r.probability * sum(prefill)) + abs(b - r.probability * sum(decode)) + abs(a - b)
         for r, a, b in zip(table.ranges, prefill, decode, strict=True)
@@ -75,7 +75,7 @@ def test_no_range_strays_further_than_tau(seed: int, tau: float) -> None:
     settings = AssignmentSettings(formulation=Formulation.DEVIATION, tau=tau, deviation_weight=0.01)
     table, layout = random_problem(np.random.default_rng(seed), islands=4, ranges=3)
     found = assign(table, layout, settings)
-    for phase in Phase:
+    for phase in PHASES:
         rates = served(table, found, phase)
         for span, rate in zip(table.ranges, rates, strict=True):
             target = span.probability * sum(rates)

@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 from planner.assignment import assign
 from planner.assignment.flows import staircase
 from planner.domain import (
+    PHASES,
     Assignment,
     AssignmentSettings,
     Formulation,
@@ -92,7 +93,7 @@ def check(table: PerformanceTable, found: Assignment, network: NetworkSettings, 
         if flow.prefill.gpu != flow.decode.gpu:
             volume[flow.prefill.gpu, "out"] += gb
             volume[flow.decode.gpu, "into"] += gb
-    slow = {phase: found.phase_rps(phase) / found.throughput_rps for phase in Phase}
+    slow = {phase: found.phase_rps(phase) / found.throughput_rps for phase in PHASES}
     for duty in found.duties:
         assert sum(duty.time_shares) <= 1 + 1e-9
         for j, rate in enumerate(table.row(duty.island).phase(duty.phase).rates_rps):
@@ -102,7 +103,7 @@ def check(table: PerformanceTable, found: Assignment, network: NetworkSettings, 
         assert volume[duty.island, duty.phase] <= nic * (1 + 1e-9)
     for gpu, uplink in network.switch_gb_s:
         assert max(volume[gpu, "out"], volume[gpu, "into"]) <= uplink * (1 + 1e-9)
-    for phase in Phase:
+    for phase in PHASES:
         mix = [rate / span.probability for rate, span in zip(served(table, found, phase), table.ranges, strict=True)]
         assert min(mix) == pytest.approx(found.phase_rps(phase), rel=1e-8)
         assert max(mix) == pytest.approx(found.phase_rps(phase), rel=1e-8)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.assignment import assign
-from planner.domain import Assignment, AssignmentSettings, Layout, PerformanceTable, Phase
+from planner.domain import PHASES, Assignment, AssignmentSettings, Layout, PerformanceTable, Phase
 from planner.errors import InfeasibleError
 
 EXACT = AssignmentSettings(gap=0.0)
@@ -24,7 +24,7 @@ def check(table: PerformanceTable, layout: Layout, found: Assignment) -> None:
         assert sum(duty.time_shares) <= 1 + 1e-9
     for island, count in layout.counts:
         assert sum(duty.count for duty in found.duties if duty.island == island) <= count
-    for phase in Phase:
+    for phase in PHASES:
         mix = [rate / span.probability for rate, span in zip(served(table, found, phase), table.ranges, strict=True)]
         assert min(mix) == pytest.approx(found.phase_rps(phase), rel=1e-9)
     assert found.throughput_rps == min(found.prefill_rps, found.decode_rps)
@@ -48,7 +48,7 @@ def test_islands_that_cannot_serve_everything_match_enumeration(seed: int) -> No
     best = best_rate(table, layout)
     servable = all(
         any(table.row(island).phase(phase).rates_rps[j] > 0 for island in expand(layout))
-        for phase in Phase
+        for phase in PHASES
         for j in range(3)
     )
     if not servable:
@@ -123,7 +123,7 @@ def test_useless_islands_have_no_duty() -> None:
     assert found.throughput_rps == pytest.approx(9)
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", PHASES)
 def test_a_range_that_nobody_serves_is_named_with_its_phase(phase: Phase) -> None:
     rates = {Phase.PREFILL: [[5.0, 5.0], [5.0, 5.0]], Phase.DECODE: [[5.0, 5.0], [5.0, 5.0]]}
     rates[phase] = [[5.0, 0.0], [5.0, 0.0]]

@@ -15,8 +15,8 @@ from scipy.optimize import linprog
 from planner.assignment import assign
 from planner.assignment.deviation import maximise_throughput_less_deviation
 from planner.assignment.solver import solve
-from planner.assignment.variables import PHASES, Problem, open_problem
-from planner.domain import AssignmentSettings, Formulation, IslandClass, Layout, PerformanceTable, Phase
+from planner.assignment.variables import Problem, open_problem
+from planner.domain import PHASES, AssignmentSettings, Formulation, IslandClass, Layout, PerformanceTable, Phase
 from planner.errors import InfeasibleError
 
 EPSILON = 0.01
@@ -208,7 +208,7 @@ def by_enumeration(table: PerformanceTable, layout: Layout, settings: Assignment
     An island's time in its own phase sums to 1 over all ranges, those it serves at rate 0 too, as the paper has it.
     """
     islands = expand(layout)
-    found = [_of_phases(table, islands, split, settings) for split in product(Phase, repeat=len(islands))]
+    found = [_of_phases(table, islands, split, settings) for split in product(PHASES, repeat=len(islands))]
     return max((value for value in found if value is not None), default=None)
 
 
@@ -222,7 +222,7 @@ def _of_phases(
     rates = np.zeros((2, m, width))
     for i, (island, phase) in enumerate(zip(islands, split, strict=True)):
         for j, b in enumerate(table.row(island).phase(phase).rates_rps):
-            rates[list(Phase).index(phase), j, i * m + j] = b
+            rates[list(PHASES).index(phase), j, i * m + j] = b
     slack = np.eye(width)[n * m :].reshape(3, m, width)
     whole = rates.sum(axis=1)
     gaps = np.array([*(rates[k] - np.outer(p, whole[k]) for k in (0, 1)), rates[1] - rates[0]])
@@ -245,7 +245,7 @@ def _of_phases(
 def _objective(table: PerformanceTable, layout: Layout, settings: AssignmentSettings) -> float:
     """The objective of the answer, from its duties alone."""
     found = assign(table, layout, settings)
-    rates = {phase: np.array(served(table, found, phase)) for phase in Phase}
+    rates = {phase: np.array(served(table, found, phase)) for phase in PHASES}
     p = np.array([span.probability for span in table.ranges])
     strayed = sum(abs(own - p * own.sum()) for own in rates.values()) + abs(rates[Phase.DECODE] - rates[Phase.PREFILL])
     weighted = settings.deviation_weight / (1 + p) * strayed

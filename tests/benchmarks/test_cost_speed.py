@@ -12,7 +12,7 @@ from peak_memory import peak_mb
 
 from planner.cost import CostContext, decode_time, max_batch_size, prefill_time, tabulate_sizes
 from planner.cost.parallelism import configurations
-from planner.domain import CostSettings, GpuSpec, LengthRange, ModelSpec, Phase, Workload
+from planner.domain import PHASES, CostSettings, GpuSpec, LengthRange, ModelSpec, Phase, Workload
 from planner.errors import InfeasibleError
 from planner.files import load_gpu_spec, load_model
 
@@ -75,7 +75,7 @@ def cells(gpus: list[GpuSpec], model: ModelSpec) -> pd.DataFrame:
     rows = [
         (gpu.name, phase, c.tp, c.dp, c.replicas, span.midpoint)
         for gpu in gpus
-        for phase in Phase
+        for phase in PHASES
         for size in SIZES
         for c in configurations(CostContext(gpu=gpu, model=model, settings=CostSettings()), size)
         for span in workload().ranges

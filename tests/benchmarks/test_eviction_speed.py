@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from planner.domain import Cluster, Phase, PlacementDemand, PlacementSettings
+from planner.domain import PHASES, Cluster, PlacementDemand, PlacementSettings
 from planner.placement import place
 from planner.placement.clusters.synthetic import Fit, synthesize
 from planner.placement.islands.evictions import eviction_trials
@@ -25,7 +25,7 @@ def crowded(nodes: int, islands: int) -> tuple[Cluster, list[PlacementDemand]]:
         PlacementDemand(
             island=f"i{k}",
             gpu=gpu,
-            phase=list(Phase)[k % 2],
+            phase=list(PHASES)[k % 2],
             replicas=2 + k % 3,
             groups=(2, 4, 1)[k % 3],
             tp=(4, 2, 8)[k % 3],

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from planner.domain import (
+    PHASES,
     Inventory,
     InventoryItem,
     LengthProfile,
@@ -94,7 +95,7 @@ def _even(islands: tuple[PlannedIsland, ...]) -> tuple[Route, ...]:
             batch_size=8,
             step_ms=30.0,
         )
-        for phase in Phase
+        for phase in PHASES
         for serving in [[one for one in islands if one.phase is phase]]
         for start in (0, 2048)
         for island in serving

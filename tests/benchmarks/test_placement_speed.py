@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from planner.domain import Cluster, Phase, PlacementDemand, PlacementSettings
+from planner.domain import PHASES, Cluster, Phase, PlacementDemand, PlacementSettings
 from planner.placement import Fleet, place, synthesize, violations
 
 pytestmark = pytest.mark.bench
@@ -19,11 +19,11 @@ TIMES = 3
 def islands(count: int, seed: int) -> list[PlacementDemand]:
     """Islands of 1 to 64 GPUs of three types, half of them in either phase, each fed by all of the other."""
     rng = np.random.default_rng(seed)
-    names: dict[Phase, list[str]] = {phase: [] for phase in Phase}
+    names: dict[Phase, list[str]] = {phase: [] for phase in PHASES}
     for k in range(count):
         names[Phase.DECODE if k % 2 else Phase.PREFILL].append(f"i{k}")
     demands = []
-    for phase in Phase:
+    for phase in PHASES:
         other = Phase.DECODE if phase is Phase.PREFILL else Phase.PREFILL
         feeds = tuple((name, 1.0) for name in names[other])
         for name in names[phase]:

@@ -89,6 +89,67 @@ def test_explained_parts_add_up(planner: Command) -> None:
     assert {factor["name"] for factor in found["factors"]} >= {"memory", "gemm", "kernels_decode"}
 
 
+MIXED = (
+    *("cost", "explain", "--gpu", "H200", "--model", "deepseek-v3", "--phase", "mixed"),
+    *("--tp", "1", "--devices", "8", "--length", "4096"),
+)
+
+
+def test_a_mixed_pass_is_explained_part_by_part(planner: Command) -> None:
+    answer = planner(*MIXED, "--batch", "32", "--chunk", "2048")
+    assert answer.status == EXIT_DONE
+    assert "mixed, 4096 tokens, batch 32, chunk 2048 of prompts of 4096 (ms)" in answer.out
+    for word in ("attention of sequences", "routed experts", "dispatch", "bound by", "KV cache", "origin of the estim"):
+        assert word in answer.out
+    explained = planner(*MIXED, "--batch", "32", "--chunk", "2048", "--json").json
+    assert (explained["phase"], explained["chunk"], explained["prompt"]) == ("mixed", 2048, 4096)
+    assert sum(part["ms"] for part in explained["parts"]) * explained["waiting"] == pytest.approx(explained["total_ms"])
+    assert explained["tokens_per_s_per_gpu"] == pytest.approx((2048 + 32) / explained["total_ms"] * 1000)
+    assert explained["tokens_per_s_per_gpu"] < explained["roofline_tokens_per_s_per_gpu"]
+    assert planner(*MIXED, "--figure", "mixed.png").status == EXIT_DONE
+
+
+def test_a_mixed_pass_has_more_to_do_than_either_of_its_halves(planner: Command) -> None:
+    both = planner(*MIXED, "--batch", "32", "--json").json
+    assert both["chunk"] == both["prompt"] == 4096
+    alone = [word if word != "mixed" else "decode" for word in MIXED]
+    decode = planner(*alone, "--batch", "32", "--no-two-micro-batches", "--json").json
+    assert both["total_ms"] > decode["total_ms"]
+    shorter = planner(*MIXED, "--batch", "32", "--prompt", "1024", "--json").json
+    assert (shorter["chunk"], shorter["prompt"]) == (1024, 1024)
+    assert decode["total_ms"] < shorter["total_ms"] < both["total_ms"]
+    cached = planner(*MIXED, "--batch", "32", "--kv-cache-rate", "0.5", "--json").json
+    assert cached["chunk"] == 2048
+    assert planner(*MIXED, "--json").json["batch"] > 32
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--phase", "decode", "--chunk", "64"), EXIT_BAD_INPUT, "--chunk: belongs to mixed, got decode"),
+        (("--phase", "prefill", "--prompt", "64"), EXIT_BAD_INPUT, "--prompt: belongs to mixed, got prefill"),
+        (("--chunk", "0"), EXIT_BAD_INPUT, "--chunk: must be at least 1, got 0"),
+        (("--prompt", "0"), EXIT_BAD_INPUT, "--prompt: must be at least 1, got 0"),
+        (("--batch", "-1"), EXIT_BAD_INPUT, "--batch: must be at least 1, got -1"),
+        (("--length", "0"), EXIT_BAD_INPUT, "--length: must be at least 1, got 0"),
+        (("--chunk", "16385"), EXIT_BAD_INPUT, "--chunk: must be at most 16384, the budget of a step, got 16385"),
+        (("--prompt", "999999"), EXIT_BAD_INPUT, "prompt: must be at most the 163840 tokens of context"),
+        (("--pp", "2"), EXIT_BAD_INPUT, "--pp: must be 1 in a mixed pass, got 2"),
+        (("--tp", "3"), EXIT_BAD_INPUT, "tp: must divide devices, 8, got 3"),
+        (("--kv-cache-rate", "1"), EXIT_BAD_INPUT, "--kv-cache-rate: must lie in [0, 1), got 1.0"),
+        (("--phase", "both"), EXIT_BAD_INPUT, "both"),
+        (("--batch", "4000"), EXIT_INFEASIBLE, "4000 sequences of 4096 tokens and a chunk of 4096 must fit on 8 H200"),
+        (("--devices", "2"), EXIT_INFEASIBLE, "must fit on 2 H200 (tp 1): memory holds 0 sequences"),
+    ],
+)
+def test_a_mixed_pass_that_cannot_be_is_refused(
+    planner: Command, words: tuple[str, ...], status: int, said: str
+) -> None:
+    answer = planner(*MIXED, *words)
+    assert (answer.status, answer.out) == (status, "")
+    assert said in " ".join(answer.err.split())
+
+
 def test_explain_draws_a_roofline(planner: Command) -> None:
     assert planner(*EXPLAIN, "--figure", "roof.png").status == EXIT_DONE
     assert Path("roof.png").read_bytes().startswith(b"\x89PNG")

@@ -6,6 +6,7 @@ from cost_figures import GPU_NAMES, gpu
 from hypothesis import strategies as st
 
 from planner.domain import (
+    PHASES,
     CostSettings,
     Experts,
     GpuSpec,
@@ -98,7 +99,7 @@ def random_models(draw: st.DrawFn) -> ModelSpec:
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """A step with every condition drawn; dense models in one group."""
-    shape, phase = draw(random_models()), draw(st.sampled_from(Phase))
+    shape, phase = draw(random_models()), draw(st.sampled_from(PHASES))
     tp = draw(st.sampled_from([1, 2, 4]))
     most = shape.experts.routed // tp if shape.experts else 1
     pp = draw(st.sampled_from([1, 2]))

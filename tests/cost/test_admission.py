@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from planner.cost import Mixture, admitted_shares, largest_share, mixture, tabulate
 from planner.cost.parallelism import RARE, WORTH_HAVING, further
-from planner.domain import CostSettings, Phase, PhasePerformance, SloSettings
+from planner.domain import PHASES, CostSettings, Phase, PhasePerformance, SloSettings
 from planner.evaluation.goodput import misses_of, slack_ms
 
 LOAD = workload((128, 1024, 4096, 7000), mean_output_tokens=200, max_output_tokens=1000)
 SLO = SloSettings(ttft_ms=3000, tpot_ms=50, percentile=99)
 ROW = tabulate(gpu("H200"), 8, model=model("deepseek-v3"), workload=LOAD, settings=CostSettings(), slo=SLO)
-CHOICES = [(phase, one) for phase in Phase for one in ROW.choices(phase)]
+CHOICES = [(phase, one) for phase in PHASES for one in ROW.choices(phase)]
 
 
 def slack(phase: Phase, one: PhasePerformance, ranges: list[int]) -> float:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from planner.cost import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
 from planner.cost.band_draws import SHARED, _scores, rate_draws
-from planner.domain import Band, Phase
+from planner.domain import PHASES, Band, Phase
 
 PREFILL, DECODE = Phase
 NARROW, WIDE = Band(low=0.9, high=1.15, basis="narrow"), Band(low=0.7, high=1.4, basis="wide")
@@ -38,7 +38,7 @@ def ends(uncertain: UncertainRate) -> tuple[float, float]:
 
 
 class TestOneTypeAndPhase:
-    @given(bands, gpus, st.sampled_from(Phase), st.floats(0.01, 1e5))
+    @given(bands, gpus, st.sampled_from(PHASES), st.floats(0.01, 1e5))
     @settings(max_examples=60, deadline=None)
     def test_the_bands_own_ends(self, band: Band, gpu: str, phase: Phase, rps: float) -> None:
         assert ends(rate((gpu, phase, 1.0, band), rps=rps)) == pytest.approx(

@@ -14,6 +14,7 @@ from planner.cost import BUILT_IN, band_of, explain, fit_calibration, tabulate, 
 from planner.cost.band_table import BAND_TABLE, DENSE, KINDS, MOE, BandRow, LeftOut
 from planner.cost.bands import FEWEST_OWN_RESIDUALS, slice_band
 from planner.domain import (
+    PHASES,
     Calibration,
     CalibrationFit,
     CostMode,
@@ -124,7 +125,7 @@ class TestEstimates:
 
         h100, deepseek, load = gpu("H100"), model("deepseek-v3"), workload((512, 2048))
         row = tabulate(h100, 32, model=deepseek, workload=load, settings=CostSettings())
-        for phase in Phase:
+        for phase in PHASES:
             due = band_of(h100, deepseek, phase, CostSettings())
             assert due is not None
             assert row.phase(phase).band == due

@@ -13,7 +13,7 @@ from planner.cost.benchmarks.closed_loop import Loop, LoopFigures, PassTimes, se
 from planner.cost.benchmarks.engines import EngineShares, engine_shares
 from planner.cost.benchmarks.prediction import Predictions, figures
 from planner.cost.device import device
-from planner.domain import BenchmarkRun, CostSettings, Load, Metric, NamedRun, Phase, Pool
+from planner.domain import PHASES, BenchmarkRun, CostSettings, Load, Metric, NamedRun, Phase, Pool
 from planner.files import resolve_names
 
 IN_FLIGHT = 2.0 ** np.arange(11)
@@ -24,7 +24,7 @@ ENGINES = ("trt", "sglang")
 
 def pass_times(name: str, shape: str) -> PassTimes:
     by_phase = {
-        phase: device(gpu(name), model(shape), phase, None, overlapped=np.zeros(1, dtype=bool)) for phase in Phase
+        phase: device(gpu(name), model(shape), phase, None, overlapped=np.zeros(1, dtype=bool)) for phase in PHASES
     }
     return PassTimes(
         prefill=by_phase[Phase.PREFILL], decode=by_phase[Phase.DECODE], model=model(shape), settings=CostSettings()

@@ -16,7 +16,7 @@ from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import FreeFactor
 from planner.cost.efficiency import origin_of
 from planner.cost.fitted_factors import FITTED
-from planner.domain import JudgedFigure, Load, ModelSpec, Origin, Phase
+from planner.domain import PHASES, JudgedFigure, Load, ModelSpec, Origin, Phase
 from planner.domain.efficiency import ANY_FAMILY
 from planner.files import shipped_models
 
@@ -111,7 +111,7 @@ class TestTheFit:
             assert value == pytest.approx(UNFITTED.factor(free.name, free.family).value)
 
 
-PHASES = {  # of what a kind of figure tells the kernels' pace; of both phases where a kind is not listed
+PHASES_TOLD = {  # of what a kind of figure tells the kernels' pace; of both phases where a kind is not listed
     "saturated prefill": (Phase.PREFILL,),
     "prefill steps": (Phase.PREFILL,),
     "first token": (Phase.PREFILL,),
@@ -141,7 +141,7 @@ def measured_places() -> set[tuple[str, str, Phase]]:
     places = {(m.gpu, m.model, m.phase) for m in evidence().measurements if m.fitted}
     for figure in answered():
         run = figure.run
-        places |= {(run.gpu, run.model, phase) for phase in PHASES.get(figure.kind, tuple(Phase))}
+        places |= {(run.gpu, run.model, phase) for phase in PHASES_TOLD.get(figure.kind, PHASES)}
     return {(name, same, phase) for name, measured, phase in places for same in of_one_shape(measured)}
 
 
@@ -154,7 +154,7 @@ class TestWhatIsCalledMeasured:
 
     def test_a_familys_factors_name_what_was_measured_of_it(self) -> None:
         places = measured_places()
-        for phase in Phase:
+        for phase in PHASES:
             for family in VENDOR_OF_FAMILY:
                 vouched = set(BUILT_IN.factor(f"kernels_{phase.value}", family).measured)
                 assert vouched == {
@@ -164,7 +164,7 @@ class TestWhatIsCalledMeasured:
     @pytest.mark.parametrize("name", ["H100", "H800", "H200", "H20", "GB200-NVL72", "DGX-B200", "MI300X", "L40S"])
     def test_nothing_else_is_called_measured(self, name: str) -> None:
         for shape in ("deepseek-v3", "deepseek-r1", "qwen3-30b-a3b", "llama-3.1-70b", "gpt-oss-120b"):
-            for phase in Phase:
+            for phase in PHASES:
                 origin, _ = origin_of(gpu(name), model(shape), phase, None)
                 assert (origin is Origin.PUBLISHED) == ((name, shape, phase) in measured_places())
 
@@ -172,7 +172,7 @@ class TestWhatIsCalledMeasured:
         """Nor does its decode, which was, vouch for it: with the family, its vendor, or any."""
         for deepseek in of_one_shape("deepseek-v3"):
             for family in ("h20", "nvidia", ANY_FAMILY):
-                for phase in Phase:
+                for phase in PHASES:
                     factor = BUILT_IN.factor(f"kernels_{phase.value}", family)
                     assert (("H20", deepseek) in factor.measured) == (phase is Phase.DECODE)
                     expected = Origin.PUBLISHED if phase is Phase.DECODE else Origin.CARRIED

@@ -23,7 +23,7 @@ from planner.cost import (
 )
 from planner.cost.grid import Degrees
 from planner.cost.rates import decode_rates, prefill_rates
-from planner.domain import CostSettings, CostSource, Measurement, ParallelConfig, Phase
+from planner.domain import PHASES, CostSettings, CostSource, Measurement, ParallelConfig, Phase
 from planner.errors import InputError
 
 GPU, MODEL = "H200", "deepseek-v3"
@@ -62,7 +62,7 @@ def analytic() -> AnalyticBackend:
 def measured(source: str) -> tuple[Measurement, ...]:
     """A profile on the whole grid: what the formulas say, or a rising plane with noise below its steps."""
     noise, found = np.random.default_rng(7), []
-    for phase, config, length in product(Phase, CONFIGS, LENGTHS):
+    for phase, config, length in product(PHASES, CONFIGS, LENGTHS):
         for batch in BATCHES[phase]:
             if source == "tabulated":
                 ms = float(analytic().step_ms(steps(phase, config, length, batch)))
@@ -81,7 +81,7 @@ def profile_settings(profile: Iterable[Measurement]) -> CostSettings:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", PHASES)
 class TestAnySource:
     def grid(self, source: str, phase: Phase, config: ParallelConfig) -> np.ndarray:
         """Times of shape (lengths, batches)."""

@@ -49,7 +49,7 @@ from cost_workloads import workload
 from planner.cost import DecodeTime, PrefillTime, decode_time, max_batch_size, prefill_time, tabulate
 from planner.cost.attention import causal_pairs
 from planner.cost.reference.experts import efficiency as stepped_efficiency
-from planner.domain import CostMode, CostSettings, GpuSpec, GroupedAttention, Phase
+from planner.domain import PHASES, CostMode, CostSettings, GpuSpec, GroupedAttention, Phase
 
 PREFILL, DECODE = Phase.PREFILL, Phase.DECODE
 EARLY = ((200, 0), (1000, 0), (300, 100))
@@ -259,7 +259,7 @@ class TestDefect8FourNodesAlways:
         assert float(old_prefill(slow, dp=8).dispatch_ms) == pytest.approx(message_ms(4096, 1.5, 5) + 0.05)
         assert float(old_prefill("H800", dp=8).dispatch_ms) == float(old_prefill("H800", dp=64).dispatch_ms)
 
-    @pytest.mark.parametrize("phase", Phase)
+    @pytest.mark.parametrize("phase", PHASES)
     @pytest.mark.parametrize(("name", "inside", "beyond"), [("H800", 8, 16), ("GB200-NVL72", 72, 144)])
     def test_new_the_nic_only_between_nodes(self, phase: Phase, name: str, inside: int, beyond: int) -> None:
         slow = replace(gpu(name), nic_gb_s=1.0)

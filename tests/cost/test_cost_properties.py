@@ -15,7 +15,7 @@ from planner.cost import CostContext, decode_time, max_batch_size, prefill_time,
 from planner.cost.memory import experts_on_device, weights_gb
 from planner.cost.parallelism import configurations
 from planner.cost.parts import StepCost
-from planner.domain import CostSettings, Phase
+from planner.domain import PHASES, CostSettings, Phase
 from planner.errors import InfeasibleError
 from planner.files import load_gpu_specs, shipped_models
 
@@ -167,7 +167,7 @@ def test_largest_batch_shrinks_with_length(
         assert (one, longer_prompt) == (0, 0)  # weights that do not fit fit no better for longer prompts
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", PHASES)
 @given(name=st.sampled_from(GPU_NAMES), shape=st.sampled_from(MODELS), size=st.integers(1, 320))
 def test_the_islands_gpus_hold_the_whole_model(phase: Phase, name: str, shape: str, size: int) -> None:
     served, settings = model(shape), CostSettings()

@@ -19,7 +19,7 @@ from planner.cost.engine_rules import (
     unpacks_weights,
     uses_deepep,
 )
-from planner.domain import CostMode, CostSettings, EngineProfile, GpuSpec, ModelSpec, ParallelConfig, Phase
+from planner.domain import PHASES, CostMode, CostSettings, EngineProfile, GpuSpec, ModelSpec, ParallelConfig, Phase
 from planner.files import engine_profiles, load_engine, load_gpu_spec, load_model
 
 SGLANG, VLLM = load_engine("sglang", "0.5.18"), load_engine("vllm", "0.18.0")
@@ -45,7 +45,7 @@ def refused(
 
 
 @pytest.mark.parametrize("ranks", [10, 11, 12, 13, 14, 15, 17, 20])
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", PHASES)
 def test_sglang_cannot_split_the_shared_expert_so(ranks: int, phase: Phase) -> None:
     words = refused(SGLANG, ParallelConfig(tp=1, dp=ranks), phase=phase)
     assert "must share out the 2048 columns of the shared expert evenly (sglang 0.5.18)" in words

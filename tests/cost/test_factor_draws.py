@@ -10,7 +10,7 @@ from planner.cost.benchmarks.draws import STRUCTURE, USER_SPREAD, Draw, draws_of
 from planner.cost.benchmarks.factor_spread import CORRELATION, SPREAD
 from planner.cost.benchmarks.free_factors import BENCHMARK_FREE
 from planner.cost.efficiency import FACTOR_NAMES, efficiency_of
-from planner.domain import Calibration, GpuSpec, Origin, Phase
+from planner.domain import PHASES, Calibration, GpuSpec, Origin
 from planner.domain.efficiency import BOUNDS
 from planner.files import load_gpu_specs
 
@@ -85,7 +85,7 @@ def test_a_users_own_measurement_is_trusted(gpus: dict[str, GpuSpec]) -> None:
 
 def test_the_structure_errs_by_type_and_phase(gpus: dict[str, GpuSpec]) -> None:
     draws = draws_of([gpus["H20"], gpus["H200"]], None, count=COUNT, seed=0)
-    kinds = [(gpu, phase) for gpu in ("H20", "H200") for phase in Phase]
+    kinds = [(gpu, phase) for gpu in ("H20", "H200") for phase in PHASES]
     logs = np.log([[draw.multiple(*kind) for kind in kinds] for draw in draws])
     assert logs.std(axis=0) == pytest.approx([STRUCTURE] * 4, rel=0.15)
     assert np.abs(np.corrcoef(logs.T) - np.eye(4)).max() < 0.2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planner.cost import CostContext
 from planner.cost.mixed import Passes, mixed_cost
 from planner.cost.parts import StepCost, smooth_maximum
-from planner.domain import Calibration, CostSettings, Factor, GpuSpec, ModelSpec, Origin, Phase
+from planner.domain import PHASES, Calibration, CostSettings, Factor, GpuSpec, ModelSpec, Origin, Phase
 
 DIP = 1e-9  # rounding
 ONE_WAY = CostSettings(two_micro_batches=False)
@@ -53,7 +53,7 @@ def alike(spec: GpuSpec) -> Calibration:
         name="alike",
         factors=tuple(
             Factor(name=f"kernels_{phase}", family=spec.family, value=0.7, unit="1", origin=Origin.USER, source="")
-            for phase in Phase
+            for phase in PHASES
         ),
     )
 
@@ -123,6 +123,21 @@ class TestBothEnds:
         assume(length * prompts <= settings.max_tokens_per_step)
         outcome = replace(case, sequences=0, chunk=length * prompts, prompt=length, settings=settings)
         assert ms(outcome) == pytest.approx(float(alone.total_ms))
+
+    @pytest.mark.parametrize("budget", [2048, 16_384])
+    @pytest.mark.parametrize("hit", [0.25, 0.5, 0.9])
+    @pytest.mark.parametrize("name", SERVED)
+    def test_what_the_prefix_cache_holds_is_read_and_not_taken_in(self, name: str, hit: float, budget: int) -> None:
+        settings = replace(ONE_WAY, max_tokens_per_step=budget, kv_cache_rate=hit)
+        prompt = 8192 / (1 - hit)
+        whole = step("H200", Phase.PREFILL, length=prompt, tp=8, shape=model(name), settings=settings, cached=hit)
+        chunk = float(min(budget, 8192))
+        conditions = {"tp": np.array(8.0), "dp": np.array(1.0), "sequences": np.array(0.0), "cached": np.array(1.0)}
+        passes = Passes(**conditions, chunk=np.array(chunk), prompt=np.array(prompt), hit=hit)
+        outcome = mixed_cost(CostContext(gpu=gpu("H200"), model=model(name), settings=settings), passes)
+        for part in whole.parts:
+            if part.name != "head":  # the last chunk alone needs it
+                assert float(outcome.part(part.name).ms) * 8192 / chunk == pytest.approx(float(part.ms)), part.name
 
     @pytest.mark.parametrize(("name", "dp"), [("H200", 8), ("H200", 32), ("GB200-NVL72", 72), ("MI300X", 16)])
     def test_across_hosts_too(self, name: str, dp: int) -> None:

@@ -23,7 +23,7 @@ from planner.cost import (
 from planner.cost.memory import experts_on_device, max_prompts
 from planner.cost.parallelism import choose, configurations
 from planner.cost.reference import reference_configurations
-from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase, PhasePerformance
+from planner.domain import PHASES, CostMode, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase, PhasePerformance
 from planner.files import load_model
 
 GPUS = ("H200", "GB200-NVL72", "Rubin-NVL144")
@@ -263,7 +263,7 @@ def test_replicas_multiply() -> None:
                     assert half.rates_rps == pytest.approx([rate * half.parallel.replicas for rate in best.rates_rps])
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize(
     ("name", "shape"),
     [("H200", "deepseek-v3"), ("H800", "deepseek-v3"), ("GB200-NVL72", "kimi-k2"), ("H20", "glm-4.5")],

@@ -27,6 +27,7 @@ from planner.cost.rates import QUADRATURE_POINTS as POINTS
 from planner.cost.rates import decode_rates, prefill_rates
 from planner.cost.service_levels import FIRST_STEP_MS, ServiceBounds
 from planner.domain import (
+    PHASES,
     CostSettings,
     CostSource,
     Measurement,
@@ -118,7 +119,7 @@ bounds = st.sampled_from([15.0, 25.0, 40.0, 70.0, 120.0, 400.0])
 @settings(max_examples=40)
 @given(
     shape=st.sampled_from(MODELS),
-    phase=st.sampled_from(list(Phase)),
+    phase=st.sampled_from(list(PHASES)),
     ttft=st.sampled_from([None, 200.0, 600.0, 2000.0, 8000.0]),
     tpot_ms=st.none() | bounds,
     percentile=st.sampled_from([None, 50.0, 90.0, 99.0, 99.9]),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from export_plans import DECODE, PREFILL, example_plan, gpu, island, plan_of, route
 
 from planner.domain import (
+    PHASES,
     Cluster,
     ClusterNode,
     ClusterState,
@@ -56,13 +57,42 @@ def two_range_plan() -> Plan:
     rows = tuple(
         route(one.id, phase, start, 1 / len(group))
         for start, groups in serving.items()
-        for phase, group in zip(Phase, groups, strict=True)
+        for phase, group in zip(PHASES, groups, strict=True)
         for one in group
     )
     return plan_of(islands, name="two-ranges", routing=rows)
 
 
-PLANS = {"single nodes": single_node_plan, "several nodes": example_plan, "wide fleet": wide_fleet_plan}
+MIXED = island("H20-9", "H20", Phase.MIXED, ParallelConfig(tp=4, dp=2, replicas=2), batch_size=16)
+WIDE_MIXED = island("H200-9", "H200", Phase.MIXED, ParallelConfig(tp=8, dp=2), batch_size=32)
+
+
+def beside_plan() -> Plan:
+    """A prefill and a decode island share both ranges with two islands that do both phases, of one pod and of two."""
+    first, second = single_node_plan().islands[:2]
+    rows = tuple(
+        route(one.id, phase, start, share)
+        for start in (0, 2048)
+        for phase, half in zip(PHASES, (first, second), strict=True)
+        for one, share in ((half, 0.5), (MIXED, 0.25), (WIDE_MIXED, 0.25))
+    )
+    return plan_of((first, second, MIXED, WIDE_MIXED), name="beside", routing=rows)
+
+
+def aggregated_plan() -> Plan:
+    """Two islands, each of which does both phases of its part of one range."""
+    islands = (MIXED, replace(MIXED, id="H200-8", gpu="H200"))
+    rows = tuple(route(one.id, phase, 0, 0.5) for phase in PHASES for one in islands)
+    return plan_of(islands, name="aggregated", routing=rows)
+
+
+PLANS = {
+    "single nodes": single_node_plan,
+    "several nodes": example_plan,
+    "wide fleet": wide_fleet_plan,
+    "beside": beside_plan,
+    "aggregated": aggregated_plan,
+}
 
 
 def _node(name: str, kind: str, asw: str, aggregation: str) -> ClusterNode:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from planner.domain import (
+    PHASES,
     CostSettings,
     Experts,
     GpuSpec,
@@ -120,7 +121,7 @@ def route(name: str, phase: Phase, start: int, share: float, width: int = 2048) 
 def even_routes(islands: tuple[PlannedIsland, ...]) -> tuple[Route, ...]:
     """Two ranges, each shared evenly by the islands of a phase."""
     rows = []
-    for phase in Phase:
+    for phase in PHASES:
         serving = [i for i in islands if i.phase is phase]
         rows += [route(i.id, phase, start, 1 / len(serving)) for start in (0, 2048) for i in serving]
     return tuple(rows)

@@ -13,7 +13,7 @@ from export_plans import DECODE, SMALL_DECODE, example_plan, gpu, island, plan_o
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.domain import ParallelConfig, Phase, Plan, PoolGrid, RouterGrid
+from planner.domain import PHASES, ParallelConfig, Phase, Plan, PoolGrid, RouterGrid
 from planner.errors import ExportError, InconsistentPlanError, InputError
 from planner.export import ExportOptions, render
 from planner.export.checking import read_manifests
@@ -140,7 +140,7 @@ def plan_on(grid: RouterGrid) -> Plan:
     """The plan whose routing table is the grid's, every pool having one island."""
     rows = [
         route(grid.phase(phase).pools[pool][0], phase, cell * grid.phase(phase).width, 1.0, grid.phase(phase).width)
-        for phase in Phase
+        for phase in PHASES
         for cell, pool in enumerate(grid.phase(phase).cells)
     ]
     return two_pool_plan(routing=tuple(rows))
@@ -152,7 +152,7 @@ def test_the_readmes_rule_is_the_grid_at_every_edge(data: st.DataObject, width: 
     either = st.lists(st.integers(0, 1), min_size=cells, max_size=cells).map(tuple).filter(lambda c: len(set(c)) == 2)
     grid = grid_of_pools(width, data.draw(either), data.draw(either))
     config = router_config(render(plan_on(grid), target="dynamo", grid=grid))
-    for phase in Phase:
+    for phase in PHASES:
         for cell in range(cells + 1):
             for tokens in (cell * width, cell * width + width - 1):
                 assert chosen_pool(config, phase, tokens) == grid.phase(phase).pool_of(tokens)

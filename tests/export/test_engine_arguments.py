@@ -10,7 +10,7 @@ import pytest
 from export_plans import MODEL, PREFILL, UNSHARED, gpu, island, plan_of
 from quick_yaml import load_documents
 
-from planner.domain import ENGINE_MEMORY_SHARE, ParallelConfig, Phase, PlannedIsland
+from planner.domain import ENGINE_MEMORY_SHARE, PHASES, ParallelConfig, Phase, PlannedIsland
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export import render
 
@@ -271,7 +271,7 @@ def test_a_route_to_an_island_of_the_other_phase_is_named() -> None:
         render(plan_of((PREFILL,), routing=rows))
 
 
-@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("phase", list(PHASES))
 def test_memory_shares_are_those_that_the_cost_model_counts_on(phase: Phase) -> None:
     """vLLM's share is of weights, cache and buffers, SGLang's of weights and cache: both leave the cache the same room.
 

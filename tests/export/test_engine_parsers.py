@@ -16,7 +16,9 @@ from engine_parsers.installing import EXPORTED, missing
 from engine_parsers.lines import cases, model_config
 from engine_parsers.verdicts import MODEL, Case, Gpus, Verdict, verdicts
 
-from planner.export import ENGINES
+import planner
+from planner.domain import Phase
+from planner.export import ENGINES, render
 
 SCENARIOS = 40
 H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
@@ -116,6 +118,34 @@ def test_sglang_refuses_shared_experts_that_it_cannot_split() -> None:
     assert all("output_size % tp_size == 0" in next(answers).error for _ in uneven)
     assert all("not divisible by weight quantization block_n" in next(answers).error for _ in cut)
     assert all("self._num_global_routed % storage_ep_size == 0" in next(answers).error for _ in experts)
+
+
+MIXED = (
+    {"model": "llama-3.1-70b", "inventory": {"H100": 8}},
+    {"model": "deepseek-v3", "inventory": {"H200": 16}},
+    {"model": "deepseek-v3", "inventory": {"H20": 32}, "cost": {"mtp_tokens": 1, "redundant_experts": 32}},
+    {"model": "gpt-oss-120b", "inventory": {"H100": 8}},
+    {"model": "llama-3.1-70b", "inventory": {"H100": 16}, "serving": "auto", "simplicity": 0},
+)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lines_of_servers_of_both_phases_are_accepted(engine: str) -> None:
+    if reason := missing(VERSIONS[engine]):
+        pytest.skip(reason)
+    lines: list[Case] = []
+    slo = {"ttft_ms": 6000, "tpot_ms": 200, "percentile": 99}
+    for sections in MIXED:
+        document = {"serving": "aggregated", "workload": "azure-conv-2023", "slo": slo, "engine": engine, **sections}
+        plan = planner.plan(**document).record
+        assert any(island.phase is Phase.MIXED for island in plan.islands), sections
+        lines += cases(render(plan, target="lws", engine=engine), plan, engine)
+    refused = [
+        f"{verdict.error}\n{' '.join(line.arguments)}"
+        for line, verdict in zip(lines, asked(engine, lines), strict=True)
+        if not verdict.accepted
+    ]
+    assert not refused, "\n".join(refused)
 
 
 @cache

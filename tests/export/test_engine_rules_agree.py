@@ -11,6 +11,7 @@ from planner.cost.device import CostContext
 from planner.cost.engine_rules import greatest_batch, may_overlap, refusals
 from planner.cost.parallelism import configurations
 from planner.domain import (
+    PHASES,
     CostSettings,
     EngineProfile,
     GpuSpec,
@@ -76,7 +77,7 @@ def test_what_is_accepted_on_whole_nodes_is_written(profile: EngineProfile, mode
     for kind in map(spec, GPUS):
         for redundant in (0, 8):
             context = CostContext(gpu=kind, model=shape, settings=CostSettings(redundant_experts=redundant))
-            for phase in Phase:
+            for phase in PHASES:
                 for server in servers(context, phase, profile):
                     only = alone(server, phase, context, profile)
                     launch = ENGINES[profile.name].launch(only, NOBODY)  # raises where the engine refuses
@@ -123,7 +124,7 @@ def test_every_profile_accepts_something() -> None:
         ParallelConfig(tp=4, dp=2, pp=2),
     ],
 )
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", PHASES)
 def test_a_launch_reads_back_as_its_island(engine: str, parallel: ParallelConfig, phase: Phase) -> None:
     prefill = replace(planned(ServerConfig(parallel=parallel, tokens_per_step=4096, batch_size=3, overlapped=True),
                               Phase.PREFILL, spec("H200")), gpu="H200")  # fmt: skip
@@ -172,7 +173,7 @@ def tuned_plan(profile: EngineProfile, kind: GpuSpec, **fields: object) -> Plan:
     wide = ParallelConfig(tp=1, dp=8)
     islands = tuple(
         replace(island(f"{phase}-0", kind.name, phase, wide, batch_size=8), **fields)  # type: ignore[arg-type]
-        for phase in Phase
+        for phase in PHASES
     )
     plan = plan_of(islands, gpus=(kind,))
     return replace(plan, scenario=replace(plan.scenario, engine=profile))

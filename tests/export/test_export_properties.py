@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from quick_yaml import load_documents
 
-from planner.domain import ModelSpec, ParallelConfig, Phase, Plan, PlannedIsland, Route
+from planner.domain import PHASES, ModelSpec, ParallelConfig, Plan, PlannedIsland, Route
 from planner.errors import ExportError
 from planner.export import TARGETS, find_faults, render
 
@@ -30,7 +30,7 @@ def plans(draw: st.DrawFn, model: ModelSpec = MODEL) -> Plan:
     """Two to five serving islands of two types, one idle, random shares over three ranges."""
     islands: list[PlannedIsland] = []
     stages = draw(st.sampled_from([None, 1, 2, 4]))  # the same everywhere, or of each island's own
-    for phase in Phase:
+    for phase in PHASES:
         for index in range(draw(st.integers(1, 3))):
             kind = draw(st.sampled_from(["H20", "H200"]))
             batch = draw(st.integers(0, 3000))
@@ -46,7 +46,7 @@ def plans(draw: st.DrawFn, model: ModelSpec = MODEL) -> Plan:
 def routings(draw: st.DrawFn, islands: list[PlannedIsland]) -> tuple[Route, ...]:
     """Each phase's requests of each range, split at random."""
     rows: list[Route] = []
-    for phase in Phase:
+    for phase in PHASES:
         serving = [i.id for i in islands if i.phase is phase]
         for start in (0, 256, 512):
             weights = [draw(st.integers(0, 100)) for _ in serving]

@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_yaml import load_documents
 
-from planner.domain import GpuSpec, GroupedAttention, ModelSpec, ParallelConfig, Phase, Plan, PlannedIsland, Route
+from planner.domain import (
+    PHASES,
+    GpuSpec,
+    GroupedAttention,
+    ModelSpec,
+    ParallelConfig,
+    Phase,
+    Plan,
+    PlannedIsland,
+    Route,
+)
 from planner.errors import ExportError
 from planner.export import TARGETS, ExportOptions, find_faults, render
 from planner.export.partners import clusters, partners
@@ -144,11 +154,11 @@ def test_only_what_hangs_together_by_shared_lengths_shares_a_backend() -> None:
     islands = tuple(
         island(f"{kind}-{phase.value}", kind, phase, NODE, batch_size=2)
         for kind in ("A100", "H100", "H20")
-        for phase in Phase
+        for phase in PHASES
     )
     apart = [route(i.id, i.phase, 0 if i.gpu == "A100" else 2048, 1.0) for i in islands if i.phase and i.gpu != "H20"]
     types = tuple(load_gpu_spec(name) for name in ("A100", "H100", "H20"))
-    cells = [route(f"H20-{phase.value}", phase, 4096, 1.0) for phase in Phase]
+    cells = [route(f"H20-{phase.value}", phase, 4096, 1.0) for phase in PHASES]
     plan = plan_of(islands, gpus=types, model=replace(DENSE, kv_bytes=2), routing=(*apart, *cells))
     assert not any("attention-backend" in flags for flags, _, _ in containers(plan, "vllm"))
     unused = replace(plan, routing=(*plan.routing, route("H20-decode", Phase.DECODE, 0, 0.0)))
@@ -164,7 +174,7 @@ def test_only_what_hangs_together_by_shared_lengths_shares_a_backend() -> None:
 def routed(draw: st.DrawFn) -> Drawn:
     """Up to four islands a phase that take any cells of a grid."""
     islands = tuple(
-        island(f"{phase.value}-{n}", "H20", phase, NODE) for phase in Phase for n in range(draw(st.integers(1, 4)))
+        island(f"{phase.value}-{n}", "H20", phase, NODE) for phase in PHASES for n in range(draw(st.integers(1, 4)))
     )
     rows = []
     for one in islands:

@@ -7,7 +7,7 @@ from export_plans import gpu, island, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.domain import ParallelConfig, Phase, Plan
+from planner.domain import PHASES, ParallelConfig, Plan
 from planner.errors import ExportError
 from planner.export import find_faults, render
 from planner.export.checking import read_manifests
@@ -36,7 +36,7 @@ def plans(draw: st.DrawFn) -> Plan:
         island(
             f"{phase}-{n}", draw(st.sampled_from(kinds)), phase, draw(PARALLEL), batch_size=draw(st.integers(0, 900))
         )
-        for phase in Phase
+        for phase in PHASES
         for n in range(draw(st.integers(1, 3)))
     ]
     islands.append(island("idle", "H20", None, None, size=draw(st.integers(1, 9))))

@@ -9,7 +9,7 @@ from export_plans import DENSE, MODEL, gpu, island, plan_of, route
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from planner.domain import ParallelConfig, Phase, Plan, PlannedIsland, Route
+from planner.domain import PHASES, ParallelConfig, Phase, Plan, PlannedIsland, Route
 from planner.errors import ExportError
 from planner.export import TARGETS, ExportOptions, find_faults, read_manifests, render
 from planner.export.checking.pods.workloads import copy_gpus
@@ -40,7 +40,7 @@ def fleets(draw: st.DrawFn) -> Plan:
         replicas=st.integers(1, 4),
     )
     count = draw(st.integers(2, 12))
-    phases = [Phase.PREFILL, Phase.DECODE, *(draw(st.sampled_from([*Phase, None])) for _ in range(count - 2))]
+    phases = [Phase.PREFILL, Phase.DECODE, *(draw(st.sampled_from([*PHASES, None])) for _ in range(count - 2))]
     islands = tuple(
         island(
             f"{kind}-{n}", kind, phase, draw(parallel) if phase else None, size=None if phase else 3, batch_size=batch
@@ -60,7 +60,7 @@ def tables(draw: st.DrawFn, islands: tuple[PlannedIsland, ...]) -> list[Route]:
     """Every range of each phase, shared at random among islands that serve it; the first always takes part."""
     rows: list[Route] = []
     for start in range(0, 2048 * draw(st.integers(2, 4)), 2048):
-        for phase in Phase:
+        for phase in PHASES:
             serving = [i.id for i in islands if i.phase is phase]
             weights = [1, *(draw(st.integers(0, 20)) for _ in serving[1:])]
             rows += [

@@ -6,12 +6,13 @@ replicas, the server from the engine's own flags.
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import yaml
 
 import planner
-from planner.domain import BucketPool, Phase, Plan
+from planner.domain import PHASES, BucketPool, Phase, Plan
 from planner.evaluation.buckets.service import BucketService
 from planner.export import read_server, render
 from planner.export.routers.coverage import covering_routes
@@ -46,6 +47,42 @@ def test_flags_of_the_files_give_the_rates_of_the_plan(
     assert priced.rate_rps == pytest.approx(planned.throughput_rps, rel=1e-9)
     due = {pool.island: pool.capacity_rps for pool in planned.buckets.pools}
     assert {pool.island: pool.capacity_rps for pool in priced.pools} == pytest.approx(due, rel=1e-9)
+
+
+MIXED_CASES = (
+    ("llama-3.1-70b", {"H100": 8}, {"serving": "aggregated", "slo": {"ttft_ms": 6000, "tpot_ms": 100}}),
+    ("deepseek-v3", {"H200": 16}, {"serving": "aggregated", "slo": {"ttft_ms": 6000, "tpot_ms": 200}}),
+    (
+        "llama-3.1-70b",
+        {"H100": 16},
+        {"serving": "auto", "simplicity": 0, "slo": {"ttft_ms": 6000, "tpot_ms": 60, "percentile": 99}},
+    ),
+)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize(("model", "inventory", "sections"), MIXED_CASES)
+def test_flags_of_servers_of_both_phases_give_the_rates_of_the_plan(
+    engine: str, model: str, inventory: dict[str, int], sections: dict[str, Any]
+) -> None:
+    document = {"workload": "azure-conv-2023", **sections}
+    planned = planner.plan(inventory=inventory, model=model, engine=engine, **document).record
+    pools = [
+        _read_pool(planned, engine, text) for name, text in render(planned, target="lws").items() if name[0] == "0"
+    ]
+    assert planned.buckets is not None
+    assert [pool.server for pool in pools] == [pool.server for pool in planned.buckets.pools]
+    mixed = [pool for pool in pools if pool.phase is Phase.MIXED]
+    assert mixed
+    assert all(pool.server.tokens_per_step >= pool.server.batch_size > 0 for pool in mixed)
+    service = BucketService(question_of(planned.scenario))
+    priced = service.priced(pools)
+    assert priced.rate_rps == pytest.approx(planned.throughput_rps, rel=1e-9)
+    due = {pool.island: pool.capacity_rps for pool in planned.buckets.pools}
+    assert {pool.island: pool.capacity_rps for pool in priced.pools} == pytest.approx(due, rel=1e-9)
+    smaller = replace(mixed[0].server, tokens_per_step=512)
+    edited = [replace(pool, server=smaller) if pool is mixed[0] else pool for pool in pools]
+    assert service.priced(edited).rate_rps < priced.rate_rps, "the budget decides"
 
 
 def test_another_budget_is_another_rate() -> None:
@@ -95,13 +132,13 @@ def test_phases_may_have_buckets_of_their_own() -> None:
         slo={"ttft_ms": 1500, "tpot_ms": 60, "percentile": 99},
         simplicity=0,
     ).record
-    starts = {phase: {route.range_start for route in planned.routing if route.phase is phase} for phase in Phase}
+    starts = {phase: {route.range_start for route in planned.routing if route.phase is phase} for phase in PHASES}
     assert len(starts[Phase.PREFILL]) != len(starts[Phase.DECODE]), "a case with different buckets"
     covering = covering_routes(planned)
-    for phase in Phase:
+    for phase in PHASES:
         spans = sorted({(route.range_start, route.range_end) for route in covering if route.phase is phase})
         assert spans[0][0] == 0
         assert all(before[1] == after[0] for before, after in pairwise(spans))
-    assert len({max(route.range_end for route in covering if route.phase is phase) for phase in Phase}) == 1
+    assert len({max(route.range_end for route in covering if route.phase is phase) for phase in PHASES}) == 1
     for target in ("lws", "llm-d", "script"):
         assert render(planned, target=target)  # which checks what it writes

@@ -12,7 +12,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from quick_yaml import load_document, load_documents
 
-from planner.domain import DeployedPlan, ParallelConfig, Phase, Plan, PlannedIsland
+from planner.domain import PHASES, DeployedPlan, ParallelConfig, Plan, PlannedIsland
 from planner.errors import ExportError, InputError
 from planner.export import ENGINES, TARGETS, read_plan, render, summarize_plan
 
@@ -170,14 +170,14 @@ NAMES = st.text(alphabet="abcXYZ019 -._:#'\"$é", min_size=1, max_size=12)
 def plans(draw: st.DrawFn) -> Plan:
     """Up to six islands of a node or less with odd figures and names, shares that are no round numbers."""
     islands: list[PlannedIsland] = []
-    for phase in Phase:
+    for phase in PHASES:
         for number in range(draw(st.integers(1, 3))):
             parallel = ParallelConfig(tp=draw(st.sampled_from([1, 2, 4, 8])), dp=1, replicas=draw(st.integers(1, 4)))
             one = island(f"{draw(NAMES)}{phase}{number}", draw(st.sampled_from(["H20", "H200"])), phase, parallel)
             figures = {key: draw(st.floats(0.0, 1e9)) for key in ("rate_rps", "utilisation", "price_usd_per_hour")}
             islands.append(replace(one, batch_size=draw(st.integers(1, 4096)), **figures))
     rows = []
-    for phase in Phase:
+    for phase in PHASES:
         serving = [i.id for i in islands if i.phase is phase]
         for start in (0, 100):
             weights = [draw(st.floats(0.01, 1.0)) for _ in serving]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick_yaml import load_document, load_documents
 
-from planner.domain import Cluster, ParallelConfig, Phase, Plan
+from planner.domain import PHASES, Cluster, ParallelConfig, Phase, Plan
 from planner.errors import InputError
 from planner.export import ExportOptions, find_faults, read_plan, render, summarize_plan
 from planner.runs.deployments import render_plan
@@ -176,7 +176,7 @@ def test_names_are_unique_and_leave_room_whatever_plan_and_islands_are_called(
     name: str, stem: str, count: int, replicas: int
 ) -> None:
     parallel = ParallelConfig(tp=8, dp=1, replicas=replicas)
-    parts = tuple(island(f"{stem}{n}", "H200", tuple(Phase)[n % 2], parallel) for n in range(count))
+    parts = tuple(island(f"{stem}{n}", "H200", tuple(PHASES)[n % 2], parallel) for n in range(count))
     try:
         found = sets(dset(plan_of(parts, name=name)))
     except InputError as error:

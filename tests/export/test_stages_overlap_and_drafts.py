@@ -9,7 +9,7 @@ from export_plans import DENSE, MODEL, UNSHARED, gpu, island, plan_of
 from quick_yaml import load_document, load_documents
 from test_engine_arguments import an_island, containers, environment, flags, group_of
 
-from planner.domain import CostMode, CostSettings, ParallelConfig, Phase, PlannedIsland
+from planner.domain import PHASES, CostMode, CostSettings, ParallelConfig, Phase, PlannedIsland
 from planner.errors import ExportError
 from planner.export import render
 
@@ -161,7 +161,7 @@ def test_redundant_experts_need_neither_deepep_nor_ranks() -> None:
     assert "enable-eplb" not in flags(containers(group_of(an_island(1, 8), "vllm", cost=reference))[0])
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", PHASES)
 def test_both_phases_draft(phase: Phase) -> None:
     cost = CostSettings(mtp_tokens=3)
     one = an_island(1, 8, phase)

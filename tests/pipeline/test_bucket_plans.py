@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pipeline_scenarios import bucketed
 
-from planner.domain import BucketPlan, BucketPool, LoadPoint, Phase, Plan, Scenario
+from planner.domain import PHASES, BucketPlan, BucketPool, LoadPoint, Phase, Plan, Scenario
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
@@ -94,7 +94,7 @@ def test_rates_are_sums_over_pools(name: str) -> None:
     made, rates = planned(name), {}
     spans = question_of(made.scenario).workload.ranges
     pools = pools_of(made).pools
-    for phase in Phase:
+    for phase in PHASES:
         edges = sorted({(pool.start, pool.end) for pool in pools if pool.phase is phase})
         assert edges[0][0] == spans[0].start
         assert edges[-1][1] == spans[-1].end
@@ -253,7 +253,7 @@ def test_nothing_is_given_up_for_simplicity_where_none_is_asked_for() -> None:
 def test_a_bound_on_some_lengths_alone_is_a_cut_point() -> None:
     asked = {**LEVELS, "ranges": [{"from": 0, "to": 1536, "ttft_ms": 2000}]}
     prices = BucketPrices(question_of(scenario(**{**CASES["levels"], "slo": asked})))
-    for phase in Phase:
+    for phase in PHASES:
         spans = prices.question.workload.ranges
         starts = {spans[first].start for first, _ in prices.phases[phase].buckets.intervals}
         assert 1536 in starts

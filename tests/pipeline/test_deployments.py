@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pipeline_scenarios import seconds_alone
 
-from planner.domain import CostMode, Phase, Plan
+from planner.domain import PHASES, CostMode, Phase, Plan
 from planner.errors import InputError
 from planner.export import TARGETS, find_faults, render
 from planner.plans.exact_lengths import evaluate_exactly
@@ -54,7 +54,7 @@ def choice_of(files: dict[str, str], phase: Phase) -> Any:
 def test_the_trace_through_the_files_costs_little(example: Plan, rendered: Rendered) -> None:
     profile = example.scenario.workload
     slowest = 0.0
-    for phase in Phase:
+    for phase in PHASES:
         choose, pools = choice_of(rendered.files, phase), pools_of(rendered.files, phase)
         times = {name: seconds_alone(example, name) for pool in pools.values() for name in pool}
         busy: dict[str, float] = defaultdict(float)
@@ -71,7 +71,7 @@ def test_the_trace_through_the_files_costs_little(example: Plan, rendered: Rende
 
 
 def test_every_serving_island_is_in_the_files_once(example: Plan, rendered: Rendered) -> None:
-    for phase in Phase:
+    for phase in PHASES:
         found = sorted(name for pool in pools_of(rendered.files, phase).values() for name in pool)
         assert found == sorted(island.id for island in example.islands if island.phase is phase)
 

@@ -7,6 +7,7 @@ from pipeline_scenarios import shipped, small
 
 from planner.cost import decode_time
 from planner.domain import (
+    PHASES,
     Assignment,
     CostMode,
     CostSettings,
@@ -70,7 +71,7 @@ def test_every_range_keeps_to_its_bound_at_goodput(percentile: float | None) -> 
     service = goodput_of(found.assignment, evaluator.table(LAYOUT), slo, ANSWER)
     assert found.throughput_rps == pytest.approx(service.goodput_rps)
     assert found.throughput_rps == pytest.approx(min(found.assignment.prefill_rps, found.assignment.decode_rps))
-    assert {(r.phase, r.start) for r in service.ranges} == {(p, r.start) for p in Phase for r in LOAD.ranges}
+    assert {(r.phase, r.start) for r in service.ranges} == {(p, r.start) for p in PHASES for r in LOAD.ranges}
     for row in service.ranges:
         reached = row.mean_ms if percentile is None else row.percentile_ms
         assert reached is not None
@@ -101,7 +102,7 @@ def test_long_prompts_on_the_same_island_cost_goodput() -> None:
         need = [r.probability / alone for r, alone in zip(table.ranges, row.phase(phase).rates_rps, strict=True)]
         return tuple(n / sum(need) for n in need)
 
-    duties = tuple(Duty(island=island, phase=phase, count=1, time_shares=share(phase)) for phase in Phase)
+    duties = tuple(Duty(island=island, phase=phase, count=1, time_shares=share(phase)) for phase in PHASES)
     whole = Assignment(duties=duties, throughput_rps=1, prefill_rps=1, decode_rps=1, objective_rps=1)
     service = goodput_of(whole, table, slo, ANSWER)
     assert 0 < service.factor < 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.domain import DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase
+from planner.domain import PHASES, DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase
 from planner.domain.plan_diff import IslandFate, PlanDiff
 from planner.plans.diff import compare
 from planner.report.comparison.plan_diff import diff_document, diff_page
@@ -263,14 +263,14 @@ def deployed(draw: st.DrawFn) -> DeployedPlan:
         island(
             n,
             draw(st.sampled_from(["H20", "H200"])),
-            draw(st.sampled_from(Phase)),
+            draw(st.sampled_from(PHASES)),
             draw(PARALLEL),
             draw(st.integers(1, 2)),
         )
         for n in names
     )
     routes: list[DeployedRoute] = []
-    for phase in Phase:
+    for phase in PHASES:
         serving = [i.id for i in islands if i.phase is phase]
         bounds = sorted(draw(st.sets(st.integers(0, 20), max_size=4))) if serving else []
         for start, end in pairwise(bounds):
@@ -325,7 +325,7 @@ def test_moved_shares_against_counting_token_by_token(old: DeployedPlan, new: De
     """Truth: for each prompt length alone, half the sum of the differences (plus half of what only one side routes)."""
     diff = compare(old, new)
     names = {c.old.id: c.new.id for c in diff.islands if c.old and c.new}
-    for phase in Phase:
+    for phase in PHASES:
         moved_of_all = 0.0
         for tokens in range(21):
             was, will = Counter[str](), Counter[str]()

@@ -9,6 +9,7 @@ import pytest
 from pipeline_scenarios import bucketed
 
 from planner.domain import (
+    PHASES,
     BucketPlan,
     Evaluation,
     Layout,
@@ -219,7 +220,7 @@ def test_a_budget_of_another_size_is_recounted_as_it_is_started() -> None:
 @pytest.mark.parametrize("cells", [8, 32])
 def test_a_grid_keeps_pools_and_costs_little(leveled: Plan, cells: int) -> None:
     grid = grid_of(leveled, cells)
-    for phase in Phase:
+    for phase in PHASES:
         mine = [pool for pool in pools_of(leveled).pools if pool.phase is phase]
         assert {name for pool in grid.phase(phase).pools for name in pool} == {pool.island for pool in mine}
         for pool in mine:

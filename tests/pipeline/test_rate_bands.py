@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pipeline_scenarios import small
 
-from planner.domain import Band, ClassPerformance, CostMode, CostSettings, Phase, Plan, RateBand
+from planner.domain import PHASES, Band, ClassPerformance, CostMode, CostSettings, Phase, Plan, RateBand
 from planner.errors import InputError
 from planner.evaluation.evaluator import open_evaluator
 from planner.evaluation.judging import judge
@@ -69,7 +69,7 @@ class TestTheory:
 
     def test_shares_of_work_add_up_in_each_phase(self, example: Plan) -> None:
         shares = uncertain_rate(example).shares
-        for phase in Phase:
+        for phase in PHASES:
             assert sum(s.share for s in shares if s.phase is phase) == pytest.approx(1)
             used = {island.gpu for island in example.islands if island.phase is phase}
             assert {s.gpu for s in shares if s.phase is phase} == used

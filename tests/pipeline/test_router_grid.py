@@ -8,14 +8,14 @@ import pytest
 from pipeline_scenarios import seconds_alone, small
 
 from planner import pipeline
-from planner.domain import CostMode, Phase, Plan
+from planner.domain import PHASES, CostMode, Phase, Plan
 from planner.errors import InputError
 from planner.plans.exact_lengths import evaluate_exactly
 from planner.plans.router_grid import grid_of, on_grid
 from planner.workload import divide
 
 
-@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("phase", list(PHASES))
 def test_replaying_the_trace_through_the_grid_gives_its_rate(example: Plan, phase: Phase) -> None:
     grid = grid_of(example, 32).phase(phase)
     profile = example.scenario.workload
@@ -43,8 +43,8 @@ def test_the_grid_costs_little(example: Plan) -> None:
     assert grid.cost <= 0.03
     assert len(grid.prefill.cells) == len(grid.decode.cells) == 32
     assert grid.prefill.end > max(example.scenario.workload.input_tokens) >= grid.prefill.end - grid.prefill.width * 32
-    serving = {phase: {i.id for i in example.islands if i.phase is phase} for phase in Phase}
-    for phase in Phase:
+    serving = {phase: {i.id for i in example.islands if i.phase is phase} for phase in PHASES}
+    for phase in PHASES:
         assert {name for pool in grid.phase(phase).pools for name in pool} == serving[phase]
 
 
@@ -59,7 +59,7 @@ def test_a_plan_on_the_grid_has_the_grids_table(example: Plan) -> None:
         assert route.island in cell.pools[cell.pool_of(route.range_start)]
         shares[route.phase, route.range_start] += route.share
     ranges = divide(example.scenario.workload, grid.prefill.width).ranges
-    assert set(shares) == {(phase, span.start) for phase in Phase for span in ranges}
+    assert set(shares) == {(phase, span.start) for phase in PHASES for span in ranges}
     assert all(math.isclose(share, 1.0, rel_tol=1e-9) for share in shares.values())
     for island in there.islands:
         if island.phase is not None:

@@ -9,6 +9,7 @@ from pipeline_scenarios import by_deviation, shipped, short, small
 
 from planner.cost import smallest_island
 from planner.domain import (
+    PHASES,
     CostMode,
     CostSettings,
     IslandClass,
@@ -120,7 +121,7 @@ def test_islands_sum_up_their_routes(example: Plan) -> None:
 
 
 def test_routes_carry_every_request_once_a_phase(example: Plan, workload: Workload) -> None:
-    for phase in Phase:
+    for phase in PHASES:
         routes = [route for route in example.routing if route.phase is phase]
         assert sum(route.rate_rps for route in routes) == pytest.approx(example.throughput_rps)
         for span in workload.ranges:
@@ -214,7 +215,7 @@ def test_two_h200s_are_told_how_many_gpus_it_takes() -> None:
         plan(scenario)
     gpu, load = scenario.inventory.items[0].gpu, divide(scenario.workload, scenario.ranges.width)
     needs = [
-        smallest_island(gpu, phase, model=scenario.model, workload=load, settings=scenario.cost) for phase in Phase
+        smallest_island(gpu, phase, model=scenario.model, workload=load, settings=scenario.cost) for phase in PHASES
     ]
     assert None not in needs
     assert f"at least {needs[0]} to prefill and at least {needs[1]} to decode" in caught.value.message
@@ -227,7 +228,8 @@ def test_as_many_gpus_as_it_said_do_serve() -> None:
     scenario = small({"H200": 2})
     gpu, load = scenario.inventory.items[0].gpu, divide(scenario.workload, scenario.ranges.width)
     least = [
-        smallest_island(gpu, phase, model=scenario.model, workload=load, settings=scenario.cost) or 0 for phase in Phase
+        smallest_island(gpu, phase, model=scenario.model, workload=load, settings=scenario.cost) or 0
+        for phase in PHASES
     ]
     layout = Layout.of(IslandClass(gpu="H200", size=size) for size in least)
     assert Evaluator(Question(scenario=small({"H200": sum(least)}), workload=load)).evaluate(layout).throughput_rps > 0
@@ -259,9 +261,9 @@ def test_rates_of_a_model_that_nobody_measured_are_called_carried_over() -> None
     """Built-in factors come from DeepSeek-V3 on H100, among others; Mixtral there has them from it."""
     mixtral = plan(small({"H100": 16}, model="mixtral-8x7b"))
     origins = {(one.gpu, one.phase): one.origin for one in mixtral.provenance.estimates}
-    assert origins == {("H100", phase): Origin.CARRIED for phase in Phase}
+    assert origins == {("H100", phase): Origin.CARRIED for phase in PHASES}
     (told,) = (line for line in summary(mixtral).splitlines() if "Origin of the rates" in line)
-    for phase in Phase:
+    for phase in PHASES:
         assert told.count(f"H100 {phase}: carried over (measured with 7 models on H100, H200, H800: ") == 1
     assert "mixtral" not in told
     assert "published measurement" not in summary(mixtral)

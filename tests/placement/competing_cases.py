@@ -8,7 +8,18 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from planner.domain import Cluster, ClusterNode, NodeGpu, NumaNode, Phase, PlacementDemand, PlacementSettings, Pod, Qos
+from planner.domain import (
+    PHASES,
+    Cluster,
+    ClusterNode,
+    NodeGpu,
+    NumaNode,
+    Phase,
+    PlacementDemand,
+    PlacementSettings,
+    Pod,
+    Qos,
+)
 from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.sections import Section
 from planner.placement import place
@@ -77,7 +88,7 @@ def _islands(rng: np.random.Generator, types: Sequence[str]) -> list[PlacementDe
         PlacementDemand(
             island=f"i{k}",
             gpu=types[int(rng.integers(len(types)))],
-            phase=list(Phase)[int(rng.integers(2))],
+            phase=list(PHASES)[int(rng.integers(2))],
             replicas=int(rng.integers(1, 3)),
             groups=int(rng.integers(1, 4)),
             tp=int(rng.choice([1, 2, 4, 4, 8])),

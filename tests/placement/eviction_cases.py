@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from placed_records import cluster_of, node
 
 from planner.domain import (
+    PHASES,
     Cluster,
     DisruptionBudget,
     EvictionRule,
@@ -190,7 +191,7 @@ def instances(draw: st.DrawFn) -> tuple[Cluster, list[PlacementDemand], Placemen
     demands = []
     for k in range(draw(st.integers(1, 5))):
         island = one_island(rng)
-        phase, rate = draw(st.sampled_from(list(Phase))), draw(st.sampled_from([0.0, 1.0, 5.0]))
+        phase, rate = draw(st.sampled_from(list(PHASES))), draw(st.sampled_from([0.0, 1.0, 5.0]))
         demands.append(replace(island, island=f"i{k}", phase=phase, rate_rps=rate))
     asked = settings(
         victim_rule=draw(st.sampled_from(list(EvictionRule))),

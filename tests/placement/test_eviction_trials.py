@@ -10,7 +10,7 @@ import pytest
 from eviction_cases import demand, evictable, full_cluster, makes_room, settings, spot, subsets, within
 from placed_records import cluster_of, node
 
-from planner.domain import Cluster, DisruptionBudget, Phase, PlacementDemand, PlacementSettings, Pod
+from planner.domain import PHASES, Cluster, DisruptionBudget, Phase, PlacementDemand, PlacementSettings, Pod
 from planner.placement import place, violations
 from planner.placement.islands.evictions import eviction_trials
 
@@ -59,7 +59,7 @@ def islands(rng: np.random.Generator, *, phases: bool) -> list[PlacementDemand]:
         groups = 1 if tp == 4 else int(rng.integers(1, 3))
         one = demand(f"i{k}", tp, groups, int(rng.integers(1, 3)) if groups == 1 else 1)
         if phases:
-            one = replace(one, phase=list(Phase)[int(rng.integers(2))], rate_rps=float(rng.integers(1, 6)))
+            one = replace(one, phase=list(PHASES)[int(rng.integers(2))], rate_rps=float(rng.integers(1, 6)))
         found.append(one)
     return found
 

@@ -28,10 +28,10 @@ from hypothesis import settings as tried
 from placed_records import cluster_of, node
 
 from planner.domain import (
+    PHASES,
     Cluster,
     DisruptionBudget,
     EvictionRule,
-    Phase,
     Placement,
     PlacementDemand,
     PlacementSettings,
@@ -279,7 +279,7 @@ def test_under_limits_both_phases_get_their_share() -> None:
     """Four victims allowed, islands of both phases wait: two of each come, not four of the phase with more GPUs."""
     pods = [spot(f"p{k}", f"n{k}", range(8)) for k in range(8)]
     cluster = cluster_of(*(node(f"n{k}") for k in range(8)), pods=pods)
-    demands = [demand(f"i{k}", 8, phase=list(Phase)[k % 2]) for k in range(8)]
+    demands = [demand(f"i{k}", 8, phase=list(PHASES)[k % 2]) for k in range(8)]
     found = place(demands, cluster, settings(most_victims=4))
     phases = {one.island: one.phase for one in demands}
     assert sorted(phases[site.island] for site in found.sites) == ["decode", "decode", "prefill", "prefill"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from placed_records import cluster_of, node
 
-from planner.domain import Cluster, Phase, PlacementDemand, PlacementSettings, Pod, Qos, Taint
+from planner.domain import PHASES, Cluster, PlacementDemand, PlacementSettings, Pod, Qos, Taint
 from planner.domain.usable import usable_by_type
 from planner.placement import place
 
@@ -32,7 +32,7 @@ def most_placed(cluster: Cluster, settings: PlacementSettings) -> int:
     for one in cluster.nodes:
         alone = replace(cluster, nodes=(one,), pods=tuple(pod for pod in cluster.pods if pod.node == one.name))
         best = 0
-        for phase in Phase:
+        for phase in PHASES:
             for tp in range(1, 9):
                 demands = [
                     PlacementDemand(

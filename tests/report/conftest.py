@@ -8,6 +8,7 @@ import pytest
 from bucketed_plans import THREE, bucketed
 
 from planner.domain import (
+    PHASES,
     CostMode,
     CostSettings,
     Experts,
@@ -134,7 +135,7 @@ def make_scenario(inventory: Inventory) -> Scenario:
 def route_islands(rows, ranges: int = RANGES) -> tuple[tuple[Route, ...], dict[int, float], dict[int, float]]:
     """Routes, rates (requests/s) and utilisations; a share is a weight over the weights of all who serve."""
     routes, rates, busy = [], dict.fromkeys(range(len(rows)), 0.0), dict.fromkeys(range(len(rows)), 0.0)
-    for phase in Phase:
+    for phase in PHASES:
         for j, p in enumerate(probabilities(ranges)):
             serving = [i for i, r in enumerate(rows) if r[2] is phase and r[6] <= j < r[7]]
             total = sum(rows[i][8] for i in serving)
@@ -262,7 +263,7 @@ def build_long_names_plan() -> Plan:
     rows = [
         (name, 8, phase, 1, 8, 8, 0, RANGES, 1.0 + n)
         for n, name in enumerate(names)
-        for phase in (*Phase, Phase.DECODE)
+        for phase in (*PHASES, Phase.DECODE)
     ]
     routes, rates, busy = route_islands(rows)
     scenario = make_scenario(make_inventory(dict.fromkeys(names, 24)))

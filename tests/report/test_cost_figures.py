@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 import planner
 from planner.domain import (
+    PHASES,
     Calibration,
     CalibrationFit,
     ConfigurationRates,
@@ -132,7 +133,7 @@ SMALL = (
 MANY = tuple(
     rates_of(gpu, tp, [scale * 1000 / (tp + k) / replicas * (k < 9) for k in range(11)], replicas, phase)
     for gpu, scale in (("H20", 1.0), ("H800", 2.0), ("H200", 4.0))
-    for phase in Phase
+    for phase in PHASES
     for tp in (1, 2, 4, 8, 16)
     for replicas in (1, 2, 4)
 )

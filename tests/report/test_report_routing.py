@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.domain import Phase, Plan, PlannedIsland, Route
+from planner.domain import PHASES, Phase, Plan, PlannedIsland, Route
 from planner.report.plan.groups import groups, merged
 from planner.report.plan.routing import SIMILAR_SHARE, achieved_mix, intervals, stretches
 
@@ -79,7 +79,7 @@ def test_intervals_ascend_and_carry_the_probabilities(plan):
 
 def test_achieved_mix_is_the_targets_where_rates_follow_it(plan):
     target = [i.probability for i in intervals(plan)]
-    for phase in Phase:
+    for phase in PHASES:
         assert achieved_mix(plan, phase) == pytest.approx(target)
 
 
@@ -108,7 +108,7 @@ class TestGroups:
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         st.lists(
-            st.tuples(st.sampled_from(["H200", "H800"]), st.integers(1, 64), st.sampled_from(Phase)),
+            st.tuples(st.sampled_from(["H200", "H800"]), st.integers(1, 64), st.sampled_from(PHASES)),
             max_size=60,
         ),
         st.integers(1, 12),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from planner.domain import (
+    PHASES,
     AssignmentSettings,
     CostMode,
     CostSettings,
@@ -133,7 +134,7 @@ class TestTables:
         assert sum(int(r[0]) for r in rows) == 12
         assert sum(int(r[0]) * int(r[column["GPUs each"]]) for r in rows) == 252
         assert sum(number(r[column["USD/hour"]]) for r in rows) == 64 * 4 + 62 * 2 + 126
-        for phase in Phase:
+        for phase in PHASES:
             served = [number(r[column["Requests/s"]]) for r in rows if r[column["Phase"]] == phase]
             assert sum(served) == pytest.approx(180.0, rel=1e-3)
         assert rows[0][:9] == ["2", "H200", "16", "prefill", "2", "8", "1", "4", "6,399"]

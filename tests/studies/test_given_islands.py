@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.domain import CostMode, IslandClass, Layout, Phase, Scenario
+from planner.domain import PHASES, CostMode, IslandClass, Layout, Phase, Scenario
 from planner.files import scenario_from_document
 from planner.studies.chapter5.experiments import document, setup_of
 from planner.studies.chapter5.inner_loop import run_islands
@@ -55,6 +55,6 @@ def test_islands_have_one_phase_and_no_more_than_their_time() -> None:
     assert sum(one.count for one in found.shares) == 4
     for one in found.shares:
         assert sum(one.time_shares) <= 1 + 1e-9
-    assert all(found.of_phase(phase) for phase in Phase)
+    assert all(found.of_phase(phase) for phase in PHASES)
     assert found.rate_rps == min(found.phase_rps(Phase.PREFILL), found.phase_rps(Phase.DECODE))
     assert found.mix_rps > 0

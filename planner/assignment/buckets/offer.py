@@ -1,13 +1,15 @@
 """What a plan of buckets may choose from, and what it has chosen: servers of stocks for buckets of a phase."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 
 DOMINATED = 1e-9
 
 Place = tuple[Phase, int]  # a bucket of a phase, by its number
+Halves = tuple[Place, Place]  # the buckets of prefill and of decode that a mixed one is both of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +28,35 @@ class BucketOption:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOffer:
     """Stocks with their counts and charges (USD/hour, or W, of a unit), options and probability of every bucket of a
-    phase. `survive`: share of the rate that a loss must leave; 0: none."""
+    phase. `halves`: of every mixed bucket. `survive`: share of the rate that a loss must leave; 0: none."""
 
     counts: tuple[int, ...]
     charges: tuple[float, ...]
     options: Mapping[Place, tuple[BucketOption, ...]]
     probabilities: Mapping[Place, float]
+    halves: Mapping[Place, Halves] = field(default_factory=dict)
     survive: float = 0.0
 
+    def served_by(self, place: Place) -> tuple[Place, ...]:
+        """Buckets of prefill and decode that servers of a place serve: itself, or both halves of a mixed one."""
+        return self.halves.get(place, (place,))
 
-Partition = tuple[tuple[int, ...], tuple[int, ...]]  # buckets of prefill and of decode, each over all lengths
+
+class Partition(NamedTuple):
+    """Buckets of prefill and of decode, each over all lengths, and those of both that mixed servers may take."""
+
+    prefill: tuple[int, ...]
+    decode: tuple[int, ...]
+    mixed: tuple[int, ...] = ()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Buckets of prefill and of decode."""
+        return len(self.prefill), len(self.decode)
+
+    def of(self, phase: Phase) -> tuple[int, ...]:
+        """The buckets of a phase."""
+        return {Phase.PREFILL: self.prefill, Phase.DECODE: self.decode, Phase.MIXED: self.mixed}[phase]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +88,7 @@ class BucketAnswer:
     @property
     def buckets(self) -> int:
         """Buckets of both phases."""
-        return sum(map(len, self.partition))
+        return sum(self.partition.counts)
 
 
 def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
@@ -82,6 +103,12 @@ def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
 
 
 def places_of(partition: Partition) -> list[Place]:
-    """The buckets of a partition with their phase."""
-    prefill, decode = partition
-    return [*((Phase.PREFILL, b) for b in prefill), *((Phase.DECODE, b) for b in decode)]
+    """The buckets of prefill and decode that must be served."""
+    return [(phase, bucket) for phase in PHASES for bucket in partition.of(phase)]
+
+
+def columns_of(offer: BucketOffer, partition: Partition) -> Iterator[tuple[Place, BucketOption]]:
+    """Every server that may serve a bucket of the partition, or both halves of one."""
+    for phase in Phase:
+        for bucket in partition.of(phase):
+            yield from (((phase, bucket), option) for option in offer.options.get((phase, bucket), ()))

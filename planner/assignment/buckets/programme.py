@@ -14,6 +14,9 @@ serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t
 budget, target      as in the layout programme    kinds, pools  z <= most k, k <= h
 survive             sum R z - min(z, lost[o]) R[o, B] >= share lambda P(B): whichever pool loses its nodes
 
+Mixed servers stand in the rows of both halves of their bucket, which has the same lengths in both phases: what they do
+of its prefill they do of its decode, and its pools of one phase share what is left.
+
 The buckets of a phase partition the lengths, and there are few partitions: each is relaxed first (servers divisible, so
 only the best R / use of a stock counts), and solved, best relaxation first, as long as that may still be better. The
 bound is the largest of what the solved ones have proven and what the others' relaxations allow.
@@ -33,11 +36,12 @@ from planner.assignment.buckets.offer import (
     Partition,
     Place,
     PoolCount,
+    columns_of,
     places_of,
 )
 from planner.assignment.buckets.relaxed import NOTHING, relaxed_values, row_of
 from planner.assignment.solver import dual_bound, solve
-from planner.domain import AssignmentSettings, ObjectiveSettings
+from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
 
 SURE = 0.5  # above it a binary is 1, whatever the tolerance
@@ -213,18 +217,20 @@ class _Programme:
         self.model = pulp.LpProblem("buckets", sense)
         self.rate = pulp.LpVariable("rate", lowBound=0)
         self.servers: dict[tuple[Place, BucketOption], pulp.LpVariable] = {}
-        for n, (place, option) in enumerate((p, o) for p in places_of(partition) for o in offer.options[p]):
+        for n, (place, option) in enumerate(columns_of(offer, partition)):
             most = offer.counts[option.stock] // option.use
             if most:
                 self.servers[place, option] = pulp.LpVariable(f"servers_{n}", 0, most, pulp.LpInteger)
         for place in places_of(partition):
-            served = pulp.LpAffineExpression(
-                [(v, key[1].rate_rps) for key, v in self.servers.items() if key[0] == place]
-            )
+            served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in self._serving(place)])
             self.model += served - offer.probabilities[place] * self.rate >= 0, row_of(place)
         for t, count in enumerate(offer.counts):
             used = pulp.LpAffineExpression([(v, key[1].use) for key, v in self.servers.items() if key[1].stock == t])
             self.model += used <= count, f"offered_{t}"
+
+    def _serving(self, place: Place) -> list[tuple[BucketOption, pulp.LpVariable]]:
+        """Servers of a bucket of prefill or decode, mixed ones, too."""
+        return [(o, v) for (mine, o), v in self.servers.items() if place in self.offer.served_by(mine)]
 
     def cost(self) -> pulp.LpAffineExpression:
         """USD/hour, or W, of all servers."""
@@ -254,7 +260,7 @@ class _Programme:
         """Whatever pool loses its nodes, the share of the rate remains in its bucket: without the servers that are
         lost, and without the pool where it has no more than those (e = 0)."""
         for place in places_of(self.partition):
-            mine = [(key[1], v) for key, v in self.servers.items() if key[0] == place]
+            mine = self._serving(place)
             served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in mine])
             left = served - self.offer.survive * self.offer.probabilities[place] * self.rate
             for option, count in mine:
@@ -293,7 +299,7 @@ class _Programme:
 def _served(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]) -> Iterator[float]:
     """The rate of the whole that each bucket allows: what its servers do, or what a loss leaves over its share."""
     for place in places_of(partition):
-        mine = [(pool.option, pool.count) for pool in pools if pool.place == place]
+        mine = [(pool.option, pool.count) for pool in pools if place in offer.served_by(pool.place)]
         rate = sum(option.rate_rps * count for option, count in mine)
         if offer.survive:
             worst = max((option.rate_rps * min(option.lost, count) for option, count in mine), default=0.0)
@@ -343,5 +349,11 @@ def _per_charge(
 
 
 def _least_charge(offer: BucketOffer, partition: Partition) -> float:
-    """No pools cost less: a server each bucket (USD/hour)."""
-    return sum(min(o.use * offer.charges[o.stock] for o in offer.options[place]) for place in places_of(partition))
+    """No pools cost less: a server each bucket (USD/hour), one for both phases where mixed ones may serve them."""
+    least: dict[Place, float] = {}
+    for place, option in columns_of(offer, partition):
+        for served in offer.served_by(place):
+            charge = option.use * offer.charges[option.stock]
+            least[served] = min(charge, least.get(served, math.inf))
+    of_phases = [sum(least[phase, bucket] for bucket in partition.of(phase)) for phase in PHASES]
+    return max(of_phases) if partition.mixed else sum(of_phases)

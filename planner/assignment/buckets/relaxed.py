@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulp
 
 from planner.assignment.aim import aim
-from planner.assignment.buckets.offer import BucketOffer, Partition, Place, places_of
+from planner.assignment.buckets.offer import BucketOffer, Partition, Place, columns_of, places_of
 from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError
@@ -35,7 +35,7 @@ def relaxed_buckets(
     units = {key: pulp.LpVariable(f"units_{n}", lowBound=0) for n, key in enumerate(best)}
     scale = pulp.LpVariable("scale", lowBound=0) if objective.kind.row.per_charge else None
     for place in places_of(partition):
-        served = pulp.LpAffineExpression([(units[key], best[key]) for key in best if key[1] == place])
+        served = pulp.LpAffineExpression([(units[key], best[key]) for key in best if place in offer.served_by(key[1])])
         model += served - offer.probabilities[place] * rate >= 0, row_of(place)
     for t, count in enumerate(offer.counts):
         used = pulp.LpAffineExpression([(units[key], 1.0) for key in best if key[0] == t])
@@ -70,10 +70,9 @@ def row_of(place: Place) -> str:
 def _best_per_unit(offer: BucketOffer, partition: Partition) -> dict[tuple[int, Place], float]:
     """The best rate per unit of each stock on each bucket."""
     best: dict[tuple[int, Place], float] = {}
-    for place in places_of(partition):
-        for option in offer.options[place]:
-            key = (option.stock, place)
-            best[key] = max(best.get(key, 0.0), option.rate_rps / option.use)
+    for place, option in columns_of(offer, partition):
+        key = (option.stock, place)
+        best[key] = max(best.get(key, 0.0), option.rate_rps / option.use)
     return best
 
 

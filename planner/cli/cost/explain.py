@@ -1,5 +1,6 @@
 """`planner cost explain`: one step taken apart."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,13 +11,21 @@ from planner.domain import Phase
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain import StepExplanation
+    from planner.domain import CostSettings, StepExplanation
+
+
+class StepKind(StrEnum):
+    """What may be explained."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+    MIXED = "mixed"
 
 
 def command(
     gpu: Annotated[str, typer.Option(help="GPU type.")],
     model: cost_options.Model,
-    phase: Annotated[Phase, typer.Option(help="prefill or decode.")],
+    phase: Annotated[StepKind, typer.Option(help="prefill, decode, or mixed: decode with a chunk of prompts.")],
     tp: Annotated[int, typer.Option(help="GPUs of an attention group.")],
     devices: Annotated[int, typer.Option(help="GPUs of a stage: tp x dp.")],
     length: Annotated[int, typer.Option(help="Tokens of a prompt, or in the cache of a sequence.")],
@@ -24,7 +33,15 @@ def command(
     batch: Annotated[
         int | None, typer.Option(help="Prompts a rank, or sequences a group. [default: the most that fit]")
     ] = None,
-    two_micro_batches: Annotated[bool, typer.Option(help="Computation hides communication.")] = True,
+    chunk: Annotated[
+        int | None, typer.Option(help="Prompt tokens that a rank takes in with a mixed pass. [default: a prompt]")
+    ] = None,
+    prompt: Annotated[
+        int | None, typer.Option(help="Tokens of the prompts that the chunk is cut from. [default: --length]")
+    ] = None,
+    two_micro_batches: Annotated[
+        bool, typer.Option(help="Computation hides communication, but in a mixed pass.")
+    ] = True,
     kv_cache_rate: Annotated[float, typer.Option(help="Share of a prompt in the prefix cache.")] = 0.0,
     calibration: cost_options.Calibration = None,
     figure: cost_options.FigureFile = None,
@@ -41,26 +58,44 @@ def command(
         two_micro_batches=two_micro_batches,
         kv_cache_rate=cost_options.share(kv_cache_rate, "--kv-cache-rate"),
     )
-    if phase is Phase.DECODE and kv_cache_rate:
+    if phase is StepKind.DECODE and kv_cache_rate:
         raise InputError("--kv-cache-rate: belongs to prefill, got decode.", hint="Leave it out.")
-    if batch is not None:
-        cost_options.at_least_one(batch, "--batch")
-    explained = cost.explain(
-        gpu,
-        files.load_model(model),
-        phase,
-        tp=tp,
-        devices=devices,
-        pp=pp,
-        length=length,
-        batch=batch,
-        settings=settings,
-    )
+    for flag, count in (("--batch", batch), ("--chunk", chunk), ("--prompt", prompt)):
+        if count is not None:
+            cost_options.at_least_one(count, flag)
+    shape, degrees = files.load_model(model), {"tp": tp, "devices": devices}
+    if phase is StepKind.MIXED:
+        _require_mixed(pp, length, chunk, settings)
+        explained = cost.explain_mixed(
+            gpu, shape, **degrees, length=length, chunk=chunk, prompt=prompt, batch=batch, settings=settings
+        )
+    else:
+        _refuse_mixed(phase, chunk, prompt)
+        explained = cost.explain(
+            gpu, shape, Phase(phase), **degrees, pp=pp, length=length, batch=batch, settings=settings
+        )
     cost_options.draw(figure, lambda: report.roofline_figure([explained]), force=force)
     if json:
         screen.show_json(asdict(explained))
     else:
         _show(explained)
+
+
+def _require_mixed(pp: int, length: int, chunk: int | None, settings: "CostSettings") -> None:
+    """What a mixed pass cannot have, by its flag."""
+    if pp != 1:
+        raise InputError(f"--pp: must be 1 in a mixed pass, got {pp}.", hint="Leave it out.")
+    cost_options.at_least_one(length, "--length")
+    budget = settings.max_tokens_per_step
+    if chunk is not None and chunk > budget:
+        raise InputError(f"--chunk: must be at most {budget}, the budget of a step, got {chunk}.", hint="Lower it.")
+
+
+def _refuse_mixed(phase: StepKind, chunk: int | None, prompt: int | None) -> None:
+    """Flags of a mixed pass beside another one."""
+    for flag, count in (("--chunk", chunk), ("--prompt", prompt)):
+        if count is not None:
+            raise InputError(f"{flag}: belongs to mixed, got {phase}.", hint="Leave it out, or give --phase mixed.")
 
 
 def _show(e: "StepExplanation") -> None:
@@ -74,10 +109,11 @@ def _show(e: "StepExplanation") -> None:
         rows.append(("hidden behind computation", -e.hidden_ms, f"{-e.hidden_ms / all_ms:.0%}", 0.0, 0.0, 0.0, 0.0, ""))
     c = e.parallel
     degrees = f"tp {c.tp}, dp {c.dp}" + (f", pp {c.pp}" if c.pp > 1 else "")
-    title = f"{e.model} on {c.devices} {e.gpu} ({degrees}): {e.phase}, {e.length} tokens, batch {e.batch} (ms)"
+    chunk = f", chunk {e.chunk} of prompts of {e.prompt}" if e.chunk else ""
+    title = f"{e.model} on {c.devices} {e.gpu} ({degrees}): {e.phase}, {e.length} tokens, batch {e.batch}{chunk} (ms)"
     columns = ("part", "time", "share", "compute", "memory", "network", "latency", "bound by")
     screen.show_table(title, columns, rows)
-    time = "time to take the prompts in" if e.phase is Phase.PREFILL else "time per output token"
+    time = _TIMES[e.phase]
     share = e.tokens_per_s_per_gpu / e.roofline_tokens_per_s_per_gpu
     lines = (
         f"{time}: {e.total_ms:,.2f} ms; {_rate(e)}, {share:.0%} of the roofline; bound by {e.bound}",
@@ -91,6 +127,13 @@ def _show(e: "StepExplanation") -> None:
         screen.show_text(line)
     if e.phase is Phase.PREFILL:
         screen.show_text(_pool(e))
+
+
+_TIMES = {
+    "prefill": "time to take the prompts in",
+    "decode": "time per output token",
+    "mixed": "time of the pass, prompts and sequences together",
+}
 
 
 def _pool(e: "StepExplanation") -> str:

@@ -5,12 +5,8 @@
 | N, b | requests in flight and sequences in a batch, of one attention group; b at most what memory holds | 1 |
 | L, D | mean prompt and answer | tokens |
 | g | tokens that a pass yields a sequence (1 without drafts) | tokens |
-| q | prompts that begin a pass: b g / D | 1 |
-| c | prompt tokens of a pass that takes some in: min(budget, L max(1, q)) | tokens |
-| f | passes' share that takes some in: q L / c | 1 |
-| T(b), T(c), T(b, c) | a pass with sequences, with a chunk, with both | ms |
+| T, T(b), T(c), c | a pass with what comes before the next one, its parts, a chunk (`planner.cost.mixed`) | ms |
 
-T = T(b) + f (T(c) + T(b, c) - T(b)) / 2: half of the engines' steps mix both, half take prompts in apart.
 TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT; b = N D TPOT / (TTFT + D TPOT), found as a
 fixed point. Where memory holds fewer than N - those in prefill, the others wait: TTFT = (N / b - 1) D TPOT.
 Source: facts on aggregated serving and on the fit of the cost model.
@@ -23,7 +19,7 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares
 from planner.cost.device import Device
-from planner.cost.mixed import Passes, pass_cost
+from planner.cost.mixed import Passes, added_ms, intake, pass_cost
 from planner.domain import CostSettings, ModelSpec
 from planner.units import MS_PER_S
 
@@ -99,13 +95,10 @@ def settle(times: PassTimes, loop: Loop, shares: EngineShares, *, begin: Array |
 
 def _round(times: PassTimes, loop: Loop, shares: EngineShares, b: Array, flying: Array) -> LoopFigures:
     """The figures at `b` sequences, and the sequences that these would leave in the batch."""
-    begun = b * loop.gain / loop.answer
-    chunk = np.minimum(loop.budget, loop.prompt * np.maximum(1.0, begun))
-    share = begun * loop.prompt / chunk
+    chunk, share = intake(b, loop.prompt, loop.answer, loop.gain, loop.budget)
     none = np.zeros(b.shape)
     decode_ms, prefill_ms, mixed_ms = times.ms(loop, np.stack([b, none, b]), np.stack([none, chunk, chunk]))
-    added_ms = np.maximum(mixed_ms - decode_ms, 0.0)
-    tpot = (decode_ms + share * (prefill_ms + added_ms) / 2) / loop.gain
+    tpot = (decode_ms + share * added_ms(decode_ms, prefill_ms, mixed_ms)) / loop.gain
     passes_ms = np.maximum(1.0, loop.prompt / chunk) * prefill_ms + decode_ms / 2
     ttft = shares.ttft_fixed_ms + shares.ttft_steps * passes_ms + shares.ttft_answers * tpot
     answering = loop.answer * tpot

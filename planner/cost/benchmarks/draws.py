@@ -20,7 +20,7 @@ from planner.cost.arrays import Array
 from planner.cost.benchmarks.factor_spread import CORRELATION, SPREAD
 from planner.cost.benchmarks.free_factors import BENCHMARK_FREE, VENDOR_OF_FAMILY
 from planner.cost.efficiency import merged, vendor_family
-from planner.domain import Calibration, Factor, GpuSpec, Origin, Phase
+from planner.domain import PHASES, Calibration, Factor, GpuSpec, Origin, Phase
 from planner.domain.efficiency import ANY_FAMILY, BOUNDS
 
 STRUCTURE = 0.2
@@ -55,7 +55,7 @@ def draws_of(gpus: Sequence[GpuSpec], calibration: Calibration | None, *, count:
     present, rng = merged(calibration), np.random.default_rng(seed)
     root = _root()
     pools = tuple(factor for factor in present.factors if factor.name == POOL)
-    kinds = [(gpu, phase) for gpu in sorted(gpu.name for gpu in gpus) for phase in Phase]
+    kinds = [(gpu, phase) for gpu in sorted(gpu.name for gpu in gpus) for phase in PHASES]
     draws = []
     for number in range(count):
         factors = (*present.factors, *_moved(present, gpus, root, rng))

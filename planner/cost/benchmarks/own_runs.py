@@ -15,7 +15,18 @@ from planner.cost.benchmarks.left_out import Item, configuration
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import FreeFactor
 from planner.cost.efficiency import merged
-from planner.domain import Calibration, Factor, JudgedFigure, Load, MeasuredBand, Metric, NamedRun, Origin, Phase
+from planner.domain import (
+    PHASES,
+    Calibration,
+    Factor,
+    JudgedFigure,
+    Load,
+    MeasuredBand,
+    Metric,
+    NamedRun,
+    Origin,
+    Phase,
+)
 from planner.errors import InputError
 
 ENOUGH_FOR_MORE = 6
@@ -91,7 +102,7 @@ def _phases(figure: JudgedFigure) -> tuple[Phase, ...]:
         return (Phase.PREFILL,)
     if figure.run.load is Load.DECODE_STEP or figure.run.disaggregated:
         return (Phase.DECODE,)
-    return tuple(Phase)
+    return tuple(PHASES)
 
 
 def _moved(calibration: Calibration, free: Sequence[FreeFactor]) -> list[Factor]:

@@ -26,6 +26,7 @@ from planner.cost.benchmarks.closed_loop import PassTimes
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares, engine_shares, habits
 from planner.cost.device import CostContext, Device, device
 from planner.domain import (
+    PHASES,
     BenchmarkRun,
     Calibration,
     CostSettings,
@@ -198,7 +199,7 @@ class Predictions:
         context = part.batch.context
         by_phase = {
             phase: device(context.gpu, context.model, phase, calibration, overlapped=np.zeros(1, dtype=bool))
-            for phase in Phase
+            for phase in PHASES
         }
         shares = engine_shares(part.batch.habits.name, calibration)
         factors = (by_phase[Phase.PREFILL].efficiency, shares)

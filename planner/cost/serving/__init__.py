@@ -2,6 +2,7 @@
 
 from planner.cost.serving.buckets import Buckets, Interval, Levels
 from planner.cost.serving.decode_servers import DecodeServers
+from planner.cost.serving.mixed_servers import MixedServers
 from planner.cost.serving.prefill_servers import HALVINGS, PrefillServers, RestOfStep, late_share
 from planner.cost.serving.shapes import every_size, node_sizes, server_shapes
 
@@ -11,6 +12,7 @@ __all__ = [
     "DecodeServers",
     "Interval",
     "Levels",
+    "MixedServers",
     "PrefillServers",
     "RestOfStep",
     "every_size",

@@ -70,7 +70,7 @@ class DecodeServers:
         engine takes, 0 without a limit."""
         degrees = Degrees.of([shape for shape, _ in options])
         model, settings = context.model, context.settings
-        shortest, longest = float(_tokens(buckets).min()), float(_tokens(buckets).max()) * 1.5 + 1
+        shortest, longest = float(contexts_of(buckets).min()), float(contexts_of(buckets).max()) * 1.5 + 1
         contexts = np.geomspace(max(1.0, shortest), longest, CONTEXTS)
         drafts = settings.mtp_tokens > 0
         experts = memory.experts_on_device(model, settings, degrees.devices)
@@ -98,14 +98,16 @@ class DecodeServers:
         """GPUs of a server, shape (servers,)."""
         return np.array([float(shape.devices) for shape, _ in self.shapes])
 
-    def _ranks(self) -> Array:
+    @property
+    def ranks(self) -> Array:
+        """Attention groups of a server, shape (servers,)."""
         return np.array([float(shape.dp) for shape, _ in self.shapes])
 
-    def _loads(self, buckets: Buckets) -> tuple[Array, Array, Array, Array]:
+    def loads(self, buckets: Buckets) -> tuple[Array, Array, Array, Array]:
         """(answer tokens of a request, r, mean and standard deviation of c) of each bucket."""
         tokens = buckets.weights @ buckets.answers
         places = buckets.weights * buckets.answers / tokens[:, None]
-        context = _tokens(buckets)
+        context = contexts_of(buckets)
         mean = places @ context
         within = buckets.answers**2 / 12  # a sequence is met anywhere in its answer
         spread = np.sqrt(np.maximum(places @ (context**2 + within) - mean**2, 0.0))
@@ -115,21 +117,21 @@ class DecodeServers:
         """(best batch, its rate of one server without queues), shape (servers, buckets); 0 where nothing suits.
 
         `only`: the batch that the servers are started for, where it is given."""
-        tokens, _, mean, spread = self._loads(buckets)
+        tokens, _, mean, spread = self.loads(buckets)
         grid = np.array(BATCHES, dtype=float)
         step = self.times_at(np.broadcast_to(mean[None, :, None], (len(self.shapes), len(mean), len(grid))))
         judged = self.times_at(mean[None, :, None] + levels.spread * spread[None, :, None] / np.sqrt(grid))
         bound = np.where(buckets.members, levels.tpot_ms, np.inf).min(axis=1)
-        rates = self._ranks()[:, None, None] * grid * MS_PER_S / (tokens[:, None] * step)
-        suits = (judged <= bound[:, None]) & self._fits(buckets) & ((grid == only) if only else (grid > 0))
+        rates = self.ranks[:, None, None] * grid * MS_PER_S / (tokens[:, None] * step)
+        suits = (judged <= bound[:, None]) & self.fits(buckets) & ((grid == only) if only else (grid > 0))
         rates = np.where(suits & np.isfinite(rates), rates, 0.0)
         best = rates.argmax(axis=-1)
         rate = np.take_along_axis(rates, best[..., None], axis=-1)[..., 0]
         return np.where(rate > 0, grid[best], 0.0), rate
 
-    def _fits(self, buckets: Buckets) -> Array:
+    def fits(self, buckets: Buckets) -> Array:
         """Whether a batch fits, shape (servers, buckets, batches)."""
-        _, places, _, _ = self._loads(buckets)
+        _, places, _, _ = self.loads(buckets)
         mean = self.cache_gb @ places.T
         spread = np.sqrt(np.maximum(self.cache_gb**2 @ places.T - mean**2, 0.0))
         grid = np.array(BATCHES, dtype=float)
@@ -156,14 +158,14 @@ class DecodeServers:
         against the shortest context: whatever a range is mixed with, it takes no less time than that.
         """
         grid = np.array(BATCHES, dtype=float)
-        fits = self._fits(buckets)
+        fits = self.fits(buckets)
         most = np.where(fits, grid, 0.0).max(axis=-1)  # (servers, buckets)
         largest = np.where(buckets.members.T[None], most[:, None], 0.0).max(axis=-1)  # (servers, ranges)
-        context = _tokens(buckets)
+        context = contexts_of(buckets)
         step = self.times_at(np.broadcast_to(context[None, :, None], (len(self.shapes), len(context), len(grid))))
         least = self.times_at(np.full((1, len(context), len(grid)), float(context.min())))
         suits = (grid <= largest[..., None]) & (least <= levels.tpot_ms[None, :, None])
-        rates = self._ranks()[:, None, None] * grid * MS_PER_S / (buckets.answers[None, :, None] * step)
+        rates = self.ranks[:, None, None] * grid * MS_PER_S / (buckets.answers[None, :, None] * step)
         return np.asarray(np.where(suits, rates, 0.0).max(axis=-1))
 
     def capped_rps(
@@ -181,19 +183,19 @@ class DecodeServers:
         batch, full = self.batches(buckets, levels, only)
         if not levels.bounds_ttft:
             return batch, full, full
-        places = self._ranks()[:, None] * batch
+        places = self.ranks[:, None] * batch
         share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
         misses = PLACE_WAITS if levels.misses is None else PLACE_MISSES * levels.misses
-        return batch, full * _largest_load(places, share, misses, served=served), full
+        return batch, full * largest_load(places, share, misses, served=served), full
 
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
         mean. The batch in use follows from the rate (Little's law), at most `batch`."""
-        tokens, _, mean, spread = self._loads(buckets)
+        tokens, _, mean, spread = self.loads(buckets)
         grid = np.array(BATCHES, dtype=float)
         step = self.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(grid))
         plain = self.times_at(np.broadcast_to(mean[None, :, None], step.shape))
-        served = self._ranks()[:, None, None] * grid * MS_PER_S / (tokens[:, None] * plain)
+        served = self.ranks[:, None, None] * grid * MS_PER_S / (tokens[:, None] * plain)
         used = np.empty(rate.shape)
         for o, b in np.ndindex(rate.shape):
             load = float(np.interp(rate[o, b], served[o, b], grid))
@@ -220,8 +222,8 @@ class DecodeServers:
         )
 
 
-def _tokens(buckets: Buckets) -> Array:
-    """c of each range."""
+def contexts_of(buckets: Buckets) -> Array:
+    """c of each range, shape (ranges,)."""
     return np.asarray(buckets.prompts + (buckets.answers - 1) / 2)
 
 
@@ -243,7 +245,7 @@ def _step_ms(context: CostContext, options: Sequence[tuple[ParallelConfig, bool]
     return times
 
 
-def _largest_load(places: Array, share: Array, misses: Array | float, *, served: bool) -> Array:
+def largest_load(places: Array, share: Array, misses: Array | float, *, served: bool) -> Array:
     """Share of the places in use at which no more than `misses` of the arrivals find none; the bucket has `share` times
     the places of a server, or as many as carry so much at that load (`served`), never fewer than one server's."""
     low, high = np.zeros(places.shape), np.ones(places.shape)

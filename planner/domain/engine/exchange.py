@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from planner.domain.engine.profile import EngineProfile, ExchangeRules
 from planner.domain.gpu import GpuSpec
-from planner.domain.layout import ParallelConfig, Phase
+from planner.domain.layout import ParallelConfig, Phase, halves_of
 from planner.domain.model import ModelSpec
 
 _UNQUANTISED = "none"
@@ -56,26 +56,23 @@ def _nests(unit: int, gpus: int) -> bool:
 
 def deepep_obstacle(site: ExchangeSite, profile: EngineProfile) -> str:
     """Why DeepEP cannot serve; empty where it can. GPUs that spread experts at all are taken for granted."""
-    rules = profile.exchange
-    return (
-        _code_obstacle(site, profile)
-        or _gpu_obstacle(site, rules)
-        or (_prefill_obstacle(site, rules) if site.phase is Phase.PREFILL else _decode_obstacle(site, rules))
-    )
+    rules, kernels = profile.exchange, {Phase.PREFILL: _prefill_obstacle, Phase.DECODE: _decode_obstacle}
+    obstacles = (kernels[half](site, rules) for half in halves_of(site.phase))
+    return _code_obstacle(site, profile) or _gpu_obstacle(site, rules) or next(filter(None, obstacles), "")
 
 
 def _code_obstacle(site: ExchangeSite, profile: EngineProfile) -> str:
     """What the engine's own code does not have."""
-    model, rules = site.model, profile.exchange
+    model, rules, halves = site.model, profile.exchange, halves_of(site.phase)
     if model.architecture in rules.without:
         return f"{profile} has no DeepEP path for {model.architecture}"
     weights = model.quantization or _UNQUANTISED
     if rules.quantizations and weights not in rules.quantizations:
         return f"{profile}'s DeepEP path takes FP8 or BF16 weights, not {weights}"
     unquantised = not model.quantization and model.expert_bytes >= _HALF_BYTES
-    if unquantised and site.phase is Phase.PREFILL and not rules.unquantised_prefill:
+    if unquantised and Phase.PREFILL in halves and not rules.unquantised_prefill:
         return f"{profile} exchanges tokens between unquantised experts by DeepEP in decode only"
-    if rules.widest and site.phase is Phase.DECODE and model.hidden_size > rules.widest:
+    if rules.widest and Phase.DECODE in halves and model.hidden_size > rules.widest:
         return f"DeepEP's low-latency kernels take layers of {rules.widest} at most, not {model.hidden_size}"
     return ""
 

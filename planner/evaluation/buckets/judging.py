@@ -15,6 +15,8 @@ from planner.domain import (
     IslandClass,
     Layout,
     ObjectiveSettings,
+    Phase,
+    halves_of,
 )
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.service import PricedPools
@@ -86,14 +88,15 @@ def _worth_their_buckets(
 
 def buckets_of(partition: Partition) -> int:
     """Buckets of both phases."""
-    return len(partition[0]) + len(partition[1])
+    return sum(partition.counts)
 
 
 def pooled_assignment(priced: PricedPools, solver: str, *, optimal: bool = True) -> Assignment:
     """The assignment that pools are; its objective is the lower sum of capacities, as tables report it."""
-    totals: dict[str, float] = {}
+    totals: dict[Phase, float] = {}
     for pool in priced.pools:
-        totals[pool.phase] = totals.get(pool.phase, 0.0) + pool.count * pool.capacity_rps
+        for half in halves_of(pool.phase):
+            totals[half] = totals.get(half, 0.0) + pool.count * pool.capacity_rps
     return Assignment(
         duties=(),
         throughput_rps=priced.rate_rps,

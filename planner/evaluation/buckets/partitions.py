@@ -4,16 +4,20 @@ Cut points are quantiles of work (prompt tokens of prefill, cached tokens of dec
 of them has something to do, and lengths where a bound changes. Under a percentile that counts over all requests, a
 partition has two ways to part what may miss the bound: evenly, or half of an even share for all buckets but that of the
 longest prompts, which gets the rest.
+
+Servers that do both phases serve buckets of the same lengths in both: where they may be, decode is cut at the points of
+prefill as well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 import numpy as np
 
+from planner.assignment import Halves, Partition
 from planner.cost.serving import Buckets, Interval, Levels
-from planner.domain import Phase, Question, SloScope, SloSettings
+from planner.domain import PHASES, Phase, Question, ServingForm, SloScope, SloSettings
 
 PREFILL_CUTS = 10  # more gain less than 0.2 % on the shipped workloads
 DECODE_CUTS = 3
@@ -22,30 +26,92 @@ MOST_CHANGES = 4  # lengths where a bound changes that are cut points, too
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseBuckets:
-    """Buckets that a phase may have: `intervals` of ranges, with the share of their requests that may miss."""
+    """Buckets that a phase may have: `intervals` of ranges, with the share of their requests that may miss. `aligned`:
+    partitions at cut points of the other phase."""
 
     buckets: Buckets
     levels: Levels
     partitions: tuple[tuple[int, ...], ...]
+    aligned: tuple[tuple[int, ...], ...] = ()
+
+    def intervals(self, partition: tuple[int, ...]) -> tuple[Interval, ...]:
+        """The intervals of a partition's buckets."""
+        return tuple(self.buckets.intervals[bucket] for bucket in partition)
 
 
-def phase_buckets(question: Question, phase: Phase, most: int) -> PhaseBuckets:
-    """What a phase may have of at most `most` buckets."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketSpace:
+    """Everything that a plan may be cut into. `phases`: buckets of prefill and decode, and of both, which are those of
+    prefill. `serving`: what servers may do. `partitions`: fewest buckets first."""
+
+    phases: Mapping[Phase, PhaseBuckets]
+    serving: tuple[Phase, ...]
+    partitions: tuple[Partition, ...]
+    halves: Mapping[int, Halves]
+
+
+_SERVING = {
+    ServingForm.SPLIT: PHASES,
+    ServingForm.AGGREGATED: (Phase.MIXED,),
+    ServingForm.AUTO: tuple(Phase),
+}
+
+
+def bucket_space(question: Question, most: int) -> BucketSpace:
+    """What a plan of at most `most` buckets a phase may be cut into."""
+    serving = _SERVING[question.scenario.serving]
+    mixed = Phase.MIXED in serving
+    prefill, decode = (phase_buckets(question, phase, most, aligned=mixed) for phase in PHASES)
+    numbers = {interval: number for number, interval in enumerate(decode.buckets.intervals)}
+    halves = {
+        bucket: ((Phase.PREFILL, bucket), (Phase.DECODE, numbers[interval]))
+        for bucket, interval in enumerate(prefill.buckets.intervals)
+        if mixed and interval in numbers
+    }
+    pairs = list(product(prefill.partitions, decode.partitions))
+    pairs += [
+        (first, other)
+        for first, other in product(prefill.partitions, decode.aligned)
+        if prefill.intervals(first) == decode.intervals(other)
+    ]
+    partitions = [
+        Partition(first, other, tuple(b for b in first if b in halves and halves[b][1][1] in other))
+        for first, other in dict.fromkeys(pairs)
+    ]
+    if Phase.PREFILL not in serving:
+        partitions = [partition for partition in partitions if partition.mixed == partition.prefill]
+    return BucketSpace(
+        phases={Phase.PREFILL: prefill, Phase.DECODE: decode, Phase.MIXED: prefill},
+        serving=serving,
+        partitions=tuple(sorted(partitions, key=lambda partition: sum(partition.counts))),
+        halves=halves,
+    )
+
+
+def phase_buckets(question: Question, phase: Phase, most: int, *, aligned: bool = False) -> PhaseBuckets:
+    """What a phase may have of at most `most` buckets; `aligned`: decode at the cut points of prefill, too."""
     workload, slo = question.workload, question.scenario.slo
-    rate = question.scenario.cost.kv_cache_rate
-    cuts = _cut_points(question, phase, PREFILL_CUTS if phase is Phase.PREFILL else DECODE_CUTS) if most > 1 else []
-    n = len(workload.ranges)
-    edges = [(0, *inner, n) for count in range(min(most, len(cuts) + 1)) for inner in combinations(cuts, count)]
     rows: dict[tuple[Interval, float], int] = {}
-    partitions: list[tuple[int, ...]] = []
     chances = np.array([span.probability for span in workload.ranges])
-    for ends in edges:
-        intervals = list(pairwise(ends))
-        for misses in _ways_to_miss(slo, phase, [float(chances[a:b].sum()) for a, b in intervals]):
-            partitions.append(tuple(rows.setdefault(key, len(rows)) for key in zip(intervals, misses, strict=True)))
-    buckets = Buckets.of(workload, [interval for interval, _ in rows], rate)
+
+    def numbered(edges: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+        for ends in edges:
+            intervals = list(pairwise(ends))
+            for misses in _ways_to_miss(slo, phase, [float(chances[a:b].sum()) for a, b in intervals]):
+                yield tuple(rows.setdefault(key, len(rows)) for key in zip(intervals, misses, strict=True))
+
+    partitions = tuple(numbered(_edges(question, phase, most)))
+    others = tuple(numbered(_edges(question, Phase.PREFILL, most)[1:])) if aligned and phase is Phase.DECODE else ()
+    buckets = Buckets.of(workload, [interval for interval, _ in rows])
     levels = Levels.of(slo, workload, np.array([share for _, share in rows]))
-    return PhaseBuckets(buckets=buckets, levels=levels, partitions=tuple(partitions))
+    return PhaseBuckets(buckets=buckets, levels=levels, partitions=partitions, aligned=others)
+
+
+def _edges(question: Question, phase: Phase, most: int) -> list[tuple[int, ...]]:
+    """Where partitions of at most `most` buckets begin, cut and end; that of a single bucket is the first."""
+    cuts = _cut_points(question, phase, PREFILL_CUTS if phase is Phase.PREFILL else DECODE_CUTS) if most > 1 else []
+    n = len(question.workload.ranges)
+    return [(0, *inner, n) for count in range(min(most, len(cuts) + 1)) for inner in combinations(cuts, count)]
 
 
 def _ways_to_miss(slo: SloSettings, phase: Phase, chances: Sequence[float]) -> Iterator[tuple[float, ...]]:

@@ -3,8 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.domain import BucketPool, Phase, Placement, PlacementDemand, Question, Reach
+from planner.domain import (
+    PHASES,
+    BucketPool,
+    Phase,
+    Placement,
+    PlacementDemand,
+    Question,
+    Reach,
+)
 from planner.errors import InfeasibleError
+from planner.evaluation.buckets.priced import serves
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.placing import judged_rps, remedy
 from planner.evaluation.reaches import reaches_of
@@ -42,8 +51,7 @@ def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet) -
         smaller = [_smaller(pool) if pool.island in gives_up else pool for pool in remaining]
         remaining = [pool for pool in smaller if pool.count]
     placed = [pool for pool in remaining if pool.island not in short]
-    buckets = {(pool.phase, pool.start) for pool in placed}
-    if buckets != {(pool.phase, pool.start) for pool in pools}:
+    if frozenset().union(*map(serves, placed)) != frozenset().union(*map(serves, pools)):
         reasons = "; ".join(f"{row.island}: {row.reason}" for row in (first_shortfalls or ())[:3])
         raise InfeasibleError(
             f"placement: the pools that find room on cluster {placement.cluster} do not serve every bucket: {reasons}.",
@@ -77,7 +85,7 @@ def _smaller(pool: BucketPool) -> BucketPool:
 def _giver(short: BucketPool, pools: Sequence[BucketPool]) -> str:
     """The island that gives up servers where a pool finds no room: itself, but for the last server of its bucket, which
     the largest other pool of its GPU type makes room for."""
-    alone = sum(pool.count for pool in pools if (pool.phase, pool.start) == (short.phase, short.start)) == 1
+    alone = any(sum(pool.count for pool in pools if half in serves(pool)) == 1 for half in serves(short))
     others = [pool for pool in pools if pool.gpu == short.gpu and pool.island != short.island and pool.count > 1]
     if not alone or not others:
         return short.island
@@ -91,7 +99,7 @@ def _demands(pools: Sequence[BucketPool], question: Question) -> list[PlacementD
 
     def feeds(pool: BucketPool) -> tuple[tuple[str, float], ...]:
         """Islands of the other phase that share a length with it, by what they serve."""
-        others = (p for p in pools if p.phase is not pool.phase and p.start < pool.end and pool.start < p.end)
+        others = (p for p in pools if {p.phase, pool.phase} == {*PHASES} and p.start < pool.end and pool.start < p.end)
         return tuple((other.island, served[pool.island] * served[other.island] / decoded) for other in others)
 
     return [

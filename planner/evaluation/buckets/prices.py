@@ -12,18 +12,35 @@ from it no pools exceed less, which is lambda for the next pass: caps are too hi
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import product
 
 import numpy as np
 
-from planner.assignment import BucketAnswer, BucketOffer, BucketOption, Partition, relaxed_values, undominated
+from planner.assignment import (
+    BucketAnswer,
+    BucketOffer,
+    BucketOption,
+    Halves,
+    Partition,
+    Place,
+    relaxed_values,
+    undominated,
+)
 from planner.cost import CostContext
 from planner.cost.engine_rules import greatest_batch, kv_backends, may_overlap, prefill_budgets, refusals
-from planner.cost.serving import HALVINGS, DecodeServers, PrefillServers, every_size, node_sizes, server_shapes
+from planner.cost.serving import (
+    HALVINGS,
+    DecodeServers,
+    MixedServers,
+    PrefillServers,
+    every_size,
+    node_sizes,
+    server_shapes,
+)
 from planner.domain import (
+    PHASES,
     BucketPool,
     GpuSpec,
-    Inventory,
-    Layout,
     ObjectiveSettings,
     ParallelConfig,
     Phase,
@@ -32,7 +49,8 @@ from planner.domain import (
     ServerConfig,
     SizeSet,
 )
-from planner.evaluation.buckets.partitions import phase_buckets
+from planner.evaluation.buckets.partitions import bucket_space
+from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
 ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, and a bound must not count on too few
 MORE_ROOM = 1.25  # where servers are held in reserve for a loss
@@ -42,21 +60,14 @@ RESTS = 0.005
 SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stock:
-    """Units that servers are made of: GPUs of a type (`size` 1), or islands of one class (`size` GPUs each)."""
-
-    gpu: str
-    count: int
-    size: int = 1
-    charge: float = 0.0
+Servers = PrefillServers | DecodeServers | MixedServers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """Rates of one GPU type in one phase, by server and bucket: within the levels and without queues (requests/s)."""
 
-    servers: PrefillServers | DecodeServers | None
+    servers: Servers | None
     batches: np.ndarray | None
     capped: np.ndarray
     full: np.ndarray
@@ -65,8 +76,8 @@ class Column:
         """The server of a row, started for a bucket."""
         if isinstance(self.servers, PrefillServers):
             return self.servers.configs[row]
-        assert isinstance(self.servers, DecodeServers), "a row is of servers"
-        assert self.batches is not None, "decode has batches"
+        assert self.servers is not None, "a row is of servers"
+        assert self.batches is not None, "servers that decode have batches"
         return self.servers.config(row, int(self.batches[row, bucket]))
 
     def best_per_gpu(self) -> np.ndarray:
@@ -82,22 +93,23 @@ class BucketPrices:
     def __init__(self, question: Question, most: int | None = None) -> None:
         self.question = question
         self.most = question.scenario.routing.most if most is None else most
-        self.phases = {phase: phase_buckets(question, phase, self.most) for phase in Phase}
+        self.space = bucket_space(question, self.most)
+        self.phases = self.space.phases
         self._columns: dict[tuple[str, Phase], Column] = {}
 
     @property
     def _scenario(self) -> Scenario:
         return self.question.scenario
 
-    @cached_property
+    @property
     def partitions(self) -> tuple[Partition, ...]:
-        """Every pair of a prefill and a decode partition, fewest buckets first."""
-        pairs = (
-            (prefill, decode)
-            for prefill in self.phases[Phase.PREFILL].partitions
-            for decode in self.phases[Phase.DECODE].partitions
-        )
-        return tuple(sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1])))
+        """What the scenario's lengths may be cut into, fewest buckets first."""
+        return self.space.partitions
+
+    @property
+    def mixed(self) -> bool:
+        """Whether servers may do both phases."""
+        return Phase.MIXED in self.space.serving
 
     @cached_property
     def served_rps(self) -> float:
@@ -116,25 +128,21 @@ class BucketPrices:
     def _relaxed_rps(self, column_of: Callable[[str, Phase], Column]) -> float:
         """The most of any partition where servers are divisible; a rate too low for any plan where none serves."""
         stocks = inventory_stocks(self._scenario.inventory)
-        offer = BucketOffer(
-            counts=tuple(stock.count for stock in stocks),
-            charges=(0.0,) * len(stocks),
-            options={
-                (phase, bucket): tuple(
+        options: dict[Place, tuple[BucketOption, ...]] = {}
+        for phase in self.space.serving:
+            best = np.array([column_of(stock.gpu, phase).best_per_gpu() for stock in stocks])
+            for bucket, rates in enumerate(best.T):
+                options[phase, bucket] = tuple(
                     BucketOption(stock=t, use=1, server=0, kind=0, rate_rps=float(rate))
                     for t, rate in enumerate(rates)
                     if rate > 0
                 )
-                for phase in Phase
-                for bucket, rates in enumerate(
-                    np.array([column_of(stock.gpu, phase).best_per_gpu() for stock in stocks]).T
-                )
-            },
-            probabilities={
-                (phase, bucket): float(chance)
-                for phase in Phase
-                for bucket, chance in enumerate(self.phases[phase].buckets.probabilities)
-            },
+        offer = BucketOffer(
+            counts=tuple(stock.count for stock in stocks),
+            charges=(0.0,) * len(stocks),
+            options=options,
+            probabilities={place: self._probability(place) for place in self._places},
+            halves=self._halves,
         )
         values = relaxed_values(offer, self.partitions, ObjectiveSettings(), self._scenario.assignment)
         return max(values.values(), default=1.0)
@@ -177,13 +185,10 @@ class BucketPrices:
         return replace(of_all, options=options)
 
     def _offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
-        places = {
-            (phase, bucket)
-            for pair in partitions
-            for phase, chosen in zip(Phase, pair, strict=True)
-            for bucket in chosen
-        }
-        columns = {(stock.gpu, phase): self.column(stock.gpu, phase) for stock in stocks for phase in Phase}
+        chosen = {(phase, bucket) for partition in partitions for phase in Phase for bucket in partition.of(phase)}
+        places = sorted(chosen)
+        kinds = product(dict.fromkeys(stock.gpu for stock in stocks), self.space.serving)
+        columns = {(gpu, phase): self.column(gpu, phase) for gpu, phase in kinds}
         return BucketOffer(
             counts=tuple(stock.count for stock in stocks),
             charges=tuple(stock.charge for stock in stocks),
@@ -191,18 +196,31 @@ class BucketPrices:
                 place: tuple(
                     option for t, stock in enumerate(stocks) for option in self._options(t, stock, place, columns)
                 )
-                for place in sorted(places)
+                for place in places
             },
-            probabilities={
-                (phase, bucket): float(self.phases[phase].buckets.probabilities[bucket]) for phase, bucket in places
-            },
+            probabilities={place: self._probability(place) for place in places},
+            halves=self._halves,
             survive=self._scenario.survive.share,
         )
+
+    @property
+    def _places(self) -> list[Place]:
+        """Every bucket of prefill and decode."""
+        return [(phase, n) for phase in PHASES for n in range(len(self.phases[phase].buckets.intervals))]
+
+    def _probability(self, place: Place) -> float:
+        return float(self.phases[place[0]].buckets.probabilities[place[1]])
+
+    @cached_property
+    def _halves(self) -> dict[Place, Halves]:
+        return {(Phase.MIXED, bucket): halves for bucket, halves in self.space.halves.items()}
 
     def _options(
         self, t: int, stock: Stock, place: tuple[Phase, int], columns: Mapping[tuple[str, Phase], Column]
     ) -> tuple[BucketOption, ...]:
         phase, bucket = place
+        if phase not in self.space.serving:
+            return ()
         column = columns[stock.gpu, phase]
         rates = column.capped[:, bucket]
         host = self._scenario.inventory.item(stock.gpu).gpu.gpus_per_host
@@ -218,7 +236,7 @@ class BucketPrices:
                     stock=t,
                     use=1 if stock.size > 1 else devices,
                     server=row,
-                    kind=hash_of(config),
+                    kind=hash_of(config, mixed=phase is Phase.MIXED),
                     rate_rps=float(rates[row]) * copies,
                     lost=self._scenario.survive.nodes * max(1, host // (devices * copies)),
                 )
@@ -240,7 +258,12 @@ class BucketPrices:
             return replace(column, capped=capped)
         if column.servers is None:
             return column
-        batches, capped, full = column.servers.capped_rps(mine.buckets, mine.levels, served, served=True)
+        if isinstance(column.servers, MixedServers):
+            batches, capped, full = column.servers.capped_rps(
+                mine.buckets, mine.levels, served, served=True, halvings=halvings
+            )
+        else:
+            batches, capped, full = column.servers.capped_rps(mine.buckets, mine.levels, served, served=True)
         return replace(column, batches=batches, capped=capped, full=full)
 
     def _full_column(self, gpu: str, phase: Phase) -> Column:
@@ -259,14 +282,21 @@ class BucketPrices:
         return CostContext(gpu=scenario.inventory.item(gpu).gpu, model=scenario.model, settings=scenario.cost)
 
     def shapes(self, gpu: str, phase: Phase) -> list[ParallelConfig]:
-        """Copies of the model that the engine accepts on parts of a node, and on whole nodes."""
+        """Copies of the model that the engine accepts on parts of a node, and on whole nodes. Mixed servers: what it
+        accepts in both phases, without pipeline stages."""
         context, engine = self.context(gpu), self._scenario.engine
-        return server_shapes(
-            context, self.sizes(context.gpu), lambda shape: not refusals(context, phase, shape, engine)
-        )
+        if phase is not Phase.MIXED:
+            return server_shapes(
+                context, self.sizes(context.gpu), lambda shape: not refusals(context, phase, shape, engine)
+            )
+        both = [self.shapes(gpu, half) for half in PHASES]
+        return [shape for shape in both[0] if shape in both[1] and shape.pp == 1]
 
     def _priced(self, gpu: str, phase: Phase) -> Column:
         context, mine, engine = self.context(gpu), self.phases[phase], self._scenario.engine
+        longest = self.question.workload.max_output_tokens
+        if phase is Phase.MIXED:
+            return self._priced_mixed(context, longest)
         ways = [
             (shape, overlapped)
             for shape in self.shapes(gpu, phase)
@@ -282,9 +312,21 @@ class BucketPrices:
             full = prefill.full_rps(mine.buckets)
             return Column(servers=prefill, batches=None, capped=full, full=full)
         most = [greatest_batch(context, phase, shape, engine) for shape, _ in ways]
-        decode = DecodeServers.of(context, ways, mine.buckets, self.question.workload.max_output_tokens, most)
+        decode = DecodeServers.of(context, ways, mine.buckets, longest, most)
         batches, full = decode.batches(mine.buckets, mine.levels)
         return Column(servers=decode, batches=batches, capped=full, full=full)
+
+    def _priced_mixed(self, context: CostContext, longest_answer: int) -> Column:
+        mine, engine = self.phases[Phase.MIXED], self._scenario.engine
+        shapes = self.shapes(context.gpu.name, Phase.MIXED)
+        if not shapes:
+            nothing = np.zeros((0, len(mine.buckets.intervals)))
+            return Column(servers=None, batches=None, capped=nothing, full=nothing)
+        options = [(shape, budget) for shape in shapes for budget in self.budgets()]
+        most = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
+        servers = MixedServers.of(context, options, mine.buckets, longest_answer, most)
+        batches, full = servers.full_rps(mine.buckets, mine.levels)
+        return Column(servers=servers, batches=batches, capped=full, full=full)
 
     def sizes(self, gpu: GpuSpec) -> Iterator[int]:
         """GPUs of a copy that the scenario admits."""
@@ -309,55 +351,41 @@ class BucketPrices:
 
     def pools(self, answer: BucketAnswer, stocks: Sequence[Stock]) -> tuple[BucketPool, ...]:
         """The pools of an answer, as the programme priced them."""
-        ranges = self.question.workload.ranges
         pools = []
         for chosen in answer.pools:
-            phase, bucket = chosen.place
-            stock, row = stocks[chosen.option.stock], chosen.option.server
-            column = self.column(stock.gpu, phase)
-            config = column.config(row, bucket)
-            first, after = self.phases[phase].buckets.intervals[bucket]
-            copies = stock.size // config.parallel.devices if stock.size > 1 else 1
-            pools.append(
-                BucketPool(
-                    gpu=stock.gpu,
-                    phase=phase,
-                    server=config,
-                    count=chosen.count * copies,
-                    start=ranges[first].start,
-                    end=ranges[after - 1].end,
-                    capacity_rps=float(column.capped[row, bucket]),
-                    full_rps=float(column.full[row, bucket]),
-                    late_share=self._late_share(phase, bucket),
-                )
-            )
+            stock, (phase, bucket) = stocks[chosen.option.stock], chosen.place
+            pool = self.pool(stock.gpu, phase, bucket, chosen.option.server, chosen.count)
+            copies = stock.size // pool.server.parallel.devices if stock.size > 1 else 1
+            pools.append(replace(pool, count=pool.count * copies))
         return tuple(pools)
+
+    def pool(self, gpu: str, phase: Phase, bucket: int, row: int, count: int) -> BucketPool:
+        """`count` servers of a row behind a bucket."""
+        ranges, column = self.question.workload.ranges, self.column(gpu, phase)
+        first, after = self.phases[phase].buckets.intervals[bucket]
+        return BucketPool(
+            gpu=gpu,
+            phase=phase,
+            server=column.config(row, bucket),
+            count=count,
+            start=ranges[first].start,
+            end=ranges[after - 1].end,
+            capacity_rps=float(column.capped[row, bucket]),
+            full_rps=float(column.full[row, bucket]),
+            late_share=self._late_share(phase, bucket),
+        )
 
     def _late_share(self, phase: Phase, bucket: int) -> float | None:
         levels = self.phases[phase].levels
         return None if levels.misses is None else float(levels.misses[bucket])
 
 
-def hash_of(config: ServerConfig) -> int:
+def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:
     """A number for a configuration, the same in every process."""
     shape = config.parallel
-    digits = (shape.tp, shape.dp, shape.pp, config.tokens_per_step, config.batch_size, int(config.overlapped))
+    flags = config.overlapped + 2 * mixed
+    digits = (shape.tp, shape.dp, shape.pp, config.tokens_per_step, config.batch_size, flags)
     number = 0
     for digit in digits:
         number = number * 100_003 + digit
     return number
-
-
-def inventory_stocks(inventory: Inventory, charges: Sequence[float] = ()) -> tuple[Stock, ...]:
-    """Every GPU type with all its GPUs."""
-    paid = charges or (0.0,) * len(inventory.items)
-    return tuple(
-        Stock(gpu=item.gpu.name, count=item.count, charge=charge)
-        for item, charge in zip(inventory.items, paid, strict=True)
-        if item.count
-    )
-
-
-def island_stocks(layout: Layout) -> tuple[Stock, ...]:
-    """Every class of islands with its islands."""
-    return tuple(Stock(gpu=island.gpu, count=count, size=island.size) for island, count in layout.counts)

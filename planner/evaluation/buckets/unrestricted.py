@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from planner.assignment import BucketOffer, BucketOption, relaxed_buckets
+from planner.assignment import BucketOffer, BucketOption, Partition, Place, relaxed_buckets
 from planner.cost import CostContext
 from planner.cost.parallelism import replica_shapes
-from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers
+from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, PrefillServers
 from planner.cost.serving.shapes import node_sizes
-from planner.domain import InventoryItem, ObjectiveSettings, ParallelConfig, Phase, Scenario
+from planner.domain import PHASES, InventoryItem, ObjectiveSettings, ParallelConfig, Phase, Scenario
 from planner.evaluation.buckets.prices import BucketPrices
 
 EVERY_SIZE = 32
@@ -29,11 +29,10 @@ def unrestricted_rps(prices: BucketPrices, counts: dict[str, int]) -> float | No
     scenario, ranges = prices.question.scenario, prices.question.workload.ranges
     chances = [span.probability for span in ranges]
     items = [item for item in scenario.inventory.items if counts.get(item.gpu.name)]
-    options: dict[tuple[Phase, int], list[BucketOption]] = {
-        (phase, j): [] for phase in Phase for j in range(len(ranges))
-    }
+    serving = prices.space.serving
+    options: dict[Place, list[BucketOption]] = {(phase, j): [] for phase in serving for j in range(len(ranges))}
     for t, item in enumerate(items):
-        for phase in Phase:
+        for phase in serving:
             for j, rate in enumerate(_per_gpu(prices, scenario, item, phase)):
                 if rate > 0:
                     options[phase, j].append(BucketOption(stock=t, use=1, server=0, kind=0, rate_rps=float(rate)))
@@ -41,10 +40,12 @@ def unrestricted_rps(prices: BucketPrices, counts: dict[str, int]) -> float | No
         counts=tuple(counts[item.gpu.name] for item in items),
         charges=(0.0,) * len(items),
         options={place: tuple(mine) for place, mine in options.items()},
-        probabilities={(phase, j): p for phase in Phase for j, p in enumerate(chances)},
+        probabilities={(phase, j): p for phase in PHASES for j, p in enumerate(chances)},
+        halves={(Phase.MIXED, j): ((Phase.PREFILL, j), (Phase.DECODE, j)) for j in range(len(ranges))},
     )
     every = tuple(range(len(ranges)))
-    relaxed = relaxed_buckets(offer, (every, every), ObjectiveSettings(), scenario.assignment)
+    partition = Partition(every, every, every if Phase.MIXED in serving else ())
+    relaxed = relaxed_buckets(offer, partition, ObjectiveSettings(), scenario.assignment)
     return None if relaxed is None else relaxed.rate_rps
 
 
@@ -54,9 +55,9 @@ def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phas
     workload, mine = prices.question.workload, prices.phases[phase]
     singles = [(j, j + 1) for j in range(len(workload.ranges))]
     levels = Levels.of(scenario.slo, workload)
-    held = Buckets.of(workload, [*dict.fromkeys((*mine.buckets.intervals, *singles))], scenario.cost.kv_cache_rate)
+    held = Buckets.of(workload, [*dict.fromkeys((*mine.buckets.intervals, *singles))])
     best = np.zeros(len(workload.ranges))
-    for shapes in _pieces(context, item.count):
+    for shapes in _pieces(context, item.count, stages=phase is not Phase.MIXED):
         ways = [(shape, flag) for shape in shapes for flag in (False, True) if not flag or _may_hide(scenario, shape)]
         gpus = np.array([float(shape.devices) for shape, _ in ways])[:, None]
         if phase is Phase.PREFILL:
@@ -64,6 +65,10 @@ def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phas
             servers = PrefillServers.of(context, options, held, queued=False)
             gpus = np.array([float(config.parallel.devices) for config in servers.configs])[:, None]
             rates = servers.range_rps()
+        elif phase is Phase.MIXED:
+            pairs = [(shape, budget) for shape in shapes for budget in prices.budgets()]
+            both = MixedServers.of(context, pairs, held, workload.max_output_tokens)
+            gpus, rates = both.devices[:, None], both.range_rps(held, levels)
         else:
             rates = DecodeServers.of(context, ways, held, workload.max_output_tokens).range_rps(held, levels)
         best = np.maximum(best, (rates / gpus).max(axis=0))
@@ -75,12 +80,12 @@ def _may_hide(scenario: Scenario, shape: ParallelConfig) -> bool:
     return scenario.cost.two_micro_batches and scenario.model.experts is not None and shape.stage_devices > 1
 
 
-def _pieces(context: CostContext, count: int) -> Iterator[list[ParallelConfig]]:
-    """Shapes of every size, a few hundred at a time."""
+def _pieces(context: CostContext, count: int, *, stages: bool) -> Iterator[list[ParallelConfig]]:
+    """Shapes of every size, a few hundred at a time; with pipeline `stages` or without."""
     piece: list[ParallelConfig] = []
     sizes = (size for size in range(1, min(count, LARGEST) + 1) if size <= EVERY_SIZE or size % 4 == 0)
     for devices in sorted({*sizes, *node_sizes(context.gpu, count)}):
-        piece += replica_shapes(context, devices)
+        piece += [shape for shape in replica_shapes(context, devices) if stages or shape.pp == 1]
         if len(piece) >= _AT_ONCE:
             yield piece
             piece = []

@@ -4,6 +4,7 @@ multiply GPUs.
 So tp-size = tp x dp of the plan, dp-size = dp, and an attention group keeps tp-size / dp-size = tp GPUs. Stages
 follow each other over the pods, and share the running requests out evenly.
 Request and token budgets are given for the whole engine; with DP attention SGLang divides them by dp-size.
+Chunks of prompts ride with the next tokens of answers by `--enable-mixed-chunk` alone, which drafts switch off.
 
 Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md, its LeaderWorkerSet examples
 (docs/references/multi_node_deployment/lws_pd), and python/sglang/srt/server_args.py for what divides what.
@@ -11,8 +12,17 @@ Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-from planner.domain import ENGINE_MEMORY_SHARE, DeployedIsland, EngineProfile, ParallelConfig, Phase, ServerConfig
+from planner.domain import (
+    ENGINE_MEMORY_SHARE,
+    DeployedIsland,
+    EngineProfile,
+    ParallelConfig,
+    Phase,
+    ServerConfig,
+    halves_of,
+)
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import (
     FlagValue,
@@ -48,6 +58,9 @@ _BOOTSTRAP_FLAG = "disaggregation-bootstrap-port"
 _RENDEZVOUS_PORT = 5000
 _COMMAND = ("python3", "-m", "sglang.launch_server")
 _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
+_MODES = MappingProxyType({Phase.PREFILL: "normal", Phase.DECODE: "low_latency", Phase.MIXED: "auto"})
+_ONE_ENGINE = "null"  # SGLang's word for neither phase, its default
+_MIXED_CHUNK = "enable-mixed-chunk"
 # what `read_shape` and `check_flags` read
 _READ_FLAGS = frozenset(
     {"tp-size", "pp-size", "dp-size", "ep-size", "context-length", "enable-dp-attention"}
@@ -100,6 +113,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *sglang_notes(island),
             *upcast_notes(island),
             *own_code_notes(island),
+            *_chunk_notes(island),
         ),
     )
 
@@ -135,8 +149,7 @@ def _parallel(island: ServingIsland, exchange: ExpertExchange | None, split: Ove
 def _experts(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str, FlagValue]]:
     rows: list[tuple[str, FlagValue]] = [("ep-size", island.parallel.stage_devices)]
     if exchange.deepep:
-        mode = "normal" if island.phase is Phase.PREFILL else "low_latency"
-        rows += [("moe-a2a-backend", "deepep"), ("deepep-mode", mode)]
+        rows += [("moe-a2a-backend", "deepep"), ("deepep-mode", _MODES[island.phase])]
         if is_unquantised(island.model):
             rows += [("moe-runner-backend", "deep_gemm")]
     else:
@@ -162,15 +175,18 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         ("context-length", island.max_model_len),
         ("mem-fraction-static", _static_share(island)),
     ]
-    if island.phase is Phase.PREFILL:
+    if island.takes_prompts:
         rows += [
             ("chunked-prefill-size", island.max_tokens_per_step * dp),
             ("max-prefill-tokens", island.max_tokens_per_step),
-            # a cap on running requests would also hold back prompts whose KV is still being sent
-            ("prefill-max-requests", island.batch_size),
         ]
+    if island.phase is Phase.PREFILL:
+        # a cap on running requests would also hold back prompts whose KV is still being sent
+        rows += [("prefill-max-requests", island.batch_size)]
     else:
         rows += [("max-running-requests", island.batch_size * dp)]
+    if island.mixed and not island.draft_tokens:
+        rows += [(_MIXED_CHUNK, None)]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8_e4m3")]
     if spans_generations(island):
@@ -180,9 +196,18 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
 
 def _static_share(island: ServingIsland) -> float:
     """SGLang's share is of weights and cache alone: a step's buffers, which vLLM takes from its share, come off it."""
-    tokens = island.max_tokens_per_step if island.phase is Phase.PREFILL else island.decode_tokens
+    tokens = island.max_tokens_per_step if island.takes_prompts else island.decode_tokens
     buffers_gb = tokens * island.model.buffer_bytes_per_token(island.parallel.tp) / GB
     return math.ceil((ENGINE_MEMORY_SHARE - buffers_gb / island.gpu.device_gb) * 1000) / 1000
+
+
+def _chunk_notes(island: ServingIsland) -> tuple[str, ...]:
+    if not island.mixed or not island.draft_tokens:
+        return ()
+    return (
+        "WARNING: the plan lets half of the chunks of prompts ride with the next tokens of answers; SGLang takes all "
+        "of them in apart while it drafts tokens.",
+    )
 
 
 def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
@@ -199,6 +224,8 @@ def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, Fl
 
 
 def _transfer(island: ServingIsland, port_offset: int) -> list[tuple[str, FlagValue]]:
+    if island.mixed:
+        return []
     rows: list[tuple[str, FlagValue]] = [
         ("disaggregation-mode", island.phase.value),
         ("disaggregation-transfer-backend", "nixl"),
@@ -219,7 +246,7 @@ def _environment(island: ServingIsland, exchange: ExpertExchange | None) -> tupl
 
 def _ports(island: ServingIsland, port_offset: int) -> tuple[Port, ...]:
     http = Port(name="http", number=_HTTP_PORT + port_offset)
-    if island.phase is Phase.DECODE:
+    if island.phase is not Phase.PREFILL:
         return (http,)
     return (http, Port(name="bootstrap", number=_BOOTSTRAP_PORT + port_offset))
 
@@ -236,17 +263,17 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
 def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
     """Attention groups share the stage's GPUs, its prefill budget and its running requests."""
     require_plain(arguments, _READ_FLAGS | _SERVER_FLAGS, _SHORT_FLAGS, NAME)
-    values, prefill = read_flags(arguments), phase is Phase.PREFILL
-    shared, own = ("chunked-prefill-size", ["prefill-max-requests"]) if prefill else ("max-running-requests", [])
+    values = read_flags(arguments)
+    budget = ["chunked-prefill-size"] if Phase.PREFILL in halves_of(phase) else []
+    own, running = (["prefill-max-requests"], []) if phase is Phase.PREFILL else ([], ["max-running-requests"])
     degrees = {"tp-size": 1, "dp-size": 1, "pp-size": 1}
-    counts = require_counts(values, degrees | dict.fromkeys([shared, *own]), NAME)
+    counts = require_counts(values, degrees | dict.fromkeys([*budget, *running, *own]), NAME)
     groups = counts["dp-size"]
-    _require_groups(values, {name: counts[name] for name in ("tp-size", shared)}, groups)
-    part = counts[shared] // groups
+    _require_groups(values, {name: counts[name] for name in ("tp-size", *budget, *running)}, groups)
     return ServerConfig(
         parallel=ParallelConfig(tp=counts["tp-size"] // groups, dp=groups, pp=counts["pp-size"]),
-        tokens_per_step=part if prefill else 0,
-        batch_size=counts[own[0]] if prefill else part,
+        tokens_per_step=sum(counts[name] // groups for name in budget),
+        batch_size=counts[own[0]] if own else counts[running[0]] // groups,
         overlapped="enable-two-batch-overlap" in values,
     )
 
@@ -267,19 +294,22 @@ def _require_groups(values: Mapping[str, str], shared: Mapping[str, int], groups
 
 
 def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
-    """Degrees are the island's; the request budget is its batch, in decode that of all attention groups; the engine is
-    of its phase."""
+    """Degrees are the island's; the request budget is its batch, that of all attention groups where there are answers;
+    the engine is of its phase."""
     values = read_flags(arguments)
     yield from disguised(arguments, _READ_FLAGS, _SHORT_FLAGS)
     yield from doubled(arguments, _READ_FLAGS)
     yield from _degree_faults(values, island)
     batch, key = max(1, island.batch_size), "prefill-max-requests"
-    if island.phase is Phase.DECODE:
+    if island.phase is not Phase.PREFILL:
         batch, key = batch * island.parallel.dp, "max-running-requests"
     if read_count(values, key, 0) != batch:
         yield f"--{key} must be {batch}, the batch of {island.id}", values.get(key, "none")
-    if (came := values.get("disaggregation-mode", "none")) != island.phase.value:
-        yield f"--disaggregation-mode must be {island.phase}, which {island.id} serves", came
+    came, phase = values.get("disaggregation-mode", "none"), island.phase
+    if phase is not Phase.MIXED and came != phase.value:
+        yield f"--disaggregation-mode must be {phase}, which {island.id} serves", came
+    if phase is Phase.MIXED and came not in ("none", _ONE_ENGINE):
+        yield f"--disaggregation-mode must be left out, as {island.id} does both phases", came
 
 
 def _degree_faults(values: dict[str, str], island: DeployedIsland) -> Iterator[tuple[str, str]]:

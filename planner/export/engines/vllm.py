@@ -10,14 +10,14 @@ A group of several pods comes in two forms:
 Sources: vLLM's docs/serving/{data_parallel,expert_parallel}_deployment.md and
 features/nixl_connector_usage.md; vllm/engine/arg_utils.py and config/parallel.py for the rank arithmetic;
 pull request 23691 for the multi-node form; issue 52913 and pull request 45880 for KV transfer from stages; issue 42024
-and pull request 35758 for windows beside a connector; docs/design/attention_backends.md for `--attention-backend`. The
+and pull request 35758 for windows beside a connector; docs/design/attention_backends.md for `--attention-backend`;
+config/compilation.py for CUDA graphs, config/parallel.py for `--all2all-backend`. The
 image has to be at least 0.12: `--all2all-backend` and `--nnodes` are younger than 0.11.0.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from planner.domain import (
     ENGINE_MEMORY_SHARE,
@@ -27,6 +27,7 @@ from planner.domain import (
     ParallelConfig,
     Phase,
     ServerConfig,
+    halves_of,
 )
 from planner.errors import ExportError
 from planner.export.engines.arguments import (
@@ -53,26 +54,36 @@ from planner.export.engines.vllm_groups import (
     read_program,
 )
 from planner.export.engines.vllm_loading import NAME, REMEDY, check_model
+from planner.export.engines.vllm_transfer import (
+    CONNECTOR,
+    UNCHUNKED,
+    address_variables,
+    hand_over_faults,
+    side_channel,
+    transfer_flags,
+)
 from planner.export.islands import ServingIsland, nests
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 
 _HTTP_PORT = 8000
 _RPC_PORT = 13345
 _MASTER_PORT = 29501
-_SIDE_CHANNEL_PORT = 5600
 _SERVE = ("vllm", "serve")
-_KV_ROLES = MappingProxyType({Phase.PREFILL: "kv_producer", Phase.DECODE: "kv_consumer"})
-_ANY_KV_ROLE = "kv_both"
-# A decode step takes a token a sequence; the floor leaves room to recompute a preempted prompt, and is what
-# vLLM itself sends through the expert exchange at a time.
-_DECODE_TOKENS_FLOOR = 256
+# What vLLM sends through the expert exchange at a time. As a floor of the decode budget it leaves room to recompute a
+# preempted prompt, where a step takes a token a sequence.
+_LOW_LATENCY_TOKENS = 256
+# Passes of a mixed server go from one token to the whole budget, and the plan prices all of them with CUDA graphs.
+_NO_DEEPEP_FOR_BOTH = (
+    "vLLM's DeepEP backends suit one phase each, high throughput runs without CUDA graphs and low latency sends "
+    f"{_LOW_LATENCY_TOKENS} tokens at a time"
+)
 _DBO_DECODE_TOKENS = 32  # vLLM's own defaults
 _DBO_PREFILL_TOKENS = 512
 # what `read_shape` and `check_flags` read
 _READ_FLAGS = frozenset(
     {f"{name}-parallel-size" for name in ("tensor", "pipeline", "data")}
-    | {"data-parallel-size-local", "max-num-seqs", "max-model-len", "enable-expert-parallel", "kv-transfer-config"}
-    | {"port"}
+    | {"data-parallel-size-local", "max-num-seqs", "max-model-len", "enable-expert-parallel", CONNECTOR}
+    | {"port", UNCHUNKED}
     | GROUP_FLAGS
 )
 # what `read_server` reads beside them
@@ -92,10 +103,10 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """
     profile = island.profile(NAME)
     check_cache_format(island, profile)
-    exchange = expert_exchange(island, profile)
+    exchange = _exchange(island, profile)
     split = overlap(island, exchange, profile)
     rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island, profile))
-    leader, worker = _pods(island, (island.weights, *flags(*rows, *_transfer(island))), rendezvous, exchange)
+    leader, worker = _pods(island, (island.weights, *flags(*rows, *transfer_flags(island))), rendezvous, exchange)
     require_loadable(island, "vLLM", check_model(leader.arguments, island), REMEDY)
     return Launch(
         leader=leader,
@@ -104,6 +115,13 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         health_path="/health",
         notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island, profile), *_cache_notes(island)),
     )
+
+
+def _exchange(island: ServingIsland, profile: EngineProfile) -> ExpertExchange | None:
+    """The exchange of the island's phase; mixed passes go by all-gather, vLLM's default for any pass."""
+    exchange = expert_exchange(island, profile)
+    between_ranks = exchange is not None and exchange.deepep and island.parallel.dp > 1
+    return replace(exchange, obstacle=_NO_DEEPEP_FOR_BOTH) if exchange and island.mixed and between_ranks else exchange
 
 
 def _rank_gpus(island: ServingIsland) -> int:
@@ -163,10 +181,9 @@ def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, Fl
 
 
 def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
-    prefill = island.phase is Phase.PREFILL
     rows: list[tuple[str, FlagValue]] = [
         ("max-num-seqs", island.batch_size),
-        ("max-num-batched-tokens", island.max_tokens_per_step if prefill else _decode_tokens(island)),
+        ("max-num-batched-tokens", island.max_tokens_per_step if island.takes_prompts else _decode_tokens(island)),
         ("max-model-len", island.max_model_len),
         ("gpu-memory-utilization", ENGINE_MEMORY_SHARE),
     ]
@@ -180,30 +197,26 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
 
 
 def _windowed(island: ServingIsland) -> bool:
-    """Whether layers keep a window of the cache only, which vLLM's plain manager and its connectors' default ignore."""
-    return isinstance(island.model.attention, GroupedAttention) and island.model.attention.windowed_layers > 0
+    """Whether layers keep a window of the cache only, which vLLM's plain manager and its connectors' default ignore;
+    without a connector the default heeds it."""
+    attention = island.model.attention
+    return not island.mixed and isinstance(attention, GroupedAttention) and attention.windowed_layers > 0
 
 
 def _decode_tokens(island: ServingIsland) -> int:
-    return max(island.batch_size, island.decode_tokens, _DECODE_TOKENS_FLOOR)
-
-
-def _transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
-    config = {
-        "kv_connector": "NixlConnector",
-        "kv_role": _KV_ROLES[island.phase],
-        # a decode engine that recomputed a lost prompt would miss its latency unnoticed; the router can try again
-        "kv_load_failure_policy": "fail",
-    }
-    return [("kv-transfer-config", json.dumps(config))]
+    return max(island.batch_size, island.decode_tokens, _LOW_LATENCY_TOKENS)
 
 
 def _pods(
     island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous, exchange: ExpertExchange | None
 ) -> tuple[PodCommand, PodCommand]:
     environment = _environment(island, exchange, rendezvous.port_offset)
-    leader, worker = _commands(island, shared, rendezvous)
-    return replace(leader, environment=environment), replace(worker, environment=environment)
+    addresses = address_variables(island)
+    leader, worker = (
+        replace(pod, environment=environment, address_variables=addresses)
+        for pod in _commands(island, shared, rendezvous)
+    )
+    return leader, worker
 
 
 def _commands(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous) -> tuple[PodCommand, PodCommand]:
@@ -256,23 +269,27 @@ def _worker_with_start_rank(island: ServingIsland, arguments: tuple[str, ...], r
 
 
 def _pod(arguments: tuple[str, ...], command: tuple[str, ...] = _SERVE) -> PodCommand:
-    return PodCommand(command=command, arguments=arguments, address_variables=("VLLM_NIXL_SIDE_CHANNEL_HOST",))
+    return PodCommand(command=command, arguments=arguments)
 
 
 def _environment(
     island: ServingIsland, exchange: ExpertExchange | None, port_offset: int
 ) -> tuple[tuple[str, str], ...]:
     """The queue depth is for DeepEP's low-latency kernels alone."""
-    rows = [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT + port_offset))]
     low_latency = exchange and exchange.deepep and island.parallel.dp > 1 and island.phase is Phase.DECODE
     depth = queue_depth(_decode_tokens(island)) if low_latency else None
-    return tuple(rows + ([("NVSHMEM_QP_DEPTH", str(depth))] if depth else []))
+    return (*side_channel(island, port_offset), *((("NVSHMEM_QP_DEPTH", str(depth)),) if depth else ()))
 
 
 def _notes(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[str, ...]:
     if exchange is None:
         return ()
     gathering = exchange.gathering_notes if island.parallel.dp > 1 else ()
+    if exchange.obstacle == _NO_DEEPEP_FOR_BOTH and island.grouping.pods > 1:
+        gathering += (
+            "WARNING: between nodes an all-gather sends every token to all GPUs of the copy, the plan's rates send it "
+            "to those of its experts alone.",
+        )
     return (*gathering, *(exchange.redundancy_notes if _redundant(island, exchange) else ()))
 
 
@@ -317,10 +334,11 @@ def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
 
 
 def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
-    """The degrees as they stand; `--max-num-batched-tokens` is a prefill rank's budget."""
+    """The degrees as they stand; `--max-num-batched-tokens` is the budget of a rank that takes prompts in."""
     require_plain(arguments, _READ_FLAGS | _SERVER_FLAGS, _SHORT_FLAGS, NAME)
     values = read_flags(arguments)
-    budget: dict[str, int | None] = {"max-num-batched-tokens": None} if phase is Phase.PREFILL else {}
+    prompts = Phase.PREFILL in halves_of(phase)
+    budget: dict[str, int | None] = {"max-num-batched-tokens": None} if prompts else {}
     degrees = {f"{name}-parallel-size": 1 for name in ("tensor", "data", "pipeline")}
     counts = require_counts(values, {**degrees, "max-num-seqs": None, **budget}, NAME)
     tp, dp, pp = (counts[name] for name in degrees)
@@ -349,17 +367,7 @@ def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator
     batch = max(1, island.batch_size)
     if read_count(values, "max-num-seqs", 0) != batch:
         yield f"--max-num-seqs must be {batch}, the batch of {island.id}", values.get("max-num-seqs", "none")
-    role = _KV_ROLES[island.phase]
-    if (came := _read_kv_role(values)) not in (role, _ANY_KV_ROLE):
-        yield f"--kv-transfer-config must have kv_role {role}, as {island.id} serves {island.phase}", came
-
-
-def _read_kv_role(values: dict[str, str]) -> str:
-    try:
-        config = json.loads(values.get("kv-transfer-config", "{}"))
-    except (ValueError, RecursionError):
-        return "no JSON"
-    return str(config.get("kv_role", "none")) if isinstance(config, dict) else "no JSON object"
+    yield from hand_over_faults(values, island)
 
 
 VLLM = Engine(

@@ -131,13 +131,20 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         container["readinessProbe"] = _probe(launch)
     return container | {
         "resources": {"limits": pod_limits(island, deployment)},
-        # KV transfer and expert exchange register GPU memory with the network card
-        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+        **_privileges(island),
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  # a mount point, no file
             *model_mounts(island, deployment),
         ],
     }
+
+
+def _privileges(island: ServingIsland) -> dict[str, Any]:
+    """KV transfer and expert exchange register GPU memory with the network card; a copy that stays in its pod with both
+    has no need to."""
+    if island.mixed and island.grouping.pods == 1:
+        return {}
+    return {"securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}
 
 
 def _environment(command: PodCommand) -> list[dict[str, Any]]:

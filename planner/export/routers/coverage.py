@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from planner.domain import Phase, Plan, Route
+from planner.domain import PHASES, Phase, Plan, Route
 from planner.export.islands import context_tokens
 
 
 def covering_routes(plan: Plan) -> tuple[Route, ...]:
     """The plan's routes, in its order, their ranges widened to cover 0 <= tokens < context in each phase."""
-    wider = {phase: dict(_covers(plan, _routed_together(plan, phase))) for phase in Phase}
+    wider = {phase: dict(_covers(plan, _routed_together(plan, phase))) for phase in PHASES}
     return tuple(
         replace(route, range_start=start, range_end=end)
         for route in plan.routing
@@ -44,6 +44,6 @@ def _covers(plan: Plan, routes: Sequence[Route]) -> Iterator[tuple[tuple[int, in
 def _context(plan: Plan) -> int:
     """Tokens that the islands of the longest range take, in both phases."""
     islands = {island.id: island for island in plan.islands}
-    longest = {phase: max((r.range_start for r in plan.routing if r.phase is phase), default=0) for phase in Phase}
+    longest = {phase: max((r.range_start for r in plan.routing if r.phase is phase), default=0) for phase in PHASES}
     serving = {r.island for r in plan.routing if r.range_start == longest[r.phase] and r.share > 0}
     return min((context_tokens(plan.scenario, islands[name]) for name in sorted(serving)), default=0)

@@ -51,6 +51,7 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
         "A request of range_start <= tokens < range_end goes to `service` with probability `share`, "
         "once for each phase; `probability` of all requests are in the range.",
         *_policy_words(deployment),
+        *_mixed_words(deployment),
         "Lengths that the plan knows no requests of go with the range above them; the last goes up to the context.",
     )
     return {"routing.yaml": yaml_text(comments, [config_map])}
@@ -63,6 +64,16 @@ def _policy_words(deployment: Deployment) -> tuple[str, ...]:
     return (
         "The plan's promise rests on a router that sends each request to the service of its length with the least",
         "outstanding work for its speed; `share` is what that comes to.",
+    )
+
+
+def _mixed_words(deployment: Deployment) -> tuple[str, ...]:
+    """What a router does with islands that stand in both phases."""
+    if not any(island.mixed for island in deployment.islands):
+        return ()
+    return (
+        "A service of phase mixed does both: a request that comes to it in prefill stays there, and goes to it once;",
+        "the others share out what is left of the range in decode.",
     )
 
 

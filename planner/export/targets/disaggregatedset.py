@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from planner.domain import Phase
+from planner.domain import PHASES
 from planner.errors import ExportError, InputError
 from planner.export.explanation import island_comments
 from planner.export.found import FoundWorkload, Kind, Manifest
@@ -68,7 +68,8 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     all targets add.
 
     Raises:
-        ExportError: fewer than 2 serving islands, a phase that no island serves, or what `lws` cannot express either.
+        ExportError: fewer than 2 serving islands, one of both phases, a phase that no island serves, or what `lws`
+            cannot express either.
         InputError: an island's id that leaves no room for the set's name.
     """
     _check_roles(deployment)
@@ -95,6 +96,12 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
 
 
 def _check_roles(deployment: Deployment) -> None:
+    if mixed := [island.id for island in deployment.islands if island.mixed]:
+        raise ExportError(
+            f"Target disaggregatedset, plan {deployment.plan.scenario.name}: sets join prefill and decode, got "
+            f"{', '.join(mixed)}, which does both phases.",
+            hint="Export for lws, or plan with serving: split.",
+        )
     count = len(deployment.islands)
     if count < FEWEST_ROLES:
         raise ExportError(
@@ -102,7 +109,7 @@ def _check_roles(deployment: Deployment) -> None:
             f"{count} serving island.",
             hint="Export for lws.",
         )
-    for phase in Phase:
+    for phase in PHASES:
         if not any(island.phase is phase for island in deployment.islands):
             raise ExportError(
                 f"Target disaggregatedset: sets join prefill and decode, got no island that serves {phase}.",

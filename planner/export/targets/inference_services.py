@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from planner.domain import DeployedPlan, Phase
@@ -9,7 +10,7 @@ from planner.export.engines.arguments import flags, read_count, read_flags
 from planner.export.engines.vllm_groups import GROUP_FLAGS
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.objects.names import MAX_WORKLOAD_NAME
-from planner.export.objects.pods import ENGINE_LABEL
+from planner.export.objects.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.summary import part_path, read_part
 from planner.export.targets.pairs import templates_in
 
@@ -18,6 +19,8 @@ KIND = "LLMInferenceService"
 LONGEST_NAME = MAX_WORKLOAD_NAME - len("-kserve-mn-prefill")  # what the controller puts behind it for a group's name
 NAME_LABEL = "app.kubernetes.io/name"
 ROLE_LABEL = "llm-d.ai/role"
+# the controller's words; `both` where the object has no prefill (workload_single_node.go)
+ROLES = MappingProxyType({Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.MIXED: "both"})
 COMPONENT_LABELS = {"kserve.io/component": "workload"}  # on pods that answer requests, not on a group's workers
 SERVICE_PORT = 8000
 ARGUMENTS_VARIABLE = "VLLM_ADDITIONAL_ARGS"
@@ -50,9 +53,9 @@ PRESET_FLAGS = frozenset(
 
 
 def inference_workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
-    """The islands that an object runs: decode is the object's own workload, prefill a part of it."""
-    spec = manifest.body["spec"]
-    for phase, role, path in ((Phase.PREFILL, spec["prefill"], "spec.prefill"), (Phase.DECODE, spec, "spec")):
+    """The islands that an object runs: decode is the object's own workload, prefill a part of it; without that part
+    the object's own does both."""
+    for phase, role, path in _roles(manifest):
         if "template" not in role:
             continue
         yield FoundWorkload(
@@ -65,8 +68,15 @@ def inference_workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
             replicas_path=f"{path}.replicas",
             size_path=f"{path}.parallelism.data / dataLocal",
             pods=tuple(_pods(manifest, phase, role, path)),
-            template={"model": spec["model"], **{key: role[key] for key in _TEMPLATE if key in role}},
+            template={"model": manifest.body["spec"]["model"], **{key: role[key] for key in _TEMPLATE if key in role}},
         )
+
+
+def _roles(manifest: Manifest) -> Iterator[tuple[Phase, Mapping[str, Any], str]]:
+    spec = manifest.body["spec"]
+    if "prefill" in spec:
+        yield Phase.PREFILL, spec["prefill"], "spec.prefill"
+    yield Phase.DECODE if "prefill" in spec else Phase.MIXED, spec, "spec"
 
 
 def group_size(degrees: Mapping[str, Any]) -> int:
@@ -75,7 +85,7 @@ def group_size(degrees: Mapping[str, Any]) -> int:
 
 
 def _pods(manifest: Manifest, phase: Phase, role: Mapping[str, Any], path: str) -> Iterator[FoundPod]:
-    answering = {NAME_LABEL: manifest.name, **COMPONENT_LABELS, ROLE_LABEL: phase.value}
+    answering = {NAME_LABEL: manifest.name, **COMPONENT_LABELS, ROLE_LABEL: ROLES[phase]}
     yield _pod(role, "template", path, 1, answering)
     if "worker" in role:
         yield _pod(role, "worker", path, group_size(role["parallelism"]) - 1, {NAME_LABEL: manifest.name})
@@ -128,9 +138,16 @@ def service_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> 
         for path, text in templates_in(manifest.body):
             if text not in SIDECAR_COMMAND:
                 yield manifest.fault(path, "must not hold {{, which KServe expands", repr(text))
-        spec = manifest.body["spec"]
-        for role, path in ((spec["prefill"], "spec.prefill"), (spec, "spec")):
+        for phase, role, path in _roles(manifest):
             yield from _role_faults(manifest, role, path)
+            yield from _phase_faults(manifest, phase, role, path)
+
+
+def _phase_faults(manifest: Manifest, phase: Phase, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    """Only an object without prefill does both phases: beside one KServe puts a sidecar before the engine."""
+    label = role.get("labels", {}).get(PHASE_LABEL)
+    if "template" in role and (label == Phase.MIXED.value) != (phase is Phase.MIXED):
+        yield manifest.fault(f"{path}.labels.{PHASE_LABEL}", f"must be {phase}, as KServe makes of the object", label)
 
 
 def _role_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iterator[Fault]:

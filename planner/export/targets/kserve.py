@@ -5,6 +5,8 @@ take further flags from the variable VLLM_ADDITIONAL_ARGS. A single pod gets all
 pods the preset writes the degrees from `parallelism`. SGLang is not exported: the preset's sidecar joins prefill and
 decode by vLLM's protocol.
 
+An island of both phases is an object without `prefill`: KServe takes its presets without a sidecar then.
+
 symbol     meaning                                            source
 data       data-parallel ranks of a copy                      ParallelConfig.dp
 dataLocal  ranks of a pod                                     PodGrouping.gpus_per_pod / (tp x pp)
@@ -21,7 +23,7 @@ import re
 import shlex
 from typing import Any
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import read_flags
 from planner.export.explanation import island_comments
@@ -53,6 +55,7 @@ from planner.export.targets.inference_services import (
     NAME_LABEL,
     PRESET_FLAGS,
     ROLE_LABEL,
+    ROLES,
     SERVICE_PORT,
     SIDECAR,
     SIDECAR_COMMAND,
@@ -122,7 +125,7 @@ def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Laun
             "WARNING: the decode sidecar takes any prefill pod from header x-prefiller-host-port: KServe's check of "
             "the pool is off, as a prefill of another object is none of it. Let only the router reach these pods."
         )
-    if len(pair.islands) == 1:
+    if pair.mixed is None and len(pair.islands) == 1:
         lines.append(
             "The role without an island has no replicas; it is named so that KServe takes the preset of its own."
         )
@@ -131,7 +134,7 @@ def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Laun
 
 def _crosses_pairs(deployment: Deployment) -> bool:
     """Whether a prefill island may hand over to the decode island of another object: with one pair none does."""
-    return len(deployment.islands) > len(Phase)
+    return sum(not island.mixed for island in deployment.islands) > len(PHASES)
 
 
 def _packing_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
@@ -151,8 +154,8 @@ def _object(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch
         "metadata": {"name": pair.name, "labels": object_labels | queue_labels(deployment), "annotations": annotations},
         "spec": {
             "model": {"uri": f"hf://{deployment.islands[0].weights}", "name": model.name},
-            **_role(pair.decode, deployment, launches),
-            "prefill": _role(pair.prefill, deployment, launches),
+            **_role(pair.decode or pair.mixed, deployment, launches),
+            **({} if pair.mixed else {"prefill": _role(pair.prefill, deployment, launches)}),
         },
     }
 
@@ -216,7 +219,7 @@ def _pod(
         "env": [*main.get("env", []), *_flags(island, launch)],
         "resources": main["resources"],
     }
-    if island.grouping.pods == 1:  # the presets of groups ask for more than this by themselves
+    if island.grouping.pods == 1 and "securityContext" in main:  # presets of groups ask for more by themselves
         container["securityContext"] = main["securityContext"]
     scheduling: dict[str, Any] = {
         key: spec[key] for key in ("nodeSelector", "affinity", "priorityClassName", "tolerations") if key in spec
@@ -250,7 +253,7 @@ def _flags(island: ServingIsland, launch: Launch) -> list[dict[str, str]]:
 
 
 def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
-    selector = {NAME_LABEL: pair.name, **COMPONENT_LABELS, ROLE_LABEL: island.phase.value}
+    selector = {NAME_LABEL: pair.name, **COMPONENT_LABELS, ROLE_LABEL: ROLES[island.phase]}
     return island_service(_service_name(island), island, deployment, selector, http_port(SERVICE_PORT))
 
 

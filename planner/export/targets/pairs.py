@@ -1,15 +1,16 @@
 """Islands in pairs, for targets whose object holds one prefill and one decode island at most.
 
 The n-th prefill island goes with the n-th decode island, in the plan's order; where the phases differ in number the
-rest stand alone. So each island is in exactly one pair and the GPUs sum to the plan's. A pair is a matter of packaging:
-who serves a request is for the routing table to say, and a prefill of one pair hands over to a decode of any.
+rest stand alone, and so do islands that do both phases. So each island is in exactly one pair and the GPUs sum to the
+plan's. A pair is a matter of packaging: who serves a request is for the routing table to say, and a prefill of one pair
+hands over to a decode of any.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from planner.domain import Phase
+from planner.domain import PHASES
 from planner.errors import InputError
 from planner.export.islands import ServingIsland
 from planner.export.objects.names import plan_slug
@@ -20,22 +21,26 @@ TEMPLATE_MARK = "{{"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IslandPair:
-    """`digits`: its number as files are named by; `name`: a DNS label. One of the islands may be missing."""
+    """`digits`: its number as files are named by; `name`: a DNS label. One of the islands may be missing, both where
+    there is a `mixed` one instead."""
 
     number: int
     digits: str
     name: str
     prefill: ServingIsland | None
     decode: ServingIsland | None
+    mixed: ServingIsland | None = None
 
     @property
     def islands(self) -> tuple[ServingIsland, ...]:
         """Those that there are, prefill first."""
-        return tuple(island for island in (self.prefill, self.decode) if island)
+        return tuple(island for island in (self.prefill, self.decode, self.mixed) if island)
 
     @property
     def note(self) -> str:
         """The pair in words."""
+        if self.mixed:
+            return f"Pair {self.number}: {self.mixed.id} alone, which does both phases."
         names = " and ".join(f"{island.phase} {island.id}" for island in self.islands)
         alone = "" if len(self.islands) > 1 else ", alone: the other phase has fewer islands"
         return f"Pair {self.number}: {names}{alone}."
@@ -43,10 +48,9 @@ class IslandPair:
 
 def island_pairs(deployment: Deployment, suffix: str) -> tuple[IslandPair, ...]:
     """All islands, paired. `suffix`: the longest that a controller puts behind the name of a pair that has workers."""
-    phases = [
-        [island for island in deployment.islands if island.phase is phase] for phase in (Phase.PREFILL, Phase.DECODE)
-    ]
-    both = list(zip_longest(*phases))
+    phases = [[island for island in deployment.islands if island.phase is phase] for phase in PHASES]
+    alone = [(None, None, island) for island in deployment.islands if island.mixed]
+    both = [*((prefill, decode, None) for prefill, decode in zip_longest(*phases)), *alone]
     digits = max(2, len(str(len(both))))
     base = plan_slug(deployment.options.name or deployment.plan.scenario.name, (f"{'0' * digits}{suffix}",))
     return tuple(
@@ -56,8 +60,9 @@ def island_pairs(deployment: Deployment, suffix: str) -> tuple[IslandPair, ...]:
             name=f"{base}-{number:0{digits}}",
             prefill=prefill,
             decode=decode,
+            mixed=mixed,
         )
-        for number, (prefill, decode) in enumerate(both, start=1)
+        for number, (prefill, decode, mixed) in enumerate(both, start=1)
     )
 
 

@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from planner.domain import Phase, Plan
+from planner.domain import PHASES, Phase, Plan
 from planner.export.islands import ServingIsland
 
 FEWEST_ROLES, MOST_ROLES = 2, 10
@@ -42,7 +42,7 @@ class RoleSet:
     @property
     def phases(self) -> tuple[Phase, ...]:
         """Those that it serves, prefill first."""
-        return tuple(phase for phase in Phase if any(island.phase is phase for island in self.islands))
+        return tuple(phase for phase in PHASES if any(island.phase is phase for island in self.islands))
 
 
 def role_sets(plan: Plan, islands: Sequence[ServingIsland]) -> tuple[RoleSet, ...]:
@@ -87,7 +87,7 @@ def _handed_over(plan: Plan, islands: Sequence[ServingIsland]) -> _Matrix:
 
 def _routed(plan: Plan) -> Iterator[tuple[str, str, float]]:
     """Prefill island, decode island, and q s[p] s[d] l of a range: each phase chooses its islands by itself."""
-    spans: dict[tuple[int, int], dict[Phase, list[tuple[str, float]]]] = defaultdict(lambda: {p: [] for p in Phase})
+    spans: dict[tuple[int, int], dict[Phase, list[tuple[str, float]]]] = defaultdict(lambda: {p: [] for p in PHASES})
     weights: dict[tuple[int, int], float] = {}
     for route in plan.routing:
         span = (route.range_start, route.range_end)

@@ -38,6 +38,7 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "engine": engine_document(scenario.engine),
         "routing": record_document(scenario.routing, form=scenario.routing_form.value),
         "simplicity": scenario.simplicity,
+        "serving": scenario.serving.value,
         "survive": record_document(scenario.survive),
     }
 

@@ -9,7 +9,7 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from planner.domain import GpuSpec, Measurement, ModelSpec, Phase
+from planner.domain import PHASES, GpuSpec, Measurement, ModelSpec, Phase
 from planner.errors import InputError
 from planner.files.disk.csv_rows import MOST, listed, number_of
 from planner.files.disk.opening import read_text
@@ -156,7 +156,7 @@ def _measurement(number: int, header: list[str], cells: list[str]) -> Measuremen
     for column in ("gpu", "model"):
         if not row.text(column):
             raise row.fault(column, "a name")
-    if row.text("phase") not in tuple(Phase):
+    if row.text("phase") not in tuple(PHASES):
         raise row.fault("phase", "prefill or decode")
     measurement = Measurement(
         gpu=row.text("gpu"),

@@ -4,9 +4,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from planner.cost import CostContext
 from planner.cost.engine_rules import refusals
 from planner.cost.serving import server_shapes
-from planner.domain import Inventory, InventoryItem, ParallelConfig, Phase, SizeSet, SloSettings
+from planner.domain import (
+    EngineProfile,
+    Inventory,
+    InventoryItem,
+    ParallelConfig,
+    Phase,
+    SizeSet,
+    SloSettings,
+    halves_of,
+)
 from planner.evaluation.buckets.prices import BucketPrices
 
 SOUGHT_NODES = 16  # of one server, where more GPUs than there are would do
@@ -17,7 +27,7 @@ _WHOLE = 0  # the bucket of all lengths
 def exclusions(prices: BucketPrices) -> Iterator[str]:
     """A line for each GPU type and phase: what its servers serve, or why they serve nothing."""
     for item in prices.question.scenario.inventory.items:
-        for phase in Phase:
+        for phase in prices.space.serving:
             yield f"{item.gpu.name} (the inventory has {item.count}) {phase}: {_reason(prices, item, phase)}"
 
 
@@ -41,7 +51,7 @@ def _reason(prices: BucketPrices, item: InventoryItem, phase: Phase) -> str:
     if not shapes:
         chosen = "" if prices.question.scenario.search.sizes is SizeSet.WHOLE_NODES else " of the search.sizes chosen"
         return f"no server{chosen} is of {item.count} GPUs or fewer, on equal parts of a node or whole nodes"
-    rules = [refusals(context, phase, shape, engine) for shape in shapes]
+    rules = [_refusals(context, phase, shape, engine) for shape in shapes]
     accepted = [shape for shape, broken in zip(shapes, rules, strict=True) if not broken]
     refused = _refused(f"{engine}", rules)
     if not accepted:
@@ -49,6 +59,13 @@ def _reason(prices: BucketPrices, item: InventoryItem, phase: Phase) -> str:
     if serving := _serving(prices, item.gpu.name, phase, capped=True):
         return f"served, by {min(serving)} GPUs or more"
     return "; ".join(filter(None, (_memory_or_levels(prices, item, phase, accepted), refused)))
+
+
+def _refusals(context: CostContext, phase: Phase, shape: ParallelConfig, engine: EngineProfile) -> tuple[str, ...]:
+    """Of a mixed server: those of either phase, and that it has no stages."""
+    both = tuple(sentence for half in halves_of(phase) for sentence in refusals(context, half, shape, engine))
+    stages = ("pp must be 1 where servers do both phases",) if phase is Phase.MIXED and shape.pp > 1 else ()
+    return (*both, *stages)
 
 
 def _refused(engine: str, rules: Sequence[tuple[str, ...]]) -> str:

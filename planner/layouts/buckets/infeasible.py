@@ -2,11 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 from planner.assignment import BucketOffer, Partition, best_pools, relaxed_values
-from planner.domain import AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase, Question
+from planner.domain import (
+    PHASES,
+    AssignmentSettings,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Phase,
+    Question,
+    halves_of,
+)
 from planner.errors import InfeasibleError, SolverError
-from planner.evaluation.buckets.prices import BucketPrices, Stock, inventory_stocks
+from planner.evaluation.buckets.prices import BucketPrices
+from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.exclusions import exclusions, smallest_servers
 from planner.layouts.certificate import LEAST_SHARE, layout_settings
@@ -45,15 +55,27 @@ def nothing_serves(question: Question, prices: BucketPrices, objective: Objectiv
             f"rents no fleet that serves the workload; {_cheapest_words(question, offer, prices.partitions[0], most)}.",
             hint="Raise the budget, or offer cheaper GPUs.",
         )
+    return _without_room(question, prices)
+
+
+def _without_room(question: Question, prices: BucketPrices) -> InfeasibleError:
+    """Each phase has servers, and there are too few GPUs for one of each."""
+    scenario = question.scenario
+    smallest = {phase: smallest_servers(prices, phase) for phase in PHASES}
     needs = "; ".join(
-        f"to {phase} {', '.join(f'{devices} {gpu}' for gpu, devices in smallest_servers(prices, phase).items())}"
-        for phase in Phase
+        f"to {phase} {', '.join(f'{devices} {gpu}' for gpu, devices in servers.items())}"
+        for phase, servers in smallest.items()
     )
     offered = ", ".join(f"{item.count} {item.gpu.name}" for item in scenario.inventory.items)
+    pairs = product(smallest[Phase.PREFILL].items(), smallest[Phase.DECODE].items())
+    of_family = [pair for pair in pairs if any({gpu for gpu, _ in pair} <= family for family in prices.families)]
+    (first, gpus), (other, more) = min(of_family, key=lambda pair: pair[0][1] + pair[1][1])
+    fleet = f"{gpus + more} {first}" if first == other else f"{gpus} {first} and {more} {other}"
+    beside = ", or set serving to auto, which may serve both phases on the same GPUs" if not prices.mixed else ""
     return InfeasibleError(
         f"scenario {scenario.name}: inventory: must have room for a server of {scenario.model.name} in each phase, got "
-        f"{offered}; the smallest servers take {needs}.",
-        hint="Prefill and decode need a server each: add GPUs.",
+        f"{offered}; the smallest servers take {needs}. The smallest fleet that can be split is {fleet}.",
+        hint=f"Prefill and decode need a server each: add GPUs{beside}.",
     )
 
 
@@ -70,8 +92,9 @@ def _cheapest_words(question: Question, offer: BucketOffer, partition: Partition
 def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
     """Nothing serves one of the phases: why, by GPU type and phase."""
     scenario, load = question.scenario, question.workload
-    unserved = [phase for phase in Phase if not smallest_servers(prices, phase)]
-    cells = [(phase, j) for phase in unserved for j in range(len(load.ranges))]
+    unserved = [phase for phase in prices.space.serving if not smallest_servers(prices, phase)]
+    halves = dict.fromkeys(half for phase in unserved for half in halves_of(phase))
+    cells = [(half, j) for half in halves for j in range(len(load.ranges))]
     bounds = "".join(f"\n  {verdict}" for verdict in unreachable_bounds(question, cells))
     reasons = "".join(f"\n  {line}" for line in exclusions(prices))
     return InfeasibleError(

@@ -30,9 +30,11 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.judging import WORTH_A_BUCKET
-from planner.evaluation.buckets.prices import BucketPrices, Stock
+from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
+from planner.layouts.buckets.forms import purer_answers
 from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
 from planner.layouts.certificate import layout_settings, require_prices, single
 
@@ -132,7 +134,7 @@ def _every_count(
         raise nothing_serves(question, prices, objective)
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
-        groups.setdefault((len(partition[0]), len(partition[1])), {})[partition] = value
+        groups.setdefault(partition.counts, {})[partition] = value
     worth = _worth(question.scenario)
     answers, bounds = _by_buckets(offer, groups, objective, settings, worth)
     if not answers:
@@ -160,9 +162,12 @@ def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettin
         every.answers, objective, scenario, lambda answer: _median(service, prices, answer, every.stocks)
     )
     best = every.answers[counts]
-    simple = _simplest(every.offer, best, objective, settings, scenario.simplicity)
+    candidates = [best, *purer_answers(every.offer, best, prices.partitions, objective, settings)]
+    simpler = [_simplest(every.offer, answer, objective, settings, scenario.simplicity) for answer in candidates]
+    priced = {answer: service.priced(prices.pools(answer, every.stocks)) for answer in simpler}
+    simple = max(simpler, key=lambda answer: priced[answer].rate_rps)
     return BucketChoice(
-        priced=service.priced(prices.pools(simple, every.stocks)),
+        priced=priced[simple],
         value=best.value,
         bound=every.bound,
         proven=every.proven,
@@ -183,8 +188,7 @@ def _survival_cost_rps(
     compared by what they cost, or it is not found in time."""
     if not offer.survive or objective.minimises or objective.kind.row.per_charge:
         return None
-    counts = tuple(map(len, best.partition))
-    alike = [partition for partition in prices.partitions if tuple(map(len, partition)) == counts]
+    alike = [partition for partition in prices.partitions if partition.counts == best.partition.counts]
     try:
         free = best_pools(replace(offer, survive=0.0), alike, objective, replace(settings, time_limit_s=SIMPLE_SECONDS))
     except (InfeasibleError, SolverError):
@@ -329,8 +333,8 @@ def _simplicity(point: SimplerPlan) -> tuple[float, ...]:
 def _point(answer: BucketAnswer, *, chosen: bool) -> SimplerPlan:
     return SimplerPlan(
         kinds=answer.kinds,
-        prefill_buckets=len(answer.partition[0]),
-        decode_buckets=len(answer.partition[1]),
+        prefill_buckets=answer.partition.counts[0],
+        decode_buckets=answer.partition.counts[1],
         pools=len(answer.pools),
         rate_rps=answer.rate_rps,
         chosen=chosen,

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from planner.assignment import BucketOffer, Partition, RelaxedBuckets, relaxed_buckets
 from planner.domain import (
+    PHASES,
     AssignmentSettings,
     GpuWorth,
     ObjectiveSettings,
@@ -23,7 +24,8 @@ from planner.domain import (
     RangeHeadroom,
     Sensitivity,
 )
-from planner.evaluation.buckets.prices import BucketPrices, inventory_stocks
+from planner.evaluation.buckets.prices import BucketPrices
+from planner.evaluation.buckets.stocks import inventory_stocks
 from planner.layouts.sensitivity import BALANCED, DIGITS, FASTER, drop_first
 
 _RATE = ObjectiveSettings()
@@ -62,7 +64,7 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
     headroom = fast / slow - 1
     slower = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
     binding = slower if headroom >= BALANCED else None
-    phases = tuple(_phase_worth(phase, relaxer, counts, relaxed) for phase in Phase)
+    phases = tuple(_phase_worth(phase, relaxer, counts, relaxed) for phase in PHASES)
     pressed = binding or max(phases, key=lambda worth: worth.worth_share).phase
     relieved = relaxer.relaxed(counts, pressed) or relaxed
     tolls = dict(zip((stock.gpu for stock in relaxer.stocks), relieved.toll, strict=True))
@@ -82,16 +84,17 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
 
 def _partition_of(plan: Plan, prices: BucketPrices) -> Partition:
     """The plan's buckets by their numbers."""
-    ranges, chosen = prices.question.workload.ranges, []
-    for phase in Phase:
-        mine = prices.phases[phase]
-        spans = sorted({(route.range_start, route.range_end) for route in plan.routing if route.phase is phase})
-        for partition in mine.partitions:
-            intervals = [mine.buckets.intervals[bucket] for bucket in partition]
-            if [(ranges[a].start, ranges[b - 1].end) for a, b in intervals] == spans:
-                chosen.append(partition)
-                break
-    return chosen[0], chosen[1]
+    ranges, phases = prices.question.workload.ranges, prices.phases
+    spans = {
+        phase: sorted({(route.range_start, route.range_end) for route in plan.routing if route.phase is phase})
+        for phase in PHASES
+    }
+
+    def cut_so(partition: Partition, phase: Phase) -> bool:
+        intervals = phases[phase].intervals(partition.of(phase))
+        return [(ranges[a].start, ranges[b - 1].end) for a, b in intervals] == spans[phase]
+
+    return next(p for p in prices.partitions if all(cut_so(p, phase) for phase in PHASES))
 
 
 def _gpu_worth(plan: Plan, gpu: str, relaxer: _Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> GpuWorth:
@@ -131,10 +134,10 @@ def _phase_worth(phase: Phase, relaxer: _Relaxer, counts: dict[str, int], relaxe
 def _headrooms(plan: Plan, partition: Partition, relaxed: RelaxedBuckets) -> Iterator[RangeHeadroom]:
     """A row for each phase and bucket."""
     spare = {island.id: max(0.0, 1 - island.utilisation) for island in plan.islands}
-    for phase, buckets in zip(Phase, partition, strict=True):
+    for phase in PHASES:
         mine = [route for route in plan.routing if route.phase is phase]
         spans = sorted({(route.range_start, route.range_end, route.probability) for route in mine})
-        for bucket, (start, end, probability) in zip(buckets, spans, strict=True):
+        for bucket, (start, end, probability) in zip(partition.of(phase), spans, strict=True):
             idle = sum(spare[r.island] * r.capacity_rps for r in mine if r.range_start == start)
             yield RangeHeadroom(
                 phase=phase,

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import PercentFormatter
 
-from planner.domain import BucketPool, LoadPoint, Phase, Plan
+from planner.domain import PHASES, BucketPool, LoadPoint, Phase, Plan
 from planner.report.buckets.view import BucketView, buckets_of, latencies_at
 from planner.report.buckets.whiteboard import degrees
 from planner.report.kit import style
@@ -51,7 +51,7 @@ def bars_of(plan: Plan, phase: Phase) -> tuple[BucketBar, ...]:
 def draw_shares(plan: Plan) -> Figure:
     """Which pool takes what share of each bucket; as wide as a bar is its bucket's share of all requests."""
     figure, panels = _panels(plan, "who serves which prompts")
-    for axes, phase in zip(panels, Phase, strict=True):
+    for axes, phase in zip(panels, PHASES, strict=True):
         _stack(axes, plan, phase, lambda _bucket, pool: pool.share)
         axes.set_ylabel(f"{phase}: share of\nthe bucket's requests (%)")
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=""))
@@ -63,8 +63,8 @@ def draw_shares(plan: Plan) -> Figure:
 def draw_rates(plan: Plan) -> Figure:
     """Requests/s of the whole mix that each bucket's pools could serve; the lowest bar of both panels is the plan's."""
     figure, panels = _panels(plan, "what each bucket's pools could serve")
-    tops = [_stack(axes, plan, phase, _of_the_mix) for axes, phase in zip(panels, Phase, strict=True)]
-    for axes, phase in zip(panels, Phase, strict=True):
+    tops = [_stack(axes, plan, phase, _of_the_mix) for axes, phase in zip(panels, PHASES, strict=True)]
+    for axes, phase in zip(panels, PHASES, strict=True):
         highest = _loads(axes, plan)
         axes.set_ylabel(f"{phase}: could serve\n(requests/s of the whole mix)")
         axes.set_ylim(0, 1.06 * max(*tops, highest))
@@ -96,7 +96,7 @@ def _panels(plan: Plan, title: str) -> tuple[Figure, Sequence[Axes]]:
     figure = style.blank(HEIGHT_IN)
     panels: Sequence[Axes] = figure.subplots(2, 1)
     style.titled(figure, plan, title)
-    for axes, phase in zip(panels, Phase, strict=True):
+    for axes, phase in zip(panels, PHASES, strict=True):
         _name_buckets(axes, bars_of(plan, phase))
     panels[-1].set_xlabel("buckets of prompt length (tokens), as wide as their share of all requests")
     return figure, panels
@@ -114,7 +114,7 @@ def _name_buckets(axes: Axes, bars: Sequence[BucketBar]) -> None:
 
 def _stack(axes: Axes, plan: Plan, phase: Phase, height: Callable[[BucketView, BucketPool], float]) -> float:
     """Draws the bars, a pool above the other; returns the height of the tallest."""
-    listed = of_phase(groups(plan), phase)
+    listed = (*of_phase(groups(plan), phase), *of_phase(groups(plan), Phase.MIXED))
     colours = dict(zip((g.islands[0].id for g in listed), style.group_colours(plan, listed), strict=True))
     bars, tallest = bars_of(plan, phase), 0.0
     for bar in bars:
@@ -130,7 +130,7 @@ def _stack(axes: Axes, plan: Plan, phase: Phase, height: Callable[[BucketView, B
                 color=colours[pool.island],
                 edgecolor="white",
                 linewidth=0.8,
-                hatch=style.PHASE_HATCHES[phase],
+                hatch=style.PHASE_HATCHES[pool.phase],
                 label=_pool_label(plan, bar.bucket, pool, alone=len(bars) == 1),
             )
             base += value

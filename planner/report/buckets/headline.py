@@ -1,6 +1,6 @@
 """What a plan of buckets promises, at which times, and what is left after a loss, in a paragraph."""
 
-from planner.domain import LoadPoint, Phase, Plan
+from planner.domain import PHASES, LoadPoint, Phase, Plan
 from planner.report.buckets.view import (
     bound_span,
     bounds_in,
@@ -40,7 +40,7 @@ def _promise(plan: Plan) -> str:
 def _times(plan: Plan) -> str:
     """P99 of both times at the load that is told, with their bounds."""
     load = headline_load(plan)
-    first, further = (_late(plan, load, phase) for phase in Phase)
+    first, further = (_late(plan, load, phase) for phase in PHASES)
     where = _where(plan, load)
     if not bucket_plan(plan).levels_set:
         return f"**No service levels set**: {first}, {further} {where}."

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from planner.domain import Phase, Plan
+from planner.domain import PHASES, Plan
 from planner.report.buckets.view import BucketView, buckets_of
 from planner.report.kit import style
 from planner.report.kit.quantities import percent
@@ -22,7 +22,7 @@ def draw(plan: Plan) -> Figure:
     figure = style.blank(HEIGHT_IN)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2.6, 1))
     style.titled(figure, plan, "prompts by length, and their buckets")
-    end = max(bucket.end for phase in Phase for bucket in buckets_of(plan, phase))
+    end = max(bucket.end for phase in PHASES for bucket in buckets_of(plan, phase))
     _curves(upper, plan, end)
     _cuts(upper, plan, end)
     upper.set_ylabel("share of shorter prompts (%)")
@@ -48,7 +48,7 @@ def _curves(axes: Axes, plan: Plan, end: int) -> None:
 
 
 def _cuts(axes: Axes, plan: Plan, end: int) -> None:
-    for phase, dash in zip(Phase, ("--", ":"), strict=True):
+    for phase, dash in zip(PHASES, ("--", ":"), strict=True):
         for number, cut in enumerate(b.end for b in buckets_of(plan, phase) if b.end < end):
             label = f"cut of {phase}" if number == 0 else None
             axes.axvline(cut, color=style.INK, linewidth=1.0, linestyle=dash, label=label)
@@ -57,10 +57,10 @@ def _cuts(axes: Axes, plan: Plan, end: int) -> None:
 def _strips(axes: Axes, plan: Plan, end: int) -> None:
     axes.set_ylim(0, 2)
     axes.grid(visible=False)
-    axes.set_yticks([1.5, 0.5], [phase.value for phase in Phase])
+    axes.set_yticks([1.5, 0.5], [phase.value for phase in PHASES])
     axes.set_xlabel("input length (tokens)")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,.0f}"))
-    for phase, bottom in zip(Phase, (1.1, 0.1), strict=True):
+    for phase, bottom in zip(PHASES, (1.1, 0.1), strict=True):
         for place, bucket in enumerate(buckets_of(plan, phase)):
             colour = style.mixed(style.PHASE_COLOURS[phase], "#FFFFFF", 0.55 + 0.25 * (place % 2))
             width = bucket.end - bucket.start

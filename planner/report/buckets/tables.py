@@ -1,8 +1,8 @@
 """The tables of a plan of buckets: pools, times by bucket, simpler plans, losses."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from planner.domain import BucketPool, LoadPoint, NodeLoss, Phase, Plan, SimplerPlan
+from planner.domain import PHASES, Band, BucketPool, LoadPoint, NodeLoss, Phase, Plan, SimplerPlan, halves_of
 from planner.report.buckets.headline import TIMES
 from planner.report.buckets.view import (
     BucketView,
@@ -11,6 +11,7 @@ from planner.report.buckets.view import (
     bucket_plan,
     buckets_of,
     latencies_at,
+    own_buckets,
     time,
     useful_simpler,
 )
@@ -34,15 +35,21 @@ def pools_table(plan: Plan) -> str:
             *_server_cells(bucket, pool, staged=staged),
             percent(pool.share),
             rate(pool.capacity_rps),
-            *([band_in_percent(bands.get((pool.gpu, pool.phase)))] if bands else []),
+            *([band_in_percent(_band(bands, pool))] if bands else []),
             percent(busy.get(pool.island, 0.0)),
             _rent(plan, pool),
         ]
         for phase in Phase
-        for bucket in buckets_of(plan, phase)
+        for bucket in own_buckets(plan, phase)
         for pool in bucket.pools
     ]
     return table(header, rows, "llll" + "r" * (len(header) - 4))
+
+
+def _band(bands: Mapping[tuple[str, Phase], Band], pool: BucketPool) -> Band | None:
+    """How far off a server's rate may be; of one that does both phases, the wider."""
+    of_halves = [bands[pool.gpu, half] for half in halves_of(pool.phase) if (pool.gpu, half) in bands]
+    return max(of_halves, key=lambda band: band.high - band.low, default=None)
 
 
 def _server_cells(bucket: BucketView, pool: BucketPool, *, staged: bool) -> list[str]:
@@ -84,7 +91,7 @@ def latency_text(plan: Plan) -> str:
             *([_bound_cell(plan, bucket)] if bounded else []),
             *_times_of(plan, bucket, loads),
         ]
-        for phase in Phase
+        for phase in PHASES
         for bucket in buckets_of(plan, phase)
     ]
     body = table(["", "Prompts (tokens)", *bounded, *heads], rows, "ll" + "r" * (len(bounded) + len(heads)))

@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.domain import BucketLatency, BucketPlan, BucketPool, LoadPoint, Phase, Plan, SimplerPlan, SloSettings
+from planner.domain import (
+    BucketLatency,
+    BucketPlan,
+    BucketPool,
+    LoadPoint,
+    Phase,
+    Plan,
+    SimplerPlan,
+    SloSettings,
+    halves_of,
+)
 from planner.report.kit.quantities import NONE, significant
 
 SECOND_MS = 1000.0
@@ -44,18 +54,26 @@ def bucket_plan(plan: Plan) -> BucketPlan:
 
 
 def buckets_of(plan: Plan, phase: Phase) -> tuple[BucketView, ...]:
-    """The buckets of one phase, ascending by length, the pool with the largest share first."""
+    """The buckets of one half, ascending by length, with the pools that serve it, the largest share first."""
+    return _grouped(plan, phase, [pool for pool in bucket_plan(plan).pools if pool.serves(phase)])
+
+
+def own_buckets(plan: Plan, phase: Phase) -> tuple[BucketView, ...]:
+    """The same with the pools of exactly this phase, those of both halves by themselves."""
+    return _grouped(plan, phase, [pool for pool in bucket_plan(plan).pools if pool.phase is phase])
+
+
+def _grouped(plan: Plan, phase: Phase, pools: Iterable[BucketPool]) -> tuple[BucketView, ...]:
     chances = {(r.phase, r.range_start): r.probability for r in plan.routing}
     grouped: dict[tuple[int, int], list[BucketPool]] = {}
-    for pool in bucket_plan(plan).pools:
-        if pool.phase is phase:
-            grouped.setdefault((pool.start, pool.end), []).append(pool)
+    for pool in pools:
+        grouped.setdefault((pool.start, pool.end), []).append(pool)
     return tuple(
         BucketView(
             phase=phase,
             start=start,
             end=end,
-            probability=chances.get((phase, start), 0.0),
+            probability=chances.get((halves_of(phase)[0], start), 0.0),
             pools=tuple(sorted(pools, key=lambda pool: -pool.share)),
         )
         for (start, end), pools in sorted(grouped.items())

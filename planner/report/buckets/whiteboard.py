@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from planner.domain import BucketPool, Phase, Plan
-from planner.report.buckets.view import BucketView, bucket_plan, buckets_of
+from planner.report.buckets.view import BucketView, bucket_plan, own_buckets
 from planner.report.kit.quantities import percent
 
 _ARROWS = {"single": "──▶", "first": "┬─▶", "middle": "├─▶", "last": "└─▶"}
@@ -11,18 +11,22 @@ _HANDOVER = ("   │  KV caches", "   ▼")
 
 
 def whiteboard(plan: Plan) -> str:
-    """The drawing as a block of plain text: prefill above, decode below, a line a pool."""
+    """The drawing as a block of plain text: prefill above, decode below, then what does both; a line a pool."""
     columns = _widths(plan)
-    prefill, decode = (
-        [line for bucket in buckets_of(plan, phase) for line in _bucket_lines(plan, bucket, columns)] for phase in Phase
+    prefill, decode, mixed = (
+        [line for bucket in own_buckets(plan, phase) for line in _bucket_lines(plan, bucket, columns)]
+        for phase in Phase
     )
     lines = ["prefill, by tokens of the prompt", *prefill, *_HANDOVER, "decode, by tokens of the prompt", *decode]
+    if mixed:
+        both = ["prefill and decode on the same GPUs, by tokens of the prompt", *mixed]
+        lines = [*lines, "", *both] if prefill else both
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 
 
 def _widths(plan: Plan) -> list[int]:
     """Widths of the columns: label of the bucket, and the cells of a pool."""
-    labels = [_label(bucket) for phase in Phase for bucket in buckets_of(plan, phase)]
+    labels = [_label(bucket) for phase in Phase for bucket in own_buckets(plan, phase)]
     cells = [_cells(plan, pool) for pool in bucket_plan(plan).pools]
     return [max(map(len, labels)), *(max(map(len, column)) for column in zip(*cells, strict=True))]
 
@@ -45,7 +49,8 @@ def _cells(plan: Plan, pool: BucketPool) -> tuple[str, ...]:
     """`8 servers of 8 H200`, degrees, what a step holds, share of the bucket."""
     server = pool.server
     noun = "server" if pool.count == 1 else "servers"
-    held = f"{server.tokens_per_step:,} tokens a step" if pool.phase is Phase.PREFILL else f"batch {server.batch_size}"
+    tokens, batch = f"{server.tokens_per_step:,} tokens a step", f"batch {server.batch_size}"
+    held = {Phase.PREFILL: tokens, Phase.DECODE: batch, Phase.MIXED: f"{tokens}, {batch}"}[pool.phase]
     share = percent(pool.share)
     return (
         f"{pool.count:>2} {noun} of {server.parallel.devices} {' '.join(pool.gpu.replace('`', '').split())}",

@@ -120,7 +120,7 @@ def _bars(axes: Axes, plan: Plan, switches: Sequence[SwitchCells]) -> None:
     axes.spines["left"].set_visible(False)
     foreign = foreign_of(plan, [switch.name for switch in switches])
     parts: list[tuple[str, list[int]]] = [
-        (style.PHASE_COLOURS[phase], [switch.of_phase(phase) for switch in switches]) for phase in Phase
+        (style.PHASE_COLOURS[phase], [switch.of_phase(phase) for switch in switches]) for phase in plan.phases
     ]
     parts.append((FOREIGN, [foreign[switch.name][0] for switch in switches]))
     parts.append((FREE, [foreign[switch.name][1] for switch in switches]))
@@ -134,7 +134,7 @@ def _bars(axes: Axes, plan: Plan, switches: Sequence[SwitchCells]) -> None:
 
 
 def _legend(figure: Figure, plan: Plan, excerpt: str) -> None:
-    handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=f"{phase}: islands") for phase in Phase]
+    handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=f"{phase}: islands") for phase in plan.phases]
     if plan.scenario.cluster is None:
         handles.append(Patch(facecolor=FREE, edgecolor=style.FAINT, label="not the plan's"))
     else:

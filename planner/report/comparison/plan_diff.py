@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from planner.domain import DeployedIsland, DeployedPlan, Phase, RateBand, RateComparison
+from planner.domain import PHASES, DeployedIsland, DeployedPlan, RateBand, RateComparison
 from planner.domain.plan_diff import (
     BucketComparison,
     ChangedValue,
@@ -255,7 +255,7 @@ def _route_parts(diff: PlanDiff) -> Iterator[str]:
         yield "No request changes island."
         return
     yield _route_table(diff.routes)
-    rows = [(phase.value, share) for phase in Phase if (share := diff.moved_of_all(phase)) is not None]
+    rows = [(phase.value, share) for phase in PHASES if (share := diff.moved_of_all(phase)) is not None]
     if rows:
         yield f"Of all requests, {' and '.join(f'{percent(share)} change island in {phase}' for phase, share in rows)}."
 
@@ -293,7 +293,7 @@ def diff_document(diff: PlanDiff) -> dict[str, Any]:
         "islands": [_change_document(change) for change in diff.islands],
         "gpus": {c.gpu: _gpu_document(c) for c in diff.gpus},
         "routes": [_route_document(change) for change in diff.routes],
-        "moved_share_of_all_requests": {phase.value: diff.moved_of_all(phase) for phase in Phase},
+        "moved_share_of_all_requests": {phase.value: diff.moved_of_all(phase) for phase in PHASES},
     }
 
 

@@ -21,6 +21,7 @@ PART_COLOURS = MappingProxyType(
     {
         "projections": "#56B4E9",
         "attention": "#0072B2",
+        "attention of sequences": "#88CCEE",
         "dense": "#F0E442",
         "shared experts": "#E69F00",
         "routed experts": "#D55E00",
@@ -62,7 +63,9 @@ def step_label(step: StepExplanation, gap: str) -> str:
     """A step in words: GPU and phase, then after `gap` the configuration, the length and the batch."""
     pipeline = f" pp{step.parallel.pp}" if step.parallel.pp > 1 else ""
     degrees = f"tp{step.parallel.tp} dp{step.parallel.dp}{pipeline}"
-    return f"{style.shown(step.gpu)} {step.phase}{gap}{degrees}, {whole(step.length)} tokens, batch {step.batch:,}"
+    chunk = f", chunk {step.chunk:,}" if step.chunk else ""
+    said = f"{degrees}, {whole(step.length)} tokens, batch {step.batch:,}{chunk}"
+    return f"{style.shown(step.gpu)} {step.phase}{gap}{said}"
 
 
 def grid(count: int, columns: int, panel_in: float, margins: Margins) -> tuple[Figure, list[Axes]]:

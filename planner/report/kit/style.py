@@ -35,8 +35,10 @@ ALARM = "#B00020"
 TYPE_PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#555555")
 
 # two hues of very different lightness, neither of them among the first GPU types'
-PHASE_COLOURS = MappingProxyType({Phase.PREFILL: "#882255", Phase.DECODE: "#88CCEE", None: IDLE})
-PHASE_HATCHES = MappingProxyType({Phase.PREFILL: "", Phase.DECODE: "////", None: "...."})
+PHASE_COLOURS = MappingProxyType(
+    {Phase.PREFILL: "#882255", Phase.DECODE: "#88CCEE", Phase.MIXED: "#44AA99", None: IDLE}
+)
+PHASE_HATCHES = MappingProxyType({Phase.PREFILL: "", Phase.DECODE: "////", Phase.MIXED: "xx", None: "...."})
 
 LOOK = MappingProxyType(
     {

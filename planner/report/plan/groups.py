@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from planner.domain import Phase, Plan, PlannedIsland
 from planner.report.kit.quantities import span
 
-PHASES = (Phase.PREFILL, Phase.DECODE, None)
+PHASE_ORDER = (*Phase, None)
 """The order in which phases are told; None is an idle island."""
 
 READABLE_GROUPS = 12
@@ -52,14 +52,14 @@ class IslandGroup:
 def groups(plan: Plan) -> tuple[IslandGroup, ...]:
     """Equal islands (type, phase, size, parallel configuration) together; each pool of a plan of buckets by itself.
 
-    In the order of the inventory's types, then of PHASES, then large before small.
+    In the order of the inventory's types, then of PHASE_ORDER, then large before small.
     """
     types = [item.gpu.name for item in plan.scenario.inventory.items]
 
     def order(island: PlannedIsland) -> tuple[int, int, int, str, str]:
         return (
             types.index(island.gpu),
-            PHASES.index(island.phase),
+            PHASE_ORDER.index(island.phase),
             -island.size,
             repr(island.parallel),
             island.id if plan.buckets is not None else "",  # a pool is told from every other

@@ -39,7 +39,7 @@ def draw(plan: Plan) -> Figure:
         axes = figure.add_axes((LEFT / style.WIDTH_IN, bottom / height, AXES_WIDTH / style.WIDTH_IN, PANEL / height))
         _frame(axes, item, min(widest, max(1, item.count * LEAST_BAR)))
         _draw_type(axes, item, [g for g in groups(plan) if g.gpu == item.gpu.name], plan)
-    _legend(figure)
+    _legend(figure, plan)
     return figure
 
 
@@ -176,9 +176,11 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _legend(figure: Figure) -> None:
-    names = {Phase.PREFILL: "prefill", Phase.DECODE: "decode", None: "idle"}
-    handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=name) for phase, name in names.items()]
+def _legend(figure: Figure, plan: Plan) -> None:
+    phases = [*plan.phases, None]
+    names = ["idle" if phase is None else phase.value for phase in phases]
+    colours = [style.PHASE_COLOURS[phase] for phase in phases]
+    handles = [Patch(facecolor=colour, label=name) for colour, name in zip(colours, names, strict=True)]
     pale = style.mixed(style.PHASE_COLOURS[Phase.PREFILL], "#FFFFFF", 0.72)
     handles.append(Patch(facecolor=pale, label="pale: idle share of the time"))
     figure.legend(

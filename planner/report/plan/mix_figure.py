@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from planner.domain import Phase, Plan
+from planner.domain import PHASES, Phase, Plan
 from planner.report.kit import style
 from planner.report.plan.routing import achieved_mix, intervals
 from planner.report.plan.routing_figures import NOTHING, name_ranges
@@ -20,7 +20,7 @@ def draw(plan: Plan) -> Figure:
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
     style.titled(figure, plan, "served mix against the workload's")
     target = [100 * interval.probability for interval in intervals(plan)]
-    achieved = {phase: [100 * p for p in achieved_mix(plan, phase)] for phase in Phase}
+    achieved = {phase: [100 * p for p in achieved_mix(plan, phase)] for phase in PHASES}
     _bars(upper, achieved)
     upper.hlines(
         target,
@@ -40,7 +40,7 @@ def draw(plan: Plan) -> Figure:
 
 
 def _bars(axes: Axes, values: dict[Phase, list[float]]) -> None:
-    for side, phase in zip((-1, 1), Phase, strict=True):
+    for side, phase in zip((-1, 1), PHASES, strict=True):
         axes.bar(
             [at + side * BAR / 2 for at in range(len(values[phase]))],
             values[phase],

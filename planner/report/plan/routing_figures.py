@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from planner.domain import Phase, Plan
+from planner.domain import PHASES, Phase, Plan
 from planner.report.kit import style
 from planner.report.kit.bands import banded_rate
 from planner.report.plan.groups import READABLE_GROUPS, IslandGroup, groups, merged, of_phase
@@ -24,7 +24,7 @@ Matrix = Callable[[Plan, Phase, Sequence[IslandGroup]], list[list[float]]]
 def draw_shares(plan: Plan) -> Figure:
     """Share of each range's requests per island group."""
     figure, panels = _panels(plan, "who serves which prompts")
-    for axes, phase in zip(panels, Phase, strict=True):
+    for axes, phase in zip(panels, PHASES, strict=True):
         _stack(axes, plan, phase, shares)
         axes.set_ylabel(f"{phase}: share of\nthe range's requests (%)")
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=""))
@@ -37,8 +37,8 @@ def draw_rates(plan: Plan) -> Figure:
     """Requests/s of each range per island group; the line is the target mix at the plan's rate, bars its band."""
     figure, panels = _panels(plan, "requests served per range")
     target = [plan.throughput_rps * interval.probability for interval in intervals(plan)]
-    tops = [_stack(axes, plan, phase, rates) for axes, phase in zip(panels, Phase, strict=True)]
-    for axes, phase in zip(panels, Phase, strict=True):
+    tops = [_stack(axes, plan, phase, rates) for axes, phase in zip(panels, PHASES, strict=True)]
+    for axes, phase in zip(panels, PHASES, strict=True):
         axes.plot(range(len(target)), target, color=style.INK, linewidth=1.2, marker=".", label="target mix")
         highest = _band(axes, plan, target)
         axes.set_ylabel(f"{phase}: served\n(requests/s)")

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from planner.domain import Band, Phase, Plan, Trial
+from planner.domain import PHASES, Band, Phase, Plan, Trial
 from planner.report.kit.bands import band_in_percent
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, percent_span, rate, span, whole
 from planner.report.kit.terms import part
-from planner.report.plan.groups import PHASES, IslandGroup, groups
+from planner.report.plan.groups import PHASE_ORDER, IslandGroup, groups
 from planner.report.plan.routing import MINOR_SHARE, Stretch, stretches
 
 LISTED_GROUPS = 4
@@ -30,18 +30,19 @@ def fleet_table(plan: Plan) -> str:
         [escaped(gpu), *map(whole, counts), NONE if gpu in unpriced else money(price)] for gpu, counts, price in rows
     ]
     lines.append(["**Total**", *map(whole, total), money(plan.price_usd_per_hour)])
-    header = ["GPU type", "GPUs", f"{part(plan).capitalize()}s", "In prefill", "In decode", "Idle", "USD/hour"]
-    return table(header, lines, "lrrrrrr")
+    both = ["In both"] if Phase.MIXED in plan.phases else []
+    header = ["GPU type", "GPUs", f"{part(plan).capitalize()}s", "In prefill", "In decode", *both, "Idle", "USD/hour"]
+    return table(header, lines, "l" + "r" * (len(header) - 1))
 
 
-def _fleet_row(plan: Plan, gpu: str) -> tuple[str, tuple[int, int, int, int, int], float]:
+def _fleet_row(plan: Plan, gpu: str) -> tuple[str, tuple[int, ...], float]:
     item = plan.scenario.inventory.item(gpu)
     islands = [i for i in plan.islands if i.gpu == gpu]
-    prefill, decode = (sum(i.size for i in islands if i.phase is phase) for phase in Phase)
+    busy = [sum(i.size for i in islands if i.phase is phase) for phase in plan.phases]
     count = plan.fleet[gpu]
-    idle = count - prefill - decode
+    idle = count - sum(busy)
     price = count * item.price_usd_per_gpu_hour
-    return gpu, (count, len(islands), prefill, decode, idle), price
+    return gpu, (count, len(islands), *busy, idle), price
 
 
 def islands_table(plan: Plan) -> str:
@@ -50,7 +51,7 @@ def islands_table(plan: Plan) -> str:
     header = ["Islands", "GPU type", "GPUs each", "Phase", *(_DEGREES[d] for d in degrees)]
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates if e.band is not None}
     header += ["Batch", "Longest prompt", "Requests/s", *(["P10–P90"] if bands else []), "Utilisation", "USD/hour"]
-    order = sorted(groups(plan), key=lambda g: PHASES.index(g.phase))
+    order = sorted(groups(plan), key=lambda g: PHASE_ORDER.index(g.phase))
     unpriced = plan.scenario.inventory.without_price
     rows = [
         [*_island_row(g, degrees, bands), NONE if g.gpu in unpriced else money(g.price_usd_per_hour)] for g in order
@@ -83,7 +84,7 @@ def routing_tables(plan: Plan) -> str:
         "Neighbouring ranges served by the same groups in similar shares are one row; `routing.csv` has "
         "every cell."
     )
-    return "\n\n".join([lead, *(f"### {phase.capitalize()}\n\n{_phase_table(plan, phase)}" for phase in Phase)])
+    return "\n\n".join([lead, *(f"### {phase.capitalize()}\n\n{_phase_table(plan, phase)}" for phase in PHASES)])
 
 
 def _phase_table(plan: Plan, phase: Phase) -> str:

@@ -1,6 +1,6 @@
 """What would change a plan's rate, in words and a small table."""
 
-from planner.domain import GpuWorth, Phase, Plan, RangeHeadroom, Sensitivity
+from planner.domain import PHASES, GpuWorth, Phase, Plan, RangeHeadroom, Sensitivity
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, rate, whole
 from planner.report.kit.terms import part, stretch
@@ -19,7 +19,7 @@ def sensitivity_text(plan: Plan) -> list[str]:
         _binding(plan, sensitivity),
         _worth(sensitivity),
         _drop(sensitivity),
-        *(_headroom(plan, sensitivity, phase) for phase in Phase),
+        *(_headroom(plan, sensitivity, phase) for phase in PHASES),
     ]
     free = "islands may be formed anew, and cut as finely as the relaxation allows"
     if plan.buckets is not None:

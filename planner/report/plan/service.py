@@ -1,6 +1,6 @@
 """Service levels and exactness of a plan, in words."""
 
-from planner.domain import Phase, Plan, RangeService, Service
+from planner.domain import PHASES, Phase, Plan, RangeService, Service
 from planner.report.kit.bands import banded_rate
 from planner.report.kit.markdown import table
 from planner.report.kit.quantities import percent, rate, whole
@@ -20,7 +20,7 @@ def service_text(plan: Plan) -> list[str]:
             f" The queue of {service.binding_phase} islands of {service.binding.size} {service.binding.gpu} allows "
             f"{percent(service.factor)} of what they could take in."
         )
-    rows = [_row(service, phase) for phase in Phase]
+    rows = [_row(service, phase) for phase in PHASES]
     header = ["", "Bound (ms)", "Worst mean (ms)", "Worst percentile (ms)", "In range"]
     note = (
         "TTFT = queueing (M/G/c) + prefill + KV transfer + first decode step; TPOT at the batch that the island runs. "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 from planner.studies.chapter5.experiments import CODE, CONVERSATION, FLEETS
 from planner.studies.chapter5.records import CaseOutcome, ExperimentOutcome, Finding, IslandOutcome
 
@@ -100,7 +100,7 @@ def _islands(outcome: IslandOutcome, phase: Phase) -> int:
 
 
 def _follows_the_mix(results: _Found) -> Answer:
-    off = [(outcome.case.label, max(_off_mix(outcome, phase) for phase in Phase)) for outcome in results.islands]
+    off = [(outcome.case.label, max(_off_mix(outcome, phase) for phase in PHASES)) for outcome in results.islands]
     numbers = ", ".join(f"{label} {100 * share:.1f} %" for label, share in off)
     return all(share <= ALIKE for _, share in off), f"served off the mix, of a phase's rate: {numbers}"
 
@@ -122,7 +122,7 @@ def _only_d_is_aligned(results: _Found) -> Answer:
 
 
 def _gap(outcome: IslandOutcome) -> float:
-    rates = [outcome.phase_rps(phase) for phase in Phase]
+    rates = [outcome.phase_rps(phase) for phase in PHASES]
     return 1 - min(rates) / max(rates)
 
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from planner.assignment import assign
 from planner.domain import (
+    PHASES,
     Assignment,
     Duty,
     Formulation,
@@ -51,7 +52,7 @@ def run_islands(case: IslandCase, scenario: Scenario) -> IslandOutcome:
         mix_rps=mixed.throughput_rps,
         lengths=lengths,
         probabilities=probabilities,
-        curves=tuple(_curve(scenario, table, assignment, phase, lengths, probabilities, at) for phase in Phase),
+        curves=tuple(_curve(scenario, table, assignment, phase, lengths, probabilities, at) for phase in PHASES),
     )
 
 

@@ -4,7 +4,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Protocol
 
-from planner.domain.layout import IslandClass, Layout, Phase
+from planner.domain.layout import PHASES, IslandClass, Layout, Phase
 from planner.domain.scenario import CostMode, Scenario, SearchSettings
 
 
@@ -236,7 +236,7 @@ class IslandOutcome:
     @property
     def rate_rps(self) -> float:
         """The paper's R_total: the slower phase's (requests/s)."""
-        return min(self.phase_rps(phase) for phase in Phase)
+        return min(self.phase_rps(phase) for phase in PHASES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

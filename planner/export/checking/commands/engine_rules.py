@@ -77,7 +77,8 @@ _SGLANG = EngineRules(
     memory="mem-fraction-static",
     planned=frozenset(
         {"ep-size", "moe-a2a-backend", "deepep-mode", "moe-dense-tp-size", "enable-dp-attention", "enable-dp-lm-head"}
-        | {"ep-num-redundant-experts", "enable-eplb", "enable-two-batch-overlap", "kv-cache-dtype"}
+        | {"ep-num-redundant-experts", "enable-eplb", "enable-two-batch-overlap", "enable-mixed-chunk"}
+        | {"kv-cache-dtype"}
         | {f"speculative-{name}" for name in ("algorithm", "num-steps", "eagle-topk", "num-draft-tokens")}
     ),
     needed=frozenset({"page-size", "trust-remote-code", "moe-runner-backend"}),
@@ -85,7 +86,8 @@ _SGLANG = EngineRules(
     alike=("disaggregation-transfer-backend", "kv-cache-dtype"),
     exchanged=("page-size",),
     switches=frozenset(
-        {"enable-dp-attention", "enable-dp-lm-head", "enable-eplb", "enable-two-batch-overlap", "trust-remote-code"}
+        {"enable-dp-attention", "enable-dp-lm-head", "enable-eplb", "enable-two-batch-overlap", "enable-mixed-chunk"}
+        | {"trust-remote-code"}
     ),
     refused=MappingProxyType(
         {"config": _CONFIG, "max-total-tokens": _KV_LIMIT, "grpc-mode": _NO_HTTP, "smg-grpc-mode": _NO_HTTP}

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from planner.domain import Phase
 from planner.export.checking.commands.agreement import agreement
 from planner.export.checking.commands.command_words import is_dynamo, variables
 from planner.export.checking.commands.engine_rules import RULES
@@ -34,7 +35,8 @@ def transfer_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expec
             values = read_flags(pod.arguments)
             for flag in (*rules.alike, *rules.exchanged):
                 came = _carried(values.get(flag, "left out"))
-                sides = together[item.island.id] if flag in rules.exchanged else frozenset()
+                apart = flag in rules.exchanged or item.island.phase is Phase.MIXED  # it hands nothing over
+                sides = together[item.island.id] if apart else frozenset()
                 settings.setdefault((flag, sides), []).append((item.workload.manifest, pod, came))
     for (flag, _), rows in settings.items():
         right = agreement([(manifest.file, came) for manifest, _, came in rows])

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 
-from planner.domain import DeployedRoute, Phase
+from planner.domain import PHASES, DeployedRoute, Phase
 from planner.export.checking.expectation import Expectation, Owned
 from planner.export.checking.tables import FoundTable, routing_tables
 from planner.export.found import Fault, Manifest
@@ -57,7 +57,7 @@ def told_routes(manifests: Sequence[Manifest]) -> tuple[DeployedRoute, ...]:
             phase=Phase(row.phase), range_start=row.start, range_end=row.end, island=row.island, share=row.share
         )
         for row in rows
-        if row.phase in tuple(Phase)
+        if row.phase in tuple(PHASES)
     )
 
 
@@ -97,7 +97,7 @@ def _plan_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation)
     for route in expected.plan.routes:
         shares = planned[route.phase, route.range_start, route.range_end]
         shares[route.island] = shares.get(route.island, 0.0) + route.share
-    tables = {phase: _shares_by_start(rows, phase) for phase in Phase}
+    tables = {phase: _shares_by_start(rows, phase) for phase in PHASES}
     for (phase, start, end), shares in sorted(planned.items()):
         for length in sorted({start, max(start, end - 1)}):
             routed = _shares_at(tables[phase], length)

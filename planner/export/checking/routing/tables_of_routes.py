@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 from planner.export.checking.expectation import Expectation
 from planner.export.checking.pods.ports import Answering
 from planner.export.checking.routing.addresses import address_faults
@@ -53,12 +53,13 @@ def routing_faults(
     yield from _service_faults(table, rows, endpoints)
     yield from address_faults(table, endpoints)
     yield from _share_faults(table, rows, expected)
+    yield from _stay_faults(table, rows, endpoints)
 
 
 def _rows(table: Mapping[str, Any]) -> list[_Row]:
     return [
         _Row(
-            phase=Phase(row["phase"]),
+            phase=_half(row["phase"]),
             span=(int(row["range_start"]), int(row["range_end"])),
             service=str(row["service"]),
             share=float(row["share"]),
@@ -67,10 +68,37 @@ def _rows(table: Mapping[str, Any]) -> list[_Row]:
     ]
 
 
+def _half(text: str) -> Phase:
+    """The half of a request's life that a row routes: no row routes both."""
+    phase = Phase(text)
+    if phase not in PHASES:
+        raise ValueError(f"{phase.value!r} is not a phase of a route")
+    return phase
+
+
+def _serves(answers: Answering | None, phase: Phase) -> bool:
+    label = answers.workload.labels.get(PHASE_LABEL) if answers is not None else None
+    return label is not None and label in (phase.value, Phase.MIXED.value)
+
+
+def _stay_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[str, Answering]) -> Iterator[Fault]:
+    """A request stays on an island that does both phases: it takes the same share of a range in both."""
+    taken: dict[tuple[str, tuple[int, int]], dict[Phase, float]] = defaultdict(lambda: dict.fromkeys(PHASES, 0.0))
+    for row in rows:
+        answers = endpoints.get(row.service)
+        if answers is not None and answers.workload.labels.get(PHASE_LABEL) == Phase.MIXED.value:
+            taken[row.service, row.span][row.phase] += row.share
+    for (service, (start, end)), shares in sorted(taken.items()):
+        prefill, decode = (shares[phase] for phase in PHASES)
+        if abs(prefill - decode) > _SHARE_TOLERANCE:
+            rule = f"{service} must take the same share in both phases, as it does both"
+            yield table.fault(f"{start}-{end - 1}", rule, f"{prefill:.6g} and {decode:.6g}")
+
+
 def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
     """Ranges of a phase are the same or meet, from no tokens on, and both phases go as far: every prompt has one."""
     ends: dict[Phase, int] = {}
-    for phase in Phase:
+    for phase in PHASES:
         spans = sorted({row.span for row in rows if row.phase is phase})
         for start, end in spans:
             if start >= end:
@@ -92,8 +120,7 @@ def _span_faults(table: FoundTable, rows: Sequence[_Row]) -> Iterator[Fault]:
 def _service_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[str, Answering]) -> Iterator[Fault]:
     listed = {service["service"] for service in table.table.get("services", ())}
     for row in rows:
-        answers = endpoints.get(row.service)
-        if answers is None or answers.workload.labels.get(PHASE_LABEL) != row.phase:
+        if not _serves(endpoints.get(row.service), row.phase):
             yield table.fault(row.title, f"must name a Service of an island that serves {row.phase}", row.service)
         elif row.service not in listed:
             yield table.fault(row.title, "must name one of the table's services, which tell the ports", row.service)
@@ -113,7 +140,7 @@ def _share_faults(table: FoundTable, rows: Sequence[_Row], expected: Expectation
             yield table.fault(row.title, "share must lie in 0..1", row.share)
         sums[row.phase, row.span] += row.share
     planned = {(r.phase, (r.range_start, r.range_end)) for r in expected.plan.routes} if expected.plan else set()
-    for phase in Phase:
+    for phase in PHASES:
         for span in sorted({span for of, span in {*sums, *planned} if of is phase or not _in_buckets(table)}):
             if abs(sums[phase, span] - 1.0) > _SHARE_TOLERANCE:
                 yield table.fault(f"{phase} {span[0]}-{span[1] - 1}", "shares must sum to 1", sums[phase, span])

@@ -13,6 +13,7 @@ from planner.export.found import Fault, Manifest
 from planner.export.objects.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.options import image_is_pinned
 from planner.export.targets.dynamo.components import (
+    COMPONENT_TYPES,
     KIND,
     NAME_BUDGET,
     container_gpus,
@@ -31,6 +32,7 @@ from planner.export.targets.dynamo.engines import (
 _CALLERS = frozenset({"dynamo.frontend", "dynamo.global_router"})
 LOCAL_ROUTER_MODULE = "dynamo.router"
 _FRONTENDS, _ROUTERS = ("dynamo.frontend",), (LOCAL_ROUTER_MODULE, "dynamo.global_router")
+_TYPE_OF = {phase.value: kind for phase, kind in COMPONENT_TYPES.items()}
 _WITH_WORKERS = frozenset({LOCAL_ROUTER_MODULE, "dynamo.frontend"})
 
 
@@ -106,8 +108,8 @@ def _name_faults(manifest: Manifest) -> Iterator[Fault]:
 
 def _component_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
     phase = phase_of(component)
-    if phase and component.get("type") != phase:
-        yield manifest.fault(f"{path}.type", f"must be {phase}, which its island serves", component.get("type"))
+    if phase and component.get("type") != (kind := _TYPE_OF.get(phase, phase)):
+        yield manifest.fault(f"{path}.type", f"must be {kind}, as its island serves {phase}", component.get("type"))
     image = str(component["podTemplate"]["spec"]["containers"][0]["image"])
     if not phase and not image_is_pinned(image):  # those of workers are looked at with their pods
         where = f"{path}.podTemplate.spec.containers.0.image"

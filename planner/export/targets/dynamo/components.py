@@ -15,6 +15,7 @@ ports, probes and /dev/shm. CPUs and memory of routers and frontends are assumpt
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from planner.domain import Phase
@@ -38,6 +39,7 @@ KIND = "DynamoGraphDeployment"
 MOST_COMPONENTS = 25
 NAME_BUDGET = 45
 MAIN = "main"  # the container that the operator completes
+COMPONENT_TYPES = MappingProxyType({Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.MIXED: "worker"})
 FRONTEND, LOCAL_ROUTER, GLOBAL_ROUTER = "frontend", "router", "globalrouter"
 GRID_COST = f"{PREFIX}grid-cost"
 GRID_CELLS = f"{PREFIX}grid-cells"
@@ -129,7 +131,7 @@ def worker(
     template = pod_template(island, deployment, launch, leads=False)
     component: dict[str, Any] = {
         "name": component_name(deployment, graph, island),
-        "type": island.phase.value,
+        "type": COMPONENT_TYPES[island.phase],
         "replicas": island.grouping.groups,
     }
     if island.grouping.pods > 1:

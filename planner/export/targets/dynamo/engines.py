@@ -66,7 +66,9 @@ class DynamoEngine:
 
 
 def _name_arguments(island: ServingIsland) -> tuple[str, ...]:
-    return ("--model", island.weights, "--disaggregation-mode", island.phase.value)
+    """A worker without a mode is an aggregated one."""
+    name = ("--model", island.weights)
+    return name if island.mixed else (*name, "--disaggregation-mode", island.phase.value)
 
 
 def _untokenized(island: ServingIsland) -> tuple[str, ...]:

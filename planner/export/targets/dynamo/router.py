@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 from planner.export.objects.documents import yaml_text
 from planner.export.seams import Deployment
 from planner.export.targets.dynamo.components import CONFIG_KEY, dynamo_namespace, graph_name, plan_labels
@@ -34,13 +34,13 @@ def pool_graph(deployment: Deployment, pool: Pool) -> str:
 def router_config(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> dict[str, Any]:
     """What `--config` reads."""
     config: dict[str, Any] = {"mode": "disagg", "enable_priority_retry": False}
-    for phase in Phase:
+    for phase in PHASES:
         config[f"num_{phase}_pools"] = len(pools[phase].pools)
-    for phase in Phase:
+    for phase in PHASES:
         config[f"{phase}_pool_dynamo_namespaces"] = [
             dynamo_namespace(deployment.options.namespace, pool_graph(deployment, pool)) for pool in pools[phase].pools
         ]
-    for phase in Phase:
+    for phase in PHASES:
         config[f"{phase}_pool_selection_strategy"] = _strategy(pools[phase])
     return config
 

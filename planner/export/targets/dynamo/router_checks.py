@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from planner.domain import DeployedPlan, Phase
+from planner.domain import PHASES, DeployedPlan, Phase
 from planner.export.found import Fault, Manifest
 from planner.export.objects.documents import json_document
 from planner.export.objects.names import slug
@@ -54,7 +54,7 @@ def router_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> I
     yield from faults
     if faults:
         return
-    for phase in Phase:
+    for phase in PHASES:
         strategy = _Strategy(manifest=configs[0], phase=phase, config=config)
         wrong = [*_shape_faults(strategy), *_namespace_faults(strategy, pools)]
         yield from wrong

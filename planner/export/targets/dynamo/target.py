@@ -5,6 +5,9 @@ GlobalRouter picks the pool of a prompt by its length; it serves vLLM only (glob
 Backends"). A graph has few components: further workers of a pool come in further graphs and name the Dynamo namespace
 of the first, as the frontend and the GlobalRouter do across graphs in upstream's examples.
 
+Workers of both phases come alone, behind one frontend: beside prefill workers it sends every prompt there first, and
+the GlobalRouter's mode for them goes by the times that a request asks for, not by its length (README.md, "Agg Mode").
+
 GPUs of a component = replicas (copies) x nodeCount x the container's GPU limit.
 Sources: nvidia.com/v1beta1 (ai-dynamo/dynamo, deploy/operator) and examples/global_planner.
 """
@@ -13,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 from planner.errors import ExportError
 from planner.export.explanation import island_comments
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
@@ -62,7 +65,11 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     check_gpus_told_apart(deployment)
     images = DYNAMO_ENGINES[deployment.engine.name].images
     deployment = replace(deployment, engine=replace(deployment.engine, images=images))
-    pools = {phase: phase_pools(deployment, phase) for phase in Phase}
+    if any(island.mixed for island in deployment.islands):
+        _check_mixed(deployment)
+        written = _one_pool(deployment)
+        return written.files | shared_files(deployment, written.endpoints)
+    pools = {phase: phase_pools(deployment, phase) for phase in PHASES}
     if all(len(grid.pools) == 1 for grid in pools.values()):
         written = _one_pool(deployment)
     else:
@@ -96,6 +103,26 @@ def _check_routable(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -
         )
 
 
+def _check_mixed(deployment: Deployment) -> None:
+    """Refuse plans whose mixed islands would need a choice by length."""
+    mixed = [island for island in deployment.islands if island.mixed]
+    others = [island.id for island in deployment.islands if not island.mixed]
+    spans = {(route.range_start, route.range_end) for island in mixed for route in island.routes}
+    where = f"Target dynamo, plan {deployment.plan.scenario.name}: island {mixed[0].id} does both phases, and"
+    if others:
+        raise ExportError(
+            f"{where} Dynamo's frontend would send its prompts to prefill workers first, got {', '.join(others)} "
+            "beside it.",
+            hint="Export for lws, llm-d or kserve, or plan with serving: split or serving: aggregated.",
+        )
+    if len(spans) > 1:
+        raise ExportError(
+            f"{where} Dynamo's routers choose between such pools by times asked for, not by length, got "
+            f"{len(spans)} buckets of lengths.",
+            hint="Export for lws, llm-d or kserve, or plan with serving: split.",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
     """Files, and where the islands in them answer."""
@@ -120,7 +147,7 @@ def _many_pools(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> _W
     routers = [frontend(deployment, control, routes=False), global_router(deployment, control, config)]
     files = {"00-frontend.yaml": control_file(deployment, graph(deployment, control, routers), config, pools)}
     endpoints: tuple[Endpoint, ...] = ()
-    for number, pool in enumerate((pool for phase in Phase for pool in pools[phase].pools), start=1):
+    for number, pool in enumerate((pool for phase in PHASES for pool in pools[phase].pools), start=1):
         written = _pool(deployment, pools[pool.phase], pool, f"{number:02}-{pool.phase}-{pool.index}")
         files |= written.files
         endpoints += written.endpoints

@@ -6,7 +6,7 @@ Probes ask the runtime's own server (ai-dynamo/dynamo, lib/runtime/src/system_st
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planner.domain import DeployedPlan
+from planner.domain import DeployedPlan, Phase
 from planner.export.found import Fault, Manifest
 from planner.export.objects.quantities import amount
 from planner.export.options import LEAST_SHARED_GIB
@@ -14,6 +14,7 @@ from planner.export.targets.dynamo.checks import components, phase_of, word_afte
 from planner.export.targets.dynamo.components import KIND
 
 _MODE = "--disaggregation-mode"
+_AGGREGATED = "agg"  # Dynamo's default, of workers that do both phases
 _PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _PROBE_PATHS = ("/health", "/live")
 
@@ -29,10 +30,12 @@ def worker_faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> 
 
 
 def _mode_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:
+    """A worker without a mode is an aggregated one."""
     came, phase = word_after(component, _MODE), phase_of(component)
-    if came != phase:
-        where = f"{path}.podTemplate.spec.containers.0.args"
-        yield manifest.fault(where, f"{_MODE} must be {phase}, which the component serves", came or "none")
+    mixed = phase == Phase.MIXED.value
+    if came not in (("", _AGGREGATED) if mixed else (phase,)):
+        where, mode = f"{path}.podTemplate.spec.containers.0.args", _AGGREGATED if mixed else phase
+        yield manifest.fault(where, f"{_MODE} must be {mode}, which the component serves", came or "none")
 
 
 def _memory_faults(manifest: Manifest, path: str, component: Mapping[str, Any]) -> Iterator[Fault]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planner.domain import DeployedPlan
+from planner.domain import DeployedPlan, Phase
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.objects.documents import whole_number, yaml_documents
 from planner.export.objects.names import MAX_WORKLOAD_NAME
@@ -83,7 +83,9 @@ def _pods(values: Mapping[str, Any], role: str, block: Mapping[str, Any]) -> Ite
                 arguments_path=f"{role}.containers.0.args",
                 command_path=f"{role}.containers.0.{'args' if grouped else 'command'}",
                 answers_at=routing["servicePort"],
-                engine_port=routing["servicePort"] if role == "prefill" else routing["proxy"]["targetPort"],
+                engine_port=routing["proxy"]["targetPort"]
+                if role == "decode" and routing["proxy"]["enabled"]
+                else routing["servicePort"],
             )
 
 
@@ -118,19 +120,20 @@ def _values_faults(manifest: Manifest) -> Iterator[Fault]:
     for path, text in templates_in(manifest.body):
         yield manifest.fault(path, "must not hold {{, which Helm expands", repr(text))
     traced = manifest.body.get("tracing", {}).get("enabled", False)
-    if manifest.body["multinode"] and manifest.body["decode"]["create"] and not traced:
+    proxy = manifest.body["routing"]["proxy"]
+    if manifest.body["multinode"] and manifest.body["decode"]["create"] and proxy["enabled"] and not traced:
         rule = (
             f"must be true beside multinode: else chart {CHART_VERSION} gives the decode sidecar an env without entries"
         )
         yield manifest.fault("tracing.enabled", rule, "false")
-    name, image = manifest.body["fullnameOverride"], manifest.body["routing"]["proxy"]["image"]
-    if manifest.body["routing"]["proxy"]["targetPort"] == manifest.body["routing"]["servicePort"]:
+    name = manifest.body["fullnameOverride"]
+    if proxy["enabled"] and proxy["targetPort"] == manifest.body["routing"]["servicePort"]:
         rule = "must be another than routing.servicePort, where the sidecar listens"
         yield manifest.fault("routing.proxy.targetPort", rule, manifest.body["routing"]["servicePort"])
     if len(name) > _LONGEST_NAME:
         yield manifest.fault("fullnameOverride", f"must have at most {_LONGEST_NAME} characters", name)
-    if not image_is_pinned(image):
-        yield manifest.fault("routing.proxy.image", "must name a fixed version", image)
+    if proxy["enabled"] and not image_is_pinned(proxy["image"]):
+        yield manifest.fault("routing.proxy.image", "must name a fixed version", proxy["image"])
 
 
 def _role_faults(manifest: Manifest, role: str) -> Iterator[Fault]:
@@ -153,9 +156,12 @@ def _role_faults(manifest: Manifest, role: str) -> Iterator[Fault]:
         yield manifest.fault(f"{role}.parallelism", f"dataLocal x workers must be data, {degrees['data']}", got)
     if degrees["workers"] > 1 and not manifest.body["multinode"]:
         yield manifest.fault("multinode", f"must be true where {role} has several workers", "false")
-    if block["annotations"].get("planner/phase") != role:
+    proxied = manifest.body["routing"]["proxy"]["enabled"]
+    phase = Phase.DECODE if proxied else Phase.MIXED  # without a sidecar nobody fetches the cache of a prefill
+    wanted = phase.value if role == "decode" else role
+    if block["annotations"].get("planner/phase") != wanted:
         yield manifest.fault(
-            f"{role}.annotations.planner/phase", f"must be {role}", block["annotations"].get("planner/phase")
+            f"{role}.annotations.planner/phase", f"must be {wanted}", block["annotations"].get("planner/phase")
         )
 
 

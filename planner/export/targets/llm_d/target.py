@@ -1,6 +1,8 @@
 """Target `llm-d`: values for the llm-d-modelservice chart, one release a pair of islands, the Services in front of
 them, and `releases.yaml`, which lists the releases in the form of a helmfile.
 
+An island of both phases is a release with a decode block and no sidecar, as in upstream's guides without P/D.
+
 GPUs of a role = replicas x workers (pods of a group) x GPUs of a pod, and the chart counts those as tensor x dataLocal.
 The engines count alike here: tensor x data = GPUs of a copy, SGLang's attention groups lying inside its tensor-parallel
 world.
@@ -135,6 +137,19 @@ def _class_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ..
     )
 
 
+def _proxy(pair: IslandPair, deployment: Deployment) -> dict[str, Any]:
+    """The sidecar in front of decode engines; one that does both phases fetches from nobody."""
+    if pair.mixed:
+        return {"enabled": False}
+    return {
+        "enabled": True,
+        "image": _SIDECAR,
+        "targetPort": _TARGET_PORT,
+        "connector": _CONNECTORS[deployment.engine.name],
+        "secure": False,
+    }
+
+
 def _values(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
     model = deployment.plan.scenario.model
     weights = pair.islands[0].weights
@@ -150,18 +165,9 @@ def _values(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch
             "labels": _release_labels(pair, deployment),
         },
         "accelerator": {"type": _ACCELERATORS[gpu_resource(pair.islands[0])], "dra": False},
-        "routing": {
-            "servicePort": SERVICE_PORT,
-            "proxy": {
-                "enabled": True,
-                "image": _SIDECAR,
-                "targetPort": _TARGET_PORT,
-                "connector": _CONNECTORS[deployment.engine.name],
-                "secure": False,
-            },
-        },
+        "routing": {"servicePort": SERVICE_PORT, "proxy": _proxy(pair, deployment)},
         "prefill": _role(pair.prefill, deployment, launches),
-        "decode": _role(pair.decode, deployment, launches),
+        "decode": _role(pair.decode or pair.mixed, deployment, launches),
     }
 
 
@@ -269,17 +275,19 @@ def _container(
     if island.grouping.pods == 1:
         fields["readinessProbe"] = container["readinessProbe"]
     claimed = bool(deployment.options.model_volume) or island.weights.startswith("/")
-    return fields | {
+    fields |= {
         "resources": container["resources"],
         "mountModelVolume": not claimed,
         "volumeMounts": container["volumeMounts"],
-        "extraConfig": {"securityContext": container["securityContext"]},
     }
+    if "securityContext" in container:
+        fields["extraConfig"] = {"securityContext": container["securityContext"]}
+    return fields
 
 
 def _engine_port(island: ServingIsland) -> int:
     """Decode engines stand behind the sidecar, which takes the Service's port."""
-    return SERVICE_PORT if island.phase is Phase.PREFILL else _TARGET_PORT
+    return _TARGET_PORT if island.phase is Phase.DECODE else SERVICE_PORT
 
 
 def _command(island: ServingIsland, launch: Launch) -> tuple[list[str], list[str]]:
@@ -298,7 +306,8 @@ def _words(pod: PodCommand, launch: Launch, island: ServingIsland) -> list[str]:
 
 
 def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
-    selector = {RELEASE_LABEL: pair.name, ROLE_LABEL: island.phase.value}
+    role = Phase.DECODE if island.mixed else island.phase  # the chart's blocks
+    selector = {RELEASE_LABEL: pair.name, ROLE_LABEL: role.value}
     selector |= {INDEX_LABEL: "0"} if _multinode(pair) else {}
     return island_service(_service_name(island), island, deployment, selector, http_port(SERVICE_PORT))
 
@@ -312,6 +321,16 @@ def _release_comments(deployment: Deployment) -> tuple[str, ...]:
         "routing.json says who serves a range. A router sends the request to the decode Service, whose pods' sidecar "
         "fetches the prefill from the pod that header x-prefiller-host-port names (host:port, a pod of the prefill "
         "Service).",
+        *_mixed_comments(deployment),
+    )
+
+
+def _mixed_comments(deployment: Deployment) -> tuple[str, ...]:
+    if not any(island.mixed for island in deployment.islands):
+        return ()
+    return (
+        "A release whose proxy is off does both phases in its decode block: its Service takes a request as it is, "
+        "without that header.",
     )
 
 

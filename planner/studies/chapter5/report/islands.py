@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from planner.domain import Phase
+from planner.domain import PHASES, Phase
 from planner.report.kit import style
 from planner.studies.chapter5.records import IslandOutcome, IslandShares, Study
 from planner.studies.chapter5.report.titles import head
@@ -38,7 +38,7 @@ def _ranges(study: Study, title: str, column: Column, label: str, *, mix: bool =
     head(figure, study, title, searched=False)
     for row, outcome in zip(panels, study.islands, strict=True):
         colours = _colours(outcome)
-        for axes, phase in zip(row, Phase, strict=True):
+        for axes, phase in zip(row, PHASES, strict=True):
             _stack(axes, outcome, phase, column, colours)
             if mix:
                 middles = [(start + end) / 2 for start, end, _ in outcome.ranges]

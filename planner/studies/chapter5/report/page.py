@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.domain import CostMode, Encoding, Phase
+from planner.domain import PHASES, CostMode, Encoding
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, rate, significant
 from planner.studies.chapter5.records import CaseOutcome, ExperimentOutcome, Optimum, Spread, Study
@@ -119,7 +119,7 @@ def _islands(study: Study) -> list[str]:
         [
             outcome.case.label,
             escaped(outcome.case.layout.label),
-            *(rate(outcome.phase_rps(phase)) for phase in Phase),
+            *(rate(outcome.phase_rps(phase)) for phase in PHASES),
             significant(outcome.deviation_rps) if outcome.deviation_rps > 1e-6 else "0",
             rate(outcome.mix_rps),
         ]

@@ -4,15 +4,23 @@
 |---|---|---|
 | b | sequences of an attention group, each with its next token (with drafts: its verified ones) | 1 |
 | c | prompt tokens that the group takes in with the same pass | tokens |
-| L | length of the prompts that the chunk is cut from | tokens |
+| L, h | length of the prompts that the chunk is cut from, share of it that the prefix cache holds | tokens, 1 |
 | n | tokens of the pass: b v + c, v tokens verified a sequence | tokens |
 | k | kernels' share: k(prefill) and k(decode), each by its tokens: n / (c / k_p + b v / k_d) | 1 |
+| D, g | mean answer; tokens of it that a pass yields a sequence (1 without drafts) | tokens |
+| q | prompts that begin a pass: b g / D | 1 |
+| f | passes that take a chunk in, for each pass of the sequences: q L (1 - h) / c | 1 |
+| T(b), T(c), T(b, c) | a pass with sequences, with a chunk, with both | ms |
 
 Products over weights and experts see all n tokens at once; attention of the chunk and of the sequences add up.
+In steady state prompts are taken in by chunks of c = min(budget, L (1 - h) max(1, q)). Half of the engines' steps mix
+both, half take prompts in apart: a pass of the sequences, with what comes before the next one, takes
+T = T(b) + f (T(c) + T(b, c) - T(b)) / 2.
 With b = 0 the pass is a prefill step, with c = 0 a decode pass, both in one micro-batch. Where k(decode) is far below
 k(prefill), a short chunk fills up the products of few sequences, and the pass may be a little shorter than without it;
 so may one with more sequences where prompts are spread unevenly over the ranks, as their share of the tokens falls.
-Source: facts on aggregated serving (chunked prefill as in vLLM, SGLang and TensorRT-LLM).
+Source: facts on aggregated serving (chunked prefill as in vLLM, SGLang and TensorRT-LLM) and on the fit of the cost
+model (half of the steps).
 """
 
 from dataclasses import dataclass, replace
@@ -20,19 +28,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.cost import attention, ffn
-from planner.cost.arrays import Array, as_array
+from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, device
 from planner.cost.parts import Part, StepCost
 from planner.cost.step import Steps, common_parts, fullest_rank, scaled, score_part, summed
-from planner.domain import CostSettings, ModelSpec, Phase
+from planner.domain import PHASES, CostSettings, ModelSpec, Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passes:
     """What passes are asked for: arrays that broadcast.
 
-    `sequences` of an attention group with `cached` tokens each (b), `chunk` tokens of prompts of `prompt` tokens (c).
+    `sequences` of an attention group with `cached` tokens each (b), `chunk` tokens of prompts of `prompt` tokens (c),
+    of which the prefix cache holds the share `hit`.
     """
 
     tp: Array
@@ -41,6 +50,24 @@ class Passes:
     cached: Array
     chunk: Array
     prompt: Array
+    hit: Numbers = 0.0
+
+    @property
+    def fresh(self) -> Array:
+        """Tokens of a prompt that are not in the prefix cache."""
+        return np.asarray(self.prompt * (1 - as_array(self.hit)))
+
+
+def intake(sequences: Array, fresh: Array, answer: Array, gain: Numbers, budget: Numbers) -> tuple[Array, Array]:
+    """(c, f): tokens of a chunk, passes that take one in for each pass of the sequences. Arrays broadcast."""
+    begun = sequences * as_array(gain) / answer
+    chunk = np.minimum(as_array(budget), fresh * np.maximum(1.0, begun))
+    return chunk, np.asarray(begun * fresh / chunk)
+
+
+def added_ms(decode_ms: Array, prefill_ms: Array, mixed_ms: Array) -> Array:
+    """What a chunk adds to the passes: taken in apart, or mixed with the sequences, half of them each."""
+    return np.asarray((prefill_ms + np.maximum(mixed_ms - decode_ms, 0.0)) / 2)
 
 
 def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
@@ -48,7 +75,7 @@ def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
     plain = np.array(False)
     by_phase = {
         phase: device(context.gpu, context.model, phase, context.settings.calibration, overlapped=plain)
-        for phase in Phase
+        for phase in PHASES
     }
     return pass_cost(by_phase[Phase.PREFILL], by_phase[Phase.DECODE], context.model, context.settings, passes)
 
@@ -88,7 +115,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     if settings.mtp_tokens:
         drafted = 1 + settings.mtp_tokens / model.layers * decoded / n
         parts = tuple(scaled(part, drafted) for part in parts)
-    answered = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.prompt
+    answered = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.fresh
     head = ffn.head_part(blend, model, tokens=answered, tp=p.tp)
     fixed = Part(
         name="scheduling",
@@ -105,7 +132,7 @@ def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWor
         model,
         new=p.chunk,
         expanded=_expanded(p),
-        pairs=p.chunk / p.prompt * attention.causal_pairs(model, new=p.prompt, total=p.prompt),
+        pairs=p.chunk / p.fresh * attention.causal_pairs(model, new=p.fresh, total=p.prompt),
         tp=p.tp,
     )
     of_sequences = attention.decode_work(
@@ -115,9 +142,12 @@ def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWor
 
 
 def _expanded(passes: Passes) -> Array:
-    """Tokens whose keys and values the chunk reads: its own, and those of its prompt's chunks before it."""
-    chunks = np.maximum(1.0, passes.prompt / np.maximum(passes.chunk, 1.0))
-    return np.asarray(passes.chunk * (chunks + 1) / 2)
+    """Tokens whose keys and values the chunk reads: its own, those of its prompt's chunks before it, and those that the
+    prefix cache holds of the prompt."""
+    fresh = passes.fresh
+    chunks = np.maximum(1.0, fresh / np.maximum(passes.chunk, 1.0))
+    before = chunks * (passes.prompt - fresh) / fresh
+    return np.asarray(passes.chunk * (before + (chunks + 1) / 2))
 
 
 def _blended(prefill: Device, decode: Device, chunk_share: Array, sequence_share: Array) -> Device:

@@ -1,0 +1,339 @@
+"""What servers that do both phases do of a bucket's mix: full rate, and the rate within the bounds on TPOT and TTFT.
+
+| symbol | meaning | unit |
+|---|---|---|
+| o, B, j | server (shape, budget), bucket, range | |
+| w[B, j] | share of the bucket's requests | 1 |
+| b | sequences of an attention group in answer | 1 |
+| N[j], D | mean answer to prompts of range j, of the bucket: sum_j w N | tokens |
+| c | mean cached tokens of a sequence in mid-answer (`decode_servers`) | tokens |
+| g | tokens that a pass yields a sequence: 1 without drafts | tokens |
+| t(c, b) | time per output token of b sequences without prompts | ms |
+| A[j](b) | what a prompt adds to the passes of its rank (`prompt_times`: added) | ms |
+| T | TPOT: t(c, b) + b / D sum_j w A: a pass with all that comes until the next one, over g | ms |
+| x | rate of one server: 1000 dp b / (D T); of one request a rank needs D t / b + sum_j w A | requests/s |
+| z | standard deviations that a percentile asks for: 2.33 for P99 | 1 |
+| v | m2 / m1^2 of the prompts' fresh tokens | 1 |
+| F | rate at which prompts fill all passes: 1000 dp / sum_j w busy[j](b) | requests/s |
+| rho, eta | x / F; tail of the wait: 1000 (ca2 + v - 1) / 2 / (F n (1 - rho)), n servers of the bucket | 1, ms |
+| e1, e2, e3 | sums of the passes' lengths, of their squares and cubes, for each pass of the sequences | ms^k |
+| S, u | e3 / e2; e2^2 / (e1 e3) times the chance that a pass is under way, 1 - exp(-dp b) | ms, 1 |
+
+Time shares add up: at one b the rate on a bucket is the harmonic mix of the rates on its ranges.
+TPOT is judged where the caches of a batch are z sd(c) / sqrt(b) above their mean, and where z sqrt(v / b) more prompts
+than the mean come in the course of an answer: as many as are in answer, b, by Little's law. Both together as the root
+of the sum of squares. b fits as with decode servers, in what the buffers of a pass of `budget` tokens leave.
+TTFT of range j = rest of the pass under way + wait + own chunks + first token. Rest: even over 0..S with chance u, as
+its mean is e2 / (2 e1) and its mean square e3 / (3 e1); P(wait > y) = rho e^(-y / eta). Own chunks: taken in apart.
+First token: what the fit of closed loops found beside them, a fixed time and so many TPOT. A place must be free for all
+but `PLACE_MISSES` of the requests that may miss (Erlang C, places held as long as in full batches).
+Servers have no pipeline stages, and no overlap. Source: facts on aggregated serving, and on the fit of the cost model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cost import memory
+from planner.cost.arrays import Array
+from planner.cost.benchmarks.engines import EngineShares, engine_shares
+from planner.cost.device import CostContext
+from planner.cost.grid import Degrees
+from planner.cost.serving.buckets import Buckets, Levels
+from planner.cost.serving.decode_servers import (
+    BATCHES,
+    PLACE_MISSES,
+    PLACE_WAITS,
+    DecodeServers,
+    contexts_of,
+    largest_load,
+)
+from planner.cost.serving.prefill_servers import HALVINGS, RestOfStep, late_share
+from planner.cost.serving.prompt_times import PromptTimes, gain_of
+from planner.domain import ParallelConfig, ServerConfig
+from planner.errors import InputError
+from planner.units import MS_PER_S
+
+_POISSON = 1.0
+_GRID = np.array(BATCHES, dtype=float)
+_ANY_ENGINE = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mix:
+    """What servers do of buckets at every batch, shape (servers, buckets, batches): times (ms), e2 / g and e3 / g
+    (`squared`, `cubed`), and rates of one server (requests/s)."""
+
+    tpot_ms: Array
+    late_tpot_ms: Array
+    squared: Array
+    cubed: Array
+    busy_ms: Array
+    rates: Array
+
+    def in_use(self, rate: Array) -> Array:
+        """b that yields `rate`, shape (servers, buckets): by Little's law, with lines between known times."""
+        curve = np.maximum.accumulate(self.rates, axis=-1)
+        above = np.minimum((curve < rate[..., None]).sum(axis=-1), len(_GRID) - 1)
+        below = np.maximum(above - 1, 0)
+        low, high = (np.take_along_axis(self.tpot_ms, k[..., None], axis=-1)[..., 0] for k in (below, above))
+        most = np.take_along_axis(self.rates, above[..., None], axis=-1)[..., 0]
+        slope = np.where(above > 0, (high - low) / (_GRID[above] - np.where(above > 0, _GRID[below], 0.0)), 0.0)
+        # a rank answers b = by_time T sequences, and T = high - slope (b[above] - b)
+        by_time = np.divide(rate * _GRID[above], most * high, out=np.zeros(rate.shape), where=most > 0)
+        used = by_time * (high - slope * _GRID[above]) / np.maximum(1 - by_time * slope, 1e-9)
+        return np.asarray(np.clip(used, np.where(above > 0, _GRID[below], 0.0), _GRID[above]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedServers:
+    """Servers of one GPU type that do both phases. `budgets`: tokens of a rank's pass, shape (servers,); `decode`: the
+    same servers with nothing to take in, less the buffers of a pass; `prompts`: what prompts take of them; `gain`: g;
+    `first_token`: fixed time (ms) and TPOTs that a first token takes beside its prompt's chunks."""
+
+    budgets: Array
+    decode: DecodeServers
+    prompts: PromptTimes
+    gain: float
+    first_token: EngineShares
+
+    @classmethod
+    def of(
+        cls,
+        context: CostContext,
+        options: Sequence[tuple[ParallelConfig, int]],
+        buckets: Buckets,
+        longest_answer: int,
+        most: Sequence[int] = (),
+    ) -> "MixedServers":
+        """`options`: shape of a copy, token budget of a rank and pass. `most`: greatest batch of each that the engine
+        takes, 0 without a limit. Raises InputError on pipeline stages."""
+        shapes = list(dict.fromkeys(shape for shape, _ in options))
+        for shape in shapes:
+            if shape.pp > 1:
+                raise InputError(
+                    f"pp: must be 1 where servers do both phases, got {shape.pp}.", hint="Choose shapes without stages."
+                )
+        rows = [shapes.index(shape) for shape, _ in options]
+        alone = DecodeServers.of(context, [(shape, False) for shape in shapes], buckets, longest_answer).among(rows)
+        budgets = np.array([float(budget) for _, budget in options])
+        degrees = Degrees.of([shape for shape, _ in options])
+        buffers = memory.activation_gb(context.model, budgets, degrees.tp[:, 0])
+        limits = np.array([float(limit or BATCHES[-1]) for limit in most or [0] * len(options)])
+        room = np.floor(budgets / (1 + context.settings.mtp_tokens))
+        return cls(
+            budgets=budgets,
+            decode=replace(alone, free_gb=alone.free_gb - buffers, most=np.minimum(limits, room)),
+            prompts=PromptTimes.of(context, options, buckets, BATCHES),
+            gain=gain_of(context.settings),
+            first_token=engine_shares(_ANY_ENGINE, context.settings.calibration),
+        )
+
+    @property
+    def devices(self) -> Array:
+        """GPUs of a server, shape (servers,)."""
+        return self.decode.devices
+
+    def config(self, row: int, batch: int) -> ServerConfig:
+        """A server of the shape and budget in `row`, started for `batch` sequences a group."""
+        return replace(self.decode.config(row, batch), tokens_per_step=int(self.budgets[row]))
+
+    def among(self, rows: Sequence[int]) -> "MixedServers":
+        """Some of the servers."""
+        chosen = list(rows)
+        return replace(
+            self, budgets=self.budgets[chosen], decode=self.decode.among(chosen), prompts=self.prompts.among(chosen)
+        )
+
+    def _mix(self, buckets: Buckets, deviations: float = 0.0) -> _Mix:
+        """What the servers do of the buckets; `late_tpot_ms` at so many standard deviations."""
+        answer, _, mean, spread = self.decode.loads(buckets)
+        wide = (len(self.budgets), len(mean), len(_GRID))
+        alone = self.decode.times_at(np.broadcast_to(mean[None, :, None], wide))
+        added = buckets.weights @ self.prompts.added_ms
+        share = _GRID / answer[:, None]  # prompts that begin in a TPOT
+        tpot = alone + share * added
+        varied = self._spread_of(buckets)
+        longer = self.decode.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(_GRID)) - alone
+        more = deviations * np.sqrt(varied[..., None] / _GRID) * share * added
+        rates = self.decode.ranks[:, None, None] * _GRID * MS_PER_S / (answer[:, None] * tpot)
+        return _Mix(
+            tpot_ms=tpot,
+            late_tpot_ms=tpot + np.hypot(longer, more),
+            squared=self.gain * alone**2 + share * (buckets.weights @ self.prompts.squared),
+            cubed=self.gain**2 * alone**3 + share * (buckets.weights @ self.prompts.cubed),
+            busy_ms=buckets.weights @ self.prompts.busy_ms,
+            rates=rates,
+        )
+
+    def full_rps(self, buckets: Buckets, levels: Levels, only: int | None = None) -> tuple[Array, Array]:
+        """(best batch, its rate of one server where nobody waits), shape (servers, buckets); 0 where nothing suits.
+
+        `only`: the batch that the servers are started for, where it is given."""
+        return self._best(self._mix(buckets, levels.spread), buckets, levels, only)
+
+    def _spread_of(self, buckets: Buckets) -> Array:
+        """v, shape (servers, buckets), one row where it is the same of all."""
+        rows = self.prompts.fresh
+        return np.stack([(buckets.weights @ row**2) / (buckets.weights @ row) ** 2 for row in rows])
+
+    def _best(self, mix: _Mix, buckets: Buckets, levels: Levels, only: int | None) -> tuple[Array, Array]:
+        bound = np.where(buckets.members, levels.tpot_ms, np.inf).min(axis=1)
+        chosen = (only == _GRID) if only else (_GRID > 0)
+        suits = (mix.late_tpot_ms <= bound[:, None]) & self.decode.fits(buckets) & chosen
+        rates = np.where(suits & np.isfinite(mix.rates), mix.rates, 0.0)
+        best = rates.argmax(axis=-1)
+        rate = np.take_along_axis(rates, best[..., None], axis=-1)[..., 0]
+        return np.where(rate > 0, _GRID[best], 0.0), rate
+
+    def range_rps(self, buckets: Buckets, levels: Levels) -> Array:
+        """What no bucket's mix can exceed of each range, of one server, shape (servers, ranges) (requests/s).
+
+        As with decode servers: the largest batch that fits any bucket with the range, and the least TPOT that any mix
+        has at it, that of the shortest contexts with the prompts that add least for each token of their answers.
+        """
+        most = np.where(self.decode.fits(buckets), _GRID, 0.0).max(axis=-1)  # (servers, buckets)
+        largest = np.where(buckets.members.T[None], most[:, None], 0.0).max(axis=-1)  # (servers, ranges)
+        context, answers = contexts_of(buckets), buckets.answers[None, :, None]
+        wide = (len(self.budgets), len(context), len(_GRID))
+        alone = self.decode.times_at(np.broadcast_to(context[None, :, None], wide))
+        added = _GRID * self.prompts.added_ms / answers
+        least = self.decode.times_at(np.full(wide, float(context.min()))) + added.min(axis=1, keepdims=True)
+        suits = (largest[..., None] >= _GRID) & (least <= levels.tpot_ms[None, :, None])
+        rates = self.decode.ranks[:, None, None] * _GRID * MS_PER_S / (answers * (alone + added))
+        return np.asarray(np.where(suits, rates, 0.0).max(axis=-1))
+
+    def rates_alone(self, buckets: Buckets, batches: Sequence[float]) -> Array:
+        """Rate of one server on each range alone, where nobody waits, at so many sequences a group for each, shape
+        (servers, ranges) (requests/s)."""
+        used = np.broadcast_to(np.array(batches, dtype=float), (len(self.budgets), len(batches)))
+        wide = (*used.shape, len(_GRID))
+        alone = self.decode.times_at(np.broadcast_to(contexts_of(buckets)[None, :, None], wide))
+        busy = buckets.answers * _at(alone, used) + used * _at(self.prompts.added_ms, used)
+        return np.asarray(self.decode.ranks[:, None] * used * MS_PER_S / busy)
+
+    def capped_rps(
+        self,
+        buckets: Buckets,
+        levels: Levels,
+        together_rps: Array,
+        only: int | None = None,
+        variation: float = _POISSON,
+        *,
+        served: bool = False,
+        halvings: int = HALVINGS,
+    ) -> tuple[Array, Array, Array]:
+        """(batch, rate within the bounds, full rate) of one server, shape (servers, buckets); `only` as in `full_rps`.
+
+        `together_rps`: full rate of all servers of each bucket, shape (buckets,), or what they have to serve of it
+        (`served`). `variation`: ca2. The rate is too low by no more than 2^-halvings of the full one."""
+        mix = self._mix(buckets, levels.spread)
+        batch, full = self._best(mix, buckets, levels, only)
+        if not levels.bounds_ttft:
+            return batch, full, full
+        high = full * self._placed(levels, batch, full, together_rps, served=served)
+        together = _pool_rps(together_rps, high, full, served=served)
+        low = np.where(self._meets(mix, buckets, levels, high, full, together, variation), high, 0.0)
+        for _ in range(halvings if (low < high).any() else 0):
+            middle = (low + high) / 2
+            together = _pool_rps(together_rps, middle, full, served=served)
+            enough = self._meets(mix, buckets, levels, middle, full, together, variation)
+            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        return batch, low, full
+
+    def _placed(self, levels: Levels, batch: Array, full: Array, together_rps: Array, *, served: bool) -> Array:
+        """Share of the full rate at which all but a few requests find a place, shape (servers, buckets).
+
+        Places are held for as long as in full batches, where answers take longest: whoever comes to many finds that
+        these are slow."""
+        misses = PLACE_WAITS if levels.misses is None else PLACE_MISSES * levels.misses
+        share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
+        return largest_load(self.decode.ranks[:, None] * batch, share, misses, served=served)
+
+    def _meets(
+        self,
+        mix: _Mix,
+        buckets: Buckets,
+        levels: Levels,
+        rate: Array,
+        full: Array,
+        together_rps: Array,
+        variation: float,
+    ) -> Array:
+        service, rho, tail, left = self._queue(mix, buckets, rate, full, together_rps, variation)
+        slack = levels.ttft_ms - service  # (servers, buckets, ranges)
+        if levels.misses is None:
+            mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
+            return np.asarray((mean >= rho * tail + left.mean_ms) & (rho < 1))
+        return np.asarray((late_share(slack, rho, tail, left) * buckets.weights).sum(-1) <= levels.misses)
+
+    def queue(
+        self,
+        buckets: Buckets,
+        rate: Array,
+        full: Array,
+        together_rps: Array,
+        variation: float = _POISSON,
+    ) -> tuple[Array, Array, Array, RestOfStep]:
+        """TTFT without waits (servers, buckets, ranges), rho, eta (ms) and the rest of the pass under way (servers,
+        buckets), where each server serves `rate` of its `full` rate."""
+        return self._queue(self._mix(buckets), buckets, rate, full, together_rps, variation)
+
+    def _queue(
+        self, mix: _Mix, buckets: Buckets, rate: Array, full: Array, together_rps: Array, variation: float
+    ) -> tuple[Array, Array, Array, RestOfStep]:
+        ranks = self.decode.ranks[:, None]
+        used = mix.in_use(rate)
+        tpot = _at(mix.tpot_ms, used)
+        service = self.first_token.ttft_steps * _ranges_at(self.prompts.taken_in_ms, used)
+        service = service + (self.first_token.ttft_fixed_ms + self.first_token.ttft_answers * tpot)[..., None]
+        most = ranks * MS_PER_S / _at(mix.busy_ms, used)
+        rho = np.minimum(rate / most, 1.0)
+        varied = variation - 1 + self._spread_of(buckets)
+        servers = np.divide(together_rps, full, out=np.ones(full.shape), where=full > 0)
+        tail = MS_PER_S * varied / 2 / (most * servers * np.maximum(1 - rho, 1e-9))
+        squared, cubed = _at(mix.squared, used), _at(mix.cubed, used)
+        under_way = -np.expm1(-ranks * used)
+        return service, rho, tail, RestOfStep(cycle_ms=cubed / squared, chance=under_way * squared**2 / (tpot * cubed))
+
+    def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
+        """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
+        mean. The batch in use follows from the rate (Little's law), at most `batch`."""
+        mix = self._mix(buckets, deviations)
+        load = mix.in_use(rate)
+        return _at(mix.late_tpot_ms, np.minimum(load + deviations * np.sqrt(load), np.maximum(1.0, batch)))
+
+
+def _pool_rps(together_rps: Array, rate: Array, full: Array, *, served: bool) -> Array:
+    """Full rate of all servers of the buckets, at least one: where they work at `rate`, as much as serves what is
+    `served`."""
+    if not served:
+        return np.broadcast_to(together_rps, full.shape)
+    needed = np.divide(together_rps * full, rate, out=np.full(full.shape, np.inf), where=rate > 0)
+    return np.asarray(np.maximum(needed, full))
+
+
+def _cells(used: Array) -> tuple[NDArray[np.intp], Array]:
+    """Places of batches in use among `BATCHES`: the one below, and how far to the next; ends beyond the ends."""
+    inside = np.clip(used, _GRID[0], _GRID[-1])
+    cell = np.clip(np.searchsorted(_GRID, inside, side="right") - 1, 0, len(_GRID) - 2)
+    return cell, (inside - _GRID[cell]) / (_GRID[cell + 1] - _GRID[cell])
+
+
+def _at(times: Array, used: Array) -> Array:
+    """`times` (o, B, batches) at `used` sequences, shape (o, B); that of one sequence below one."""
+    cell, part = _cells(used)
+    before = np.take_along_axis(times, cell[..., None], axis=-1)[..., 0]
+    after = np.take_along_axis(times, cell[..., None] + 1, axis=-1)[..., 0]
+    return np.asarray(before + part * (after - before))
+
+
+def _ranges_at(times: Array, used: Array) -> Array:
+    """`times` (o, j, batches) at `used` sequences (o, B), shape (o, B, j)."""
+    cell, part = _cells(used)
+    rows = np.arange(len(times))[:, None]
+    by_batch = np.moveaxis(times, -1, 1)  # (o, batches, j)
+    before, after = by_batch[rows, cell], by_batch[rows, cell + 1]
+    return np.asarray(before + part[..., None] * (after - before))

@@ -1,0 +1,108 @@
+"""What a prompt takes of a rank that answers others at the same time.
+
+| symbol | meaning | unit |
+|---|---|---|
+| o, j, b | server (shape, budget), range, sequences of an attention group | |
+| B | budget: prompt tokens that a pass takes in at most | tokens |
+| s[j], S[j], N[j] | mean and longest prompt of a range, less what the prefix cache holds; mean answer | tokens |
+| g | tokens that a pass yields a sequence | tokens |
+| q | prompts that begin a pass: b g / N[j] | 1 |
+| c | tokens of a chunk: min(B, s max(1, q)) | tokens |
+| T(b), T(c), T(b, c) | a pass with sequences, with a chunk, with both (`planner.cost.mixed`) | ms |
+
+added = s/c (T(c) + T(b, c) - T(b)) / 2: half of the engines' steps mix both, half take prompts in apart
+squared = s/c (T(c)^2 + T(b, c)^2 - T(b)^2) / 2, and cubed alike: what is left of a pass that a prompt meets follows
+taken_in = max(ceil(S / B), S / c) T(c): the longest prompt of the range
+busy = s/B (T(B) + T(b, B)) / 2: where prompts wait for each other, passes are full
+Sequences are half-way through the answers of their range, with the cache of its mean prompt.
+Source: facts on aggregated serving.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.arrays import Array, ceil_divide
+from planner.cost.device import CostContext
+from planner.cost.grid import Degrees
+from planner.cost.mixed import Passes, added_ms, intake, mixed_cost
+from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
+from planner.cost.serving.buckets import Buckets
+from planner.cost.serving.decode_servers import contexts_of
+from planner.domain import CostSettings, ParallelConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptTimes:
+    """By server, range and batch, shape (servers, ranges, batches): `added_ms`, `taken_in_ms` and `busy_ms` (ms),
+    `squared` (ms^2) and `cubed` (ms^3). `fresh`: s, shape (servers, ranges), one row where it is the same of all."""
+
+    added_ms: Array
+    squared: Array
+    cubed: Array
+    taken_in_ms: Array
+    busy_ms: Array
+    fresh: Array
+
+    @classmethod
+    def of(
+        cls,
+        context: CostContext,
+        options: Sequence[tuple[ParallelConfig, int]],
+        buckets: Buckets,
+        batches: Sequence[int],
+    ) -> "PromptTimes":
+        """`options`: shape of a copy without stages, token budget of a rank and pass."""
+        degrees = Degrees.of([shape for shape, _ in options])
+        budget = np.array([float(tokens) for _, tokens in options])[:, None, None]
+        prompts = buckets.prompts[None]
+        hits = hit_shares(context, prompts, degrees)
+        of_prompt = fresh_tokens(prompts, hits)
+        grid, fresh = np.array(batches, dtype=float), of_prompt[..., None]
+        chunk, _ = intake(grid, fresh, buckets.answers[None, :, None], gain_of(context.settings), budget)
+        shape = chunk.shape
+
+        def ms(sequences: Array, tokens: Array) -> Array:
+            passes = Passes(
+                tp=degrees.tp[..., None],
+                dp=degrees.dp[..., None],
+                sequences=sequences,
+                cached=contexts_of(buckets)[None, :, None],
+                chunk=tokens,
+                prompt=buckets.prompts[None, :, None],
+                hit=with_points(hits),
+            )
+            return np.asarray(mixed_cost(context, passes).total_ms)
+
+        none = np.zeros((1, 1, 1))
+        alone, apart, mixed = ms(grid, none), ms(none, chunk), ms(grid, chunk)
+        full = np.broadcast_to((ms(none, budget) + ms(grid, budget)) / 2, shape)
+        chunks = fresh / chunk
+        longest = buckets.longest[None, :, None] * fresh / prompts[..., None]
+        return cls(
+            added_ms=chunks * added_ms(alone, apart, mixed),
+            squared=chunks * added_ms(alone**2, apart**2, mixed**2),
+            cubed=chunks * added_ms(alone**3, apart**3, mixed**3),
+            taken_in_ms=np.maximum(ceil_divide(longest, budget), longest / chunk) * apart,
+            busy_ms=fresh / budget * full,
+            fresh=of_prompt,
+        )
+
+    def among(self, rows: Sequence[int]) -> "PromptTimes":
+        """Some of the servers."""
+        chosen = list(rows)
+        return replace(
+            self,
+            added_ms=self.added_ms[chosen],
+            squared=self.squared[chosen],
+            cubed=self.cubed[chosen],
+            taken_in_ms=self.taken_in_ms[chosen],
+            busy_ms=self.busy_ms[chosen],
+            fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
+        )
+
+
+def gain_of(settings: CostSettings) -> float:
+    """Tokens that a pass yields a sequence: 1 + p + p^2 + ... of the drafted ones."""
+    return sum(settings.mtp_acceptance**k for k in range(settings.mtp_tokens + 1))

@@ -1,0 +1,147 @@
+"""The pools of one bucket and phase at what they can do together: X, which the programme had to guess, is known here.
+
+Pools of both phases stand apart from those of one: each group has a queue of its own, and what the first leaves of a
+bucket's requests the others share.
+
+| symbol | meaning | unit |
+|---|---|---|
+| M, C[phase] | capacity of the mixed pools of a bucket, of its pools of one phase | requests/s |
+| M / (M + min C) | share of its requests that mixed pools take, in both phases | 1 |
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost import CostContext
+from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, PrefillServers
+from planner.domain import BucketPool, Phase, Question, Reach, halves_of
+
+Servers = PrefillServers | DecodeServers | MixedServers
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedBucket:
+    """The pools of one phase, or of both, on the prompts of `span`."""
+
+    phase: Phase
+    span: Span
+    pools: tuple[BucketPool, ...]
+    servers: tuple[Servers, ...]
+    buckets: Buckets
+
+    @property
+    def probability(self) -> float:
+        """Of a request to be of the bucket."""
+        return float(self.buckets.probabilities[0])
+
+    @property
+    def together_rps(self) -> float:
+        """X."""
+        return sum(pool.count * pool.full_rps for pool in self.pools)
+
+    @property
+    def capacity_rps(self) -> float:
+        """Requests/s of the bucket that its pools serve."""
+        return sum(pool.count * pool.capacity_rps for pool in self.pools)
+
+
+def serves(pool: BucketPool) -> frozenset[tuple[Phase, int]]:
+    """Phases and starts of the buckets that a pool serves."""
+    return frozenset((phase, pool.start) for phase in halves_of(pool.phase))
+
+
+def priced_buckets(
+    question: Question, pools: Iterable[BucketPool], variation: float, reaches: Mapping[str, Reach]
+) -> list[PricedBucket]:
+    """The pools by bucket, with their capacities and shares; `variation`: squared variation of arrivals' gaps."""
+    grouped: dict[tuple[Phase, int, int], list[BucketPool]] = {}
+    for pool in pools:
+        grouped.setdefault((pool.phase, pool.start, pool.end), []).append(pool)
+    order = tuple(Phase)
+    keys = sorted(grouped, key=lambda key: (order.index(key[0]), *key[1:]))
+    return list(_shared([_priced(question, grouped[key], variation, reaches) for key in keys]))
+
+
+def phase_rps(buckets: Sequence[PricedBucket], phase: Phase) -> float:
+    """What the pools of a phase and those of both serve of the whole mix: that of the slowest bucket."""
+    spans = {bucket.span: bucket.probability for bucket in buckets if bucket.phase in (phase, Phase.MIXED)}
+    rates = (
+        sum(bucket.capacity_rps for bucket in buckets if bucket.span == span and bucket.phase in (phase, Phase.MIXED))
+        / chance
+        for span, chance in spans.items()
+    )
+    return min(rates, default=0.0)
+
+
+def _shared(buckets: Sequence[PricedBucket]) -> Iterator[PricedBucket]:
+    """The buckets with the shares of their pools."""
+    for bucket in buckets:
+        of_both = sum(b.capacity_rps for b in buckets if b.span == bucket.span and b.phase is Phase.MIXED)
+        split = [b.capacity_rps for b in buckets if b.span == bucket.span and b.phase is not Phase.MIXED]
+        apart = min(split, default=0.0) if of_both else bucket.capacity_rps
+        part = 1.0 if not of_both else (of_both if bucket.phase is Phase.MIXED else apart) / (of_both + apart)
+        capacity = bucket.capacity_rps
+        shared = tuple(
+            replace(pool, share=part * pool.count * pool.capacity_rps / capacity if capacity else 0.0)
+            for pool in bucket.pools
+        )
+        yield replace(bucket, pools=shared)
+
+
+def _priced(
+    question: Question, pools: Sequence[BucketPool], variation: float, reaches: Mapping[str, Reach]
+) -> PricedBucket:
+    workload, scenario, start, end = question.workload, question.scenario, pools[0].start, pools[0].end
+    rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
+    buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)])
+    late = pools[0].late_share
+    levels = Levels.of(scenario.slo, workload, None if late is None else np.array([late]))
+    servers = tuple(_servers(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
+    full = [_full_rps(pool, mine, buckets, levels) for pool, mine in zip(pools, servers, strict=True)]
+    together = np.array([sum(pool.count * rate for pool, rate in zip(pools, full, strict=True))])
+    capped = [
+        _capped_rps(pool, mine, buckets, levels, together, variation) for pool, mine in zip(pools, servers, strict=True)
+    ]
+    priced = tuple(
+        replace(pool, full_rps=where_nobody_waits, capacity_rps=rate)
+        for pool, where_nobody_waits, rate in zip(pools, full, capped, strict=True)
+    )
+    return PricedBucket(phase=pools[0].phase, span=(start, end), pools=priced, servers=servers, buckets=buckets)
+
+
+def _servers(question: Question, pool: BucketPool, buckets: Buckets, reach: Reach | None) -> Servers:
+    scenario, server = question.scenario, pool.server
+    context = CostContext(
+        gpu=scenario.inventory.item(pool.gpu).gpu,
+        model=scenario.model,
+        settings=scenario.cost if reach is None else replace(scenario.cost, reach=reach),
+    )
+    if pool.phase is Phase.PREFILL:
+        return PrefillServers.of(context, [(server.parallel, server.tokens_per_step, server.overlapped)], buckets)
+    longest = question.workload.max_output_tokens
+    if pool.phase is Phase.DECODE:
+        return DecodeServers.of(context, [(server.parallel, server.overlapped)], buckets, longest)
+    return MixedServers.of(context, [(server.parallel, server.tokens_per_step)], buckets, longest)
+
+
+def _full_rps(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels) -> float:
+    if isinstance(servers, PrefillServers):
+        return float(servers.full_rps(buckets)[0, 0])
+    if isinstance(servers, DecodeServers):
+        return float(servers.batches(buckets, levels, pool.server.batch_size)[1][0, 0])
+    return float(servers.full_rps(buckets, levels, pool.server.batch_size)[1][0, 0])
+
+
+def _capped_rps(
+    pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels, together: np.ndarray, variation: float
+) -> float:
+    if not together[0] > 0:
+        return 0.0
+    if isinstance(servers, PrefillServers):
+        return float(servers.capped_rps(buckets, levels, together, variation)[0, 0])
+    if isinstance(servers, DecodeServers):
+        return float(servers.capped_rps(buckets, levels, together, pool.server.batch_size)[1][0, 0])
+    return float(servers.capped_rps(buckets, levels, together, pool.server.batch_size, variation)[1][0, 0])

@@ -1,0 +1,313 @@
+"""Islands that do both phases: engines that hand no KV cache over, objects without sidecar, role or mode, a table that
+sends both phases to one Service; what cannot be expressed so is refused."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from contract_plans import MIXED, WIDE_MIXED, aggregated_plan, beside_plan
+from dynamo_plans import graphs, words
+from export_plans import plan_of, route
+
+from planner.domain import PHASES, CostSettings, DeployedPlan, Phase, Plan
+from planner.domain.plan_diff import IslandFate
+from planner.errors import ExportError
+from planner.export import TARGETS, find_faults, read_manifests, read_plan, read_server, render, summarize_plan
+from planner.export.engines.arguments import read_flags
+from planner.export.found import FoundWorkload
+from planner.plans.diff import compare
+from planner.runs.deployments import render_plan
+
+PAIRS = [
+    (target, engine)
+    for target in ("lws", "llm-d", "kserve", "script", "kubernetes", "dynamo")
+    for engine in TARGETS[target].engines
+]
+NODE_PAIRS = [pair for pair in PAIRS if pair[0] in ("lws", "llm-d", "kserve", "script")]
+HAND_OVER = re.compile(r"kv-transfer-config|disaggregation-|NIXL|kv_connector")
+
+
+def of_plan(target: str) -> Plan:
+    """The plan that the target is shown with: those of single nodes take one without wide islands."""
+    return aggregated_plan() if target in ("kubernetes", "dynamo") else beside_plan()
+
+
+def mixed_workloads(files: Mapping[str, str]) -> list[FoundWorkload]:
+    """The workloads of islands that do both phases."""
+    sound = read_manifests(files).sound
+    every = [w for manifest, kind in sound if kind and kind.workloads for w in kind.workloads(manifest)]
+    return [workload for workload in every if workload.labels["planner/phase"] == "mixed"]
+
+
+def flags_of(files: Mapping[str, str], island: str) -> dict[str, str]:
+    """The flags that the leader of an island starts with."""
+    (workload,) = (w for w in mixed_workloads(files) if w.annotations["planner/island-id"] == island)
+    return read_flags(workload.pods[0].arguments or ())
+
+
+@pytest.mark.parametrize(("target", "engine"), PAIRS)
+def test_nothing_of_a_mixed_island_hands_caches_over(target: str, engine: str) -> None:
+    found = mixed_workloads(render(of_plan(target), target=target, engine=engine))
+    assert {w.annotations["planner/island-id"] for w in found} >= {MIXED.id}
+    for workload in found:
+        for pod in workload.pods:
+            told = f"{pod.arguments} {pod.spec['containers']} {pod.spec.get('initContainers', ())}"
+            assert not HAND_OVER.search(told), told
+            assert "sidecar" not in told
+
+
+@pytest.mark.parametrize(("target", "engine"), NODE_PAIRS)
+def test_a_mixed_server_is_read_back_from_its_flags(target: str, engine: str) -> None:
+    plan = beside_plan()
+    budget = plan.scenario.cost.max_tokens_per_step
+    for workload in mixed_workloads(render(plan, target=target, engine=engine)):
+        island = next(i for i in (MIXED, WIDE_MIXED) if i.id == workload.annotations["planner/island-id"])
+        assert island.parallel is not None
+        arguments = [word for word in workload.pods[0].arguments or () if word.startswith("--")]
+        server = read_server(engine, arguments, Phase.MIXED)
+        assert server.parallel == replace(island.parallel, replicas=1)
+        assert (server.batch_size, server.tokens_per_step) == (island.batch_size, budget)
+
+
+def test_vllm_takes_the_exchange_that_suits_every_pass() -> None:
+    files = render(beside_plan(), target="lws", engine="vllm")
+    for island in (MIXED, WIDE_MIXED):
+        assert flags_of(files, island.id)["all2all-backend"] == "allgather_reducescatter"
+    assert "all-gather sends every token to all GPUs" in files["04-h200-9.yaml"]
+    assert "all-gather sends every token to all GPUs" not in files["03-h20-9.yaml"]
+    assert "high throughput runs without CUDA graphs" in files["03-h20-9.yaml"]
+    assert "IPC_LOCK" not in files["03-h20-9.yaml"]
+    assert "IPC_LOCK" in files["04-h200-9.yaml"], "its experts exchange tokens between pods"
+    assert "NVSHMEM" not in files["03-h20-9.yaml"] + files["04-h200-9.yaml"]
+
+
+def test_sglang_chooses_the_kernels_pass_by_pass_and_mixes_chunks() -> None:
+    flags = flags_of(render(beside_plan(), target="lws", engine="sglang"), MIXED.id)
+    assert flags["deepep-mode"] == "auto"
+    assert "enable-mixed-chunk" in flags
+    assert flags["max-running-requests"] == str(16 * 2)
+    assert flags["chunked-prefill-size"] == str(2 * int(flags["max-prefill-tokens"]))
+    assert "prefill-max-requests" not in flags
+
+
+def test_sglang_mixes_no_chunks_where_it_drafts() -> None:
+    plan = beside_plan()
+    drafting = replace(plan, scenario=replace(plan.scenario, cost=CostSettings(mtp_tokens=1)))
+    files = render(drafting, target="lws", engine="sglang")
+    assert "enable-mixed-chunk" not in flags_of(files, MIXED.id)
+    assert "SGLang takes all of them in apart" in files["03-h20-9.yaml"].replace("\n# ", " ")
+
+
+def test_llm_d_gives_a_mixed_island_a_release_without_sidecar() -> None:
+    values = yaml.safe_load(render(beside_plan(), target="llm-d")["02.values.yaml"])
+    assert values["routing"] == {"servicePort": 8000, "proxy": {"enabled": False}}
+    assert values["prefill"] == {"create": False, "replicas": 0}
+    assert "--port=8000" in values["decode"]["containers"][0]["args"]
+
+
+def test_kserve_gives_a_mixed_island_an_object_without_prefill() -> None:
+    files = render(beside_plan(), target="kserve")
+    assert "prefill" not in yaml.safe_load(files["02.yaml"])["spec"]
+    services = list(yaml.safe_load_all(files["services.yaml"]))
+    roles = {(s["metadata"]["labels"]["planner/phase"], s["spec"]["selector"]["llm-d.ai/role"]) for s in services}
+    assert roles == {("prefill", "prefill"), ("decode", "decode"), ("mixed", "both")}
+    assert "{{" not in files["02.yaml"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_dynamos_mixed_workers_are_aggregated_ones(engine: str) -> None:
+    rendered = render_plan(aggregated_plan(), target="dynamo", engine=engine)
+    assert rendered.grid is None
+    ((_, components),) = graphs(rendered.files).items()
+    workers = {name: component for name, component in components.items() if name != "frontend"}
+    assert {component["type"] for component in workers.values()} == {"worker"}
+    assert not any("--disaggregation-mode" in words(component) for component in workers.values())
+
+
+@pytest.mark.parametrize(("target", "engine"), PAIRS)
+def test_the_table_sends_both_phases_to_one_service(target: str, engine: str) -> None:
+    plan = of_plan(target)
+    deployed = read_plan(render(plan, target=target, engine=engine))
+    for island in (i.id for i in deployed.islands if i.phase is Phase.MIXED):
+        mine = [route for route in deployed.routes if route.island == island]
+        taken = {phase: {(r.range_start, r.range_end, r.share) for r in mine if r.phase is phase} for phase in PHASES}
+        assert taken[Phase.PREFILL] == taken[Phase.DECODE] != set()
+    assert deployed == summarize_plan(plan, engine=engine, target=target)
+
+
+@pytest.mark.parametrize(("target", "engine"), PAIRS)
+def test_applying_the_same_plan_again_changes_nothing(target: str, engine: str) -> None:
+    plan = of_plan(target)
+    deployed = read_plan(render(plan, target=target, engine=engine))
+    diff = compare(deployed, summarize_plan(plan, engine=engine, target=target))
+    assert {change.fate for change in diff.islands} == {IslandFate.UNCHANGED}
+    assert not diff.routes
+
+
+def test_an_island_that_gives_up_a_phase_restarts() -> None:
+    before = read_plan(render(beside_plan(), target="lws", engine="vllm"))
+    islands = tuple(replace(i, phase=Phase.DECODE) if i.id == MIXED.id else i for i in before.islands)
+    after: DeployedPlan = replace(before, islands=islands)
+    changes = {change.old.id: change for change in compare(before, after).islands if change.old}
+    assert changes[MIXED.id].fate is IslandFate.RESTARTED
+    assert [(c.field, c.old, c.new) for c in changes[MIXED.id].changes] == [("phase", "mixed", "decode")]
+
+
+Edit = Callable[[str], str]
+
+
+def put(old: str, new: str) -> Edit:
+    """The first `old` becomes `new`."""
+
+    def edit(text: str) -> str:
+        assert old in text, old
+        return text.replace(old, new, 1)
+
+    return edit
+
+
+def table_edit(change: Callable[[dict[str, Any]], None]) -> Edit:
+    """The routing table of a launch script's folder, changed."""
+
+    def edit(text: str) -> str:
+        table = json.loads(text)
+        change(table)
+        return json.dumps(table)
+
+    return edit
+
+
+def halve(table: dict[str, Any]) -> None:
+    """The mixed island takes less in decode, another what is left."""
+    rows = [row for row in table["routes"] if row["phase"] == "decode" and row["range_start"] == 0]
+    mixed = next(row for row in rows if row["service"].endswith("h20-9"))
+    other = next(row for row in rows if row["service"].endswith("h20-0"))
+    mixed["share"], other["share"] = mixed["share"] / 2, other["share"] + mixed["share"] / 2
+
+
+def both(table: dict[str, Any]) -> None:
+    """A row for both phases at once, which no reader of the table knows."""
+    table["routes"][0]["phase"] = "mixed"
+
+
+WORD, PORT, TENSOR = 10 * " ", "- --port=8000", "- --tensor-parallel-size"
+CONNECTOR = '--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
+# (target, engine, file, edit, what is told, whether without the plan, too)
+MISTAKES: Mapping[str, tuple[str, str, str, Edit, str, bool]] = {
+    "a connector": (
+        *("lws", "vllm", "03-h20-9.yaml", put(PORT, f"- '{CONNECTOR}'\n{WORD}{PORT}")),
+        *("--kv-transfer-config must be left out, as H20-9 does both phases", True),
+    ),
+    "prompts in one piece": (
+        *("lws", "vllm", "03-h20-9.yaml", put(PORT, f"- --no-enable-chunked-prefill\n{WORD}{PORT}")),
+        *("--no-enable-chunked-prefill must be left out", True),
+    ),
+    "a smaller budget": (
+        *("lws", "vllm", "03-h20-9.yaml", lambda text: re.sub(r"(batched-tokens)=\d+", r"\1=64", text)),
+        *("--max-num-batched-tokens must be at least", False),
+    ),
+    "an exchange for decode": (
+        *("lws", "vllm", "03-h20-9.yaml", put("allgather_reducescatter", "deepep_low_latency")),
+        *("--all2all-backend must be allgather_reducescatter", False),
+    ),
+    "a phase of SGLang": (
+        *("lws", "sglang", "03-h20-9.yaml", put("- --enable-mixed-chunk", "- --disaggregation-mode=decode")),
+        *("--disaggregation-mode must be left out, as H20-9 does both phases", True),
+    ),
+    "no mixed chunks": (
+        *("lws", "sglang", "03-h20-9.yaml", put(f"{WORD}- --enable-mixed-chunk\n", "")),
+        *("--enable-mixed-chunk must be", False),
+    ),
+    "another phase": (
+        *("lws", "vllm", "03-h20-9.yaml", lambda text: text.replace("phase: mixed", "phase: decode")),
+        *("planner/phase: must be mixed, which H20-9 serves", False),
+    ),
+    "a request that moves": (
+        *("script", "vllm", "routing.json", table_edit(halve)),
+        *("must take the same share in both", True),
+    ),
+    "a route of both": (*("script", "vllm", "routing.json", table_edit(both)), *("must follow the schema", True)),
+    "a sidecar": (
+        *("llm-d", "vllm", "02.values.yaml", put("enabled: false", "enabled: true")),
+        *("must follow the schema", True),
+    ),
+    "no sidecar": (
+        *("llm-d", "vllm", "01.values.yaml", put("enabled: true", "enabled: false")),
+        *("decode.annotations.planner/phase: must be mixed", True),
+    ),
+    "a prefill part": (
+        *("kserve", "vllm", "02.yaml", put("  replicas: 2\n", "  prefill:\n    replicas: 0\n  replicas: 2\n")),
+        *("spec.labels.planner/phase: must be decode, as KServe makes of the object", False),
+    ),
+    "a decode worker": (
+        *("dynamo", "vllm", "00-frontend.yaml", put("type: worker", "type: decode")),
+        *("type: must be worker", True),
+    ),
+    "a decode mode": (
+        *(
+            "dynamo",
+            "vllm",
+            "00-frontend.yaml",
+            put(TENSOR, f"- --disaggregation-mode\n{WORD}- decode\n{WORD}{TENSOR}"),
+        ),
+        *("--disaggregation-mode must be agg", True),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told(name: str) -> None:
+    target, engine, file, edit, told, folder = MISTAKES[name]
+    plan = of_plan(target)
+    files = render(plan, target=target, engine=engine)
+    assert find_faults(files, plan) == find_faults(files) == ()
+    edited = {**files, file: edit(files[file])}
+    assert edited != files
+    for against in (plan, None) if folder else (plan,):
+        faults = "\n".join(map(str, find_faults(edited, against)))
+        assert told in faults, faults
+
+
+def two_bucket_plan() -> Plan:
+    """Mixed islands, each with lengths of its own."""
+    other = replace(MIXED, id="H200-8", gpu="H200")
+    rows = [route(one.id, phase, start, 1.0) for phase in PHASES for one, start in ((MIXED, 0), (other, 2048))]
+    return plan_of((MIXED, other), name="two-buckets", routing=tuple(rows))
+
+
+REFUSED = [
+    ("disaggregatedset", beside_plan, "H20-9"),
+    ("disaggregatedset", aggregated_plan, "H20-9"),
+    ("dynamo", beside_plan, "H200-0, H20-0 beside it"),
+    ("dynamo", two_bucket_plan, "2 buckets of lengths"),
+]
+
+
+@pytest.mark.parametrize(("target", "make", "told"), REFUSED)
+def test_what_a_target_cannot_express_is_refused(
+    target: str, make: Callable[[], Plan], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from planner import files, pipeline
+    from planner.cli.app import build
+
+    plan = make()
+    with pytest.raises(ExportError) as refusal:
+        render_plan(plan, target=target)
+    assert f"plan {plan.scenario.name}" in refusal.value.message
+    assert MIXED.id in refusal.value.message
+    assert told in refusal.value.message
+    assert "Export for lws" in refusal.value.hint
+    assert "serving: split" in refusal.value.hint
+    monkeypatch.setattr(files, "load_run", lambda _: plan)
+    monkeypatch.setattr(pipeline, "recheck", lambda plan, _: plan)
+    out = tmp_path / "out"
+    result = CliRunner().invoke(build(), ["export", "run", "--target", target, "--out", str(out)])
+    assert getattr(result.exception, "exit_status", result.exit_code) == 3
+    assert not out.exists()
