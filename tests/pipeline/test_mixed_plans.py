@@ -115,6 +115,16 @@ def test_a_plan_is_read_back_as_it_was_written(name: str, tmp_path: Path) -> Non
     assert decode_plan(text, origin=tmp_path / "plan.json") == planned(name)
 
 
+@each_case
+def test_one_phase_alone_gets_faster_only_where_it_runs_alone(name: str) -> None:
+    sensitivity = planned(name).sensitivity
+    assert sensitivity is not None
+    assert [worth.phase for worth in sensitivity.phases] == (
+        [] if Phase.MIXED in phases_of(planned(name)) else [*PHASES]
+    )
+    assert sensitivity.bound_rps >= planned(name).throughput_rps * (1 - 1e-9)
+
+
 def test_each_kind_of_plan_is_among_the_cases() -> None:
     assert phases_of(planned("aggregated")) == {Phase.MIXED}
     assert phases_of(planned("mixed wins")) == {Phase.MIXED}

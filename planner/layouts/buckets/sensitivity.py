@@ -64,10 +64,11 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
     headroom = fast / slow - 1
     slower = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
     binding = slower if headroom >= BALANCED else None
-    phases = tuple(_phase_worth(phase, relaxer, counts, relaxed) for phase in PHASES)
-    pressed = binding or max(phases, key=lambda worth: worth.worth_share).phase
-    relieved = relaxer.relaxed(counts, pressed) or relaxed
-    tolls = dict(zip((stock.gpu for stock in relaxer.stocks), relieved.toll, strict=True))
+    apart = Phase.MIXED not in plan.phases  # one phase alone does not get faster where passes do both
+    phases = tuple(_phase_worth(phase, relaxer, counts, relaxed) for phase in PHASES if apart)
+    pressed = binding or (max(phases, key=lambda worth: worth.worth_share).phase if phases else None)
+    relieved = relaxer.relaxed(counts, pressed) if pressed else None
+    tolls = dict(zip((stock.gpu for stock in relaxer.stocks), (relieved or relaxed).toll, strict=True))
     gpus = tuple(_gpu_worth(plan, item.gpu.name, relaxer, counts, relaxed) for item in plan.scenario.inventory.items)
     return Sensitivity(
         bound_rps=relaxed.rate_rps,

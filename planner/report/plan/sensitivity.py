@@ -17,7 +17,7 @@ def sensitivity_text(plan: Plan) -> list[str]:
     words = [
         _network(plan),
         _binding(plan, sensitivity),
-        _worth(sensitivity),
+        _worth(sensitivity) if sensitivity.phases else "",
         _drop(sensitivity),
         *(_headroom(plan, sensitivity, phase) for phase in PHASES),
     ]
@@ -65,6 +65,8 @@ def _network(plan: Plan) -> str:
 
 
 def _binding(plan: Plan, sensitivity: Sensitivity) -> str:
+    if all(island.phase in (Phase.MIXED, None) for island in plan.islands):
+        return "**Prefill and decode share every pass**: what makes a server faster serves more of both."
     if sensitivity.binding is None:
         return "**Prefill and decode bind alike**: only more of both serves more."
     phase, other = sensitivity.binding.capitalize(), _other(sensitivity.binding)
