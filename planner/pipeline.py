@@ -39,7 +39,7 @@ from planner.layouts.sensitivity import sensitivity_of
 from planner.placement import violations
 from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
 from planner.plans.audit import audit
-from planner.plans.bucketed import pool_estimates, pool_islands, pool_routes
+from planner.plans.bucketed import pool_estimates, pool_islands, pool_routes, unplaced_islands
 from planner.plans.exact_lengths import recounted_rps
 from planner.plans.prefix_shares import with_cached_shares
 from planner.plans.provenance import estimates_of, provenance_of
@@ -217,7 +217,10 @@ def _of_pools(
         objective_rps=assignment.objective_rps,
         deviation_rps=0.0,
         optimal=assignment.optimal,
-        islands=tuple(pool_islands(scenario, pools, routes, reaches, unplaced)),
+        islands=(
+            *pool_islands(scenario, pools, routes, reaches, unplaced),
+            *unplaced_islands(scenario, placed.placement.shortfalls if placed else ()),
+        ),
         routing=routes,
         search=record,
         provenance=provenance_of(scenario, assignment.solver, pool_estimates(scenario, pools)),

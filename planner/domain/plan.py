@@ -58,6 +58,23 @@ class PlannedIsland:
         Key("of its prompts' tokens in the cache; of prefill, unless cost.kv_cache_rate is a number", sparse=True),
     ] = None
 
+    @classmethod
+    def idle(cls, name: str, gpu: str, size: int, price_usd_per_hour: float, note: str) -> "PlannedIsland":
+        """An island that serves nothing; `note` says why."""
+        return cls(
+            id=name,
+            gpu=gpu,
+            size=size,
+            phase=None,
+            parallel=None,
+            batch_size=0,
+            longest_prompt=0,
+            rate_rps=0.0,
+            utilisation=0.0,
+            price_usd_per_hour=price_usd_per_hour,
+            note=note,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:

@@ -183,16 +183,5 @@ def _unassigned(
 
 
 def _idle(inventory: Inventory, island: IslandClass, name: str, row: ClassPerformance) -> PlannedIsland:
-    return PlannedIsland(
-        id=name,
-        gpu=island.gpu,
-        size=island.size,
-        phase=None,
-        parallel=None,
-        batch_size=0,
-        longest_prompt=0,
-        rate_rps=0.0,
-        utilisation=0.0,
-        price_usd_per_hour=inventory.item(island.gpu).price_usd_per_gpu_hour * island.size,
-        note=row.decode.reason or row.prefill.reason,
-    )
+    price = inventory.item(island.gpu).price_usd_per_gpu_hour * island.size
+    return PlannedIsland.idle(name, island.gpu, island.size, price, row.decode.reason or row.prefill.reason)

@@ -16,6 +16,7 @@ from planner.domain import (
     Reach,
     Route,
     Scenario,
+    Shortfall,
     halves_of,
 )
 
@@ -84,6 +85,13 @@ def pool_islands(
             overlapped=pool.server.overlapped,
             note=_no_room(unplaced.get(pool.island, 0), pool),
         )
+
+
+def unplaced_islands(scenario: Scenario, shortfalls: Sequence[Shortfall]) -> Iterator[PlannedIsland]:
+    """Pools of which no server found room."""
+    for shortfall in shortfalls:
+        price = scenario.inventory.item(shortfall.gpu).price_usd_per_gpu_hour * shortfall.gpus
+        yield PlannedIsland.idle(shortfall.island, shortfall.gpu, shortfall.gpus, price, shortfall.reason)
 
 
 def _no_room(missing: int, pool: BucketPool) -> str:
