@@ -41,6 +41,7 @@ from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
 from planner.plans.audit import audit
 from planner.plans.bucketed import pool_estimates, pool_islands, pool_routes
 from planner.plans.exact_lengths import recounted_rps
+from planner.plans.prefix_shares import with_cached_shares
 from planner.plans.provenance import estimates_of, provenance_of
 from planner.plans.rate_bands import rate_band
 from planner.workload import question_of
@@ -166,6 +167,7 @@ def _finished(
         network_bottleneck=network_bottleneck(table, assignment),
         placement=placement,
     )
+    finished = with_cached_shares(finished, question.workload)
     finished = replace(
         finished,
         sensitivity=sensitivity_of(finished, evaluator),
@@ -231,6 +233,7 @@ def _of_pools(
             reaches=reaches,
         ),
     )
+    finished = with_cached_shares(finished, question.workload)
     finished = replace(
         finished,
         sensitivity=bucketed_sensitivity(finished, evaluator.prices),

@@ -21,7 +21,7 @@ from planner.cost.closest import Closest, closest
 from planner.cost.device import CostContext
 from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
-from planner.cost.mixed_explanation import explain_mixed
+from planner.cost.mixed.explanation import explain_mixed
 from planner.cost.rates import pool_share
 from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, mixture
 from planner.cost.step import Steps

@@ -9,6 +9,7 @@ from planner.cost.backend import open_backend
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees, longest_prompts, mean_prompts
 from planner.cost.parallelism import replica_shapes
+from planner.cost.prefix_hits import hit_shares, with_points
 from planner.cost.rates import decode_rates, judged_lengths, prefill_rates
 from planner.cost.service_levels import ServiceBounds, transfer_ms
 from planner.cost.step import Steps
@@ -65,7 +66,7 @@ def closest(
         pp=degrees.pp[..., None],
         length=judged,
         batch=np.ones(1),
-        cached=settings.kv_cache_rate if phase is Phase.PREFILL else 0.0,
+        cached=with_points(hit_shares(context, judged[..., 0], degrees)) if phase is Phase.PREFILL else 0.0,
     )
     for size in _BATCHES:
         batch = size * (degrees.pp if phase is Phase.DECODE else np.ones(degrees.pp.shape))

@@ -22,6 +22,7 @@ from planner.cost.fit import require_fit
 from planner.cost.grid import Degrees
 from planner.cost.parallelism import configurations, require_configuration, require_drafts
 from planner.cost.parts import BOUNDS, StepCost
+from planner.cost.prefix_hits import shape_hits
 from planner.cost.rates import LARGEST_BATCH, decode_rates, prefill_rates
 from planner.cost.reference import decode_rates as reference_decode_rates
 from planner.cost.reference import prefill_rates as reference_prefill_rates
@@ -72,7 +73,7 @@ def explain(
     context, config = checked_step(gpu, model, tp=tp, devices=devices, pp=pp, length=length, settings=settings)
     most = _largest_batch(context, half, config, length)
     if most < 1 or (batch is not None and batch > most):
-        require_fit(context, _steps_of(half, config, length, batch or 1, context.settings))
+        require_fit(context, _steps_of(context, half, config, length, batch or 1))
     if batch is not None and batch > most:
         raise InfeasibleError(
             f"batch: must be at most {most}, what the step's token budget allows, got {batch}.",
@@ -136,7 +137,8 @@ def _largest_batch(context: CostContext, phase: Phase, config: ParallelConfig, l
         )
         return max(0, int(np.floor(most)))
     fits = memory.max_prompts(context, longest=length, tp=config.tp, experts_on_device=experts, pp=config.pp)
-    budget = max(1, settings.max_tokens_per_step // max(1.0, length * (1 - settings.kv_cache_rate)))
+    fresh = length * (1 - float(as_array(shape_hits(context, length, config))))
+    budget = max(1, settings.max_tokens_per_step // max(1.0, fresh))
     return int(np.clip(np.floor(fits), 0, budget))
 
 
@@ -148,7 +150,7 @@ def _explained(
     batch: int,
 ) -> StepExplanation:
     gpu, model, settings = context.gpu, context.model, context.settings
-    cost = step_cost(context, _steps_of(phase, config, length, batch, settings))
+    cost = step_cost(context, _steps_of(context, phase, config, length, batch))
     tokens = batch * (length if phase is Phase.PREFILL else 1) * (config.pp if phase is Phase.PREFILL else 1)
     cache = memory.cache_gb(model, length=length, batch=batch, tp=config.tp, pp=config.pp)
     explained = explained_pass(
@@ -211,7 +213,7 @@ def explained_pass(
     )
 
 
-def _steps_of(phase: Phase, config: ParallelConfig, length: int, batch: int, settings: CostSettings) -> Steps:
+def _steps_of(context: CostContext, phase: Phase, config: ParallelConfig, length: int, batch: int) -> Steps:
     return Steps(
         phase=phase,
         tp=as_array(config.tp),
@@ -219,7 +221,7 @@ def _steps_of(phase: Phase, config: ParallelConfig, length: int, batch: int, set
         pp=as_array(config.pp),
         length=as_array(length),
         batch=as_array(batch),
-        cached=settings.kv_cache_rate,
+        cached=shape_hits(context, length, config),
     )
 
 

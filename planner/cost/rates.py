@@ -22,11 +22,12 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost import memory
-from planner.cost.arrays import Array
+from planner.cost.arrays import Array, Numbers
 from planner.cost.backend import CostBackend
 from planner.cost.device import CostContext
 from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees, RateGrid, answer_points, longest_prompts, mean_answers, mean_prompts
+from planner.cost.prefix_hits import fresh_tokens, hit_shares
 from planner.cost.service_levels import (
     ServiceBounds,
     decode_limits,
@@ -60,9 +61,9 @@ def prefill_rates(
         experts_on_device=memory.experts_on_device(model, settings, degrees.devices),
         pp=degrees.pp,
     )
-    fresh = np.round(lengths * (1 - settings.kv_cache_rate), 6)
-    budget = np.maximum(1, np.floor(settings.max_tokens_per_step / fresh))
-    steps = _steps(Phase.PREFILL, degrees, lengths, np.ones(fits.shape), settings.kv_cache_rate)
+    hits = hit_shares(context, lengths, degrees)
+    budget = np.maximum(1, np.floor(settings.max_tokens_per_step / fresh_tokens(lengths, hits)))
+    steps = _steps(Phase.PREFILL, degrees, lengths, np.ones(fits.shape), hits)
     prompts = np.minimum(np.minimum(budget, np.floor(np.maximum(fits, 0))), np.floor(backend.largest_batch(steps)))
     ms = backend.step_ms(replace(steps, batch=np.maximum(prompts, 1)))
     grid = _grid(degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
@@ -212,7 +213,7 @@ def _rounded(batch: Array, degrees: Degrees) -> Array:
     return np.asarray(np.where(rounded >= np.maximum(BATCH_STEP, degrees.pp), rounded, batch))
 
 
-def _steps(phase: Phase, degrees: Degrees, length: Array, batch: Array, cached: float = 0.0) -> Steps:
+def _steps(phase: Phase, degrees: Degrees, length: Array, batch: Array, cached: Numbers = 0.0) -> Steps:
     return Steps(phase=phase, tp=degrees.tp, dp=degrees.dp, pp=degrees.pp, length=length, batch=batch, cached=cached)
 
 

@@ -82,6 +82,15 @@ from planner.domain.placement import (
 from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
 from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
+from planner.domain.prefix import (
+    BLOCK_TOKENS,
+    CachedPrefixes,
+    CacheRate,
+    KvCacheRate,
+    PrefixReuse,
+    PromptBlocks,
+    RangeHits,
+)
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.router_grid import PoolGrid, RouterGrid
 from planner.domain.routing import RouterPolicy, RoutingForm, RoutingSettings, ServingForm, SurvivalSettings
@@ -129,6 +138,7 @@ from planner.domain.stocks import Sizes, SizeSet, Stock, admits
 from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
+    "BLOCK_TOKENS",
     "CORE_GROUP_SIZE",
     "ENGINE_MEMORY_SHARE",
     "MOST_GPUS_OF_A_NODE",
@@ -146,6 +156,8 @@ __all__ = [
     "BucketLatency",
     "BucketPlan",
     "BucketPool",
+    "CacheRate",
+    "CachedPrefixes",
     "Calibration",
     "CalibrationFit",
     "Certificate",
@@ -194,6 +206,7 @@ __all__ = [
     "Judged",
     "JudgedFigure",
     "JudgedMeasurement",
+    "KvCacheRate",
     "KvFlow",
     "KvTraffic",
     "Layout",
@@ -238,7 +251,9 @@ __all__ = [
     "PowerFormula",
     "PowerTable",
     "Preemptor",
+    "PrefixReuse",
     "Price",
+    "PromptBlocks",
     "Proposal",
     "Proposed",
     "ProposedRun",
@@ -246,6 +261,7 @@ __all__ = [
     "Qos",
     "Question",
     "RangeHeadroom",
+    "RangeHits",
     "RangeService",
     "RangeSettings",
     "RangeSlo",

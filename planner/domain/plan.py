@@ -52,6 +52,11 @@ class PlannedIsland:
         bool | None,
         Key("whether two micro-batches hide communication; else by the scenario's settings", sparse=True),
     ] = None
+    cached_share: Annotated[
+        float | None,
+        Bounds(low=0, below=1),
+        Key("of its prompts' tokens in the cache; of prefill, unless cost.kv_cache_rate is a number", sparse=True),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,11 @@ DEFAULT_FORM: RoutingForm | None = None
 
 class RouterPolicy(StrEnum):
     """Whom a router chooses inside a bucket. `least_work`: the island with the least outstanding work for its speed,
-    and within it the rank with the fewest waiting tokens; overflow goes to longer buckets."""
+    and within it the rank with the fewest waiting tokens; overflow goes to longer buckets. `prefix_aware`: the rank
+    that holds most of the prompt's prefix, else the least work; queues are counted as for `least_work`."""
 
     LEAST_WORK = "least_work"
+    PREFIX_AWARE = "prefix_aware"
 
 
 class ServingForm(StrEnum):

@@ -16,9 +16,11 @@ from planner.domain.model import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
+from planner.domain.prefix import CachedPrefixes, CacheRate, KvCacheRate
 from planner.domain.routing import (
     DEFAULT_SERVING,
     SIMPLICITY,
+    RouterPolicy,
     RoutingForm,
     RoutingSettings,
     ServingForm,
@@ -143,14 +145,17 @@ class CostSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostSettings:
-    """How step times are judged. Reference mode heeds `mode` and `kv_cache_rate` alone.
+    """How step times are judged. Reference mode heeds `mode` and `kv_cache_rate` alone, and takes a number of that.
 
+    `kv_cache_rate`: `cost.prefix_hits` makes hit shares of it; `prefixes` is what its `auto` draws on.
     `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `reach`: where a placed
     replica lies (None: as compactly as NVLink domains and switches allow).
     """
 
     mode: Annotated[CostMode, Key("the planner's own cost model, or the paper's")] = CostMode.DEFAULT
-    kv_cache_rate: Annotated[float, Bounds(low=0, below=1), Key("share of a prompt found in the prefix cache")] = 0.0
+    kv_cache_rate: Annotated[
+        KvCacheRate, Bounds(low=0, below=1), Key("share of a prompt in the prefix cache, or rows by length, or auto")
+    ] = 0.0
     max_tokens_per_step: Annotated[
         int, Bounds(low=1, high=10_000_000), Key("a rank's prefill budget; longer prompts go in chunks", unit="tokens")
     ] = 16384
@@ -170,6 +175,7 @@ class CostSettings:
     calibration: Annotated[Calibration | None, FILE, Key("factors over the built-in ones", sparse=True)] = None
     profile: Annotated[tuple[Measurement, ...], FILE, Key("step times to look up: a CSV", sparse=True)] = ()
     reach: Annotated[Reach | None, INTERNAL] = None
+    prefixes: Annotated[CachedPrefixes | None, INTERNAL] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +283,22 @@ class Scenario:
     serving: ServingForm = DEFAULT_SERVING
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
     engine: EngineProfile = field(default_factory=EngineProfile)
+
+    def __post_init__(self) -> None:
+        """Tell the cost settings what their `auto` draws on, whichever part of a scenario was replaced."""
+        prefixes = self._prefixes
+        if prefixes != self.cost.prefixes:
+            object.__setattr__(self, "cost", replace(self.cost, prefixes=prefixes))
+
+    @property
+    def _prefixes(self) -> CachedPrefixes | None:
+        workload = self.workload
+        if self.cost.kv_cache_rate is not CacheRate.AUTO or workload.prefix is None:
+            return None
+        blind = self.routing.policy is RouterPolicy.LEAST_WORK
+        gpus = tuple((item.gpu.name, item.count) for item in self.inventory.items) if blind else ()
+        mean = max(1.0, workload.mean_input_tokens)
+        return CachedPrefixes(reuse=workload.prefix, mean_prompt=mean, arrival_rps=workload.arrival_rps, gpus=gpus)
 
     @property
     def routing_form(self) -> RoutingForm:

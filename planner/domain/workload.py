@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from planner.domain.prefix import PrefixReuse, PromptBlocks
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTrace:
     """Requests as they arrived. Three columns of one length: seconds from the first arrival, tokens in, tokens out.
 
-    `clock`: how the unit of the times was found, in words; empty where they tell it themselves (ISO 8601).
+    `clock`: how the unit of the times was found, in words; empty where they tell it themselves (ISO 8601). `blocks`:
+    of the prompts, where the trace has their hashes.
     """
 
     name: str
@@ -16,6 +19,7 @@ class RequestTrace:
     input_tokens: Sequence[int]
     output_tokens: Sequence[int]
     clock: str = ""
+    blocks: PromptBlocks | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +28,8 @@ class LengthProfile:
 
     `input_tokens` ascend; `probabilities` sum to 1; `output_tokens[i]` is the mean answer to a prompt of
     `input_tokens[i]` tokens, empty where unknown. `arrival_rps` and `burstiness` (coefficient of variation of the
-    gaps between arrivals) are None for a workload without a clock. `clock` is that of its trace.
+    gaps between arrivals) are None for a workload without a clock. `clock` is that of its trace. `prefix`: how its
+    prompts begin alike; None where that is not known.
     """
 
     name: str
@@ -39,6 +44,7 @@ class LengthProfile:
     licence: str = ""
     citation: str = ""
     clock: str = ""
+    prefix: PrefixReuse | None = None
 
     @property
     def mean_input_tokens(self) -> float:

@@ -25,7 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost import CostContext, Steps, decode_time, open_backend, pool_share, prefill_time
-from planner.cost.arrays import Array, as_array
+from planner.cost.arrays import Array, Numbers, as_array
+from planner.cost.prefix_hits import fresh_tokens, number_of_hits, shape_hits
 from planner.cost.serving import Buckets, MixedServers
 from planner.cost.step import step_cost
 from planner.domain import (
@@ -291,16 +292,16 @@ def _prefill_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Pr
             lengths,
             tp=parallel.tp,
             dp=parallel.dp,
-            kv_cache_rate=cost.kv_cache_rate,
+            kv_cache_rate=number_of_hits(cost),
             model=scenario.model,
             mode=cost.mode,
         ).total_ms
         return MS_PER_S / ms
-    fresh = [max(1e-6, round(s * (1 - cost.kv_cache_rate), 6)) for s in lengths.tolist()]
-    budget = [max(1.0, cost.max_tokens_per_step / new) for new in fresh]
-    batch = as_array([min(n, most if deployed.fills else int(most)) for n, most in zip(batches, budget, strict=True)])
-    steps = _steps(Phase.PREFILL, parallel, lengths, batch.clip(min=1), cached=cost.kv_cache_rate)
     context = CostContext(gpu=spec, model=scenario.model, settings=cost)
+    hits = shape_hits(context, lengths, parallel)
+    budget = [max(1.0, cost.max_tokens_per_step / max(1e-6, new)) for new in fresh_tokens(lengths, hits).tolist()]
+    batch = as_array([min(n, most if deployed.fills else int(most)) for n, most in zip(batches, budget, strict=True)])
+    steps = _steps(Phase.PREFILL, parallel, lengths, batch.clip(min=1), cached=hits)
     started = parallel.replicas * parallel.dp * parallel.pp * batch
     return as_array(pool_share(context) * started * MS_PER_S / _step_ms(context, steps, deployed.overlapped))
 
@@ -345,7 +346,6 @@ def _mixed_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Prom
         [max(1, prompt.tokens) for prompt in prompts],
         [prompt.probability for prompt in prompts],
         [prompt.answer for prompt in prompts],
-        cost.kv_cache_rate,
     )
     options = [(replace(parallel, replicas=1), cost.max_tokens_per_step)]
     servers = MixedServers.of(context, options, buckets, round(max(prompt.answer for prompt in prompts)))
@@ -357,7 +357,7 @@ def _lengths(prompts: Sequence[_Prompt]) -> Array:
     return as_array([max(1, prompt.tokens) for prompt in prompts])
 
 
-def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, cached: float = 0.0) -> Steps:
+def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, cached: Numbers = 0.0) -> Steps:
     return Steps(
         phase=phase,
         tp=as_array(parallel.tp),

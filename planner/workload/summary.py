@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from planner.domain import LengthProfile, RequestTrace
 from planner.errors import InputError
+from planner.workload.prefix_reuse import prefix_reuse
 
 _BLOCK = 262_144
 """Requests at a time: what is worked out on the way stays small beside the trace."""
@@ -41,6 +42,7 @@ def summarize(trace: RequestTrace) -> LengthProfile:
         arrival_rps=_arrival_rps(arrival_s),
         burstiness=_burstiness(arrival_s),
         clock=trace.clock,
+        prefix=prefix_reuse(trace),
     )
 
 

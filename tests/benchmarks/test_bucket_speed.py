@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from planner.domain import Inventory, Scenario
+from planner.domain import Inventory, Scenario, ServingForm
 from planner.files import load_scenario, shipped_scenarios
 from planner.pipeline import plan
 from planner.workload import summarize
@@ -16,6 +16,7 @@ from planner.workload import summarize
 pytestmark = pytest.mark.bench
 
 TIMES_LARGER = (1, 10, 100)
+MOST_FOR_MIXED = 1.5  # times the CPU-seconds of a plan whose servers do one phase each
 MOST = 2.0  # times the CPU-seconds of a tenth of the GPUs
 
 
@@ -43,3 +44,16 @@ def test_ten_times_the_gpus_cost_at_most_twice_the_time() -> None:
     words = ", ".join(f"{n} GPUs {s:.1f} CPU-s" for n, s in zip(gpus, seconds, strict=True))
     sys.stdout.write(f"\nplans of buckets: {words}; ratios {', '.join(f'{ratio:.2f}' for ratio in ratios)}\n")
     assert max(ratios) <= MOST
+
+
+def test_servers_of_both_phases_cost_at_most_half_as_much_again() -> None:
+    plan(larger(1))
+    seconds = {}
+    for serving in (ServingForm.SPLIT, ServingForm.AUTO):
+        start = time.process_time()
+        plan(replace(larger(1), serving=serving))
+        seconds[serving] = time.process_time() - start
+    ratio = seconds[ServingForm.AUTO] / seconds[ServingForm.SPLIT]
+    words = ", ".join(f"{serving.value} {cpu_s:.1f} CPU-s" for serving, cpu_s in seconds.items())
+    sys.stdout.write(f"\nforms of serving: {words}; ratio {ratio:.2f}\n")
+    assert ratio <= MOST_FOR_MIXED

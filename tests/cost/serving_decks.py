@@ -93,7 +93,7 @@ def aggregated_deck(
 ) -> DeckFigures | None:
     """One worker that does both phases with `in_flight` requests; None where nothing fits."""
     load = one_length(prompt, answer)
-    buckets = Buckets.of(load, [(0, 1)], 0.0)
+    buckets = Buckets.of(load, [(0, 1)])
     shape = ParallelConfig(tp=pool.tp, dp=pool.dp)
     servers = MixedServers.of(context, [(shape, budget)], buckets, int(answer))
     batch, full = servers.full_rps(buckets, levels_of(load))
@@ -114,7 +114,7 @@ def split_deck(
 ) -> DeckFigures:
     """Workers of both phases with `in_flight` requests."""
     load = one_length(prompt, answer)
-    buckets = Buckets.of(load, [(0, 1)], 0.0)
+    buckets = Buckets.of(load, [(0, 1)])
     first = PrefillServers.of(context, [(ParallelConfig(tp=prefill.tp, dp=prefill.dp), BUDGET, False)], buckets)
     taken_in = first.full_rps(buckets)
     after = DecodeServers.of(context, [(ParallelConfig(tp=decode.tp, dp=decode.dp), False)], buckets, int(answer))

@@ -85,7 +85,7 @@ def of_any_shape(name: str, prompt: int, tpot_ms: float) -> tuple[float, float]:
     """Best rates of a GPU (requests/s) split and aggregated, whatever shapes: prefill and both phases on parts of a
     node, decode on up to eight nodes, pools of any ratio."""
     context, load = fp8(name), one_length(prompt, ANSWER)
-    buckets, levels = Buckets.of(load, [(0, 1)], 0.0), levels_of(load, tpot_ms)
+    buckets, levels = Buckets.of(load, [(0, 1)]), levels_of(load, tpot_ms)
     on_a_node = server_shapes(context, [4, 8], lambda shape: shape.pp == 1)
     on_nodes = server_shapes(context, [4, 8, 16, 24, 32, 48, 64], lambda shape: shape.pp == 1)
     prefill = PrefillServers.of(context, [(shape, BUDGET, False) for shape in on_a_node], buckets)

@@ -20,7 +20,7 @@ from planner.errors import InputError
 LOAD = workload((128, 1024, 4096, 7000), (0.4, 0.3, 0.2, 0.1), mean_output_tokens=200, max_output_tokens=1000)
 INTERVALS = [(0, 4), (0, 2), (2, 4), (0, 1), (1, 2), (2, 3), (3, 4)]
 ALONE = {j: row for row, (j, after) in enumerate(INTERVALS) if after == j + 1}
-BUCKETS = Buckets.of(LOAD, INTERVALS, 0.0)
+BUCKETS = Buckets.of(LOAD, INTERVALS)
 SLO = SloSettings(ttft_ms=3000, tpot_ms=50, percentile=99)
 LEVELS = Levels.of(SLO, LOAD)
 NO_LEVELS = Levels.of(SloSettings(), LOAD)
@@ -97,7 +97,7 @@ class TestOneLength:
     def test_the_rate_of_a_batch(self, chosen: CostSettings) -> None:
         """1000 dp b / (D T)."""
         context = replace(CONTEXT, settings=chosen)
-        buckets = Buckets.of(LOAD, INTERVALS, chosen.kv_cache_rate)
+        buckets = Buckets.of(LOAD, INTERVALS)
         servers = servers_of(context, buckets)
         for batch in (1, 16, 64):
             fits, rates = servers.full_rps(buckets, NO_LEVELS, batch)
@@ -112,7 +112,7 @@ class TestOneLength:
     def test_the_time_per_token_at_a_rate(self, chosen: CostSettings) -> None:
         """The fixed point of T = step(b, r L T), b = r D T; between batches as far apart as 4, 8 and 16 by lines."""
         context = replace(CONTEXT, settings=chosen)
-        buckets = Buckets.of(LOAD, INTERVALS, chosen.kv_cache_rate)
+        buckets = Buckets.of(LOAD, INTERVALS)
         servers = servers_of(context, buckets)
         batch, full = servers.full_rps(buckets, LEVELS)
         times = servers.tpot_ms(buckets, 0.7 * full, batch, 0.0)
@@ -126,7 +126,7 @@ class TestOneLength:
     def test_the_time_to_the_first_token_where_nobody_waits(self, chosen: CostSettings) -> None:
         """Fixed time, own chunks, and so many times per token."""
         context, shares = replace(CONTEXT, settings=chosen), engine_shares("", None)
-        buckets = Buckets.of(LOAD, INTERVALS, chosen.kv_cache_rate)
+        buckets = Buckets.of(LOAD, INTERVALS)
         servers = servers_of(context, buckets)
         batch, full = servers.full_rps(buckets, NO_LEVELS, 16)
         service, rho, _, left = servers.queue(buckets, full, full, full.max(axis=0))
@@ -166,9 +166,10 @@ def test_a_buckets_rate_is_the_harmonic_mean_of_its_ranges_at_the_same_batch() -
 def test_without_prompts_to_take_in_it_is_a_decode_server() -> None:
     """Prompts that the prefix cache holds but for a few tokens, with long answers."""
     load = workload((4096,), mean_output_tokens=4000, max_output_tokens=4000)
-    buckets, levels = Buckets.of(load, [(0, 1)], 0.999), Levels.of(SLO, load)
+    buckets, levels = Buckets.of(load, [(0, 1)]), Levels.of(SLO, load)
     options = [(shape, 2048) for shape in (ParallelConfig(tp=1, dp=8), ParallelConfig(tp=8, dp=1))]
-    mixed = MixedServers.of(CONTEXT, options, buckets, 4000)
+    cached = replace(CONTEXT, settings=replace(CONTEXT.settings, kv_cache_rate=0.999))
+    mixed = MixedServers.of(cached, options, buckets, 4000)
     decode = DecodeServers.of(CONTEXT, [(shape, False) for shape, _ in options], buckets, 4000)
     assert mixed.full_rps(buckets, levels)[1] == pytest.approx(decode.batches(buckets, levels)[1], rel=0.06)
     assert (mixed.full_rps(buckets, levels)[1] < decode.batches(buckets, levels)[1]).all()

@@ -51,7 +51,7 @@ class Case:
 
     def servers(self, levels: SloSettings) -> tuple[MixedServers, Buckets, Levels]:
         load = workload(self.lengths, self.chances, mean_output_tokens=self.answer, max_output_tokens=self.answer)
-        buckets = Buckets.of(load, [(0, len(self.lengths))], 0.0)
+        buckets = Buckets.of(load, [(0, len(self.lengths))])
         servers = MixedServers.of(context_of(self.spec), [(SHAPE, self.budget)], buckets, self.answer)
         return servers, buckets, Levels.of(levels, load)
 

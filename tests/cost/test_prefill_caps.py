@@ -41,11 +41,11 @@ class Pool:
         self.case, self.workload = case, code()
         context = CostContext(gpu=gpu("H200"), model=model("deepseek-v3"), settings=CostSettings())
         after = case.after or len(self.workload.ranges)
-        self.buckets = Buckets.of(self.workload, [(case.first, after)], 0.0)
+        self.buckets = Buckets.of(self.workload, [(case.first, after)])
         self.servers = PrefillServers.of(context, [(case.parallel, case.budget, False)], self.buckets)
         self.slo = SloSettings(ttft_ms=case.ttft_ms, tpot_ms=60, percentile=99)
         self.full = self.servers.full_rps(self.buckets)
-        mix = self.buckets.weights[0] * self.buckets.fresh
+        mix = self.buckets.weights[0] * self.servers.fresh[0]
         self.curve = (mix / mix.sum()) @ self.servers.step_ms[0]
 
     @property
@@ -70,7 +70,7 @@ class Pool:
             pace=self.servers.pace,
             step_ms=lambda tokens: float(np.interp(tokens, STEP_TOKENS, self.curve)),
         )
-        done = pool.finished_ms(times, self.buckets.fresh[ranges].tolist())
+        done = pool.finished_ms(times, self.servers.fresh[0][ranges].tolist())
         sent = self.servers.sent_ms[0][ranges]
         return float(np.quantile((done - times + sent + 60.0)[BURN_IN:], 0.99))
 

@@ -21,7 +21,7 @@ from planner.units import GB
 
 LOAD = workload((128, 1024, 4096, 7000), (0.4, 0.3, 0.2, 0.1), mean_output_tokens=200, max_output_tokens=1000)
 INTERVALS = [(0, 4), (0, 2), (2, 4), (3, 4)]
-BUCKETS = Buckets.of(LOAD, INTERVALS, 0.0)
+BUCKETS = Buckets.of(LOAD, INTERVALS)
 SLO = SloSettings(ttft_ms=3000, tpot_ms=50, percentile=99)
 LEVELS = Levels.of(SLO, LOAD)
 CONTEXT = CostContext(gpu=gpu("H200"), model=model("deepseek-v3"), settings=CostSettings())

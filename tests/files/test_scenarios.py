@@ -58,7 +58,7 @@ def test_prices_and_selectors_of_the_scenario_come_first(read: Read, document: d
 
 def test_every_cost_setting_is_written_back(read: Read, document: dict[str, Any]) -> None:
     written = cast(dict[str, Any], scenario_document(read(document))["cost"])
-    elsewhere = {"source", "calibration", "profile", "reach"}
+    elsewhere = {"source", "calibration", "profile", "reach", "prefixes"}
     assert set(written) >= {field.name for field in fields(CostSettings)} - elsewhere
     assert written["max_pipeline_stages"] is None
 

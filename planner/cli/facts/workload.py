@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.cli import screen
+from planner.domain import PrefixReuse
 
 group = typer.Typer(help="Workloads from traces.", no_args_is_help=True)
 
@@ -17,7 +18,7 @@ def _group() -> None:
 
 @group.command("summarize")
 def summarize_trace(
-    trace: Annotated[Path, typer.Argument(help="A CSV with arrival time, input tokens and output tokens.")],
+    trace: Annotated[Path, typer.Argument(help="CSV or JSON lines with arrival time, input and output tokens.")],
     out: Annotated[Path | None, typer.Option(help="Workload file. [default: NAME.yaml beside the trace]")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the workload. [default: the trace's]")] = None,
     columns: Annotated[
@@ -28,6 +29,9 @@ def summarize_trace(
         str | None,
         typer.Option(help="What numbers in the column of times count, where it does not tell: s, ms, us, ns."),
     ] = None,
+    block_tokens: Annotated[
+        int, typer.Option(min=1, help="Tokens of each block that hash_ids of JSON lines have an id for.")
+    ] = 512,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
@@ -37,7 +41,7 @@ def summarize_trace(
     from planner import files
     from planner.workload import summarize
 
-    profile = summarize(files.read_trace(trace, _columns(columns), _unit(time_unit)))
+    profile = summarize(files.read_trace(trace, _columns(columns), _unit(time_unit), block_tokens))
     if name is not None:
         profile = replace(profile, name=name)
     path = out or files.workload_path(trace.parent, profile.name)
@@ -52,11 +56,20 @@ def summarize_trace(
         "arrival_rps": profile.arrival_rps,
         "burstiness": profile.burstiness,
         "clock": profile.clock or "ISO 8601",
+        **_cached(profile.prefix),
     }
     if json:
         screen.show_json(facts)
     else:
         screen.show_table("Workload", ("what", "value"), [(k, str(v)) for k, v in facts.items()])
+
+
+def _cached(prefix: PrefixReuse | None) -> dict[str, float]:
+    """Shares of all prompt tokens that one prefix cache of so many tokens would have found; nothing without hashes."""
+    if prefix is None:
+        return {}
+    sizes = [*(f"{tokens}_tokens" for tokens in prefix.cache_tokens), "without_bounds"]
+    return {f"cached_at_{size}": round(share, 4) for size, share in zip(sizes, prefix.mean_shares, strict=True)}
 
 
 def _unit(text: str | None) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from planner.cost.arrays import Array, as_array, ceil_divide
 from planner.cost.grid import Degrees, RateGrid, answer_points, midpoints
+from planner.cost.prefix_hits import number_of_hits
 from planner.cost.reference.memory import max_batch
 from planner.cost.reference.steps import decode_step, prefill_step, shape_of
 from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig, Workload
@@ -30,7 +31,7 @@ def prefill_rates(
     """Prefill rates of `configs`."""
     degrees, lengths = Degrees.of(configs), midpoints(workload)
     step = prefill_step(
-        gpu, model, seq_len=lengths, tp=degrees.tp, dp=degrees.dp, kv_cache_rate=settings.kv_cache_rate
+        gpu, model, seq_len=lengths, tp=degrees.tp, dp=degrees.dp, kv_cache_rate=number_of_hits(settings)
     ).total_ms
     return RateGrid(rates_rps=MS_PER_S / step, batch_sizes=np.ones(step.shape), step_ms=step)
 

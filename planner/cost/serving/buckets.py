@@ -5,8 +5,6 @@
 | j, B | range of the workload, bucket: ranges a <= j < b | |
 | p[j], P(B) | probability of a range, of a bucket | 1 |
 | w[B, j] | p[j] / P(B) inside the bucket, else 0 | 1 |
-| s[j] | mean prompt of a range, less what the prefix cache holds | tokens |
-| m1, m2 | moments of s over the bucket: sum_j w s, sum_j w s^2 | tokens, tokens^2 |
 """
 
 from collections.abc import Sequence
@@ -26,40 +24,34 @@ Interval = tuple[int, int]  # first range, range after the last
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buckets:
     """`intervals` of the ranges of a workload. `weights` has shape (buckets, ranges), `probabilities` (buckets,);
-    `prompts`, `longest` and `answers` are tokens of the ranges, shape (ranges,); `fresh`: prompts without what is
-    cached."""
+    `prompts`, `longest` and `answers` are tokens of the ranges, shape (ranges,)."""
 
     intervals: tuple[Interval, ...]
     weights: Array
     probabilities: Array
     prompts: Array
     longest: Array
-    fresh: Array
     answers: Array
 
     @classmethod
-    def of(cls, workload: Workload, intervals: Sequence[Interval], kv_cache_rate: float) -> "Buckets":
+    def of(cls, workload: Workload, intervals: Sequence[Interval]) -> "Buckets":
         """The mixes of `intervals`."""
         chance = np.array([span.probability for span in workload.ranges])
         inside = np.zeros((len(intervals), len(chance)))
         for row, (first, after) in enumerate(intervals):
             inside[row, first:after] = chance[first:after]
         probabilities = inside.sum(axis=1)
-        prompts = mean_prompts(workload)[0]
         return cls(
             intervals=tuple(intervals),
             weights=inside / probabilities[:, None],
             probabilities=probabilities,
-            prompts=prompts,
+            prompts=mean_prompts(workload)[0],
             longest=longest_prompts(workload)[0],
-            fresh=np.round(prompts * (1 - kv_cache_rate), 6),
             answers=mean_answers(workload)[0],
         )
 
     @classmethod
-    def of_lengths(
-        cls, lengths: Sequence[int], probabilities: Sequence[float], answers: Sequence[float], kv_cache_rate: float
-    ) -> "Buckets":
+    def of_lengths(cls, lengths: Sequence[int], probabilities: Sequence[float], answers: Sequence[float]) -> "Buckets":
         """One bucket of exact lengths (tokens), each a range of its own, with its mean answer (tokens)."""
         prompts, chance = np.array(lengths, dtype=float), np.array(probabilities, dtype=float)
         return cls(
@@ -68,7 +60,6 @@ class Buckets:
             probabilities=chance.sum(keepdims=True),
             prompts=prompts,
             longest=prompts,
-            fresh=np.round(prompts * (1 - kv_cache_rate), 6),
             answers=np.array(answers, dtype=float),
         )
 

@@ -155,9 +155,9 @@ class MixedServers:
         added = buckets.weights @ self.prompts.added_ms
         share = _GRID / answer[:, None]  # prompts that begin in a TPOT
         tpot = alone + share * added
-        varied = _spread_of(buckets)
+        varied = self._spread_of(buckets)
         longer = self.decode.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(_GRID)) - alone
-        more = deviations * np.sqrt(varied[:, None] / _GRID) * share * added
+        more = deviations * np.sqrt(varied[..., None] / _GRID) * share * added
         rates = self.decode.ranks[:, None, None] * _GRID * MS_PER_S / (answer[:, None] * tpot)
         return _Mix(
             tpot_ms=tpot,
@@ -173,6 +173,11 @@ class MixedServers:
 
         `only`: the batch that the servers are started for, where it is given."""
         return self._best(self._mix(buckets, levels.spread), buckets, levels, only)
+
+    def _spread_of(self, buckets: Buckets) -> Array:
+        """v, shape (servers, buckets), one row where it is the same of all."""
+        rows = self.prompts.fresh
+        return np.stack([(buckets.weights @ row**2) / (buckets.weights @ row) ** 2 for row in rows])
 
     def _best(self, mix: _Mix, buckets: Buckets, levels: Levels, only: int | None) -> tuple[Array, Array]:
         bound = np.where(buckets.members, levels.tpot_ms, np.inf).min(axis=1)
@@ -286,7 +291,7 @@ class MixedServers:
         service = service + (self.first_token.ttft_fixed_ms + self.first_token.ttft_answers * tpot)[..., None]
         most = ranks * MS_PER_S / _at(mix.busy_ms, used)
         rho = np.minimum(rate / most, 1.0)
-        varied = variation - 1 + _spread_of(buckets)
+        varied = variation - 1 + self._spread_of(buckets)
         servers = np.divide(together_rps, full, out=np.ones(full.shape), where=full > 0)
         tail = MS_PER_S * varied / 2 / (most * servers * np.maximum(1 - rho, 1e-9))
         squared, cubed = _at(mix.squared, used), _at(mix.cubed, used)
@@ -299,11 +304,6 @@ class MixedServers:
         mix = self._mix(buckets, deviations)
         load = mix.in_use(rate)
         return _at(mix.late_tpot_ms, np.minimum(load + deviations * np.sqrt(load), np.maximum(1.0, batch)))
-
-
-def _spread_of(buckets: Buckets) -> Array:
-    """v of each bucket."""
-    return np.asarray((buckets.weights @ buckets.fresh**2) / (buckets.weights @ buckets.fresh) ** 2)
 
 
 def _pool_rps(together_rps: Array, rate: Array, full: Array, *, served: bool) -> Array:

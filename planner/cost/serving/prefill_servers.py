@@ -3,6 +3,8 @@
 | symbol | meaning | unit |
 |---|---|---|
 | o, B, j | server (shape, budget, overlap), bucket, range | |
+| s[o, j] | mean prompt of a range, less what the prefix cache of a rank holds (`prefix_hits`) | tokens |
+| m1, m2 | moments of s over the bucket: sum_j w s, sum_j w s^2 | tokens, tokens^2 |
 | t[o, j](n) | a step that takes n new tokens of prompts of range j on every attention rank | ms |
 | t(n) | the same of the bucket's mix: sum_j w s / m1 t[j](n) | ms |
 | phi | rate of a pool behind a router over that of its steps (`prefill_pool`) | 1 |
@@ -27,15 +29,16 @@ Source: facts on bucketed plans (cap of a pool), with the rest of a step in plac
 (tests/cost/prefill_simulation.py, 19 pools of 1-8 servers, bounds of 1-6 s) allows 9 % more to 1 % less than the cap.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.cost import memory
-from planner.cost.arrays import Array, ceil_divide
+from planner.cost.arrays import Array, Numbers, ceil_divide
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
+from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.rates import pool_share
 from planner.cost.service_levels import transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels
@@ -59,7 +62,7 @@ _ROUNDS = 12  # of the fixed point of tokens and step time, which contracts belo
 class PrefillServers:
     """Servers of one GPU type: `configs`, and by server and range times of a prompt at a full budget (`prompt_ms`, inf:
     not served), of a prompt by itself (`own_ms`), of the KV transfer (`sent_ms`), and of a step of `STEP_TOKENS`
-    (`step_ms`, shape (servers, ranges, tokens)), all in ms."""
+    (`step_ms`, shape (servers, ranges, tokens)), all in ms. `fresh`: s, one row where it is the same of all servers."""
 
     configs: tuple[ServerConfig, ...]
     pace: float
@@ -67,6 +70,7 @@ class PrefillServers:
     own_ms: Array
     sent_ms: Array
     step_ms: Array
+    fresh: Array
 
     @classmethod
     def of(
@@ -95,6 +99,7 @@ class PrefillServers:
             own_ms=np.concatenate([piece.own_ms for piece in pieces]),
             sent_ms=np.concatenate([piece.sent_ms for piece in pieces]),
             step_ms=np.concatenate([piece.step_ms for piece in pieces]),
+            fresh=_joined([(piece.fresh, len(piece.configs)) for piece in pieces]),
         )
 
     def among(self, rows: Sequence[int]) -> "PrefillServers":
@@ -107,6 +112,7 @@ class PrefillServers:
             own_ms=self.own_ms[chosen],
             sent_ms=self.sent_ms[chosen],
             step_ms=self.step_ms[chosen],
+            fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
         )
 
     def _column(self, values: Sequence[int]) -> Array:
@@ -192,8 +198,8 @@ class PrefillServers:
         under way (servers, buckets).
 
         `mix`: t(n) of the buckets, where it is known."""
-        m1 = buckets.weights @ buckets.fresh
-        m2 = buckets.weights @ buckets.fresh**2
+        m1 = np.stack([buckets.weights @ row for row in self.fresh])
+        m2 = np.stack([buckets.weights @ row**2 for row in self.fresh])
         times = self._mix(buckets) if mix is None else mix
         step, mean_rank = self._step_ms(rate, times, m1, m2)
         stages = self._column([config.parallel.pp for config in self.configs])
@@ -203,14 +209,14 @@ class PrefillServers:
         rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
         varied = (variation + m2 / m1**2 - 1) / 2
         tail = MS_PER_S * varied / (together_rps * np.maximum(1 - rho, 1e-9))
-        service = self._own_step_ms(step, mean_rank, buckets) + self._missed_ms(tokens, cycle, buckets)
+        service = self._own_step_ms(step, mean_rank, buckets) + self._missed_ms(tokens, cycle)
         return service + self.sent_ms[:, None], rho, tail, rest
 
-    def _missed_ms(self, tokens: Array, cycle: Array, buckets: Buckets) -> Array:
+    def _missed_ms(self, tokens: Array, cycle: Array) -> Array:
         """v S of `tokens` that come to a rank in a step, shape (servers, buckets, ranges)."""
         most = self._column([config.tokens_per_step for config in self.configs])
         several = self._column([config.parallel.dp for config in self.configs])[..., None] > 1
-        room = (most - np.minimum(buckets.fresh, most))[:, None]
+        room = (most - np.minimum(self.fresh, most))[:, None]
         missed = np.maximum(1 - room / np.maximum(tokens, 1e-9)[..., None], 0.0)
         return np.asarray(np.where(several, MISSED_STEPS * missed * cycle[..., None], 0.0))
 
@@ -218,14 +224,17 @@ class PrefillServers:
         """The steps that a prompt is taken in by, shape (servers, buckets, ranges)."""
         most = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])[..., None]
-        chunks = ceil_divide(buckets.longest * buckets.fresh / buckets.prompts, most)[:, None]
+        chunks = ceil_divide(buckets.longest * self.fresh / buckets.prompts, most)[:, None]
         alone = np.where(ranks > 1, (self.own_ms[:, None] + chunks * mean_rank[..., None]) / 2, self.own_ms[:, None])
         return np.maximum(step[..., None], alone)
 
     def _mix(self, buckets: Buckets) -> Array:
         """t(n) of every bucket, shape (servers, buckets, tokens)."""
-        work = buckets.weights * buckets.fresh
-        return np.asarray(np.einsum("bj,ojt->obt", work / work.sum(axis=1)[:, None], self.step_ms))
+        work = buckets.weights * self.fresh[:, None]  # (servers or 1, buckets, ranges)
+        mix = work / work.sum(axis=-1)[..., None]
+        if len(mix) == 1:
+            return np.asarray(np.einsum("bj,ojt->obt", mix[0], self.step_ms))
+        return np.asarray(np.einsum("obj,ojt->obt", mix, self.step_ms))
 
     def _step_ms(self, rate: Array, times: Array, m1: Array, m2: Array) -> tuple[Array, Array]:
         """T and t(n) at `rate`, shape (servers, buckets)."""
@@ -297,9 +306,11 @@ def _priced(
     settings = replace(context.settings, max_tokens_per_step=budget)
     priced = replace(context, settings=settings)
     degrees = Degrees.of(list(shapes))
-    hit, lengths, fresh = settings.kv_cache_rate, buckets.prompts[None], buckets.fresh[None]
+    lengths = buckets.prompts[None]
+    hit = hit_shares(priced, lengths, degrees)
+    fresh = fresh_tokens(lengths, hit)
 
-    def step_ms(length: Array, prompts: Array, *, columns: Degrees = degrees) -> Array:
+    def step_ms(length: Array, prompts: Array, cached: Numbers = hit, *, columns: Degrees = degrees) -> Array:
         steps = Steps(
             phase=Phase.PREFILL,
             tp=columns.tp,
@@ -307,7 +318,7 @@ def _priced(
             pp=columns.pp,
             length=length,
             batch=prompts,
-            cached=hit,
+            cached=cached,
         )
         return np.asarray(step_cost(priced, steps, overlap=overlapped).total_ms)
 
@@ -326,23 +337,37 @@ def _priced(
         tp=degrees.tp[..., None], dp=degrees.dp[..., None], pp=degrees.pp[..., None], replicas=degrees.replicas
     )
     tokens = np.array(step_tokens, dtype=float)
-    times = step_ms(lengths[..., None], tokens / fresh[..., None], columns=columns)
+    times = step_ms(lengths[..., None], tokens / fresh[..., None], with_points(hit), columns=columns)
     return PrefillServers(
-        configs=tuple(
-            ServerConfig(
-                parallel=shape,
-                tokens_per_step=budget,
-                batch_size=_prompts_at_once(fits[row], budget, fresh[0]),
-                overlapped=overlapped,
-            )
-            for row, shape in enumerate(shapes)
-        ),
+        configs=tuple(_configs(shapes, budget, overlapped, fits, np.broadcast_to(fresh, fits.shape))),
         pace=pool_share(context),
         prompt_ms=prompt_ms,
         own_ms=step_ms(buckets.longest[None], np.ones((1, 1))),
         sent_ms=np.broadcast_to(sent, prompt_ms.shape),
         step_ms=times,
+        fresh=fresh,
     )
+
+
+def _configs(
+    shapes: Sequence[ParallelConfig], budget: int, overlapped: bool, fits: Array, fresh: Array
+) -> Iterator[ServerConfig]:
+    """Servers of one budget; `fits` and `fresh` have shape (shapes, ranges)."""
+    for shape, prompts, tokens in zip(shapes, fits, fresh, strict=True):
+        yield ServerConfig(
+            parallel=shape,
+            tokens_per_step=budget,
+            batch_size=_prompts_at_once(prompts, budget, tokens),
+            overlapped=overlapped,
+        )
+
+
+def _joined(pieces: Sequence[tuple[Array, int]]) -> Array:
+    """Rows of each piece's servers; one row where all pieces have the same one."""
+    first = pieces[0][0]
+    if all(len(fresh) == 1 and np.array_equal(fresh, first) for fresh, _ in pieces):
+        return first
+    return np.concatenate([np.broadcast_to(fresh, (servers, fresh.shape[1])) for fresh, servers in pieces])
 
 
 def _prompts_at_once(fits: Array, budget: int, fresh: Array) -> int:

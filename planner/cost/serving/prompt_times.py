@@ -27,6 +27,7 @@ from planner.cost.arrays import Array, ceil_divide
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.mixed import Passes, added_ms, intake, mixed_cost
+from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.serving.buckets import Buckets
 from planner.cost.serving.decode_servers import contexts_of
 from planner.domain import CostSettings, ParallelConfig
@@ -35,13 +36,14 @@ from planner.domain import CostSettings, ParallelConfig
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTimes:
     """By server, range and batch, shape (servers, ranges, batches): `added_ms`, `taken_in_ms` and `busy_ms` (ms),
-    `squared` (ms^2) and `cubed` (ms^3)."""
+    `squared` (ms^2) and `cubed` (ms^3). `fresh`: s, shape (servers, ranges), one row where it is the same of all."""
 
     added_ms: Array
     squared: Array
     cubed: Array
     taken_in_ms: Array
     busy_ms: Array
+    fresh: Array
 
     @classmethod
     def of(
@@ -54,7 +56,10 @@ class PromptTimes:
         """`options`: shape of a copy without stages, token budget of a rank and pass."""
         degrees = Degrees.of([shape for shape, _ in options])
         budget = np.array([float(tokens) for _, tokens in options])[:, None, None]
-        grid, fresh = np.array(batches, dtype=float), buckets.fresh[None, :, None]
+        prompts = buckets.prompts[None]
+        hits = hit_shares(context, prompts, degrees)
+        of_prompt = fresh_tokens(prompts, hits)
+        grid, fresh = np.array(batches, dtype=float), of_prompt[..., None]
         chunk, _ = intake(grid, fresh, buckets.answers[None, :, None], gain_of(context.settings), budget)
         shape = chunk.shape
 
@@ -66,7 +71,7 @@ class PromptTimes:
                 cached=contexts_of(buckets)[None, :, None],
                 chunk=tokens,
                 prompt=buckets.prompts[None, :, None],
-                hit=(1 - buckets.fresh / buckets.prompts)[None, :, None],
+                hit=with_points(hits),
             )
             return np.asarray(mixed_cost(context, passes).total_ms)
 
@@ -74,13 +79,14 @@ class PromptTimes:
         alone, apart, mixed = ms(grid, none), ms(none, chunk), ms(grid, chunk)
         full = np.broadcast_to((ms(none, budget) + ms(grid, budget)) / 2, shape)
         chunks = fresh / chunk
-        longest = (buckets.longest * buckets.fresh / buckets.prompts)[None, :, None]
+        longest = buckets.longest[None, :, None] * fresh / prompts[..., None]
         return cls(
             added_ms=chunks * added_ms(alone, apart, mixed),
             squared=chunks * added_ms(alone**2, apart**2, mixed**2),
             cubed=chunks * added_ms(alone**3, apart**3, mixed**3),
             taken_in_ms=np.maximum(ceil_divide(longest, budget), longest / chunk) * apart,
             busy_ms=fresh / budget * full,
+            fresh=of_prompt,
         )
 
     def among(self, rows: Sequence[int]) -> "PromptTimes":
@@ -93,6 +99,7 @@ class PromptTimes:
             cubed=self.cubed[chosen],
             taken_in_ms=self.taken_in_ms[chosen],
             busy_ms=self.busy_ms[chosen],
+            fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
         )
 
 

@@ -91,7 +91,6 @@ def bucket_space(question: Question, most: int) -> BucketSpace:
 def phase_buckets(question: Question, phase: Phase, most: int, *, aligned: bool = False) -> PhaseBuckets:
     """What a phase may have of at most `most` buckets; `aligned`: decode at the cut points of prefill, too."""
     workload, slo = question.workload, question.scenario.slo
-    rate = question.scenario.cost.kv_cache_rate
     rows: dict[tuple[Interval, float], int] = {}
     chances = np.array([span.probability for span in workload.ranges])
 
@@ -103,7 +102,7 @@ def phase_buckets(question: Question, phase: Phase, most: int, *, aligned: bool 
 
     partitions = tuple(numbered(_edges(question, phase, most)))
     others = tuple(numbered(_edges(question, Phase.PREFILL, most)[1:])) if aligned and phase is Phase.DECODE else ()
-    buckets = Buckets.of(workload, [interval for interval, _ in rows], rate)
+    buckets = Buckets.of(workload, [interval for interval, _ in rows])
     levels = Levels.of(slo, workload, np.array([share for _, share in rows]))
     return PhaseBuckets(buckets=buckets, levels=levels, partitions=partitions, aligned=others)
 

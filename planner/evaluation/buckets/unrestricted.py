@@ -55,7 +55,7 @@ def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phas
     workload, mine = prices.question.workload, prices.phases[phase]
     singles = [(j, j + 1) for j in range(len(workload.ranges))]
     levels = Levels.of(scenario.slo, workload)
-    held = Buckets.of(workload, [*dict.fromkeys((*mine.buckets.intervals, *singles))], scenario.cost.kv_cache_rate)
+    held = Buckets.of(workload, [*dict.fromkeys((*mine.buckets.intervals, *singles))])
     best = np.zeros(len(workload.ranges))
     for shapes in _pieces(context, item.count, stages=phase is not Phase.MIXED):
         ways = [(shape, flag) for shape in shapes for flag in (False, True) if not flag or _may_hide(scenario, shape)]

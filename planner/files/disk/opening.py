@@ -3,10 +3,12 @@
 A FIFO would wait for a writer, a device never ends, a socket cannot be read: none of them is even opened.
 """
 
+import gzip
 import hashlib
 import io
 import os
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,11 +104,13 @@ def _no_text(path: Path, line: int, byte: int) -> InputError:
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a file of any length, their ends kept, a byte-order mark dropped; one line is held at a time.
+    """The lines of a file of any length, their ends kept, a byte-order mark dropped; one line is held at a time. A file
+    named .gz is unpacked.
 
-    Raises InputError as `read_text` does, and for a line of more than 1 MiB.
+    Raises InputError as `read_text` does, for a line of more than 1 MiB, and for what cannot be unpacked.
     """
-    with opened(path) as stream:
+    with opened(path) as packed:
+        stream = _unpacked(path, packed)
         lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         number = 0
         try:
@@ -120,11 +124,21 @@ def text_lines(path: Path) -> Iterator[str]:
                 yield line
         except UnicodeDecodeError:
             raise _first_bad_line(path) from None
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(
+                f"{path}: must be a whole gzip file; behind line {number}: {error}.", hint="Fetch or pack it again."
+            ) from None
+
+
+def _unpacked(path: Path, stream: io.BufferedReader) -> io.BufferedReader:
+    """The bytes of the text, a piece at a time."""
+    return io.BufferedReader(gzip.GzipFile(fileobj=stream)) if path.suffix.lower() == ".gz" else stream
 
 
 def _first_bad_line(path: Path) -> InputError:
     """Where the text ends: decoding runs ahead of the lines, so they are looked through once more."""
-    with opened(path) as stream:
+    with opened(path) as packed:
+        stream = _unpacked(path, packed)
         for number, line in enumerate(iter(lambda: stream.readline(MOST_OF_A_LINE), b""), start=1):
             try:
                 line.decode("utf-8")

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from planner.domain import Scenario, SizeSet
+from planner.domain import CacheRate, Scenario, SizeSet
 from planner.files.scenario.scenario_documents import scenario_document
 
 FREE = frozenset(
@@ -85,6 +85,8 @@ def _free(scenario: Scenario) -> frozenset[str]:
             free |= {"prices_usd_per_gpu_hour"}
     if not scenario.bucketed:
         free |= OF_BUCKETS
+    if scenario.cost.kv_cache_rate == CacheRate.AUTO:  # hits depend on whom the router chooses
+        free -= {"routing.policy"}
     if not objective.placed:
         free |= AFTER_THE_SEARCH
     return free

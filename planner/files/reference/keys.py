@@ -22,6 +22,7 @@ from planner.domain import (
     PlacementSettings,
     PlacementWeights,
     Pod,
+    RangeHits,
     RangeSettings,
     RangeSlo,
     RequestTrace,
@@ -61,6 +62,7 @@ _RECORDS: Mapping[str, Mapping[str, type]] = {
     "scenario": {
         "ranges": RangeSettings,
         "cost": CostSettings,
+        "cost.kv_cache_rate[]": RangeHits,
         "slo": SloSettings,
         "slo.ranges[]": RangeSlo,
         "objective": ObjectiveSettings,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from planner.domain import RoutingForm, RoutingSettings, Scenario, ServingForm, SurvivalSettings
+from planner.domain import CacheRate, RoutingForm, RoutingSettings, Scenario, ServingForm, SurvivalSettings
 from planner.domain.routing import DEFAULT_FORM
 from planner.errors import InputError
 from planner.files.records import read_record
@@ -43,5 +43,11 @@ def with_form(file: str, scenario: Scenario) -> Scenario:
             f"{file}: serving must be split with routing.form {scenario.routing_form.value}, got "
             f"{scenario.serving.value}.",
             hint="Set routing.form to buckets, or serving to split.",
+        )
+    if scenario.serving is not ServingForm.SPLIT and scenario.cost.kv_cache_rate == CacheRate.AUTO:
+        raise InputError(
+            f"{file}: cost.kv_cache_rate must be a number or rows by length with serving {scenario.serving.value}, got "
+            "auto: what running sequences leave of a cache for prefixes is not known there.",
+            hint="Give the share that you measured, or set serving to split.",
         )
     return replace(scenario, routing=replace(scenario.routing, form=scenario.routing_form))

@@ -27,7 +27,7 @@ from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.engine_profiles.profiles import read_engine
 from planner.files.models.models import model_file, model_from_config, read_model
 from planner.files.records import read_record
-from planner.files.scenario.cost_sections import read_cost
+from planner.files.scenario.cost_sections import read_cost, require_prefix
 from planner.files.scenario.inventories import read_inventory
 from planner.files.scenario.network_sections import read_network, require_flows
 from planner.files.scenario.objective_sections import (
@@ -129,7 +129,9 @@ def _question(document: Section, base: Path, summarize: Summarize) -> tuple[Scen
     cluster, cluster_inputs = read_cluster(document, base)
     placement = read_placement(document.section("placement", optional=True))
     inventory, inventory_inputs = read_inventory(document, cluster, placement)
-    cost, cost_inputs = read_cost(document.section("cost", optional=True), base, model)
+    cost_section = document.section("cost", optional=True)
+    cost, cost_inputs = read_cost(cost_section, base, model)
+    require_prefix(cost_section, cost, workload)
     objective, objective_inputs = read_objective(objective_section(document), base)
     assignment = read_record(AssignmentSettings, document.section("assignment", optional=True))
     network = read_network(document, [item.gpu.name for item in inventory.items])

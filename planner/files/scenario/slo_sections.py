@@ -31,12 +31,13 @@ def _ranges(section: Section) -> tuple[RangeSlo, ...]:
 
 
 def _range(section: Section) -> RangeSlo:
-    bounds = read_record(RangeSlo, section, end=_end)
+    bounds = read_record(RangeSlo, section, end=range_end)
     if bounds.ttft_ms is None and bounds.tpot_ms is None:
         raise section.fault("ttft_ms", "given, or tpot_ms, in a range of slo.ranges", hint="Add a bound.")
     return bounds
 
 
-def _end(section: Section) -> int:
+def range_end(section: Section) -> int:
+    """Where a row of a list by prompt length ends: beyond its `from`, or beyond any prompt."""
     low = section.integer("from", default=0) + 1
     return section.integer("to", default=LONGEST_PROMPT, low=low, high=LONGEST_PROMPT)

@@ -1,23 +1,25 @@
-"""Request traces from CSV: when each request came, and how many tokens went in and out.
+"""Request traces from CSV or JSON lines: when each request came, and how many tokens went in and out.
 
-A trace may have any number of rows: it is read in blocks, and 16 bytes a request are kept.
+A trace may have any number of rows: it is read in blocks; kept are 16 bytes a request and 8 for each id of a block.
 """
 
 import math
 import re
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from planner.domain import RequestTrace
+from planner.domain import BLOCK_TOKENS, RequestTrace
 from planner.errors import InputError
 from planner.files.disk.csv_rows import csv_cells, listed, number_of
 from planner.files.sections import MOST_TOKENS
+from planner.files.tables.json_traces import BlockIds, is_json_trace, json_cells
 from planner.files.tables.trace_clocks import EPOCH, Times, TimeUnit, column_stem, read_clock, require_span
 from planner.units import MEGA
 
@@ -47,16 +49,21 @@ _CAME = {
 
 
 def read_trace(
-    path: Path, columns: Mapping[str, str] | None = None, time_unit: TimeUnit | str | None = None
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    time_unit: TimeUnit | str | None = None,
+    block_tokens: int = BLOCK_TOKENS,
 ) -> RequestTrace:
-    """The requests of a CSV file, in order of arrival; seconds count from the first.
+    """The requests of a CSV file or of JSON lines, in order of arrival; seconds count from the first.
 
     `columns` names the file's columns for `arrival_s`, `input_tokens` and `output_tokens`; those left out are
     recognised by their usual names. Times are ISO 8601 (without a zone: UTC) or numbers in `time_unit` (s, ms, us, ns);
     None: told by the column's name or the numbers' size, and asked for where the trace would be implausible so.
-    `clock` of the trace says which. InputError names file, data row (the first is 1) and column.
+    `clock` of the trace says which. JSON lines may have `hash_ids`, an id for each block of `block_tokens` tokens of
+    the prompt. InputError names file, data row (the first is 1) and column.
     """
-    rows = csv_cells(path)
+    ids = BlockIds(path)
+    rows = json_cells(path, ids) if is_json_trace(path) else csv_cells(path)
     header = next(rows, None)
     if header is None:
         raise InputError(f"{path}: must hold a header and one row a request; it is empty.", hint="Give a CSV file.")
@@ -64,7 +71,8 @@ def read_trace(
     reader = _Reader(path, names, _column_places(path, names, columns or {}))
     while block := list(islice(rows, _BLOCK)):
         reader.take(block)
-    return reader.trace(None if time_unit is None else TimeUnit(time_unit))
+    trace, order = reader.trace(None if time_unit is None else TimeUnit(time_unit))
+    return replace(trace, blocks=ids.blocks(reader.inputs, order, block_tokens))
 
 
 def _column_places(path: Path, names: Sequence[str], columns: Mapping[str, str]) -> dict[str, int]:
@@ -154,8 +162,8 @@ class _Reader:
             raise InputError(f"{where['arrival_s']} must be {kind}, got {cells['arrival_s']!r:.80}.", hint=_ISO_HINT)
         return time, tokens[0], tokens[1]
 
-    def trace(self, time_unit: TimeUnit | None) -> RequestTrace:
-        """What was read, in order of arrival."""
+    def trace(self, time_unit: TimeUnit | None) -> tuple[RequestTrace, NDArray[np.intp] | None]:
+        """What was read, in order of arrival; and that order, where the rows had another."""
         if not self.times:
             raise InputError(
                 f"{self.path}: must hold at least one request; only a header came.", hint="Give a CSV file."
@@ -168,15 +176,17 @@ class _Reader:
             )
         per_second, clock = self._clock(time_unit)
         times = np.frombuffer(self.times)
-        order = slice(None) if (times[1:] >= times[:-1]).all() else np.argsort(times, kind="stable")
-        seconds = (times[order] - times.min()) / per_second
-        return RequestTrace(
+        order = None if (times[1:] >= times[:-1]).all() else np.argsort(times, kind="stable")
+        rows = slice(None) if order is None else order
+        seconds = (times[rows] - times.min()) / per_second
+        trace = RequestTrace(
             name=_trace_name(self.path),
             arrival_s=array("d", seconds.tobytes()),
-            input_tokens=array("i", np.frombuffer(self.inputs, dtype=np.intc)[order].tobytes()),
-            output_tokens=array("i", np.frombuffer(self.outputs, dtype=np.intc)[order].tobytes()),
+            input_tokens=array("i", np.frombuffer(self.inputs, dtype=np.intc)[rows].tobytes()),
+            output_tokens=array("i", np.frombuffer(self.outputs, dtype=np.intc)[rows].tobytes()),
             clock=clock,
         )
+        return trace, order
 
     def _clock(self, time_unit: TimeUnit | None) -> tuple[float, str]:
         """Numbers in a second, and how the unit was found; nothing was to be found where times are ISO 8601."""
@@ -236,7 +246,8 @@ def _tokens(cell: str, low: int, where: str) -> int:
 
 
 def _trace_name(path: Path) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._")[:63] or "trace"
+    stem = path.stem.removesuffix(".jsonl").removesuffix(".csv")  # of a packed file
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:63] or "trace"
 
 
 def _microseconds(cell: str) -> float:

@@ -3,9 +3,10 @@
     kind: lengths    lengths: | input_tokens,requests,output_tokens      (one row a distinct prompt length)
                      lengths: | input_tokens,probability[,output_tokens]
     kind: normal     mean, standard_deviation, low, high                 (truncated normal over whole lengths)
-    kind: trace      file, and perhaps time_unit, columns, name          (requests in a CSV, see `traces`)
+    kind: trace      file, and perhaps time_unit, columns, block_tokens, name   (requests in a file, see `traces`)
 
-`output_tokens` is the mean answer to prompts of that length.
+`output_tokens` is the mean answer to prompts of that length. `prefix` (see `prefix_tables`) tells of lengths how their
+prompts begin alike.
 """
 
 import math
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from planner.domain import InputHash, LengthProfile, RequestTrace
+from planner.domain import BLOCK_TOKENS, InputHash, LengthProfile, RequestTrace
 from planner.domain.profiles import truncated_normal
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash, read_yaml
@@ -21,18 +22,20 @@ from planner.files.disk.references import is_path, resolve
 from planner.files.disk.shipped import shipped_workloads
 from planner.files.sections import MOST_TOKENS, Section, nearest_hint, referred_from
 from planner.files.tables.length_tables import LengthTable, length_rows
+from planner.files.tables.prefix_tables import prefix_document, read_prefix
 from planner.files.tables.trace_clocks import TimeUnit
 from planner.files.tables.traces import read_trace
 
 _COMMON_KEYS = ("name", "kind", "licence", "citation", "source", "mean_output_tokens", "max_output_tokens")
-_LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "clock", "lengths")
+_LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "clock", "lengths", "prefix")
 _NORMAL_KEYS = (*_COMMON_KEYS, "mean", "standard_deviation", "low", "high")
-_TRACE_KEYS = ("name", "kind", "file", "time_unit", "columns")
+_TRACE_KEYS = ("name", "kind", "file", "time_unit", "columns", "block_tokens")
+_TRACES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
 _LONGEST_NORMAL = 1_000_000
 
 
 def load_workload(name_or_path: str, base: Path | None = None) -> LengthProfile | RequestTrace:
-    """A shipped workload, a workload file or a trace (.csv), relative to `base`.
+    """A shipped workload, a workload file or a trace (.csv, .jsonl, either packed as .gz), relative to `base`.
 
     A trace comes back as its requests: whoever asked summarises them.
     """
@@ -41,21 +44,21 @@ def load_workload(name_or_path: str, base: Path | None = None) -> LengthProfile 
 
 def workload_file(name_or_path: str, base: Path | None = None) -> Path:
     """The file behind a shipped name or a path."""
-    if is_path(name_or_path, ".yaml", ".yml", ".csv"):
+    if is_path(name_or_path, ".yaml", ".yml", *_TRACES):
         return resolve(name_or_path, base)
     shipped = shipped_workloads()
     if name_or_path not in shipped:
         raise InputError(
             f"There is no workload {name_or_path!r}.",
             hint=nearest_hint(name_or_path, shipped, what="shipped workloads")
-            + " For your own give the path of a workload file (.yaml) or a trace (.csv).",
+            + " For your own give the path of a workload file (.yaml) or a trace (.csv, .jsonl).",
         )
     return shipped[name_or_path]
 
 
 def read_workload(path: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
     """The profile of a workload file, or the requests of a trace; and the files that were read."""
-    if path.suffix.lower() == ".csv":
+    if path.name.lower().endswith(_TRACES):
         return read_trace(path), (input_hash(path),)
     workload, inputs = workload_from_document(read_yaml(path), path.parent)
     return workload, (input_hash(path), *inputs)
@@ -75,9 +78,10 @@ def _trace(document: Section, base: Path) -> tuple[RequestTrace, tuple[InputHash
     path = resolve(document.text("file"), base)
     columns = document.section("columns", optional=True)
     unit = document.choice("time_unit", TimeUnit) if "time_unit" in document else None
+    block_tokens = document.integer("block_tokens", default=BLOCK_TOKENS, low=1, high=MOST_TOKENS)
     name = document.name("name") if "name" in document else ""
     with referred_from(document, "file"):
-        trace = read_trace(path, {key: columns.text(key) for key in columns}, unit)
+        trace = read_trace(path, {key: columns.text(key) for key in columns}, unit, block_tokens)
         return replace(trace, name=name or trace.name), (input_hash(path),)
 
 
@@ -119,6 +123,7 @@ def _lengths_profile(document: Section) -> LengthProfile:
         licence=document.text("licence", default=""),
         citation=document.text("citation", default=""),
         clock=document.text("clock", default=""),
+        prefix=read_prefix(document.section("prefix")) if "prefix" in document else None,
     )
 
 
@@ -157,4 +162,5 @@ def workload_document(profile: LengthProfile, *, source: str = "") -> dict[str, 
     }
     document: dict[str, object] = {"name": profile.name, "kind": "lengths"}
     document |= {key: value for key, value in facts.items() if value not in (None, "")}
-    return document | {"lengths": length_rows(profile)}
+    document["lengths"] = length_rows(profile)
+    return document if profile.prefix is None else document | {"prefix": prefix_document(profile.prefix)}

@@ -10,7 +10,8 @@ from planner.cost.arrays import as_array
 from planner.cost.device import CostContext
 from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
-from planner.cost.mixed import Passes, mixed_cost
+from planner.cost.mixed.passes import Passes, mixed_cost
+from planner.cost.prefix_hits import shape_hits
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
 
@@ -37,10 +38,10 @@ def explain_mixed(
     tokens than a step may have, InfeasibleError where weights, caches and buffers do not fit.
     """
     context, config = checked_step(gpu, model, tp=tp, devices=devices, pp=1, length=length, settings=settings)
-    chosen, budget = context.settings, context.settings.max_tokens_per_step
+    budget = context.settings.max_tokens_per_step
     of_prompt = length if prompt is None else prompt
     require_length(context.model, of_prompt, "prompt")
-    fresh = max(1, round(of_prompt * (1 - chosen.kv_cache_rate)))
+    fresh = max(1, round(of_prompt * float(1 - as_array(shape_hits(context, of_prompt, config)))))
     taken_in = min(fresh, budget) if chunk is None else chunk
     require_at_least(taken_in, 1, "chunk")
     if taken_in > budget:
@@ -92,7 +93,7 @@ def _explained(
             cached=as_array(length),
             chunk=as_array(chunk),
             prompt=as_array(prompt),
-            hit=settings.kv_cache_rate,
+            hit=shape_hits(context, prompt, config),
         ),
     )
     gained = sum(settings.mtp_acceptance**k for k in range(1 + settings.mtp_tokens))

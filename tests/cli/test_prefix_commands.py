@@ -1,0 +1,70 @@
+"""Traces with hashes of their prompts' blocks, from the command line: what is told, planned and refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import TINY, Command
+
+from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
+
+ROWS = [
+    {
+        "timestamp": 1000 * k,
+        "input_length": 1024 + 512 * (k % 3),
+        "output_length": 9 + k,
+        "hash_ids": [k % 2, *range(100 + k % 4, 101 + k % 4 + k % 3)],
+    }
+    for k in range(40)
+]
+AUTO = TINY.replace("workload: normal-500-2000", "workload: {kind: trace, file: hashed.jsonl, time_unit: ms}")
+
+
+@pytest.fixture
+def hashed(here: Path) -> Path:
+    path = here / "hashed.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    return Path(path.name)
+
+
+def test_a_summary_tells_what_caches_find(planner: Command, hashed: Path) -> None:
+    answer = planner("workload", "summarize", hashed, "--time-unit", "ms", "--json")
+    assert answer.status == EXIT_DONE
+    shares = [value for key, value in answer.json.items() if key.startswith("cached_at_")]
+    assert len(shares) == 14
+    assert shares == sorted(shares)
+    assert 0 < shares[-1] < 1
+    assert list(answer.json)[-1] == "cached_at_without_bounds"
+    assert yaml.safe_load(Path("hashed.yaml").read_text())["prefix"]["block_tokens"] == 512
+    assert "cached_at_16384_tokens" in planner("workload", "summarize", hashed, "--time-unit", "ms", "--force").out
+
+
+def test_ids_of_other_blocks_are_refused_with_what_to_give(planner: Command, hashed: Path) -> None:
+    answer = planner("workload", "summarize", hashed, "--time-unit", "ms", "--block-tokens", "64")
+    assert answer.status == EXIT_BAD_INPUT
+    for words in ("hashed.jsonl", "row 1, key hash_ids", "64 tokens", "got 2 ids", "--block-tokens"):
+        assert words in answer.err
+
+
+def test_auto_is_checked_with_a_trace_that_has_hashes(planner: Command, tiny: Path, hashed: Path) -> None:
+    tiny.write_text(f"{AUTO}cost: {{kv_cache_rate: auto}}\nrouting: {{policy: prefix_aware}}\n")
+    assert planner("check", tiny).status == EXIT_DONE
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        ("auto", ("cost.kv_cache_rate", "begin alike", "normal-500-2000", "hash_ids")),
+        ("often", ("cost.kv_cache_rate", "auto, a number", "rows {from, to, share}", "'often'")),
+        ("[{from: 9, to: 5, share: 0.1}]", ("cost.kv_cache_rate[0].to", "at least 10", "got 5")),
+        ("[{from: 9}]", ("cost.kv_cache_rate[0].share", "missing", "Add the key")),
+        ("auto, mode: reference", ("cost.kv_cache_rate", "a number where cost.mode is reference", "'auto'")),
+    ],
+)
+def test_other_rates_are_refused(planner: Command, tiny: Path, rate: str, words: tuple[str, ...]) -> None:
+    tiny.write_text(f"{TINY}cost: {{kv_cache_rate: {rate}}}\n")
+    answer = planner("plan", tiny)
+    assert (answer.status, answer.out) == (EXIT_BAD_INPUT, "")
+    assert [word for word in ("tiny.yaml", *words) if word not in answer.err] == []
+    assert not Path("runs").exists()
