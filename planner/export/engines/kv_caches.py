@@ -11,15 +11,28 @@ below 8.9 no MLA backend reads an FP8 cache: Triton has no      vLLM issue 52202
 fp8e4nv there                                                   33194 and 38291
 SGLang refuses a peer of another page size, whose default goes  SGLang pull request 14474 and
 by attention backend; 64 suits them                             docs/advanced_features/attention_backend.md
+peers ask for caches at vLLM's side channel, port 5600           vLLM docs/features/nixl_connector_usage.md
+
+A server of both phases hands nothing over.
 """
 
-from planner.domain import EngineProfile, GpuSpec, GroupedAttention, Phase
+import json
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from planner.domain import DeployedIsland, EngineProfile, GpuSpec, GroupedAttention, Phase
 from planner.errors import ExportError
+from planner.export.engines.arguments import FlagValue
 from planner.export.islands import ServingIsland
 from planner.export.seams import Deployment
 
 PAGE_SIZE = 64
 _FLASHINFER_HEADS = (64, 128, 256)
+CONNECTOR = "kv-transfer-config"
+UNCHUNKED = "no-enable-chunked-prefill"
+_SIDE_CHANNEL_PORT = 5600
+_KV_ROLES = MappingProxyType({Phase.PREFILL: "kv_producer", Phase.DECODE: "kv_consumer"})
+_ANY_KV_ROLE = "kv_both"
 
 
 def check_cache_format(island: ServingIsland, profile: EngineProfile) -> None:
@@ -138,3 +151,49 @@ def _images(island: ServingIsland, deployment: Deployment) -> list[tuple[str, st
         for vendor in [gpu.vendor.upper()]
     }
     return sorted((vendor, image) for vendor, image in pairs if image)
+
+
+def vllm_transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    """The connector of the island's phase."""
+    if island.mixed:
+        return []
+    config = {
+        "kv_connector": "NixlConnector",
+        "kv_role": _KV_ROLES[island.phase],
+        # a decode engine that recomputed a lost prompt would miss its latency unnoticed; the router can try again
+        "kv_load_failure_policy": "fail",
+    }
+    return [(CONNECTOR, json.dumps(config))]
+
+
+def vllm_side_channel(island: ServingIsland, port_offset: int) -> list[tuple[str, str]]:
+    """The variable with the port at which peers ask for caches."""
+    return [] if island.mixed else [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT + port_offset))]
+
+
+def vllm_addresses(island: ServingIsland) -> tuple[str, ...]:
+    """Variables that hold the pod's own address for its peers."""
+    return () if island.mixed else ("VLLM_NIXL_SIDE_CHANNEL_HOST",)
+
+
+def vllm_hand_over_faults(values: Mapping[str, str], island: DeployedIsland) -> Iterator[tuple[str, str]]:
+    """The KV cache goes the way of the island's phase, or both; that of a mixed one stays, and its prompts come in
+    chunks."""
+    if island.phase is not Phase.MIXED:
+        role = _KV_ROLES[island.phase]
+        if (came := _read_kv_role(values)) not in (role, _ANY_KV_ROLE):
+            yield f"--{CONNECTOR} must have kv_role {role}, as {island.id} serves {island.phase}", came
+        return
+    if CONNECTOR in values:
+        rule = f"--{CONNECTOR} must be left out, as {island.id} does both phases and hands nothing over"
+        yield rule, _read_kv_role(values)
+    if UNCHUNKED in values:
+        yield f"--{UNCHUNKED} must be left out, as {island.id} takes prompts in beside its answers", "there"
+
+
+def _read_kv_role(values: Mapping[str, str]) -> str:
+    try:
+        config = json.loads(values.get(CONNECTOR, "{}"))
+    except (ValueError, RecursionError):
+        return "no JSON"
+    return str(config.get("kv_role", "none")) if isinstance(config, dict) else "no JSON object"

@@ -42,7 +42,19 @@ from planner.export.engines.arguments import (
 )
 from planner.export.engines.drafts import draft_tokens
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
-from planner.export.engines.kv_caches import check_cache_format, own_code_notes, stages_fit, vllm_backend, vllm_notes
+from planner.export.engines.kv_caches import (
+    CONNECTOR,
+    UNCHUNKED,
+    check_cache_format,
+    own_code_notes,
+    stages_fit,
+    vllm_addresses,
+    vllm_backend,
+    vllm_hand_over_faults,
+    vllm_notes,
+    vllm_side_channel,
+    vllm_transfer,
+)
 from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.overlap import Overlap, overlap
 from planner.export.engines.vllm_groups import (
@@ -54,14 +66,6 @@ from planner.export.engines.vllm_groups import (
     read_program,
 )
 from planner.export.engines.vllm_loading import NAME, REMEDY, check_model
-from planner.export.engines.vllm_transfer import (
-    CONNECTOR,
-    UNCHUNKED,
-    address_variables,
-    hand_over_faults,
-    side_channel,
-    transfer_flags,
-)
 from planner.export.islands import ServingIsland, nests
 from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 
@@ -106,7 +110,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     exchange = _exchange(island, profile)
     split = overlap(island, exchange, profile)
     rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island, profile))
-    leader, worker = _pods(island, (island.weights, *flags(*rows, *transfer_flags(island))), rendezvous, exchange)
+    leader, worker = _pods(island, (island.weights, *flags(*rows, *vllm_transfer(island))), rendezvous, exchange)
     require_loadable(island, "vLLM", check_model(leader.arguments, island), REMEDY)
     return Launch(
         leader=leader,
@@ -211,7 +215,7 @@ def _pods(
     island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous, exchange: ExpertExchange | None
 ) -> tuple[PodCommand, PodCommand]:
     environment = _environment(island, exchange, rendezvous.port_offset)
-    addresses = address_variables(island)
+    addresses = vllm_addresses(island)
     leader, worker = (
         replace(pod, environment=environment, address_variables=addresses)
         for pod in _commands(island, shared, rendezvous)
@@ -278,7 +282,7 @@ def _environment(
     """The queue depth is for DeepEP's low-latency kernels alone."""
     low_latency = exchange and exchange.deepep and island.parallel.dp > 1 and island.phase is Phase.DECODE
     depth = queue_depth(_decode_tokens(island)) if low_latency else None
-    return (*side_channel(island, port_offset), *((("NVSHMEM_QP_DEPTH", str(depth)),) if depth else ()))
+    return (*vllm_side_channel(island, port_offset), *((("NVSHMEM_QP_DEPTH", str(depth)),) if depth else ()))
 
 
 def _notes(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[str, ...]:
@@ -367,7 +371,7 @@ def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator
     batch = max(1, island.batch_size)
     if read_count(values, "max-num-seqs", 0) != batch:
         yield f"--max-num-seqs must be {batch}, the batch of {island.id}", values.get("max-num-seqs", "none")
-    yield from hand_over_faults(values, island)
+    yield from vllm_hand_over_faults(values, island)
 
 
 VLLM = Engine(
