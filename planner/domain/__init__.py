@@ -124,6 +124,7 @@ from planner.domain.server import (
     SimplerPlan,
 )
 from planner.domain.service import RangeService, Service
+from planner.domain.serving_forms import PURE_FORMS, FormChange, FormComparison, FormPoint, better_form
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.domain.soundness import contradictions, require_sound
 from planner.domain.stocks import Sizes, SizeSet, Stock, admits
@@ -134,6 +135,7 @@ __all__ = [
     "ENGINE_MEMORY_SHARE",
     "MOST_GPUS_OF_A_NODE",
     "PHASES",
+    "PURE_FORMS",
     "SPARE_NOTE",
     "WHOLE_GPU",
     "Accuracy",
@@ -176,6 +178,9 @@ __all__ = [
     "FlexTopo",
     "Flow",
     "Forgetful",
+    "FormChange",
+    "FormComparison",
+    "FormPoint",
     "Formulation",
     "FragmentCause",
     "FragmentShare",
@@ -302,6 +307,7 @@ __all__ = [
     "Workload",
     "admits",
     "allows",
+    "better_form",
     "contradictions",
     "halves_of",
     "kv_gb",

@@ -128,7 +128,7 @@ def _latency_words(plan: Plan) -> str:
         words.append(f"The bound on TTFT is kept for P{slo.percentile:g} of {whose}.")
     transfer = bucket_plan(plan).transfer
     if transfer is not None:
-        words.append(transfer_text(transfer))
+        words.append(f"KV transfer: {transfer_text(transfer)}.")
     return " ".join(words)
 
 

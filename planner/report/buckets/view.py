@@ -127,10 +127,10 @@ def time(value_ms: float | None) -> str:
 
 
 def transfer_text(transfer: KvTransfer) -> str:
-    """What handing KV caches over costs, in a sentence."""
+    """What handing KV caches over costs, in words."""
     return (
-        f"KV transfer: {time(transfer.mean_ms)} of the TTFT of a mean prompt, {time(transfer.longest_ms)} of the "
-        f"longest; {significant(transfer.gb_s)} GB/s at the promise."
+        f"{time(transfer.mean_ms)} of the TTFT of a mean prompt, {time(transfer.longest_ms)} of the longest; "
+        f"{significant(transfer.gb_s)} GB/s at the promise"
     )
 
 
