@@ -212,8 +212,9 @@ def _nothing(scenario: Scenario, points: Sequence[FormPoint]) -> PlannerError:
     """No form serves under any bound: why, under the loosest, where the choice is free."""
     loosest = max(point.tpot_ms for point in points)
     point = next(p for p in points if p.tpot_ms == loosest and p.form is ServingForm.AUTO)
+    reason = point.why.removeprefix(f"scenario {scenario.name}: ")
     message = (
-        f"scenario {scenario.name}: no form of serving reaches anything up to {loosest:g} ms TPOT. There: {point.why}"
+        f"scenario {scenario.name}: no form of serving reaches anything up to {loosest:g} ms TPOT. There: {reason}"
     )
     if any(p.late for p in points):
         return SolverError(message, hint="Raise search.time_limit_s.")

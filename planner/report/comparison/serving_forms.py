@@ -51,8 +51,8 @@ def serving_page(comparison: FormComparison, scenario: Scenario) -> str:
     """The comparison as Markdown, ending in a newline."""
     parts = [
         f"# Forms of serving: {escaped(scenario.name)}",
-        f"**{headline(comparison)}** {_free_choice(comparison)}",
-        *_transfer(comparison),
+        f"**{headline(comparison)}**",
+        *conclusions(comparison)[1:],
         _rates(comparison),
         "Requests/s of the whole mix; each is an exact plan of that form under that bound on TPOT, the other service "
         "levels as in the scenario. Free choice (`serving: auto`) may put pools of both forms beside each other.",
@@ -63,6 +63,11 @@ def serving_page(comparison: FormComparison, scenario: Scenario) -> str:
         "## Pools\n\n" + _pools(comparison),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def conclusions(comparison: FormComparison) -> list[str]:
+    """Which form is better where, what a free choice adds, and what splitting costs: a sentence each."""
+    return [headline(comparison), _free_choice(comparison), *_transfer(comparison)]
 
 
 def headline(comparison: FormComparison) -> str:
@@ -100,19 +105,23 @@ def _clause(comparison: FormComparison, bounds_ms: list[float], span: str) -> st
 
 
 def _free_choice(comparison: FormComparison) -> str:
-    """What the choice adds to the better form, where it does most."""
+    """What the choice adds to the better form, where it does most; and where it falls short of it."""
     gains = {}
     for ms in comparison.bounds_ms:
-        free = comparison.at(ms, ServingForm.AUTO).rate_rps
         better = max(comparison.at(ms, form).rate_rps for form in PURE_FORMS)
         if better:
-            gains[ms] = free / better - 1
-    most = max(gains, key=lambda ms: gains[ms], default=None)
-    if most is None or gains[most] < WORTH_TELLING:
-        return "A free choice serves no more than the better form."
-    phases = {pool.phase for pool in comparison.at(most, ServingForm.AUTO).pools}
-    how = ", with pools of both forms beside each other" if Phase.MIXED in phases and len(phases) > 1 else ""
-    return f"A free choice serves up to {percent(gains[most])} more than the better form (at {most:g} ms){how}."
+            gains[ms] = comparison.at(ms, ServingForm.AUTO).rate_rps / better - 1
+    most, least = (pick(gains, key=lambda ms: gains[ms], default=None) for pick in (max, min))
+    if most is None or least is None:
+        return "A free choice serves under none of these bounds where neither form does."
+    sentence = "A free choice serves no more than the better form"
+    if gains[most] >= WORTH_TELLING:
+        phases = {pool.phase for pool in comparison.at(most, ServingForm.AUTO).pools}
+        how = ", with pools of both forms beside each other" if Phase.MIXED in phases and len(phases) > 1 else ""
+        sentence = f"A free choice serves up to {percent(gains[most])} more than the better form (at {most:g} ms){how}"
+    if gains[least] <= -WORTH_TELLING:
+        sentence += f"; at {least:g} ms it falls {percent(-gains[least])} short, as queues are foreseen roughly"
+    return f"{sentence}."
 
 
 def _transfer(comparison: FormComparison) -> list[str]:
