@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pipeline_scenarios import bucketed, in_table
 
-from planner.domain import PURE_FORMS, FormComparison, NetworkSettings, Phase, Scenario, ServingForm
+from planner.domain import PURE_FORMS, FormComparison, NetworkSettings, Phase, RoutingSettings, Scenario, ServingForm
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.transfer import transfer_of
 from planner.layouts.serving_forms import CLOSE, compare_forms, usual_bounds
@@ -149,7 +149,7 @@ def test_a_scenario_without_buckets_is_refused() -> None:
     with pytest.raises(InputError, match=r"routing\.form: must be buckets"):
         compare_forms(in_table(scenario()), BOUNDS_MS)
     with pytest.raises(InputError, match="got table, which network brings"):
-        compare_forms(replace(scenario(), network=NetworkSettings()), BOUNDS_MS)
+        compare_forms(replace(scenario(), network=NetworkSettings(), routing=RoutingSettings()), BOUNDS_MS)
 
 
 def test_no_form_under_any_bound_is_told_with_its_reason() -> None:
