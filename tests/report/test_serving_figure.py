@@ -87,3 +87,14 @@ def test_the_figure_has_a_line_a_form_and_names_beside(comparison, plan):
     assert min(box.x0, box.y0) >= 0
     assert (box.x1 <= width, box.y1 <= height) == (True, True)
     assert encode_figure(drawn) == encode_figure(serving_figure(comparison, plan.scenario))
+
+
+def test_figures_below_the_axis_have_room(comparison, plan):
+    close = tuple(50 + k / 10 for k in range(40)) + (200.0,)
+    points = tuple(point(ms, form, 5.0) for ms in close for form in (SPLIT, AGGREGATED, AUTO))
+    many = replace(comparison, bounds_ms=close, points=points, changes=(), own_ms=None)
+    (axes,) = serving_figure(many, plan.scenario).axes
+    ticks = [text.get_text() for text in axes.get_xticklabels()]
+    assert ticks[0] == "50"
+    assert ticks[-1] == "200"
+    assert len(ticks) < 8

@@ -1,5 +1,7 @@
 """The panel of the forms of serving: requests/s over the bound on TPOT, a line a form, each with its name."""
 
+from collections.abc import Sequence
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
@@ -11,6 +13,9 @@ from planner.report.kit.quantities import significant
 HEIGHT_IN = 4.6
 LABEL_ROOM = 0.055
 """Height of a line's name, as a share of the axis."""
+
+TICK_ROOM = 0.035
+"""Width of a figure below the axis, as a share of it."""
 
 ROOM_RIGHT = 1.35
 """How far the axis goes beyond the last bound, for the names."""
@@ -45,12 +50,23 @@ def draw(comparison: FormComparison, scenario: Scenario) -> Figure:
     axes.set_xlim(comparison.bounds_ms[0] / 1.05, comparison.bounds_ms[-1] * ROOM_RIGHT)
     _names(axes, comparison, LABEL_ROOM * most)
     _marks(axes, comparison, most)
-    axes.xaxis.set_major_locator(FixedLocator(list(comparison.bounds_ms)))
+    ticks = _ticks(comparison.bounds_ms)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticklabels([f"{ms:g}" for ms in comparison.bounds_ms])
+    axes.set_xticklabels([f"{ms:g}" for ms in ticks])
     axes.set_xlabel("bound on TPOT (ms)")
     axes.set_ylabel("rate of the whole mix (requests/s)")
     return figure
+
+
+def _ticks(bounds_ms: Sequence[float]) -> list[float]:
+    """The bounds whose figures have room beside each other."""
+    apart = (bounds_ms[-1] * ROOM_RIGHT / bounds_ms[0]) ** TICK_ROOM
+    ticks = [bounds_ms[0]]
+    for tpot_ms in bounds_ms[1:]:
+        if tpot_ms >= ticks[-1] * apart:
+            ticks.append(tpot_ms)
+    return ticks
 
 
 def _names(axes: Axes, comparison: FormComparison, room: float) -> None:
