@@ -16,6 +16,7 @@ COMMANDS = {
     "plan": "plan.plan",
     "place": "plan.place",
     "frontier": "plan.frontier",
+    "serving": "plan.serving",
     "check": "plan.check",
     "export": "plan.export",
     "import": "plan.import_plan",

@@ -126,12 +126,14 @@ from planner.domain.server import (
     BucketLatency,
     BucketPlan,
     BucketPool,
+    KvTransfer,
     LoadPoint,
     NodeLoss,
     ServerConfig,
     SimplerPlan,
 )
 from planner.domain.service import RangeService, Service
+from planner.domain.serving_forms import PURE_FORMS, FormChange, FormComparison, FormPoint, better_form
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.domain.soundness import contradictions, require_sound
 from planner.domain.stocks import Sizes, SizeSet, Stock, admits
@@ -143,6 +145,7 @@ __all__ = [
     "ENGINE_MEMORY_SHARE",
     "MOST_GPUS_OF_A_NODE",
     "PHASES",
+    "PURE_FORMS",
     "SPARE_NOTE",
     "WHOLE_GPU",
     "Accuracy",
@@ -187,6 +190,9 @@ __all__ = [
     "FlexTopo",
     "Flow",
     "Forgetful",
+    "FormChange",
+    "FormComparison",
+    "FormPoint",
     "Formulation",
     "FragmentCause",
     "FragmentShare",
@@ -209,6 +215,7 @@ __all__ = [
     "KvCacheRate",
     "KvFlow",
     "KvTraffic",
+    "KvTransfer",
     "Layout",
     "LengthProfile",
     "LengthRange",
@@ -316,6 +323,7 @@ __all__ = [
     "Workload",
     "admits",
     "allows",
+    "better_form",
     "contradictions",
     "halves_of",
     "kv_gb",

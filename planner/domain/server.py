@@ -102,6 +102,15 @@ class NodeLoss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KvTransfer:
+    """What handing KV caches from prefill to decode takes of the requests that are split."""
+
+    mean_ms: Annotated[float, Bounds(low=0), Key("of the TTFT of a mean prompt", unit="ms")]
+    longest_ms: Annotated[float, Bounds(low=0), Key("of the TTFT of the longest prompt", unit="ms")]
+    gb_s: Annotated[float, Bounds(low=0), Key("that the fleet hands over at the promise", unit="GB/s")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketPlan:
     """What a plan of buckets says beyond its islands and routes.
 
@@ -120,6 +129,9 @@ class BucketPlan:
     latencies: tuple[BucketLatency, ...]
     simpler: tuple[SimplerPlan, ...]
     losses: tuple[NodeLoss, ...]
+    transfer: Annotated[
+        KvTransfer | None, Key("what handing over KV caches costs (absent: nothing is split)", sparse=True)
+    ] = None
 
     @property
     def worst_loss(self) -> NodeLoss:

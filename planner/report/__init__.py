@@ -3,6 +3,7 @@
 from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
 from planner.report.cluster.placement import placement_page
 from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page
+from planner.report.comparison.serving_forms import serving_figure, serving_frame, serving_page
 from planner.report.cost.cost_figures import (
     QUANTITIES,
     accuracy_figure,
@@ -65,6 +66,9 @@ __all__ = [
     "render",
     "roofline_figure",
     "routing_frame",
+    "serving_figure",
+    "serving_frame",
+    "serving_page",
     "slices_frame",
     "summary",
     "trials_frame",

@@ -17,6 +17,7 @@ plan tabulated.yaml --out made --json | tabulated.yaml trace.csv profile.csv cos
 plan placed.yaml --out made --seed 3 --processes 1 --engine vllm | placed.yaml cluster.yaml costly
 plan --resume run | run/plan.json
 frontier budget.yaml --points 2 --out made | budget.yaml costly
+serving tiny.yaml --tpot 40,80 --out made --quiet | tiny.yaml costly
 report run | run/plan.json
 report run --out made | run/plan.json costly
 report placed-run --json | placed-run/plan.json

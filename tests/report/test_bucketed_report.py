@@ -14,7 +14,7 @@ from bucketed_plans import (
 )
 from test_report_summary import notes, number, tables
 
-from planner.domain import LoadPoint, Phase, Plan, RangeSlo, SloSettings, SurvivalSettings
+from planner.domain import KvTransfer, LoadPoint, Phase, Plan, RangeSlo, SloSettings, SurvivalSettings
 from planner.plans.bucket_diff import compare_buckets
 from planner.report import figure, figures_of, islands_frame, latency_frame, pools_frame, summary
 from planner.report.buckets.view import bounds_in, bucket_plan, time, time_span, useful_simpler
@@ -251,3 +251,10 @@ class TestDiff:
         to_table = compare_buckets(pools_plan, plan)
         assert to_table is not None
         assert {change.new for change in to_table.deployed} == {"a table of shares"}
+
+
+def test_what_handing_over_costs_stands_beside_the_latencies(pools_plan: Plan) -> None:
+    buckets = replace(bucket_plan(pools_plan), transfer=KvTransfer(mean_ms=12.0, longest_ms=1850.0, gb_s=3.2))
+    words = "KV transfer: 12.0 ms of the TTFT of a mean prompt, 1.85 s of the longest; 3.20 GB/s at the promise."
+    assert words in section(replace(pools_plan, buckets=buckets), "Latency")
+    assert "KV transfer: " not in section(pools_plan, "Latency")

@@ -68,3 +68,13 @@ def test_edited_pools_are_refused(pooled: Plan, tmp_path: Path, edited: str) -> 
     (tmp_path / "plan.json").write_text(json.dumps(resealed(document)))
     with pytest.raises(InputError):
         recheck(load_run(tmp_path), "plan.json")
+
+
+def test_a_plan_of_before_transfers_were_told_is_read(pooled: Plan, tmp_path: Path) -> None:
+    document: Any = json.loads(encode_plan(pooled))
+    assert set(document["buckets"].pop("transfer")) == {"mean_ms", "longest_ms", "gb_s"}
+    (tmp_path / "plan.json").write_text(json.dumps(resealed(document)))
+    loaded = recheck(load_run(tmp_path), "plan.json")
+    assert loaded.buckets is not None
+    assert loaded.buckets.transfer is None
+    assert loaded.throughput_rps == pooled.throughput_rps

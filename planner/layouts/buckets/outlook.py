@@ -11,6 +11,7 @@ from planner.domain import (
     SimplerPlan,
 )
 from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.buckets.transfer import transfer_of
 
 
 def outlook(
@@ -39,6 +40,7 @@ def outlook(
         latencies=service.latencies(tuple(pools), loads),
         simpler=tuple(simpler),
         losses=tuple(service.losses(tuple(pools), scenario.survive.nodes)),
+        transfer=transfer_of(question, pools, promise, reaches),
     )
 
 

@@ -13,6 +13,7 @@ from planner.report.buckets.view import (
     latencies_at,
     own_buckets,
     time,
+    transfer_text,
     useful_simpler,
 )
 from planner.report.kit.bands import band_in_percent
@@ -118,13 +119,16 @@ def _latency_words(plan: Plan) -> str:
     slo = plan.scenario.slo
     words = [
         "TTFT: queueing, prefill, KV transfer and the first decode step; TPOT: P99 is that of the moments that are "
-        "fullest. Arrivals are Poisson, the router least work."
+        "fullest. Arrivals are Poisson, the router least work.",
     ]
     if not bucket_plan(plan).levels_set:
         words.append("**No service levels are set**, so nothing holds these times down: `slo` does.")
     elif slo.percentile is not None:
         whose = "all requests" if slo.scope == "overall" else "the requests of each bucket"
         words.append(f"The bound on TTFT is kept for P{slo.percentile:g} of {whose}.")
+    transfer = bucket_plan(plan).transfer
+    if transfer is not None:
+        words.append(f"KV transfer: {transfer_text(transfer)}.")
     return " ".join(words)
 
 

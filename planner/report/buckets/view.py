@@ -7,6 +7,7 @@ from planner.domain import (
     BucketLatency,
     BucketPlan,
     BucketPool,
+    KvTransfer,
     LoadPoint,
     Phase,
     Plan,
@@ -123,6 +124,14 @@ def time(value_ms: float | None) -> str:
     if value_ms is None:
         return "no end"
     return f"{significant(value_ms / SECOND_MS)} s" if value_ms >= SECOND_MS else f"{significant(value_ms)} ms"
+
+
+def transfer_text(transfer: KvTransfer) -> str:
+    """What handing KV caches over costs, in words."""
+    return (
+        f"{time(transfer.mean_ms)} of the TTFT of a mean prompt, {time(transfer.longest_ms)} of the longest; "
+        f"{significant(transfer.gb_s)} GB/s at the promise"
+    )
 
 
 def bound_span(bounds: Iterable[float]) -> str:

@@ -1,0 +1,220 @@
+"""Forms of serving under several bounds on TPOT, as a table, a page and a figure. matplotlib loads with the figure."""
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from planner.domain import (
+    PURE_FORMS,
+    BucketPool,
+    FormComparison,
+    FormPoint,
+    Phase,
+    Scenario,
+    ServingForm,
+)
+from planner.report.buckets.view import transfer_text
+from planner.report.kit.frames import Frame
+from planner.report.kit.markdown import escaped, table
+from planner.report.kit.quantities import counted, percent, rate, significant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMS = (*PURE_FORMS, ServingForm.AUTO)
+NAMES = {ServingForm.SPLIT: "split", ServingForm.AGGREGATED: "aggregated", ServingForm.AUTO: "free choice"}
+INFEASIBLE, LATE = "infeasible", "none in time"
+WORTH_TELLING = 0.01
+"""Share by which a free choice must be better to be told."""
+
+
+def serving_frame(comparison: FormComparison) -> Frame:
+    """One row a bound (ms) and form, those between the bounds that were asked for among them; rates in requests/s."""
+    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+
+    return pd.DataFrame(
+        [
+            {
+                "tpot_ms": point.tpot_ms,
+                "serving": point.form.value,
+                "rate_rps": point.rate_rps,
+                "bound_rps": point.bound_rps,
+                "gap": point.gap,
+                "pools": pool_words(point.pools),
+                "why": _reason(point),
+            }
+            for point in comparison.points
+        ]
+    )
+
+
+def serving_page(comparison: FormComparison, scenario: Scenario) -> str:
+    """The comparison as Markdown, ending in a newline."""
+    parts = [
+        f"# Forms of serving: {escaped(scenario.name)}",
+        f"**{headline(comparison)}**",
+        *conclusions(comparison)[1:],
+        _rates(comparison),
+        "Requests/s of the whole mix; each is an exact plan of that form under that bound on TPOT, the other service "
+        "levels as in the scenario. Free choice (`serving: auto`) may put pools of both forms beside each other.",
+        *_own_ranges(scenario),
+        *_reasons(comparison, scenario),
+        *_unfinished(comparison),
+        "![Rate against the bound on TPOT, by form](serving.png)",
+        "## Pools\n\n" + _pools(comparison),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def conclusions(comparison: FormComparison) -> list[str]:
+    """Which form is better where, what a free choice adds, and what splitting costs: a sentence each."""
+    return [headline(comparison), _free_choice(comparison), *_transfer(comparison)]
+
+
+def headline(comparison: FormComparison) -> str:
+    """Which form is the better one, by bound on TPOT, in a sentence."""
+    edges = [None, *(change.at_ms for change in comparison.changes), None]
+    solved = sorted({point.tpot_ms for point in comparison.points})
+    clauses = []
+    for low, high in pairwise(edges):
+        inside = [ms for ms in solved if (low is None or ms > low) and (high is None or ms < high)]
+        clauses.append(_clause(comparison, inside, _span(comparison, low, high)))
+    return f"By bound on TPOT: {'; '.join(clauses)}."
+
+
+def _span(comparison: FormComparison, low: float | None, high: float | None) -> str:
+    """`from 20 to 55 ms`, two digits: changes are known to 5 %."""
+    if low is None and high is None:
+        return f"from {comparison.bounds_ms[0]:g} to {comparison.bounds_ms[-1]:g} ms"
+    if low is None or high is None:
+        return f"from {significant(low, 2)} ms on" if low is not None else f"up to {significant(high or 0.0, 2)} ms"
+    return f"from {significant(low, 2)} to {significant(high, 2)} ms"
+
+
+def _clause(comparison: FormComparison, bounds_ms: list[float], span: str) -> str:
+    """Who serves more within some bounds, with the rates where it is ahead by most."""
+    best = comparison.best(bounds_ms[0])
+    if best is None:
+        return f"{span} neither form serves"
+    other = next(form for form in PURE_FORMS if form is not best)
+    leads = {ms: (comparison.at(ms, best).rate_rps, comparison.at(ms, other).rate_rps) for ms in bounds_ms}
+    at = max(leads, key=lambda ms: leads[ms][0] - leads[ms][1])
+    more, less = leads[at]
+    words = "splitting pays" if best is ServingForm.SPLIT else "aggregated pools serve more"
+    against = significant(less) if less else "none"
+    return f"{span} {words} ({significant(more)} against {against} requests/s at {significant(at)} ms)"
+
+
+def _free_choice(comparison: FormComparison) -> str:
+    """What the choice adds to the better form, where it does most; and where it falls short of it."""
+    gains = {}
+    for ms in comparison.bounds_ms:
+        better = max(comparison.at(ms, form).rate_rps for form in PURE_FORMS)
+        if better:
+            gains[ms] = comparison.at(ms, ServingForm.AUTO).rate_rps / better - 1
+    most, least = (pick(gains, key=lambda ms: gains[ms], default=None) for pick in (max, min))
+    if most is None or least is None:
+        return "A free choice serves under none of these bounds where neither form does."
+    sentence = "A free choice serves no more than the better form"
+    if gains[most] >= WORTH_TELLING:
+        phases = {pool.phase for pool in comparison.at(most, ServingForm.AUTO).pools}
+        how = ", with pools of both forms beside each other" if Phase.MIXED in phases and len(phases) > 1 else ""
+        sentence = f"A free choice serves up to {percent(gains[most])} more than the better form (at {most:g} ms){how}"
+    if gains[least] <= -WORTH_TELLING:
+        sentence += f"; at {least:g} ms it falls {percent(-gains[least])} short, as queues are foreseen roughly"
+    return f"{sentence}."
+
+
+def _transfer(comparison: FormComparison) -> list[str]:
+    """What splitting costs under the scenario's own bound."""
+    if comparison.transfer is None:
+        return []
+    where = "without a bound on TPOT" if comparison.own_ms is None else f"under {comparison.own_ms:g} ms TPOT"
+    return [f"KV transfer of split pools {where}: {transfer_text(comparison.transfer)}."]
+
+
+def _rates(comparison: FormComparison) -> str:
+    rows = []
+    for ms in comparison.bounds_ms:
+        points = [comparison.at(ms, form) for form in FORMS]
+        best = comparison.best(ms)
+        cells = [rate_words(point) for point in points]
+        own = " (the scenario's)" if ms == comparison.own_ms else ""
+        bold = [f"**{c}**" if p.form is best else c for p, c in zip(points, cells, strict=True)]
+        rows.append([f"{ms:g}{own}", *bold])
+    return table(["TPOT bound (ms)", "Split", "Aggregated", "Free choice"], rows, "rrrr")
+
+
+def rate_words(point: FormPoint) -> str:
+    """The rate, or why there is none in a word."""
+    if point.rate_rps:
+        return rate(point.rate_rps)
+    return LATE if point.late else INFEASIBLE
+
+
+def pool_words(pools: tuple[BucketPool, ...]) -> str:
+    """`prefill 2 × 2 H100; decode 1 × 4 H100`: servers and GPUs of each, buckets taken together."""
+    parts = []
+    for phase in Phase:
+        counts: dict[tuple[int, str], int] = {}
+        for pool in (pool for pool in pools if pool.phase is phase):
+            key = (pool.server.parallel.devices, pool.gpu)
+            counts[key] = counts.get(key, 0) + pool.count
+        if counts:
+            parts.append(f"{phase.value} " + ", ".join(f"{n} × {size} {gpu}" for (size, gpu), n in counts.items()))
+    return "; ".join(parts)
+
+
+def _pools(comparison: FormComparison) -> str:
+    rows = [
+        [
+            f"{point.tpot_ms:g}",
+            NAMES[point.form],
+            rate(point.rate_rps),
+            rate(point.bound_rps),
+            f"{100 * max(0.0, point.gap):.1f} %",
+            escaped(pool_words(point.pools)),
+        ]
+        for ms in comparison.bounds_ms
+        for point in (comparison.at(ms, form) for form in FORMS)
+        if point.rate_rps
+    ]
+    header = ["TPOT bound (ms)", "Form", "Requests/s", "Bound", "Gap", "Servers × GPUs"]
+    return table(header, rows, "rlrrrl")
+
+
+def _reason(point: FormPoint) -> str:
+    return point.why.partition("\n")[0]
+
+
+def _reasons(comparison: FormComparison, scenario: Scenario) -> list[str]:
+    """Why a form serves nothing, under the loosest bound where it does not."""
+    last = {form: [point for point in comparison.of(form) if not point.rate_rps][-1:] for form in PURE_FORMS}
+    lines = [
+        f"- {NAMES[form].capitalize()} pools serve nothing under {significant(point.tpot_ms)} ms: "
+        f"{escaped(_reason(point).removeprefix(f'scenario {scenario.name}: '))}"
+        for form, points in last.items()
+        for point in points
+    ]
+    return ["\n".join(lines)] if lines else []
+
+
+def _own_ranges(scenario: Scenario) -> list[str]:
+    if all(limits.tpot_ms is None for limits in scenario.slo.ranges):
+        return []
+    return ["Bounds on TPOT in `slo.ranges` are kept as they are."]
+
+
+def _unfinished(comparison: FormComparison) -> list[str]:
+    if comparison.unasked:
+        bounds = counted(len(comparison.unasked), "further bound")
+        return [f"**Interrupted**: {bounds} up to {comparison.unasked[-1]:g} ms were not looked at."]
+    return ["**Interrupted**: changes were not narrowed down."] if comparison.interrupted else []
+
+
+def serving_figure(comparison: FormComparison, scenario: Scenario) -> "Figure":
+    """Rate of each form against the bound on TPOT."""
+    from planner.report.comparison import serving_forms_panel  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+
+    with style.look():
+        return serving_forms_panel.draw(comparison, scenario)

@@ -1,0 +1,158 @@
+"""Forms of serving compared: every point is what a plan of that form has, and changes lie where the better one does."""
+
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pipeline_scenarios import bucketed, in_table
+
+from planner.domain import PURE_FORMS, FormComparison, NetworkSettings, Phase, RoutingSettings, Scenario, ServingForm
+from planner.errors import InfeasibleError, InputError
+from planner.evaluation.buckets.transfer import transfer_of
+from planner.layouts.serving_forms import CLOSE, compare_forms, usual_bounds
+from planner.pipeline import plan
+from planner.workload import question_of
+
+BOUNDS_MS = (18.0, 30.0, 60.0)
+LEVELS = {"ttft_ms": 6000, "tpot_ms": 60, "percentile": 99}
+
+
+def scenario(**changes: Any) -> Scenario:
+    document = {"model": "llama-3.1-70b", "workload": "azure-conv-2023", "slo": LEVELS, **changes}
+    return bucketed({"H100": 8}, **document)
+
+
+@cache
+def compared() -> FormComparison:
+    return compare_forms(scenario(), BOUNDS_MS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ServingForm)
+def test_every_point_is_what_a_plan_of_that_form_serves(form: ServingForm) -> None:
+    for tpot_ms in BOUNDS_MS:
+        point = compared().at(tpot_ms, form)
+        own = scenario(slo={**LEVELS, "tpot_ms": tpot_ms}, serving=form.value)
+        if not point.rate_rps:
+            with pytest.raises(InfeasibleError) as refused:
+                plan(own)
+            assert (point.pools, point.why) == ((), refused.value.message)
+            continue
+        alone = plan(own)
+        assert alone.certificate is not None
+        assert point.rate_rps == pytest.approx(alone.throughput_rps)
+        assert point.bound_rps == pytest.approx(alone.certificate.objective_bound)
+        assert sum(pool.gpus for pool in point.pools) == sum(island.size for island in alone.islands if island.phase)
+
+
+@pytest.mark.slow
+def test_a_change_lies_between_tried_bounds_and_both_sides_agree() -> None:
+    comparison = compared()
+    assert [change.after for change in comparison.changes] == [ServingForm.SPLIT, ServingForm.AGGREGATED]
+    for change in comparison.changes:
+        assert BOUNDS_MS[0] <= change.below_ms < change.at_ms < change.above_ms <= BOUNDS_MS[-1]
+        assert change.above_ms / change.below_ms <= CLOSE * (1 + 1e-4)
+        for tpot_ms, form in ((change.below_ms, change.before), (change.above_ms, change.after)):
+            rates = {pure: comparison.at(tpot_ms, pure).rate_rps for pure in PURE_FORMS}
+            assert form is not None
+            assert rates[form] == max(rates.values()) > 0
+
+
+@pytest.mark.slow
+def test_between_changes_the_better_form_stays() -> None:
+    comparison = compared()
+    solved = sorted({point.tpot_ms for point in comparison.points})
+    flips = [(a, b) for a, b in pairwise(solved) if comparison.best(a) is not comparison.best(b)]
+    assert flips == [(change.below_ms, change.above_ms) for change in comparison.changes]
+
+
+@pytest.mark.slow
+def test_a_free_choice_is_as_good_as_either_form() -> None:
+    comparison = compared()
+    for tpot_ms in BOUNDS_MS:
+        better = max(comparison.at(tpot_ms, form).rate_rps for form in PURE_FORMS)
+        assert comparison.at(tpot_ms, ServingForm.AUTO).rate_rps >= 0.98 * better
+
+
+@pytest.mark.slow
+def test_forms_have_the_servers_that_they_are_named_for() -> None:
+    for point in compared().points:
+        phases = {pool.phase for pool in point.pools}
+        assert not (point.form is ServingForm.SPLIT and Phase.MIXED in phases)
+        assert point.form is not ServingForm.AGGREGATED or phases <= {Phase.MIXED}
+        assert bool(point.pools) == (point.rate_rps > 0) != bool(point.why)
+
+
+@pytest.mark.slow
+def test_the_cost_of_handing_over_is_that_of_the_split_plan() -> None:
+    comparison, alone = compared(), plan(scenario())
+    assert alone.buckets is not None
+    assert comparison.own_ms == 60
+    assert comparison.transfer is not None
+    assert alone.buckets.transfer == comparison.transfer
+    assert 0 < comparison.transfer.mean_ms < comparison.transfer.longest_ms < LEVELS["ttft_ms"]
+
+
+@pytest.mark.slow
+def test_what_is_handed_over_follows_from_prompts_and_rate() -> None:
+    alone = plan(scenario())
+    assert alone.buckets is not None
+    assert alone.buckets.transfer is not None
+    ranges = question_of(alone.scenario).workload.ranges
+    tokens = sum(span.probability * span.mean_input_tokens for span in ranges)
+    by_hand = alone.buckets.promise_rps * tokens * alone.scenario.model.kv_bytes_per_token / 1e9
+    assert alone.buckets.transfer.gb_s == pytest.approx(by_hand)
+    twice = transfer_of(question_of(alone.scenario), alone.buckets.pools, 2 * alone.buckets.promise_rps)
+    assert twice is not None
+    assert twice.gb_s == pytest.approx(2 * by_hand)
+    assert twice.mean_ms == alone.buckets.transfer.mean_ms
+
+
+@pytest.mark.slow
+def test_nothing_is_handed_over_where_nothing_is_split() -> None:
+    alone = plan(scenario(serving="aggregated"))
+    assert alone.buckets is not None
+    assert alone.buckets.transfer is None
+
+
+@pytest.mark.parametrize(("own", "least"), [(60.0, 12.0), (None, 10.0), (0.2, 0.1)])
+def test_usual_bounds_are_around_the_scenarios_own(own: float | None, least: float) -> None:
+    tried = usual_bounds(scenario(slo={"ttft_ms": 6000, **({} if own is None else {"tpot_ms": own})}))
+    assert own is None or own in tried
+    assert least <= tried[0] < 2 * least
+    assert tried == tuple(sorted(set(tried)))
+    assert 5 <= len(tried) <= 8
+
+
+def test_usual_bounds_stay_below_those_on_ttft() -> None:
+    assert max(usual_bounds(scenario(slo={"ttft_ms": 100, "tpot_ms": 60}))) < 100
+
+
+@pytest.mark.parametrize(
+    ("bounds_ms", "said"),
+    [
+        ((60.0, 0.01), "must lie in 0.1"),
+        ((60.0, float("nan")), "got nan"),
+        ((60.0, float("inf")), "got inf"),
+        ((60.0, 60.0), "got 1"),
+        ((60.0, 6000.0), "ttft_ms must exceed"),
+    ],
+)
+def test_bounds_that_cannot_be_are_refused(bounds_ms: tuple[float, ...], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        compare_forms(scenario(), bounds_ms)
+
+
+def test_a_scenario_without_buckets_is_refused() -> None:
+    with pytest.raises(InputError, match=r"routing\.form: must be buckets"):
+        compare_forms(in_table(scenario()), BOUNDS_MS)
+    with pytest.raises(InputError, match="got table, which network brings"):
+        compare_forms(replace(scenario(), network=NetworkSettings(), routing=RoutingSettings()), BOUNDS_MS)
+
+
+def test_no_form_under_any_bound_is_told_with_its_reason() -> None:
+    with pytest.raises(InfeasibleError, match=r"(?s)up to 3 ms TPOT. There: .*slo.tpot_ms: 3 ms") as refused:
+        compare_forms(scenario(), (2.0, 3.0))
+    assert refused.value.exit_status == 3
