@@ -14,6 +14,7 @@ from planner.domain import CostMode, Phase, Plan
 from planner.errors import InputError
 from planner.export import TARGETS, find_faults, render
 from planner.plans.exact_lengths import evaluate_exactly
+from planner.runs import deployments
 from planner.runs.deployments import Rendered, render_plan, routed_as, routed_plan
 
 
@@ -108,13 +109,16 @@ def test_what_gives_up_less_is_told_only_where_it_does(example: Plan) -> None:
     assert "plan with ranges" not in told
 
 
-def test_the_files_are_those_of_the_routed_plan(example: Plan, rendered: Rendered) -> None:
+def test_the_files_are_those_of_the_routed_plan(
+    example: Plan, rendered: Rendered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there, grid = routed_plan(example, target="dynamo")
     assert (there, grid) == (rendered.plan, rendered.grid)
     assert find_faults(rendered.files, there) == ()
     assert find_faults(rendered.files) == ()
     assert find_faults(rendered.files, example) != ()
     assert routed_as(example, rendered.files) == there
+    monkeypatch.setattr(deployments, "routed_plan", lambda *_plan, **_options: (there, grid))  # routed once more, above
     assert render_plan(example, target="dynamo").files == rendered.files
 
 

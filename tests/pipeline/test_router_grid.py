@@ -17,7 +17,8 @@ from planner.workload import divide
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_replaying_the_trace_through_the_grid_gives_its_rate(example: Plan, phase: Phase) -> None:
-    grid = grid_of(example, 32).phase(phase)
+    both = grid_of(example, 32)
+    grid = both.phase(phase)
     profile = example.scenario.workload
     times = {name: seconds_alone(example, name) for pool in grid.pools for name in pool}
     busy: dict[str, float] = defaultdict(float)  # an island's time, had it its pool's requests to itself
@@ -25,7 +26,7 @@ def test_replaying_the_trace_through_the_grid_gives_its_rate(example: Plan, phas
         for name in grid.pools[grid.pool_of(tokens)]:
             busy[name] += probability * times[name][tokens]
     slowest = max(1 / sum(1 / busy[name] for name in pool) for pool in grid.pools)
-    with_its_batches = evaluate_exactly(on_grid(example, grid_of(example, 32))).per_phase
+    with_its_batches = evaluate_exactly(on_grid(example, both)).per_phase
     (reached,) = (one.throughput_rps for one in with_its_batches if one.phase is phase)
     assert grid.grid_rps == pytest.approx(min(1 / slowest, reached), rel=1e-9)
     assert grid.grid_rps == pytest.approx(1 / slowest, rel=0.02)  # batches of cells, not of single lengths
