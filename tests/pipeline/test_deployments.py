@@ -14,13 +14,17 @@ from planner.domain import CostMode, Phase, Plan
 from planner.errors import InputError
 from planner.export import TARGETS, find_faults, render
 from planner.plans.exact_lengths import evaluate_exactly
+from planner.plans.router_grid import RouterGrid
 from planner.runs import deployments
 from planner.runs.deployments import Rendered, render_plan, routed_as, routed_plan
 
 
 @pytest.fixture(scope="module")
-def rendered(example: Plan) -> Rendered:
-    return render_plan(example, target="dynamo")
+def rendered(example: Plan, grid: RouterGrid) -> Rendered:
+    """The export by default, on the grid that these tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deployments, "grid_of", lambda _plan, _cells: grid)
+        return render_plan(example, target="dynamo")
 
 
 def pools_of(files: dict[str, str], phase: Phase) -> dict[str, set[str]]:
@@ -117,8 +121,8 @@ def test_the_files_are_those_of_the_routed_plan(
     assert find_faults(rendered.files, there) == ()
     assert find_faults(rendered.files) == ()
     assert find_faults(rendered.files, example) != ()
+    monkeypatch.setattr(deployments, "grid_of", lambda _plan, _cells: grid)  # the export's own path, from here on
     assert routed_as(example, rendered.files) == there
-    monkeypatch.setattr(deployments, "routed_plan", lambda *_plan, **_options: (there, grid))  # routed once more, above
     assert render_plan(example, target="dynamo").files == rendered.files
 
 
@@ -173,4 +177,4 @@ def test_what_cannot_be_brought_onto_a_grid(example: Plan) -> None:
     with pytest.raises(InputError, match="'helm': must be one of"):
         render_plan(example, target="helm")
     with pytest.raises(InputError, match="'trt': must be one of"):
-        render_plan(example, target="dynamo", engine="trt")
+        render_plan(example, target="dynamo", engine="trt", cells=1)
