@@ -8,7 +8,9 @@ libraries they load, lives to the end: the garbage collector does not look throu
 import gc
 import os
 import sys
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("steady", deadline=None, derandomize=True)
@@ -17,11 +19,13 @@ settings.load_profile("steady")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-gc.disable()
 
-
-def pytest_collection_finish() -> None:
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000, 10, 10)
+        gc.enable()
