@@ -3,7 +3,15 @@
 import numpy as np
 
 from planner.cost.arrays import Array, Numbers, as_array
+from planner.domain import PHASES, Phase
 from planner.errors import InputError
+
+
+def one_half(phase: Phase | str) -> Phase:
+    """Prefill or decode."""
+    if phase not in PHASES:
+        raise InputError(f"phase: must be prefill or decode, got {phase}.", hint="Name one of both.")
+    return Phase(phase)
 
 
 def require_at_least(numbers: Numbers, least: float, name: str) -> None:

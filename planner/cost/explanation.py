@@ -7,12 +7,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
 from planner.cost import memory
-from planner.cost.arguments import require_at_least, require_whole
+from planner.cost.arguments import one_half, require_at_least, require_whole
 from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
 from planner.cost.bands import band_of
@@ -69,7 +68,7 @@ def explain(
     by default what the token budget and the memory allow. Raises InputError on what the GPU or the model cannot have,
     InfeasibleError where weights and batch do not fit, with the memory that they need and there is.
     """
-    half = Phase(phase)
+    half = one_half(phase)
     context, config = checked_step(gpu, model, tp=tp, devices=devices, pp=pp, length=length, settings=settings)
     most = _largest_batch(context, half, config, length)
     if most < 1 or (batch is not None and batch > most):
@@ -172,7 +171,7 @@ def explained_pass(
     config: ParallelConfig,
     cost: StepCost,
     *,
-    phase: Phase | Literal["mixed"],
+    phase: Phase,
     length: int,
     batch: int,
     tokens: float,
@@ -278,7 +277,7 @@ def compare_configurations(
     """Every parallel configuration of an island of `size` GPUs over prompt `lengths` (the paper's figures 4.3, 4.4)."""
     spec = catalog.gpu(gpu) if isinstance(gpu, str) else gpu
     shape = catalog.model(model) if isinstance(model, str) else model
-    chosen, half = settings or CostSettings(), Phase(phase)
+    chosen, half = settings or CostSettings(), one_half(phase)
     require_figures(spec)
     if lengths and max(lengths) > shape.max_context:
         raise InputError(

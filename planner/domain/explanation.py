@@ -1,7 +1,6 @@
 """A step taken apart, and configurations beside each other: what the cost stage shows of itself."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from planner.domain.band import Band
 from planner.domain.efficiency import Factor, Origin
@@ -42,7 +41,7 @@ class StepExplanation:
 
     gpu: str
     model: str
-    phase: Phase | Literal["mixed"]
+    phase: Phase
     parallel: ParallelConfig
     length: int
     batch: int

@@ -6,7 +6,8 @@ where islands are whole nodes.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -150,8 +151,8 @@ class DividerSpace:
 
     def layout(self, point: Point) -> Layout:
         """Divide each stock."""
-        return Layout.of(
-            IslandClass(gpu=stock.gpu, size=size)
+        return _layout(
+            (stock.gpu, size)
             for stock, (islands, skew, spent) in self._axes()
             for size in self._division(stock, point, islands, spent).sizes(point[skew])
         )
@@ -234,8 +235,8 @@ class DirectSpace:
     def layout(self, point: Point) -> Layout:
         """One island a filled slot."""
         sizes = self.canonical(point)
-        return Layout.of(
-            IslandClass(gpu=stock.gpu, size=int(sizes[name]) * stock.unit)
+        return _layout(
+            (stock.gpu, int(sizes[name]) * stock.unit)
             for names, stock in zip(self._names(), self.stocks, strict=True)
             for name in names
             if sizes[name] > 0
@@ -276,6 +277,12 @@ class DirectSpace:
     def spread(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
         """Scrambled Sobol points, folded into the simplex."""
         return _scrambled(self, count, rng)
+
+
+def _layout(islands: Iterable[tuple[str, int]]) -> Layout:
+    """`Layout.of` for islands by GPU type and size: a search draws thousands of them, and pairs are counted sooner."""
+    counts = sorted(Counter(islands).items())
+    return Layout(counts=tuple((IslandClass(gpu=gpu, size=size), count) for (gpu, size), count in counts))
 
 
 def _scrambled(space: Space, count: int, rng: np.random.Generator) -> list[dict[str, float]]:

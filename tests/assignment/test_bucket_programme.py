@@ -83,7 +83,7 @@ def test_the_examples_are_worth_enumerating() -> None:
     assert {1, 2} <= set(buckets)
     phases = [{pool.place[0] for pool in solved(instance(seed)).pools} for seed in MIXED if best_rate(seed) > 0]
     assert sum(Phase.MIXED in mine for mine in phases) >= 10
-    assert sum(len(mine) == 3 for mine in phases) >= 2
+    assert any(len(mine) == 3 for mine in phases)
 
 
 @each_instance

@@ -38,14 +38,14 @@ def test_tables_figures_and_page_are_written(planner: Command) -> None:
     again = planner(*TINY_STUDY, *FIGURES)
     assert (again.status, again.out) == (EXIT_BAD_INPUT, "")
     assert "--force" in again.err
+    equal_numbers_in_two_processes(planner)
 
 
-@pytest.mark.slow
-def test_equal_requests_give_equal_numbers_in_any_number_of_processes(planner: Command) -> None:
-    asked = (*TINY_STUDY, "--figure", "5.7", "--quiet")
-    assert planner(*asked).err == ""
+def equal_numbers_in_two_processes(planner: Command) -> None:
+    """The study's figure 5.7 again, in two processes and quietly."""
     before = rows("s/figure_5_7.csv")
-    assert planner(*asked, "--force", "--processes", 2).status == EXIT_DONE
+    again = planner(*TINY_STUDY, "--figure", "5.7", "--quiet", "--force", "--processes", 2)
+    assert (again.status, again.err) == (EXIT_DONE, "")
     after = rows("s/figure_5_7.csv")
     for row in (*before, *after):
         assert all(float(row.pop(name)) >= 0 for name in MEASURED)

@@ -68,7 +68,7 @@ def rendered(plan: Plan, engine: str) -> dict[str, str]:
         raise
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(plans(SPLITTABLE), st.sampled_from(["vllm", "sglang"]))
 def test_random_plans_export_exactly(plan: Plan, engine: str) -> None:
     found: Counter[str] = Counter()

@@ -5,6 +5,7 @@ from pipeline_scenarios import shipped, short
 
 from planner.domain import Plan, Workload
 from planner.pipeline import plan
+from planner.plans.router_grid import RouterGrid, grid_of
 from planner.workload import divide
 
 
@@ -12,6 +13,12 @@ from planner.workload import divide
 def example() -> Plan:
     """The shipped mixed fleet in default mode, after a short search."""
     return plan(short(shipped("azure-code-512usd")))
+
+
+@pytest.fixture(scope="session")
+def grid(example: Plan) -> RouterGrid:
+    """The example on 32 cells, a programme of seconds."""
+    return grid_of(example, 32)
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,17 @@ from planner.domain import PHASES, CostMode, Phase, Plan
 from planner.errors import InputError
 from planner.export import TARGETS, find_faults, render
 from planner.plans.exact_lengths import evaluate_exactly
+from planner.plans.router_grid import RouterGrid
+from planner.runs import deployments
 from planner.runs.deployments import Rendered, render_plan, routed_as, routed_plan
 
 
 @pytest.fixture(scope="module")
-def rendered(example: Plan) -> Rendered:
-    return render_plan(example, target="dynamo")
+def rendered(example: Plan, grid: RouterGrid) -> Rendered:
+    """The export by default, on the grid that these tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deployments, "grid_of", lambda _plan, _cells: grid)
+        return render_plan(example, target="dynamo")
 
 
 def pools_of(files: dict[str, str], phase: Phase) -> dict[str, set[str]]:
@@ -108,12 +113,15 @@ def test_what_gives_up_less_is_told_only_where_it_does(example: Plan) -> None:
     assert "plan with ranges" not in told
 
 
-def test_the_files_are_those_of_the_routed_plan(example: Plan, rendered: Rendered) -> None:
+def test_the_files_are_those_of_the_routed_plan(
+    example: Plan, rendered: Rendered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there, grid = routed_plan(example, target="dynamo")
     assert (there, grid) == (rendered.plan, rendered.grid)
     assert find_faults(rendered.files, there) == ()
     assert find_faults(rendered.files) == ()
     assert find_faults(rendered.files, example) != ()
+    monkeypatch.setattr(deployments, "grid_of", lambda _plan, _cells: grid)  # the export's own path, from here on
     assert routed_as(example, rendered.files) == there
     assert render_plan(example, target="dynamo").files == rendered.files
 
@@ -169,4 +177,4 @@ def test_what_cannot_be_brought_onto_a_grid(example: Plan) -> None:
     with pytest.raises(InputError, match="'helm': must be one of"):
         render_plan(example, target="helm")
     with pytest.raises(InputError, match="'trt': must be one of"):
-        render_plan(example, target="dynamo", engine="trt")
+        render_plan(example, target="dynamo", engine="trt", cells=1)

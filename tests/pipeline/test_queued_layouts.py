@@ -76,13 +76,17 @@ def test_chosen_sizes_reach_most_of_what_all_sizes_do(whole_nodes: Plan) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("inventory", "case"),
-    [({"H200": 64}, CODE), pytest.param(MIXED, CONVERSATION, marks=pytest.mark.study)],
+    ("inventory", "case", "width"),
+    [
+        ({"H200": 32}, CODE, 512),
+        pytest.param({"H200": 64}, CODE, 256, marks=pytest.mark.study),
+        pytest.param(MIXED, CONVERSATION, 256, marks=pytest.mark.study),
+    ],
 )
 def test_whole_nodes_reach_most_of_what_all_sizes_do(
-    inventory: dict[str, int], case: tuple[str, tuple[float, float]]
+    inventory: dict[str, int], case: tuple[str, tuple[float, float]], width: int
 ) -> None:
-    chosen, every = (plan(scenario(inventory, *case, width=256, sizes=sizes)) for sizes in ("whole_nodes", "all"))
+    chosen, every = (plan(scenario(inventory, *case, width=width, sizes=sizes)) for sizes in ("whole_nodes", "all"))
     assert LEAST * every.throughput_rps <= chosen.throughput_rps <= every.throughput_rps * (1 + GAP)
     judge = evaluator_of(chosen.scenario)
     for gpus in (dict.fromkeys(inventory, 16), dict.fromkeys(inventory, 32)):

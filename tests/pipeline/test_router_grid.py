@@ -11,24 +11,24 @@ from planner import pipeline
 from planner.domain import PHASES, CostMode, Phase, Plan
 from planner.errors import InputError
 from planner.plans.exact_lengths import evaluate_exactly
-from planner.plans.router_grid import grid_of, on_grid
+from planner.plans.router_grid import RouterGrid, grid_of, on_grid
 from planner.workload import divide
 
 
-@pytest.mark.parametrize("phase", list(PHASES))
-def test_replaying_the_trace_through_the_grid_gives_its_rate(example: Plan, phase: Phase) -> None:
-    grid = grid_of(example, 32).phase(phase)
+@pytest.mark.parametrize("phase", PHASES)
+def test_replaying_the_trace_through_the_grid_gives_its_rate(example: Plan, grid: RouterGrid, phase: Phase) -> None:
+    cells = grid.phase(phase)
     profile = example.scenario.workload
-    times = {name: seconds_alone(example, name) for pool in grid.pools for name in pool}
+    times = {name: seconds_alone(example, name) for pool in cells.pools for name in pool}
     busy: dict[str, float] = defaultdict(float)  # an island's time, had it its pool's requests to itself
     for tokens, probability in zip(profile.input_tokens, profile.probabilities, strict=True):
-        for name in grid.pools[grid.pool_of(tokens)]:
+        for name in cells.pools[cells.pool_of(tokens)]:
             busy[name] += probability * times[name][tokens]
-    slowest = max(1 / sum(1 / busy[name] for name in pool) for pool in grid.pools)
-    with_its_batches = evaluate_exactly(on_grid(example, grid_of(example, 32))).per_phase
+    slowest = max(1 / sum(1 / busy[name] for name in pool) for pool in cells.pools)
+    with_its_batches = evaluate_exactly(on_grid(example, grid)).per_phase
     (reached,) = (one.throughput_rps for one in with_its_batches if one.phase is phase)
-    assert grid.grid_rps == pytest.approx(min(1 / slowest, reached), rel=1e-9)
-    assert grid.grid_rps == pytest.approx(1 / slowest, rel=0.02)  # batches of cells, not of single lengths
+    assert cells.grid_rps == pytest.approx(min(1 / slowest, reached), rel=1e-9)
+    assert cells.grid_rps == pytest.approx(1 / slowest, rel=0.02)  # batches of cells, not of single lengths
 
 
 def test_batches_of_coarse_cells_cost_what_they_cost(example: Plan) -> None:
@@ -37,8 +37,7 @@ def test_batches_of_coarse_cells_cost_what_they_cost(example: Plan) -> None:
     assert wide.decode.grid_rps < 0.97 * narrow.decode.grid_rps
 
 
-def test_the_grid_costs_little(example: Plan) -> None:
-    grid = grid_of(example, 32)
+def test_the_grid_costs_little(example: Plan, grid: RouterGrid) -> None:
     assert grid.plan_rps == pytest.approx(example.throughput_rps, rel=0.01)  # at exact lengths
     assert grid.cost <= 0.03
     assert len(grid.prefill.cells) == len(grid.decode.cells) == 32
@@ -48,8 +47,7 @@ def test_the_grid_costs_little(example: Plan) -> None:
         assert {name for pool in grid.phase(phase).pools for name in pool} == serving[phase]
 
 
-def test_a_plan_on_the_grid_has_the_grids_table(example: Plan) -> None:
-    grid = grid_of(example, 32)
+def test_a_plan_on_the_grid_has_the_grids_table(example: Plan, grid: RouterGrid) -> None:
     there = on_grid(example, grid)
     assert there.throughput_rps == grid.grid_rps
     shares: dict[tuple[Phase, int], float] = defaultdict(float)

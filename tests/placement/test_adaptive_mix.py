@@ -1,5 +1,6 @@
 """The mixture whose weight follows the load: what it is made of, and how it compares with every fixed weight."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -44,9 +45,9 @@ def until_full(seed: int) -> tuple[TracePod, ...]:
     return tuple(pod for pod, milli in zip(arrivals(seed), asked, strict=True) if milli <= most)
 
 
-def means(policy: str) -> tuple[np.ndarray, float]:
+def means(policy: str, seeds: Sequence[int]) -> tuple[np.ndarray, float]:
     """(mean watts at 0..79 % arrived, GRAR at 100 %) over the seeds."""
-    runs = [simulate(nodes(), until_full(s), parse_policy(policy), workload(), tie_order=tie_order(s)) for s in SEEDS]
+    runs = [simulate(nodes(), until_full(s), parse_policy(policy), workload(), tie_order=tie_order(s)) for s in seeds]
     rows: list[dict[int, OnlineMetrics]] = [{row.arrived_percent: row for row in run.metrics} for run in runs]
     watts = np.mean([[row[at].power_w for at in range(80)] for row in rows], axis=0)
     used, came = (sum(getattr(row[100], key) for row in rows) for key in ("used_gpu_milli", "arrived_gpu_milli"))
@@ -54,17 +55,20 @@ def means(policy: str) -> tuple[np.ndarray, float]:
 
 
 @pytest.mark.parametrize(
-    "weights",
-    [pytest.param(ENDS, marks=pytest.mark.slow, id="ends"), pytest.param(FIXED, marks=pytest.mark.study, id="all")],
+    ("weights", "seeds"),
+    [
+        pytest.param(ENDS, SEEDS[:1], marks=pytest.mark.slow, id="ends"),
+        pytest.param(FIXED, SEEDS, marks=pytest.mark.study, id="all"),
+    ],
 )
-def test_against_fixed_weights(weights: tuple[str, ...]) -> None:
+def test_against_fixed_weights(weights: tuple[str, ...], seeds: tuple[int, ...]) -> None:
     """With the published orders no fixed weight above 0 saves more below 80 %, and none has a higher GRAR at 100 %.
 
     FGD alone, which saves nothing, has 2.2 points more of GRAR; no rule was found that saves power and keeps them.
     """
-    base, _ = means("fgd")
-    watts, grar = means("adaptive")
+    base, _ = means("fgd", seeds)
+    watts, grar = means("adaptive", seeds)
     for policy in weights:
-        fixed, kept = means(policy)
+        fixed, kept = means(policy, seeds)
         assert np.mean(1 - watts / base) >= np.mean(1 - fixed / base), policy
         assert grar >= kept, policy

@@ -30,6 +30,7 @@ prices_usd_per_gpu_hour: {H200: 3.7}
 slo: {ttft_ms: 4000, tpot_ms: 60, percentile: 99}
 objective: {kind: rate, demand_rps: 50}
 survive: {nodes: 1, share: 0.3}
+search: {timings: false}
 """
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
     f"{i * 0.7:.1f},{400 + 37 * (i * i % 61)},{3 + 5 * i % 23}\n" for i in range(200)

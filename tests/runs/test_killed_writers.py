@@ -61,9 +61,10 @@ def test_the_next_writer_cleans_up(killed: dict[str, list[dict[str, Any]]], case
         assert (row["after_write"], row["left_after_write"]) == (3, [])
 
 
-def test_killed_at_any_moment_a_run_is_whole_or_absent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.study)])
+def test_killed_at_any_moment_a_run_is_whole_or_absent(tmp_path: Path, kills: int) -> None:
     moments = random.Random(0)
-    for _ in range(10):
+    for _ in range(kills):
         writer = subprocess.Popen(
             [sys.executable, PROGRAM, "for-ever", tmp_path], env=ENVIRONMENT, stdout=subprocess.PIPE
         )

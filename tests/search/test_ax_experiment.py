@@ -9,9 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from ax.core.base_trial import TrialStatus
 from ax.core.experiment import Experiment
+from ax.generators.torch.botorch_modular import utils as ax_models
 from ax.storage.json_store.load import load_experiment
+from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from search_cases import Bowl, inventory, search
 
 from planner.domain import Goal, SearchMethod, Surrogate, Trial
@@ -104,6 +107,33 @@ def test_proposals_are_new_layouts_within_the_box(method: SearchMethod, surrogat
     assert len(near) >= 6
     assert len(set(near)) == len(near)
     assert not known & set(near)
+
+
+def test_sparse_models_propose_from_the_draws_of_their_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sampler itself compiles for half a minute: it is run by `make study`."""
+    runs: list[dict[str, object]] = []
+
+    def eight_draws(model: SaasFullyBayesianSingleTaskGP, **options: object) -> None:
+        runs.append(options)
+        scales = torch.rand(8, model.pyro_model.train_X.shape[-1], dtype=torch.double) + 0.2
+        draws = {"mean": scales[:, 0], "outputscale": scales[:, 1], "lengthscale": scales}
+        model.load_mcmc_samples(draws)
+        model.eval()
+
+    monkeypatch.setattr(ax_models, "fit_fully_bayesian_model_nuts", eight_draws)
+    proposer = proposer_of(SearchMethod.DIRECT, Surrogate.SAASBO)
+    told(proposer)
+    points = proposer.propose(4, 1, np.random.default_rng(2))
+    assert len(points) >= 3
+    for point in points:
+        assert all(axis.low - 1e-9 <= point[axis.name] <= axis.high + 1e-9 for axis in proposer.space.parameters)
+    (options,) = runs
+    assert options["num_samples"] // options["thinning"] == 8
+    assert isinstance(options["seed"], int)
+    again = proposer_of(SearchMethod.DIRECT, Surrogate.SAASBO)
+    told(again)
+    assert again.propose(4, 1, np.random.default_rng(2)) == points
+    assert runs[1] == options
 
 
 @pytest.mark.parametrize("goals", [(), TWO_GOALS])

@@ -19,7 +19,7 @@ BAYESIAN = [
     pytest.param(
         search(SearchMethod.DIRECT, surrogate=Surrogate.SAASBO, slots=1, batch_size=2),
         id="direct-saasbo",
-        marks=pytest.mark.slow,
+        marks=pytest.mark.study,  # three hundred kernels are compiled first; test_ax_experiment.py draws without
     ),
 ]
 

@@ -1,6 +1,5 @@
 """`planner cost explain`: one step taken apart."""
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,18 +13,10 @@ if TYPE_CHECKING:
     from planner.domain import CostSettings, StepExplanation
 
 
-class StepKind(StrEnum):
-    """What may be explained."""
-
-    PREFILL = "prefill"
-    DECODE = "decode"
-    MIXED = "mixed"
-
-
 def command(
     gpu: Annotated[str, typer.Option(help="GPU type.")],
     model: cost_options.Model,
-    phase: Annotated[StepKind, typer.Option(help="prefill, decode, or mixed: decode with a chunk of prompts.")],
+    phase: Annotated[Phase, typer.Option(help="prefill, decode, or mixed: decode with a chunk of prompts.")],
     tp: Annotated[int, typer.Option(help="GPUs of an attention group.")],
     devices: Annotated[int, typer.Option(help="GPUs of a stage: tp x dp.")],
     length: Annotated[int, typer.Option(help="Tokens of a prompt, or in the cache of a sequence.")],
@@ -58,22 +49,20 @@ def command(
         two_micro_batches=two_micro_batches,
         kv_cache_rate=cost_options.share(kv_cache_rate, "--kv-cache-rate"),
     )
-    if phase is StepKind.DECODE and kv_cache_rate:
+    if phase is Phase.DECODE and kv_cache_rate:
         raise InputError("--kv-cache-rate: belongs to prefill, got decode.", hint="Leave it out.")
     for flag, count in (("--batch", batch), ("--chunk", chunk), ("--prompt", prompt)):
         if count is not None:
             cost_options.at_least_one(count, flag)
     shape, degrees = files.load_model(model), {"tp": tp, "devices": devices}
-    if phase is StepKind.MIXED:
+    if phase is Phase.MIXED:
         _require_mixed(pp, length, chunk, settings)
         explained = cost.explain_mixed(
             gpu, shape, **degrees, length=length, chunk=chunk, prompt=prompt, batch=batch, settings=settings
         )
     else:
         _refuse_mixed(phase, chunk, prompt)
-        explained = cost.explain(
-            gpu, shape, Phase(phase), **degrees, pp=pp, length=length, batch=batch, settings=settings
-        )
+        explained = cost.explain(gpu, shape, phase, **degrees, pp=pp, length=length, batch=batch, settings=settings)
     cost_options.draw(figure, lambda: report.roofline_figure([explained]), force=force)
     if json:
         screen.show_json(asdict(explained))
@@ -91,7 +80,7 @@ def _require_mixed(pp: int, length: int, chunk: int | None, settings: "CostSetti
         raise InputError(f"--chunk: must be at most {budget}, the budget of a step, got {chunk}.", hint="Lower it.")
 
 
-def _refuse_mixed(phase: StepKind, chunk: int | None, prompt: int | None) -> None:
+def _refuse_mixed(phase: Phase, chunk: int | None, prompt: int | None) -> None:
     """Flags of a mixed pass beside another one."""
     for flag, count in (("--chunk", chunk), ("--prompt", prompt)):
         if count is not None:

@@ -12,7 +12,7 @@ from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
 from planner.cost.mixed.passes import Passes, mixed_cost
 from planner.cost.prefix_hits import shape_hits
-from planner.domain import CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
+from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
 
 LARGEST_BATCH = 1024
@@ -102,7 +102,7 @@ def _explained(
         context,
         config,
         cost,
-        phase="mixed",
+        phase=Phase.MIXED,
         length=length,
         batch=batch,
         tokens=chunk + batch * gained,
@@ -114,5 +114,5 @@ def _explained(
 
 def _weaker_origin(context: CostContext) -> tuple[Origin, str]:
     """Of the estimates of both phases, which the pass has parts of, the one that is less firm."""
-    both = [origin_of(context.gpu, context.model, phase, context.settings.calibration) for phase in Phase]
+    both = [origin_of(context.gpu, context.model, phase, context.settings.calibration) for phase in PHASES]
     return max(both, key=lambda pair: tuple(Origin).index(pair[0]))

@@ -175,9 +175,14 @@ def nothing_to_show(axes: Axes, text: str) -> None:
 
 
 def encoded(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
-    """The figure as a file's bytes, without date or version: equal plans give equal bytes."""
+    """The figure as a file's bytes, without date or version: equal plans give equal bytes.
+
+    `savefig` would draw it twice, the first time for its layout alone, which the canvas does while it draws.
+    """
     buffer = BytesIO()
-    metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
     with look():
-        figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
+        if kind == "png":
+            FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
+        else:
+            figure.savefig(buffer, format=kind, dpi=DPI, metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
