@@ -237,7 +237,7 @@ def test_phases_are_the_best_within_the_network(seed: int) -> None:
     best = max(
         linear_programme(table, counts, network, kv)
         for counts in _splits(layout)
-        if {phase for _, phase in counts} == set(Phase)
+        if {phase for _, phase in counts} == set(PHASES)
     )
     assert assign(table, layout, EXACT, network, kv).throughput_rps == pytest.approx(best, rel=1e-5)
 
