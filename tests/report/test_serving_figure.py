@@ -90,7 +90,7 @@ def test_the_figure_has_a_line_a_form_and_names_beside(comparison, plan):
 
 
 def test_figures_below_the_axis_have_room(comparison, plan):
-    close = tuple(50 + k / 10 for k in range(40)) + (200.0,)
+    close = (*(50 + k / 10 for k in range(40)), 200.0)
     points = tuple(point(ms, form, 5.0) for ms in close for form in (SPLIT, AGGREGATED, AUTO))
     many = replace(comparison, bounds_ms=close, points=points, changes=(), own_ms=None)
     (axes,) = serving_figure(many, plan.scenario).axes
