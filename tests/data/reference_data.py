@@ -24,7 +24,8 @@ def reference_rows(name: str) -> list[dict[str, str]]:
 
 def reference_names(pattern: str) -> list[str]:
     """The names (without the ending `.xz`) of the files that match a pattern as they lie there, sorted."""
-    return sorted({path.relative_to(FOLDER).as_posix().removesuffix(".xz") for path in FOLDER.glob(pattern)})
+    paths = (path for path in FOLDER.glob(pattern) if path.suffix != ".pyc")
+    return sorted({path.relative_to(FOLDER).as_posix().removesuffix(".xz") for path in paths})
 
 
 @cache
