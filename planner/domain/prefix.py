@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
-from planner.domain.slo import LONGEST_PROMPT
+from planner.domain.slo import LONGEST_PROMPT, EndToken, FirstToken
 
 BLOCK_TOKENS = 512
 """Tokens of a block in Mooncake's traces, which gave the form its name."""
@@ -58,12 +58,8 @@ class CacheRate(StrEnum):
 class RangeHits:
     """Share of prompts of `start` <= tokens < `end` that is in the prefix cache."""
 
-    start: Annotated[int, Bounds(low=0, high=LONGEST_PROMPT), Key("shortest prompt", unit="tokens", name="from")] = 0
-    end: Annotated[
-        int,
-        Bounds(high=LONGEST_PROMPT),
-        Key("prompts are shorter than this, and some longer than `from`", "tokens", "to"),
-    ] = LONGEST_PROMPT
+    start: FirstToken = 0
+    end: EndToken = LONGEST_PROMPT
     share: Annotated[float, Bounds(low=0, below=1), Key("of a prompt, found in the prefix cache")]
 
 

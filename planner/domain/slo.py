@@ -10,6 +10,10 @@ LONGEST_PROMPT = 100_000_000
 """Tokens; beyond any model."""
 _THOUSAND = 1000.0
 
+FirstToken = Annotated[int, Bounds(low=0, high=LONGEST_PROMPT), Key("shortest prompt", unit="tokens", name="from")]
+EndToken = Annotated[
+    int, Bounds(high=LONGEST_PROMPT), Key("prompts are shorter than this, and some longer than `from`", "tokens", "to")
+]
 _Milliseconds = Annotated[float | None, Bounds(above=0, high=1e9)]
 
 
@@ -25,12 +29,8 @@ class SloScope(StrEnum):
 class RangeSlo:
     """Bounds for prompts of `start` <= tokens < `end`; None leaves the general bound."""
 
-    start: Annotated[int, Bounds(low=0, high=LONGEST_PROMPT), Key("shortest prompt", unit="tokens", name="from")] = 0
-    end: Annotated[
-        int,
-        Bounds(high=LONGEST_PROMPT),
-        Key("prompts are shorter than this, and some longer than `from`", "tokens", "to"),
-    ] = LONGEST_PROMPT
+    start: FirstToken = 0
+    end: EndToken = LONGEST_PROMPT
     ttft_ms: Annotated[_Milliseconds, Key("bound on time to first token")] = None
     tpot_ms: Annotated[_Milliseconds, Key("bound on time per output token")] = None
 
