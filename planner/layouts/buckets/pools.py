@@ -321,7 +321,7 @@ def _frontier(
                 candidates.append(fastest_of_kinds(offer, single_buckets.partition, kinds, limits))
             except (InfeasibleError, SolverError):
                 continue
-    points = {_point(answer, chosen=False) for answer in candidates if answer is not chosen}
+    points = {_point(answer, chosen=False) for answer in candidates} - {_point(chosen, chosen=False)}
     points = {point for point in points if not any(_outdoes(other, point) for other in points)}
     return tuple(sorted((*points, _point(chosen, chosen=True)), key=_simplicity))
 
