@@ -93,7 +93,6 @@ from planner.domain.prefix import (
 )
 from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
 from planner.domain.router_grid import PoolGrid, RouterGrid
-from planner.domain.routing import RouterPolicy, RoutingForm, RoutingSettings, ServingForm, SurvivalSettings
 from planner.domain.scenario import (
     AssignmentSettings,
     Bound,
@@ -122,7 +121,10 @@ from planner.domain.search_record import (
     Trial,
 )
 from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
-from planner.domain.server import (
+from planner.domain.service import RangeService, Service
+from planner.domain.serving.forms import PURE_FORMS, FormChange, FormComparison, FormPoint, better_form
+from planner.domain.serving.routing import RouterPolicy, RoutingForm, RoutingSettings, ServingForm, SurvivalSettings
+from planner.domain.serving.server import (
     BucketLatency,
     BucketPlan,
     BucketPool,
@@ -132,8 +134,6 @@ from planner.domain.server import (
     ServerConfig,
     SimplerPlan,
 )
-from planner.domain.service import RangeService, Service
-from planner.domain.serving_forms import PURE_FORMS, FormChange, FormComparison, FormPoint, better_form
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.domain.soundness import contradictions, require_sound
 from planner.domain.stocks import Sizes, SizeSet, Stock, admits

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain.layout import IslandClass, Phase
-from planner.domain.server import BucketPool
+from planner.domain.serving.server import BucketPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

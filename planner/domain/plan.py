@@ -12,8 +12,8 @@ from planner.domain.placement import Placement
 from planner.domain.scenario import CostMode, Scenario
 from planner.domain.search_record import SearchRecord
 from planner.domain.sensitivity import Sensitivity
-from planner.domain.server import BucketPlan
 from planner.domain.service import Service
+from planner.domain.serving.server import BucketPlan
 
 _Amount = Annotated[float, Bounds(low=0)]
 _Share = Annotated[float, Bounds(low=0, high=1)]

@@ -17,7 +17,7 @@ from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.prefix import CachedPrefixes, CacheRate, KvCacheRate
-from planner.domain.routing import (
+from planner.domain.serving.routing import (
     DEFAULT_SERVING,
     SIMPLICITY,
     RouterPolicy,

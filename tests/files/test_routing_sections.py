@@ -17,7 +17,7 @@ from planner.domain import (
     SizeSet,
     SurvivalSettings,
 )
-from planner.domain.routing import DEFAULT_FORM
+from planner.domain.serving.routing import DEFAULT_FORM
 from planner.files import scenario_document
 
 Refused = Callable[..., None]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from planner.domain import CacheRate, RoutingForm, RoutingSettings, Scenario, ServingForm, SurvivalSettings
-from planner.domain.routing import DEFAULT_FORM
+from planner.domain.serving.routing import DEFAULT_FORM
 from planner.errors import InputError
 from planner.files.records import read_record
 from planner.files.sections import Section

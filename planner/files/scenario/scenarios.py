@@ -20,7 +20,7 @@ from planner.domain import (
     RequestTrace,
     Scenario,
 )
-from planner.domain.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
+from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml

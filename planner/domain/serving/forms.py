@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from planner.domain.routing import ServingForm
-from planner.domain.server import BucketPool, KvTransfer
+from planner.domain.serving.routing import ServingForm
+from planner.domain.serving.server import BucketPool, KvTransfer
 
 PURE_FORMS = (ServingForm.SPLIT, ServingForm.AGGREGATED)
 """Forms that a free choice is between."""
