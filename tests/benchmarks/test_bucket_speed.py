@@ -46,6 +46,7 @@ def test_ten_times_the_gpus_cost_at_most_twice_the_time() -> None:
     assert max(ratios) <= MOST
 
 
+@pytest.mark.long
 def test_servers_of_both_phases_cost_at_most_half_as_much_again() -> None:
     plan(larger(1))
     seconds = {}
