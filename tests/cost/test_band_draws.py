@@ -12,7 +12,7 @@ from planner.cost import UncertainRate, WorkShare, probability_better, rate_band
 from planner.cost.band_draws import SHARED, _scores, rate_draws
 from planner.domain import PHASES, Band, Phase
 
-PREFILL, DECODE = Phase
+PREFILL, DECODE = PHASES
 NARROW, WIDE = Band(low=0.9, high=1.15, basis="narrow"), Band(low=0.7, high=1.4, basis="wide")
 FREE = 1e-6
 """Utilisation of a phase that never binds."""

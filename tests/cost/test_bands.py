@@ -55,7 +55,7 @@ class TestTable:
         assert all(r.log_low <= r.log_high and r.points > 0 and r.kind in KINDS for r in BAND_TABLE)
 
     def test_every_estimate_has_a_band_at_last(self) -> None:
-        for family, kind, phase, measured in product(["hopper", "rubin", "never seen"], KINDS, Phase, [True, False]):
+        for family, kind, phase, measured in product(["hopper", "rubin", "never seen"], KINDS, PHASES, [True, False]):
             band = slice_band(family, kind, phase, measured=measured)
             assert 0 < band.low <= band.high
             assert band.points > 0
