@@ -209,7 +209,10 @@ def fastest_pools(
     pairs = [(every, every.answers[key]) for every, key in zip(families, counts, strict=True)]
     every, best = max(pairs, key=lambda pair: sign * pair[1].value)
     bound = sign * max(sign * one_family.bound for one_family in families)
-    return BucketService(question).priced(prices.pools(best, every.stocks)), bound, best.solver
+    service = BucketService(question)
+    candidates = [best, *purer_answers(every.offer, best, prices.partitions, objective, settings)]
+    priced = [service.priced(prices.pools(answer, every.stocks)) for answer in candidates]
+    return max(priced, key=lambda pools: pools.rate_rps), bound, best.solver
 
 
 def _by_buckets(
