@@ -28,7 +28,9 @@ class BucketOption:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOffer:
     """Stocks with their counts and charges (USD/hour, or W, of a unit), options and probability of every bucket of a
-    phase. `halves`: of every mixed bucket. `survive`: share of the rate that a loss must leave; 0: none."""
+    phase. `halves`: of every mixed bucket. `survive`: share of the rate that a loss must leave; 0: none.
+    `jointly`: a loss takes as much of a bucket as if all lost nodes were of its fastest pool.
+    """
 
     counts: tuple[int, ...]
     charges: tuple[float, ...]
@@ -36,6 +38,11 @@ class BucketOffer:
     probabilities: Mapping[Place, float]
     halves: Mapping[Place, Halves] = field(default_factory=dict)
     survive: float = 0.0
+    jointly: bool = False
+
+    def lost_of(self, option: BucketOption, count: int) -> int:
+        """Servers of a pool that are lost, or as many as its bucket loses with them."""
+        return option.lost if self.jointly else min(option.lost, count)
 
     def served_by(self, place: Place) -> tuple[Place, ...]:
         """Buckets of prefill and decode that servers of a place serve: itself, or both halves of a mixed one."""

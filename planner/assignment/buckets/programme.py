@@ -264,6 +264,11 @@ class _Programme:
             served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in mine])
             left = served - self.offer.survive * self.offer.probabilities[place] * self.rate
             for option, count in mine:
+                if self.offer.jointly:
+                    there = pulp.LpVariable(f"there_{count.name}", cat=pulp.LpBinary)
+                    self.model += count <= count.upBound * there
+                    self.model += left - option.lost * option.rate_rps * there >= 0
+                    continue
                 beyond = count.upBound - option.lost
                 if beyond <= 0:
                     self.model += left - option.rate_rps * count >= 0
@@ -302,7 +307,7 @@ def _served(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]
         mine = [(pool.option, pool.count) for pool in pools if place in offer.served_by(pool.place)]
         rate = sum(option.rate_rps * count for option, count in mine)
         if offer.survive:
-            worst = max((option.rate_rps * min(option.lost, count) for option, count in mine), default=0.0)
+            worst = max((option.rate_rps * offer.lost_of(option, count) for option, count in mine), default=0.0)
             rate = min(rate, (rate - worst) / offer.survive)
         yield rate / offer.probabilities[place]
 

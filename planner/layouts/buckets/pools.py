@@ -34,7 +34,7 @@ from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.forms import purer_answers
+from planner.layouts.buckets.forms import other_answers
 from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
 from planner.layouts.certificate import layout_settings, require_prices, single
 
@@ -162,8 +162,8 @@ def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettin
         every.answers, objective, scenario, lambda answer: _median(service, prices, answer, every.stocks)
     )
     best = every.answers[counts]
-    candidates = [best, *purer_answers(every.offer, best, prices.partitions, objective, settings)]
-    simpler = [_simplest(every.offer, answer, objective, settings, scenario.simplicity) for answer in candidates]
+    candidates = [(every.offer, best), *other_answers(every.offer, best, prices.partitions, objective, settings)]
+    simpler = [_simplest(offer, answer, objective, settings, scenario.simplicity) for offer, answer in candidates]
     priced = {answer: service.priced(prices.pools(answer, every.stocks)) for answer in simpler}
     simple = max(simpler, key=lambda answer: priced[answer].rate_rps)
     return BucketChoice(
@@ -210,8 +210,8 @@ def fastest_pools(
     every, best = max(pairs, key=lambda pair: sign * pair[1].value)
     bound = sign * max(sign * one_family.bound for one_family in families)
     service = BucketService(question)
-    candidates = [best, *purer_answers(every.offer, best, prices.partitions, objective, settings)]
-    priced = [service.priced(prices.pools(answer, every.stocks)) for answer in candidates]
+    others = [answer for _, answer in other_answers(every.offer, best, prices.partitions, objective, settings)]
+    priced = [service.priced(prices.pools(answer, every.stocks)) for answer in (best, *others)]
     return max(priced, key=lambda pools: pools.rate_rps), bound, best.solver
 
 
