@@ -105,7 +105,7 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
         plan.search, trials=(trial, *trials), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
     )
     first, *others = plan.islands
-    islands = (replace(first, tokens_per_step=8192, overlapped=True), *others)
+    islands = (replace(first, tokens_per_step=8192, overlapped=True, cached_share=0.25), *others)
     return placed_by_hand(unverified(replace(plan, search=record, buckets=pooled.buckets, islands=islands)))
 
 
