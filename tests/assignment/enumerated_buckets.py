@@ -116,12 +116,13 @@ def _used(options: Sequence[BucketOption], numbers: Sequence[int], stocks: int) 
     return tuple(used)
 
 
-def _carried(options: Sequence[BucketOption], numbers: Sequence[int], survive: float) -> float:
+def _carried(offer: BucketOffer, options: Sequence[BucketOption], numbers: Sequence[int]) -> float:
     served = sum(o.rate_rps * n for o, n in zip(options, numbers, strict=True))
-    if not survive:
+    if not offer.survive:
         return served
-    worst = max((o.rate_rps * min(o.lost, n) for o, n in zip(options, numbers, strict=True)), default=0.0)
-    return min(served, (served - worst) / survive)
+    there = [(o, n) for o, n in zip(options, numbers, strict=True) if n]
+    worst = max((o.rate_rps * (o.lost if offer.jointly else min(o.lost, n)) for o, n in there), default=0.0)
+    return min(served, (served - worst) / offer.survive)
 
 
 def _groups(partition: Partition) -> list[tuple[Place, ...]]:
@@ -142,9 +143,9 @@ def _at(offer: BucketOffer, group: tuple[Place, ...], *, counted: bool) -> dict[
         effort = (_used(options, numbers, len(offer.counts)), kinds, len(chosen) * counted)
         rate = min(
             _carried(
+                offer,
                 [option for place, option in pairs if place[0] in (row[0], Phase.MIXED)],
                 [n for n, (place, _) in zip(numbers, pairs, strict=True) if place[0] in (row[0], Phase.MIXED)],
-                offer.survive,
             )
             / offer.probabilities[row]
             for row in rows

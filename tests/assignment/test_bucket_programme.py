@@ -173,6 +173,19 @@ def test_most_requests_that_survive_a_loss(seed: int, survive: float) -> None:
     assert answer.bound >= best * (1 - SLACK)
 
 
+@pytest.mark.parametrize("seed", [*range(6), *MIXED[:4]])
+def test_most_requests_that_survive_a_joint_loss(seed: int) -> None:
+    example = instance(seed, 0.4)
+    offer = replace(example.offer, jointly=True)
+    rates = [trial.rate for partition in example.partitions for trial in trials(offer, partition)]
+    if not rates:
+        with pytest.raises(InfeasibleError):
+            best_pools(offer, example.partitions, RATE, EXACT)
+        return
+    assert best_pools(offer, example.partitions, RATE, EXACT).rate_rps == pytest.approx(max(rates), rel=SLACK)
+    assert max(rates) <= best_rate(seed, 0.4) * (1 + SLACK)
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("survive", [0.0, 0.4])
 @pytest.mark.parametrize("within", [0.02, 0.3])
