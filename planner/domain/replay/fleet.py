@@ -1,0 +1,133 @@
+"""A fleet as requests meet it: servers with curves of their step times, and who serves which prompts.
+
+Curves are plain numbers, so that the replay knows nothing of where they come from. All times are in ms.
+"""
+
+from dataclasses import dataclass
+
+from planner.domain.layout import Phase
+
+Row = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptCurve:
+    """Prefill steps: `step_ms[i][k]` of a step that takes `tokens[k]` tokens on every rank, of prompts of `lengths[i]`
+    tokens. Both ascend; between tokens times lie on lines, between lengths the nearest (in proportion) counts."""
+
+    lengths: Row
+    tokens: Row
+    step_ms: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerCurve:
+    """Decode passes: `pass_ms[i][k]` with `batches[k]` sequences an attention group of `contexts[i]` cached tokens.
+
+    A pass yields `gain` tokens of each sequence."""
+
+    contexts: Row
+    batches: Row
+    pass_ms: tuple[Row, ...]
+    gain: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkCurve:
+    """What taking in `chunks[k]` prompt tokens a rank adds to a pass with `batches[j]` sequences a group, of prompts of
+    `lengths[i]` tokens: `added_ms[i][j][k]`."""
+
+    lengths: Row
+    batches: Row
+    chunks: Row
+    added_ms: tuple[tuple[Row, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvRoom:
+    """KV caches of a rank: `free_gb` for them, `cache_gb[i]` of a sequence of `lengths[i]` tokens (ascending)."""
+
+    free_gb: float
+    lengths: Row
+    cache_gb: Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPool:
+    """`servers` equal copies of the model.
+
+    `ranks`: attention groups of a server, which step together. `stages`: passes in flight at once (prefill). `budget`:
+    prompt tokens of a rank and step. `batch`: sequences of an attention group. `pace`: rate of a prefill pool over that
+    of its steps. `full_rps`: of one server where nobody waits. `sent_ms[i]`: handing over the cache of a prompt of
+    `prompts.lengths[i]` tokens. `cache_tokens`: prefix cache of a rank (0: none). `hit_share`: of every prompt, found
+    in a prefix cache that is not replayed. `first_ms`, `first_passes`: what a first token takes beside its prompt's
+    passes. `reload_s`: until a server that was lost answers again. `redo_ms`: what a preempted sequence takes of its
+    server for each token that it takes in anew.
+    """
+
+    island: str
+    gpu: str
+    phase: Phase
+    servers: int
+    ranks: int
+    full_rps: float
+    capacity_rps: float = 0.0
+    stages: int = 1
+    budget: int = 0
+    batch: int = 0
+    pace: float = 1.0
+    prompts: PromptCurve | None = None
+    answers: AnswerCurve | None = None
+    chunks: ChunkCurve | None = None
+    room: KvRoom | None = None
+    sent_ms: Row = ()
+    cache_tokens: int = 0
+    hit_share: float = 0.0
+    first_ms: float = 0.0
+    first_passes: float = 0.0
+    reload_s: float = 0.0
+    redo_ms: float = 0.0
+    servers_per_node: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolShare:
+    """`share` of the requests of an interval that go to the pool with this number."""
+
+    pool: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Who serves prompts of `start` <= tokens < `end`: `prefill` pools, mixed ones among them, and `decode` pools for
+    what was prefilled by itself."""
+
+    start: int
+    end: int
+    prefill: tuple[PoolShare, ...]
+    decode: tuple[PoolShare, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uplink:
+    """What all servers of a GPU type share of the network, each way (GB/s, 10^9 bytes)."""
+
+    gpu: str
+    gb_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayFleet:
+    """All pools, and intervals of prompt length that partition the prompts. `kv_gb_per_token`: handed over.
+
+    `context`: tokens of the longest sequence that the model takes.
+    """
+
+    name: str
+    model: str
+    pools: tuple[ReplayPool, ...]
+    intervals: tuple[Interval, ...]
+    kv_gb_per_token: float = 0.0
+    uplinks: tuple[Uplink, ...] = ()
+    context: int = 0

@@ -1,0 +1,174 @@
+"""What became of replayed requests: times, goodput, use of the servers; figures over seeds with their spread."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from planner.domain.keys import Bounds, Key
+from planner.domain.layout import Phase
+
+_Amount = Annotated[float, Bounds(low=0)]
+_Share = Annotated[float, Bounds(low=0, high=1)]
+_Count = Annotated[int, Bounds(low=0)]
+
+
+class ReplayPolicy(StrEnum):
+    """Whom the router sends a request to.
+
+    `random`: a server by its weight. `round_robin`: servers in turn, by weight. `power_of_two`: of two servers drawn by
+    weight the one with less work for its speed. `shortest_queue`: the fewest requests for its speed. `least_work`: the
+    least outstanding tokens for its speed; ranks in turn. `waiting_tokens`: the same, and within the server the rank
+    with the fewest waiting tokens. `overflow`: the same, and to a longer bucket where the own one is late.
+    `prefix_aware`: the rank with most of the prompt in its cache, else as `waiting_tokens`. Under all policies before
+    `waiting_tokens` ranks are taken in turn.
+    """
+
+    RANDOM = "random"
+    ROUND_ROBIN = "round_robin"
+    POWER_OF_TWO = "power_of_two"
+    SHORTEST_QUEUE = "shortest_queue"
+    LEAST_WORK = "least_work"
+    WAITING_TOKENS = "waiting_tokens"
+    OVERFLOW = "overflow"
+    PREFIX_AWARE = "prefix_aware"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A figure over the seeds: their mean, and its confidence interval of 95 % (None with one seed)."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Quantiles of a time over requests (ms), each over the seeds; None where no request has one."""
+
+    mean: Spread
+    p50: Spread
+    p90: Spread
+    p95: Spread
+    p99: Spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayGroup:
+    """The requests of one bucket, or all of them (`end` 0), that came after the warm-up.
+
+    `within_levels`: share that kept every bound; `goodput_rps`: those of them, a second. `tokens_per_s_p05`: what 95 %
+    of the requests got at least. `queue_ms`: from arrival to the start of the prefill; `transfer_ms`: from its end
+    until the cache is there; `place_ms`: from there to a place in a batch. `hit_share`: of the prompts' tokens, found
+    in a prefix cache.
+    """
+
+    start: _Count
+    end: _Count
+    requests: _Count
+    rate_rps: _Amount
+    within_levels: Spread
+    goodput_rps: Spread
+    ttft_ms: Times | None
+    tpot_ms: Times | None
+    end_to_end_ms: Times | None
+    queue_ms: Times | None
+    transfer_ms: Times | None
+    place_ms: Times | None
+    tokens_per_s_p05: Spread | None
+    hit_share: Spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IslandUse:
+    """What the servers of an island did after the warm-up: means over them and time, and the most at any time.
+
+    `utilisation`: share of the time with a step under way. `batch`: sequences of an attention group. `step_tokens`:
+    prompt tokens of a rank and step. `kv_share`: of the room for KV caches. `preempted`: sequences that gave up their
+    place, a thousand requests.
+    """
+
+    island: str
+    gpu: str
+    phase: Phase
+    servers: _Count
+    requests: _Count
+    rate_rps: _Amount
+    utilisation: Spread
+    batch: Spread
+    step_tokens: Spread
+    kv_share: Spread
+    most_kv_share: Spread
+    preempted: Spread
+    wait_ms: Times | None
+    hit_share: Spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What happened in `seconds` from `start_s` on, of the first seed."""
+
+    start_s: _Amount
+    seconds: _Amount
+    arrived: _Count
+    finished: _Count
+    late: Annotated[_Count, Key("of those that arrived, how many broke a bound")]
+    waiting: Annotated[_Amount, Key("requests before prefill, mean")]
+    answering: Annotated[_Amount, Key("requests in decode, mean")]
+    ttft_p99_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelCheck:
+    """One bound of the scenario, on the requests that it holds for: `share` kept it, where `needed` must."""
+
+    name: str
+    bound_ms: float
+    needed: _Share
+    share: Spread
+    value_ms: Spread
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """One rate, replayed with every seed. `left_out`: requests of the trace that no server takes, by reason.
+
+    `unfinished`: requests that had not ended when the replay stopped (a fleet that cannot keep up). `bottleneck`: what
+    holds the rate back, in words. `compressed`: arrivals are the trace's, at another speed.
+    """
+
+    plan: str
+    trace: str
+    policy: ReplayPolicy
+    arrivals: str
+    rate_rps: _Amount
+    promise_rps: _Amount
+    capacity_rps: _Amount
+    seeds: tuple[int, ...]
+    warm_up_s: _Amount
+    seconds: _Amount
+    total: ReplayGroup
+    buckets: tuple[ReplayGroup, ...]
+    islands: tuple[IslandUse, ...]
+    levels: tuple[LevelCheck, ...]
+    moments: tuple[Moment, ...]
+    left_out: tuple[tuple[str, int], ...] = ()
+    unfinished: _Count = 0
+    bottleneck: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every bound is kept by as many requests as it must, and the fleet keeps up."""
+        return all(level.holds for level in self.levels) and not self.unfinished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySweep:
+    """Several rates of one plan and trace, ascending. `held_rps`: the highest rate that holds the levels (None: none of
+    those tried), found between two rates that differ by no more than `step_rps`."""
+
+    results: tuple[ReplayResult, ...]
+    held_rps: float | None
+    step_rps: _Amount

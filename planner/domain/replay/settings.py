@@ -1,0 +1,70 @@
+"""What a replay is asked for beside a plan and a trace."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from planner.domain.keys import Bounds, Key
+from planner.domain.replay.results import ReplayPolicy
+
+
+class ArrivalProcess(StrEnum):
+    """When requests come. `trace`: as in the trace, its bursts kept: thinned below its rate, copies laid over each
+    other above. `compressed`: the trace's own gaps, at another speed. `poisson`. `gamma`: gaps of a given squared
+    variation. `diurnal`: a rate that follows a curve over the day."""
+
+    TRACE = "trace"
+    COMPRESSED = "compressed"
+    POISSON = "poisson"
+    GAMMA = "gamma"
+    DIURNAL = "diurnal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateCurve:
+    """Relative rates over time: `rates[i]` from `starts_s[i]` on, the last one for as long as the one before it; then
+    the curve begins again. Only their proportions count."""
+
+    name: str
+    starts_s: tuple[float, ...]
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalSettings:
+    """`variation`: squared coefficient of variation of the gaps (gamma). `curve`: of a diurnal process. `between`: part
+    of the trace that lengths and times are taken from, in seconds from its start."""
+
+    process: ArrivalProcess = ArrivalProcess.POISSON
+    variation: Annotated[float, Bounds(above=0, high=1e6)] = 1.0
+    curve: RateCurve | None = None
+    between: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Servers of an island that die `at_s` seconds after the start: those of so many nodes, or all (`nodes` 0)."""
+
+    island: str
+    at_s: Annotated[float, Bounds(low=0)]
+    nodes: Annotated[int, Bounds(low=0)] = 1
+    back_after_s: Annotated[float | None, Bounds(low=0), Key("else what loading the weights takes")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """`requests`: how many of the process are replayed, warm-up included; `warm_up`: share of them that is not counted.
+
+    `storage_gb_s`: bandwidth at which a server that comes back reads its weights. `overflow_ms`: work before a bucket's
+    servers from which on the policy `overflow` looks at longer buckets.
+    """
+
+    policy: ReplayPolicy = ReplayPolicy.WAITING_TOKENS
+    arrivals: ArrivalSettings = ArrivalSettings()
+    seeds: tuple[int, ...] = (0, 1, 2)
+    requests: Annotated[int, Bounds(low=1)] = 20_000
+    warm_up: Annotated[float, Bounds(low=0, below=1)] = 0.1
+    moments: Annotated[int, Bounds(low=1)] = 60
+    storage_gb_s: Annotated[float, Bounds(above=0)] = 2.0
+    overflow_ms: Annotated[float, Bounds(low=0)] = 1000.0
+    failures: tuple[Failure, ...] = ()
