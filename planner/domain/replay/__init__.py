@@ -1,0 +1,1 @@
+"""Replays: requests sent through a plan one by one, and what became of them."""
