@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
@@ -42,13 +43,13 @@ class RateCurve:
     source: str = ""
 
     def __post_init__(self) -> None:
-        ends = (*self.starts_s[1:], self.span_s)
+        edges = (*self.starts_s, self.span_s)
         # written so that NaN fails each comparison
         checks = (
             (len(self.starts_s) == len(self.rates), f"as many rates as starts, got {len(self.rates)} rates"),
             (self.starts_s[:1] == (0,), f"starts_s from 0, got {self.starts_s[:1]}"),
             (
-                all(before < after < float("inf") for before, after in zip(self.starts_s, ends, strict=True)),
+                all(before < after < float("inf") for before, after in pairwise(edges)),
                 f"starts_s that ascend and end before span_s, got span_s {self.span_s:g}",
             ),
             (all(0 <= rate < float("inf") for rate in self.rates), "finite rates of at least 0"),

@@ -13,8 +13,8 @@ thinned with chance p   I'(t) = 1 + p (I(t) - 1): from the trace's bursts toward
 independent copies      I'(t) = I(t): variances and means add up
 compressed c times      I'(t) = I(c t): bursts of minutes become bursts of seconds, which no larger service sees
 Sources: Cox and Isham, Point Processes, 1980, sections 4.3 and 4.5; Cox and Lewis, Statistical Analysis of Series of
-Events, 1966. Draws are such that of one seed the stream of a lower rate is part of that of a higher one, but for its
-last copy, whose share is met exactly in every stretch.
+Events, 1966. The share of the last copy is met exactly in every stream, and of one seed and so many seconds the stream
+of a lower rate is part of that of a higher one: a search for the best rate does not compare different draws.
 """
 
 import math
