@@ -116,13 +116,17 @@ class LeftOut:
     @property
     def words(self) -> str:
         """What was left out, by reason; empty where nothing was."""
-        reasons = (
-            (self.empty_prompts, "without a prompt"),
-            (self.empty_answers, "without an answer"),
-            (self.long_prompts, "with prompts beyond the context"),
-            (self.long_answers, "with answers that end beyond the context"),
+        return ", ".join(f"{count} {reason}" for reason, count in self.reasons if count)
+
+    @property
+    def reasons(self) -> tuple[tuple[str, int], ...]:
+        """Reasons in words, and how many requests were left out for each."""
+        return (
+            ("without a prompt", self.empty_prompts),
+            ("without an answer", self.empty_answers),
+            ("with prompts beyond the context", self.long_prompts),
+            ("with answers that end beyond the context", self.long_answers),
         )
-        return ", ".join(f"{count} {reason}" for count, reason in reasons if count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
