@@ -1,7 +1,9 @@
-"""How long a stream is: so many requests, or so many seconds."""
+"""What is asked of a stream: how long it is, its rate, its seed."""
 
 import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from planner.errors import InputError
 
@@ -39,3 +41,30 @@ def require_fits(requests: float) -> None:
             f"{requests:,.0f}.",
             hint="Ask for fewer requests or seconds, or for a rate nearer to the trace's.",
         )
+
+
+def require_rate(name: str, rate_rps: float) -> float:
+    """The rate, if it is one; `name` is the workload's."""
+    if not 0 < rate_rps < math.inf:
+        raise InputError(
+            f"Stream of {name}: rate_rps must be above 0 and finite, got {rate_rps:g}.",
+            hint="Give requests a second, or leave it out for the workload's own rate.",
+        )
+    return rate_rps
+
+
+def require_some(name: str, requests: int, rate_rps: float, seconds: float | None) -> None:
+    """InputError for a stream of no requests, which only so many seconds may have."""
+    if not requests:
+        raise InputError(
+            f"Stream of {name}: must hold at least one request; at {rate_rps:g} requests/s none came in {seconds:g} s.",
+            hint="Ask for more seconds, or give a count.",
+        )
+
+
+def generators(seed: int) -> tuple[np.random.Generator, np.random.Generator]:
+    """Of arrivals and of lengths, apart: another rate does not change the lengths."""
+    if seed < 0:
+        raise InputError(f"Stream: seed must be a whole number of at least 0, got {seed}.", hint="Give another.")
+    arrivals, lengths = np.random.SeedSequence(seed).spawn(2)
+    return np.random.default_rng(arrivals), np.random.default_rng(lengths)
