@@ -1,10 +1,11 @@
-"""What is asked of a stream: how long it is, its rate, its seed."""
+"""What is asked of a stream: how long it is, its process, its rate, its seed."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from planner.domain.replay.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings
 from planner.errors import InputError
 
 MOST_REQUESTS = 20_000_000
@@ -40,6 +41,28 @@ def require_fits(requests: float) -> None:
             f"Stream: must take at most {MOST_REQUESTS:,} requests of the trace to make, it would take "
             f"{requests:,.0f}.",
             hint="Ask for fewer requests or seconds, or for a rate nearer to the trace's.",
+        )
+
+
+def require_sense(settings: ArrivalSettings) -> None:
+    """InputError for a setting that its process does not heed: somebody counts on it."""
+    process = settings.process
+    heeded = (
+        ("compress", settings.compress, (ArrivalProcess.TRACE,)),
+        ("variation", settings.variation != POISSON_VARIATION, (ArrivalProcess.GAMMA, ArrivalProcess.DIURNAL)),
+        ("curve", settings.curve is not None, (ArrivalProcess.DIURNAL,)),
+        ("curve_start_s", settings.curve_start_s != 0, (ArrivalProcess.DIURNAL,)),
+    )
+    for key, stated, processes in heeded:
+        if stated and process not in processes:
+            raise InputError(
+                f"Arrivals: {key} must be left out for the process {process}, which does not heed it.",
+                hint=f"Leave it out, or choose the process {' or '.join(processes)}.",
+            )
+    if process is ArrivalProcess.DIURNAL and settings.curve is None:
+        raise InputError(
+            "Arrivals: curve must be given for the process diurnal; it is missing.",
+            hint="Give a rate curve, shipped ones by name: `planner.files.load_rate_curve('servegen-m-large')`.",
         )
 
 

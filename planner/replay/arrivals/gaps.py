@@ -19,38 +19,27 @@ import math
 
 import numpy as np
 
-from planner.domain.replay.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings, RateCurve
+from planner.domain.replay.arrivals import POISSON_VARIATION, ArrivalSettings, RateCurve
 from planner.errors import InputError
 from planner.replay.arrivals.demands import StreamLength, require_fits
 from planner.replay.arrivals.parts import Reals
 
 MOST_VARIATION = 10_000.0
-"""Fifty times what the burstiest public trace has (Azure's code, 173)."""
+"""Fifty times what the burstiest trace has that we know (Azure's code, 173)."""
 
 
 def drawn_times(settings: ArrivalSettings, rate_rps: float, length: StreamLength, random: np.random.Generator) -> Reals:
     """Arrivals (s) of a process that draws them, ascending, at a mean rate of `rate_rps`; of a curve, over its span."""
-    poisson = settings.process is ArrivalProcess.POISSON
-    variation = POISSON_VARIATION if poisson else settings.variation
+    variation = settings.variation
     if not 0 <= variation <= MOST_VARIATION:
         raise InputError(
             f"Arrivals: variation must be a number from 0 to {MOST_VARIATION:g}, got {variation:g}.", hint="Poisson: 1."
         )
-    clock = _clock(settings, rate_rps)
+    curve = settings.curve
+    clock = _SteadyTime(rate_rps) if curve is None else _CurveTime(curve, rate_rps, settings.curve_start_s)
     if length.count is not None:
         return clock.times(_unit_arrivals(length.count, variation, random))
     return clock.times(_unit_arrivals_until(clock.expected(length.seconds or 0.0), variation, random))
-
-
-def _clock(settings: ArrivalSettings, rate_rps: float) -> "_SteadyTime | _CurveTime":
-    if settings.process is not ArrivalProcess.DIURNAL:
-        return _SteadyTime(rate_rps)
-    if settings.curve is None:
-        raise InputError(
-            "Arrivals: curve must be given for the process diurnal; it is missing.",
-            hint="Give a rate curve, shipped ones by name: `planner.files.load_rate_curve('servegen-m-large')`.",
-        )
-    return _CurveTime(settings.curve, rate_rps, settings.curve_start_s)
 
 
 def _unit_arrivals(count: int, variation: float, random: np.random.Generator) -> Reals:

@@ -7,7 +7,7 @@ import numpy as np
 from planner.domain import LengthProfile
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, Requests
 from planner.errors import InputError
-from planner.replay.arrivals.demands import StreamLength, generators, require_rate, require_some
+from planner.replay.arrivals.demands import StreamLength, generators, require_rate, require_sense, require_some
 from planner.replay.arrivals.gaps import drawn_times
 from planner.replay.arrivals.parts import Places, Reals, faults_of
 from planner.units import MS_PER_S
@@ -31,6 +31,7 @@ def requests_of_profile(
     token at least. `rate_rps` None: the workload's own.
     """
     length = StreamLength(count=count, seconds=seconds)
+    require_sense(settings)
     _require_drawn(profile, settings)
     rate = _rate(profile) if rate_rps is None else require_rate(profile.name, rate_rps)
     times, lengths = generators(seed)

@@ -16,7 +16,7 @@ from planner.domain import RequestTrace
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, Requests
 from planner.errors import InputError
 from planner.replay.arrivals.copied_blocks import copied_blocks
-from planner.replay.arrivals.demands import StreamLength, generators, require_rate, require_some
+from planner.replay.arrivals.demands import StreamLength, generators, require_rate, require_sense, require_some
 from planner.replay.arrivals.gaps import drawn_times
 from planner.replay.arrivals.parts import Reals, TracePart, part_of
 from planner.replay.arrivals.superposition import DrawnRequests, superposed
@@ -39,6 +39,7 @@ def requests_of(
     same arguments give the same stream to the bit. InputError where the trace, the settings or the rate allow none.
     """
     length = StreamLength(count=count, seconds=seconds)
+    require_sense(settings)
     part = part_of(trace, settings.between, most_tokens)
     rate = part.rate_rps if rate_rps is None else require_rate(trace.name, rate_rps)
     times, lengths = generators(seed)
