@@ -33,6 +33,7 @@ class MixedServer:
         "_chunks",
         "_events",
         "_first",
+        "_late",
         "_log",
         "_next_rank",
         "_planned",
@@ -69,6 +70,7 @@ class MixedServer:
         self._waiting = [0.0] * pool.ranks
         self._begun: set[int] = set()
         self._taking: list[_Taken] = []
+        self._late: dict[int, float] = {}  # what each request's tokens come later than the passes say (ms)
         self._batch = Batch(pool)
         self._chunks = ChunkTimes(pool.chunks)
         self._budget = float(pool.budget)
@@ -177,8 +179,8 @@ class MixedServer:
     def _leave(self) -> None:
         batch, log = self._batch, self._log
         for request in batch.ended():
-            log.ended[request] = max(self._boundary, log.first[request])
-            self.done(log.ended[request], request)
+            log.ended[request] = self._boundary + self._late.pop(request, 0.0)
+            self.done(self._boundary, request)
         for request in batch.overfull():
             tokens, answer = batch.drop(request)
             rank = min(range(self.ranks), key=self._waiting.__getitem__)
@@ -237,11 +239,12 @@ class MixedServer:
         for request, rank, context, answer in ending:
             if log.first[request] != log.first[request]:
                 log.prefilled[request] = log.arrived[request] = log.placed[request] = now
-                log.first[request] = now + fixed + passes * length
+                self._late[request] = fixed + passes * length
+                log.first[request] = now + self._late[request]
             if answer > 1:
                 batch.place(request, rank, context, answer - 1)
             else:
-                log.ended[request] = log.first[request]
+                log.ended[request] = now + self._late.pop(request, 0.0)
                 self.done(now, request)
         self._pass(now, version)
 
@@ -256,6 +259,7 @@ class MixedServer:
         for cache in self.caches:
             cache.clear()
         self._begun.clear()
+        self._late.clear()
         self._waiting = [0.0] * self.ranks
         self._tokens, self._planned, self.alive = 0.0, 0, False
         self._version += 1
