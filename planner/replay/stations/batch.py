@@ -12,7 +12,9 @@ one, as in prefill. k passes without a change take k d + e k (k - 1) / 2, so tha
 """
 
 from heapq import heappop, heappush
+from itertools import repeat
 from math import ceil, sqrt
+from operator import add, mul
 
 from planner.domain.replay.fleet import ReplayPool
 from planner.replay.curves import AnswerTimes, cache_gb
@@ -156,6 +158,8 @@ class Batch:
             heappop(ending)
         passes = min(ending[0][0] - self.passes, MOST_PASSES)
         then, free = self.passes + passes, self.free_gb
+        if max(map(add, self._used, map(mul, self._growth, repeat(then)))) <= free:
+            return passes
         for rank, (used, growth) in enumerate(zip(self._used, self._growth, strict=True)):
             if used + growth * then > free and growth and self.counts[rank] > 1:
                 passes = max(1, min(passes, int((free - self.used_gb(rank)) / growth) + 1))
@@ -178,6 +182,8 @@ class Batch:
     def overfull(self) -> list[int]:
         """The youngest sequences of ranks whose caches outgrew their room; the last one of a rank stays."""
         passes, free, leaving = self.passes, self.free_gb, list[int]()
+        if max(map(add, self._used, map(mul, self._growth, repeat(passes)))) + max(self.held_gb) <= free:
+            return leaving
         for rank, (base, gained, held) in enumerate(zip(self._used, self._growth, self.held_gb, strict=True)):
             used, left = base + gained * passes + held, self.counts[rank]
             if used <= free or left < 2:

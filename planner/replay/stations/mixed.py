@@ -91,7 +91,7 @@ class MixedServer:
     @property
     def queue(self) -> int:
         """Requests that are here."""
-        return self._batch.load + sum(len(queue) for queue in self.queues)
+        return self._batch.load + len(self._taking) + sum(map(len, self.queues))
 
     @property
     def load(self) -> float:
