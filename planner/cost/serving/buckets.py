@@ -99,6 +99,10 @@ class Levels:
             spread=max(0.0, float(ndtri(1 - missed))),
         )
 
+    def least_ttft_ms(self, buckets: Buckets) -> Array:
+        """The tightest bound on TTFT in each bucket, shape (buckets,); inf where there is none."""
+        return np.asarray(np.where(buckets.members, self.ttft_ms, np.inf).min(axis=1))
+
     @property
     def bounds_ttft(self) -> bool:
         """Whether the TTFT of some range is bounded."""

@@ -13,7 +13,7 @@
 rate = 1000 dp b / (sum_j w N t(sum_j r c, b)): t is linear in c but for kinks. The bound on TPOT holds for the load
 that all but a share of the moments stay below: t at sum_j r c + z sd(c) / sqrt(b). b fits where b mean + 2.33 sd
 sqrt(b) of the caches of whole sequences fits: in 99 of 100 moments nothing is preempted. Under bounds on TTFT the load
-stays where a place is free for all but `PLACE_MISSES` of the requests that may miss (Erlang C over C places).
+stays where all but `PLACE_MISSES` of the requests that may miss find a place within `PLACE_TIME` of the bound (M/M/C).
 """
 
 import math
@@ -40,6 +40,7 @@ CONTEXTS = 8  # lengths at which step times are known
 FULL_MOMENTS = 2.33  # standard deviations: memory suffices in 99 of 100 moments
 PLACE_MISSES = 0.1  # of the requests that may miss a bound on TTFT, those that find no place
 PLACE_WAITS = 0.05  # of all requests, where a bound holds for the mean
+PLACE_TIME = 0.05  # of a bound on TTFT, that a wait for a place may take
 _HALVINGS = 30
 
 
@@ -189,7 +190,10 @@ class DecodeServers:
         stays_ms = np.divide(places * MS_PER_S, full, out=np.ones(full.shape), where=full > 0)
         share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
         misses = PLACE_WAITS if levels.misses is None else PLACE_MISSES * levels.misses
-        return batch, full * largest_load(places, share, misses, arrivals, stays_ms, served=served), full
+        stay = Stay(
+            places=places, stays_ms=stays_ms, patience_ms=PLACE_TIME * levels.least_ttft_ms(buckets), misses=misses
+        )
+        return batch, full * largest_load(stay, share, arrivals, served=served), full
 
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
@@ -248,21 +252,32 @@ def _step_ms(context: CostContext, options: Sequence[tuple[ParallelConfig, bool]
     return times
 
 
-def largest_load(
-    places: Array, share: Array, misses: Array | float, arrivals: Arrivals, stays_ms: Array, *, served: bool
-) -> Array:
-    """Share of the places in use at which no more than `misses` of the arrivals find none; the bucket has `share` times
-    the places of a server, or as many as carry so much at that load (`served`), never fewer than one server's.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay:
+    """Sequences in places of a server, shape (servers, buckets): how long they stay, and for how long no more than
+    `misses` of the arrivals may wait for a place."""
 
-    Arrivals that bunch need as many places as if each place were I of Poisson's (Hayward), I over the time `stays_ms`
-    that a sequence stays. A blind router leaves every server to its own arrivals."""
-    low, high = np.zeros(places.shape), np.ones(places.shape)
-    counts = arrivals.at(np.maximum(stays_ms, 1.0))
+    places: Array
+    stays_ms: Array
+    patience_ms: Array
+    misses: Array | float
+
+
+def largest_load(stay: Stay, share: Array, arrivals: Arrivals, *, served: bool) -> Array:
+    """Share of the places in use up to which so few wait too long; the bucket has `share` times the places of a server,
+    or as many as carry so much at that load (`served`), never fewer than one server's.
+
+    P(wait > y) = C e^(-y c (1 - rho) / stay), C of Erlang with c places. Arrivals that bunch need as many places as if
+    each place were I of Poisson's (Hayward), I over the time of a stay. A blind router leaves every server to its own
+    arrivals."""
+    low, high = np.zeros(stay.places.shape), np.ones(stay.places.shape)
+    stays_ms = np.maximum(stay.stays_ms, 1.0)
+    counts = arrivals.at(stays_ms)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         servers = np.maximum(share / middle if served else share, 1.0)
         peak = 1 + (counts - 1) / servers if arrivals.blind else counts
-        reached = places if arrivals.blind else places * servers
-        enough = erlang_c(np.maximum(reached / peak, 1.0), middle) <= misses
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        places = np.maximum((stay.places if arrivals.blind else stay.places * servers) / peak, 1.0)
+        late = erlang_c(places, middle) * np.exp(-stay.patience_ms * places * (1 - middle) / stays_ms)
+        low, high = np.where(late <= stay.misses, middle, low), np.where(late <= stay.misses, high, middle)
     return low

@@ -26,7 +26,7 @@ of the sum of squares. b fits as with decode servers, in what the buffers of a p
 TTFT of range j = rest of the pass under way + wait + own chunks + first token. Rest: even over 0..S with chance u, as
 its mean is e2 / (2 e1) and its mean square e3 / (3 e1); P(wait > y) = rho e^(-y / eta). Own chunks: taken in apart.
 First token: what the fit of closed loops found beside them, a fixed time and so many TPOT. A place must be free for all
-but `PLACE_MISSES` of the requests that may miss (Erlang C, places held as long as in full batches).
+but `PLACE_MISSES` of the requests that may miss within `PLACE_TIME` of the bound (M/M/C, stays as in full batches).
 Servers have no pipeline stages, and no overlap. Source: facts on aggregated serving, and on the fit of the cost model.
 """
 
@@ -45,8 +45,10 @@ from planner.cost.serving.buckets import Buckets, Levels
 from planner.cost.serving.decode_servers import (
     BATCHES,
     PLACE_MISSES,
+    PLACE_TIME,
     PLACE_WAITS,
     DecodeServers,
+    Stay,
     contexts_of,
     largest_load,
 )
@@ -237,7 +239,7 @@ class MixedServers:
         batch, full = self._best(mix, buckets, levels, only)
         if not levels.bounds_ttft:
             return batch, full, full
-        high = full * self._placed(levels, batch, full, together_rps, arrivals, served=served)
+        high = full * self._placed(buckets, levels, batch, full, together_rps, arrivals, served=served)
         together = _pool_rps(together_rps, high, full, served=served)
         low = np.where(self._meets(mix, buckets, levels, high, full, together, arrivals), high, 0.0)
         for _ in range(halvings if (low < high).any() else 0):
@@ -248,7 +250,15 @@ class MixedServers:
         return batch, low, full
 
     def _placed(
-        self, levels: Levels, batch: Array, full: Array, together_rps: Array, arrivals: Arrivals, *, served: bool
+        self,
+        buckets: Buckets,
+        levels: Levels,
+        batch: Array,
+        full: Array,
+        together_rps: Array,
+        arrivals: Arrivals,
+        *,
+        served: bool,
     ) -> Array:
         """Share of the full rate at which all but a few requests find a place, shape (servers, buckets).
 
@@ -258,7 +268,9 @@ class MixedServers:
         share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
         places = self.decode.ranks[:, None] * batch
         stays_ms = np.divide(places * MS_PER_S, full, out=np.ones(full.shape), where=full > 0)
-        return largest_load(places, share, misses, arrivals, stays_ms, served=served)
+        patience_ms = PLACE_TIME * levels.least_ttft_ms(buckets)
+        stay = Stay(places=places, stays_ms=stays_ms, patience_ms=patience_ms, misses=misses)
+        return largest_load(stay, share, arrivals, served=served)
 
     def _meets(
         self,

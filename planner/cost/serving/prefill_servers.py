@@ -16,7 +16,7 @@
 | X | full rate of all servers of the bucket together | requests/s |
 | eta | tail of the wait behind the router (`waits`) | ms |
 
-| S, u | time between starts of steps, T / (phi pp); chance that a step is under way: x S, at most 1 | ms, 1 |
+| S, u | time between starts of steps that are met, T / (phi pp), of L tokens at least; min(1, x S) | ms, 1 |
 | v | of a prompt of s tokens, where dp > 1: max(0, 1 - (budget - s) / n) / 2 | 1 |
 
 TTFT of range j = rest of the step under way + v S + wait + own step + KV transfer + first decode step. The rest is even
@@ -209,11 +209,19 @@ class PrefillServers:
         stages = self._column([config.parallel.pp for config in self.configs])
         cycle = step / (self.pace * stages)
         tokens = rate * m1 * step / (self.pace * self._ways * MS_PER_S)
-        rest = RestOfStep(cycle_ms=cycle, chance=np.minimum(1.0, rate * cycle / MS_PER_S))
+        met = np.maximum(cycle, self._met_step_ms(times, m2 / m1, mean_rank) / (self.pace * stages))
+        rest = RestOfStep(cycle_ms=met, chance=np.minimum(1.0, rate * met / MS_PER_S))
         service = self._own_step_ms(step, mean_rank, buckets)
         if not arrivals.in_turn:
             service = service + self._missed_ms(tokens, cycle)
         return service + self.sent_ms[:, None], rho, tail, rest
+
+    def _met_step_ms(self, times: Array, long: Array, mean_rank: Array) -> Array:
+        """The least step that is met under way: it takes in a prompt, and long ones are met more often."""
+        most = self._column([config.tokens_per_step for config in self.configs])
+        ranks = self._column([config.parallel.dp for config in self.configs])
+        of_prompt = interpolated(np.broadcast_to(np.minimum(long, most), mean_rank.shape), times)
+        return np.asarray(np.where(ranks > 1, (of_prompt + mean_rank) / 2, of_prompt))
 
     def _missed_ms(self, tokens: Array, cycle: Array) -> Array:
         """v S of `tokens` that come to a rank in a step, shape (servers, buckets, ranges)."""

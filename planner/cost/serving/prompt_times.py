@@ -9,7 +9,7 @@
 | q | prompts that begin a pass: b g / N[j] | 1 |
 | c | tokens of a chunk: min(B, s max(1, q)) where there is one rank | tokens |
 | d, e | ranks of a server; passes with a chunk on some rank: 1 - exp(-d q max(1, s / B)) | 1 |
-| a, f | tokens of such a pass on the mean rank: q s / e; on the fullest: max(s, a + min(s, sqrt(2 ln d a s))) | tokens |
+| a, f | tokens of it on the mean rank: q s / e; on the fullest: max(s, a + min(s, sqrt(2 ln d a s))) | tokens |
 | T(b), T(c), T(b, c) | a pass with sequences, with a chunk, with both (`planner.cost.mixed`) | ms |
 
 Where d > 1: c = (a + f) / 2, and e / q passes a prompt take the place of s/c: ranks do not begin prompts together.
