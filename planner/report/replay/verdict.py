@@ -1,0 +1,87 @@
+"""The verdict on a replay, in two sentences: does the promise hold, by how much, and what holds the rate back."""
+
+from planner.domain.replay.results import LevelCheck, ReplayResult, ReplaySweep
+from planner.report.buckets.view import bound_span, time
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import counted, percent, significant
+from planner.report.replay.words import needed_share, ratio, share_interval, share_with
+
+SAME = 0.005
+"""Relative difference of rates that no page tells."""
+
+
+def verdict(result: ReplayResult) -> str:
+    """Two sentences, in Markdown."""
+    return f"**{_holding(result)}**: {_how_far(result)}. {_behind(result)}"
+
+
+def _holding(result: ReplayResult) -> str:
+    """Whether it holds, at which rate."""
+    rate, promise = result.rate_rps, result.promise_rps
+    at = f"at {significant(rate)} requests/s"
+    if not promise:
+        return f"{'The levels hold' if result.holds else 'The levels break'} {at}"
+    if abs(rate - promise) <= SAME * promise:
+        return f"The promise {'holds' if result.holds else 'breaks'} {at}"
+    where = f"{at}, {ratio(rate, promise)} of the promise"
+    if result.holds:
+        return f"The levels hold {where}" if rate < promise else f"The promise holds with room: levels hold {where}"
+    return f"The promise breaks: levels break {where}" if rate < promise else f"The levels break {where}"
+
+
+def _how_far(result: ReplayResult) -> str:
+    """The level with the least room, or that the fleet falls behind."""
+    if result.unfinished:
+        return f"the fleet falls behind, {counted(result.unfinished, 'request')} had not ended when the replay stopped"
+    if not result.levels:
+        return "no service levels are set, and the fleet keeps up"
+    return level_words(tightest(result))
+
+
+def tightest(result: ReplayResult) -> LevelCheck:
+    """The level with the least room, broken ones first."""
+    return min(result.levels, key=lambda level: (level.holds, room_of(level)))
+
+
+def room_of(level: LevelCheck) -> float:
+    """How far the time at the share that must keep the bound lies below it, as a share of the bound."""
+    return 1 - level.value_ms.mean / level.bound_ms
+
+
+def level_words(level: LevelCheck) -> str:
+    """`TTFT: 99.4 % of the requests keep 4 s where 99 % must (2.36 s there, 41 % to spare)`."""
+    room, bound, value = room_of(level), bound_span((level.bound_ms,)), time(level.value_ms.mean)
+    far = f"{percent(room)} to spare" if room >= 0 else f"{percent(-room)} too long"
+    if not level.needed:
+        return f"{escaped(level.name)} is {value} of {bound} ({far})"
+    kept = f"{share_with(level.share)} of the requests keep {bound} where {needed_share(level)} must"
+    narrow = ", too close to call with these seeds" if is_narrow(level) else ""
+    return f"{escaped(level.name)}: {kept} ({value} there, {far}){narrow}"
+
+
+def is_narrow(level: LevelCheck) -> bool:
+    """Whether the interval of the seeds holds both answers."""
+    ends = share_interval(level.share)
+    return ends is not None and ends[0] < level.needed <= ends[1]
+
+
+def _behind(result: ReplayResult) -> str:
+    """Goodput and bottleneck."""
+    goodput = f"Goodput is {significant(result.total.goodput_rps.mean)} requests/s"
+    if not result.bottleneck:
+        return f"{goodput}."
+    return f"{goodput}; the bottleneck: {escaped(result.bottleneck.rstrip('.'))}."
+
+
+def sweep_verdict(sweep: ReplaySweep) -> str:
+    """The highest rate that holds, against promise and capacity, in Markdown."""
+    last = sweep.results[-1]
+    if sweep.held_rps is None:
+        lowest = significant(sweep.results[0].rate_rps)
+        return f"**No rate that was tried holds the levels**, the lowest {lowest} requests/s."
+    parts = [f"{ratio(sweep.held_rps, last.capacity_rps)} of the capacity of {significant(last.capacity_rps)}"]
+    if last.promise_rps:
+        parts.insert(0, f"{ratio(sweep.held_rps, last.promise_rps)} of the promise of {significant(last.promise_rps)}")
+    above = " and no rate that was tried breaks them" if all(result.holds for result in sweep.results) else ""
+    within = f" (to {significant(sweep.step_rps, 2)})" if sweep.step_rps else ""
+    return f"**Levels hold up to {significant(sweep.held_rps)} requests/s**{within}, {' and '.join(parts)}{above}."
