@@ -12,16 +12,21 @@ from planner.domain import (
     PlacementSettings,
     Plan,
     ReportProgress,
+    RequestTrace,
     Scenario,
     no_progress,
     require_sound,
 )
+from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.replay.settings import ReplaySettings
 from planner.plans.rate_bands import probability_better
 from planner.plans.router_grid import CELLS
 from planner.report.kit.bands import banded_rate
 from planner.runs import publication
 from planner.runs.deployments import render_plan
 from planner.runs.placed_runs import scenario_on
+from planner.runs.replay_settings import replay_settings, require_times
+from planner.runs.replays import ReplayTrace, rate_of, trace_of, with_context
 from planner.workload import summarize
 
 if TYPE_CHECKING:
@@ -117,6 +122,47 @@ class PlannedDeployment:
         """One row an island, replica and node. Raises InputError where the plan is on no nodes."""
         return report.placement_frame(self.record)
 
+    def replay(
+        self,
+        trace: str | Path | RequestTrace | None = None,
+        rate: str | float | None = None,
+        *,
+        policy: str = "waiting_tokens",
+        **settings: Any,
+    ) -> "PlanReplay":
+        """The plan, met by requests one by one: does its promise hold?
+
+        `trace`: a file, a workload, the word lengths (the plan's own table), or the record; None: the trace that the
+        plan was made for. `rate`: requests/s, 0.9x of the capacity, or promise (the default). `settings`: arrivals,
+        variation, curve, between, requests, seeds, warm_up, storage_gb_s and failures, as of `planner replay`. Raises
+        InputError.
+        """
+        source, chosen = self._replaying(trace, {"policy": policy, **settings})
+        result = pipeline.replay(self.record, source.trace, chosen, rate_of(self.record, rate), no_progress)
+        return PlanReplay(with_context(result, source, chosen))
+
+    def sweep(
+        self,
+        trace: str | Path | RequestTrace | None = None,
+        *,
+        policy: str = "waiting_tokens",
+        **settings: Any,
+    ) -> "PlanSweep":
+        """The highest rate that holds the levels, and latency against the rate; all else as for `replay`."""
+        source, chosen = self._replaying(trace, {"policy": policy, **settings})
+        return PlanSweep(pipeline.sweep_rates(self.record, source.trace, chosen, no_progress))
+
+    def _replaying(
+        self, trace: str | Path | RequestTrace | None, settings: Mapping[str, Any]
+    ) -> tuple[ReplayTrace, ReplaySettings]:
+        """What is replayed, and how."""
+        chosen = replay_settings(self.record, **settings)
+        if isinstance(trace, RequestTrace):
+            return ReplayTrace(trace=trace), chosen
+        source = trace_of(self.record, None if trace is None else str(trace))
+        require_times(source, chosen.arrivals)
+        return source, chosen
+
     def export(
         self,
         path: str | Path,
@@ -140,6 +186,81 @@ class PlannedDeployment:
             f"<plan {self.record.scenario.name}: {rate} requests/s, "
             f"{len(self.record.islands)} {noun}, {self.price_usd_per_hour:g} USD/hour>"
         )
+
+    def _repr_markdown_(self) -> str:
+        return self.summary()
+
+
+class PlanReplay:
+    """A replay at hand: `record` is the frozen result."""
+
+    def __init__(self, record: ReplayResult) -> None:
+        self.record = record
+
+    @property
+    def holds(self) -> bool:
+        """Whether every level is held, and the fleet keeps up."""
+        return self.record.holds
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row for all requests, then one a bucket."""
+        return report.replay_frame(self.record)
+
+    @cached_property
+    def islands(self) -> "pd.DataFrame":
+        """One row an island."""
+        return report.replay_islands_frame(self.record)
+
+    @cached_property
+    def moments(self) -> "pd.DataFrame":
+        """One row a stretch of time of the first seed."""
+        return report.replay_moments_frame(self.record)
+
+    def summary(self) -> str:
+        """The replay in Markdown, the verdict first."""
+        return report.replay_page(self.record)
+
+    def figure(self, name: str) -> "Figure":
+        """A figure: moments or islands."""
+        return report.replay_figure(self.record, name)
+
+    def __repr__(self) -> str:
+        kept = self.record.total.within_levels.mean
+        held = "holds" if self.holds else "breaks"
+        return f"<replay {self.record.plan}: {held} at {self.record.rate_rps:.1f} requests/s, {kept:.1%} within levels>"
+
+    def _repr_markdown_(self) -> str:
+        return self.summary()
+
+
+class PlanSweep:
+    """Rates of one plan at hand: `record` is the frozen sweep."""
+
+    def __init__(self, record: ReplaySweep) -> None:
+        self.record = record
+
+    @property
+    def held_rps(self) -> float | None:
+        """The highest rate that holds the levels; None where none that was tried does."""
+        return self.record.held_rps
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a rate."""
+        return report.replay_sweep_frame(self.record)
+
+    def summary(self) -> str:
+        """The highest rate that holds, and a table of all, in Markdown."""
+        return report.sweep_page(self.record)
+
+    def figure(self, name: str = "sweep") -> "Figure":
+        """The figure sweep; moments and islands are those of the highest rate."""
+        return report.replay_figure(self.record.results[-1], name, self.record)
+
+    def __repr__(self) -> str:
+        held = "no rate holds" if self.held_rps is None else f"holds up to {self.held_rps:.1f} requests/s"
+        return f"<sweep {self.record.results[0].plan}: {held}>"
 
     def _repr_markdown_(self) -> str:
         return self.summary()

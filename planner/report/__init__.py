@@ -43,7 +43,7 @@ from planner.report.replay.frames import (
     replay_moments_frame,
     replay_sweep_frame,
 )
-from planner.report.replay.page import replay_page
+from planner.report.replay.page import replay_page, sweep_page
 from planner.report.replay.verdict import sweep_verdict, verdict
 
 __all__ = [
@@ -92,6 +92,7 @@ __all__ = [
     "serving_page",
     "slices_frame",
     "summary",
+    "sweep_page",
     "sweep_verdict",
     "trials_frame",
     "verdict",

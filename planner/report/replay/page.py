@@ -19,6 +19,12 @@ from planner.report.replay.words import ARRIVALS
 NO_FIGURES: Mapping[str, str] = {}
 
 
+def sweep_page(sweep: ReplaySweep) -> str:
+    """A sweep as Markdown, ending in a newline."""
+    title = f"# Rates: {escaped(sweep.results[0].plan)}"
+    return "\n\n".join([title, sweep_verdict(sweep), sweep_table(sweep)]) + "\n"
+
+
 def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None, figures: Mapping[str, str] = NO_FIGURES) -> str:
     """The replay as Markdown, ending in a newline. `figures`: path of each picture by its title."""
     parts = [

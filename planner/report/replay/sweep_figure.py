@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
 from planner.domain.replay.results import ReplayResult, ReplaySweep, Spread
 from planner.report.buckets.view import bound_span
@@ -68,9 +68,9 @@ def _times(axes: Axes, sweep: ReplaySweep, key: str) -> None:
     for bound in sorted(bounds):
         axes.axhline(bound, color=style.ALARM, linewidth=1.2, linestyle=":", label=f"bound, {bound_span((bound,))}")
     axes.set_yscale("log")  # a queue without an end would flatten all that matters
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
-    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: significant(value)))
-    axes.tick_params(axis="y", which="minor", labelsize=6.5)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
     axes.set_ylabel(f"{TIMES[key]} (ms)")
     style.legend_beside(axes)
 
@@ -101,7 +101,7 @@ def _shares(axes: Axes, sweep: ReplaySweep) -> None:
     for share in needed:
         axes.axhline(share, color=style.ALARM, linewidth=1.2, linestyle=":", label=f"must: {100 * share:g} %")
     axes.set_ylim(min(0.9, *means) - 0.02 if min(means) > 0.1 else 0, 1.005)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_ylabel("requests within levels")
     style.legend_beside(axes)
 

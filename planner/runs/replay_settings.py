@@ -1,0 +1,137 @@
+"""What a user asks of a replay, turned into its settings; what would be ignored in silence is refused."""
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+from planner import files
+from planner.domain import Plan
+from planner.domain.replay.results import ReplayPolicy
+from planner.domain.replay.settings import ArrivalProcess, ArrivalSettings, Failure, RateCurve, ReplaySettings
+from planner.errors import InputError
+from planner.runs.replays import ReplayTrace
+
+_MOST_REQUESTS = 10_000_000
+_OF_THE_TRACE = (ArrivalProcess.TRACE, ArrivalProcess.COMPRESSED)
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def arrival_settings(
+    process: str | None = None,
+    *,
+    variation: float | None = None,
+    curve: str | RateCurve | None = None,
+    between: tuple[float, float] | None = None,
+) -> ArrivalSettings:
+    """How requests arrive. Without a process a `variation` means gamma, a `curve` diurnal, neither Poisson.
+
+    `curve`: a shipped one by name, a file, or the record. InputError for unknown words, values out of their bounds,
+    and what the process makes no use of.
+    """
+    usual = "diurnal" if curve is not None else "gamma" if variation is not None else "poisson"
+    drawn = member(ArrivalProcess, process or usual, "arrivals")
+    _require_used(drawn, variation=variation, curve=curve)
+    if variation is not None and not 0 < variation < math.inf:
+        raise _fault("variation", "must be above 0", variation, "Give the squared coefficient of variation: 1, 4, 13.")
+    if between is not None and not 0 <= between[0] < between[1] < math.inf:
+        came = f"{between[0]:g}:{between[1]:g}"
+        raise _fault("between", "must be two seconds of the trace, the first below the second", came, "Try 0:1800.")
+    return ArrivalSettings(
+        process=drawn,
+        variation=1.0 if variation is None else variation,
+        curve=files.load_rate_curve(curve) if isinstance(curve, str) else curve,
+        between=between,
+    )
+
+
+def _require_used(process: ArrivalProcess, *, variation: float | None, curve: object) -> None:
+    if variation is not None and process is not ArrivalProcess.GAMMA:
+        raise _fault("variation", "goes with gamma arrivals only", process.value, "Choose --arrivals gamma.")
+    if curve is not None and process is not ArrivalProcess.DIURNAL:
+        raise _fault("curve", "goes with diurnal arrivals only", process.value, "Choose --arrivals diurnal.")
+    if curve is None and process is ArrivalProcess.DIURNAL:
+        raise _fault("curve", "must be given with diurnal arrivals", "none", "Give --curve NAME.")
+
+
+def member(words: type[Word], text: str, key: str) -> Word:
+    """The word of an enumeration. InputError for another."""
+    try:
+        return words(text)
+    except ValueError:
+        known = ", ".join(word.value for word in words)
+        raise _fault(key, f"must be one of {known}", repr(text), "Choose one of these.") from None
+
+
+def replay_settings(
+    plan: Plan,
+    *,
+    policy: str = ReplayPolicy.WAITING_TOKENS.value,
+    arrivals: str | ArrivalSettings | None = None,
+    variation: float | None = None,
+    curve: str | RateCurve | None = None,
+    between: tuple[float, float] | None = None,
+    requests: int = 20_000,
+    seeds: int | Sequence[int] = 3,
+    warm_up: float = 0.1,
+    storage_gb_s: float = 2.0,
+    failures: Sequence[Failure] = (),
+) -> ReplaySettings:
+    """The settings, checked against the plan; `arrivals` to `between` as for `arrival_settings`, or the record.
+
+    `seeds`: how many, or which. `failures` of islands, by id. InputError names the value that cannot be.
+    """
+    process = arrivals
+    if not isinstance(process, ArrivalSettings):
+        process = arrival_settings(process, variation=variation, curve=curve, between=between)
+    drawn_with = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not 1 <= requests <= _MOST_REQUESTS:
+        raise _fault("requests", f"must be from 1 to {_MOST_REQUESTS:,}", requests, "Try 20000.")
+    if not drawn_with or len(set(drawn_with)) < len(drawn_with) or min(drawn_with) < 0:
+        raise _fault("seeds", "must be some different whole numbers from 0 on", seeds, "Give 3, or 0,1,2.")
+    if not 0 <= warm_up < 1:
+        raise _fault("warm_up", "must be a share of the requests from 0 to below 1", warm_up, "Try 0.1.")
+    if not 0 < storage_gb_s < math.inf:
+        raise _fault("storage_gb_s", "must be above 0", storage_gb_s, "Give GB/s that a server reads weights at.")
+    for failure in failures:
+        _require_island(plan, failure)
+    return ReplaySettings(
+        policy=member(ReplayPolicy, policy, "policy"),
+        arrivals=process,
+        seeds=drawn_with,
+        requests=requests,
+        warm_up=warm_up,
+        storage_gb_s=storage_gb_s,
+        failures=tuple(sorted(failures, key=lambda failure: failure.at_s)),
+    )
+
+
+def require_times(source: ReplayTrace, arrivals: ArrivalSettings) -> None:
+    """InputError where arrivals or a part of the trace rest on times that a table of lengths does not have."""
+    if not source.of_lengths:
+        return
+    if arrivals.process in _OF_THE_TRACE:
+        raise _fault(
+            "arrivals",
+            f"of the trace need a trace with times, and {source.trace.name} is a table of lengths",
+            arrivals.process.value,
+            "Give --trace FILE, or arrivals poisson, gamma or diurnal.",
+        )
+    if arrivals.between is not None:
+        raise _fault("between", "needs a trace with times", f"the table {source.trace.name}", "Give --trace FILE.")
+
+
+def _require_island(plan: Plan, failure: Failure) -> None:
+    names = [island.id for island in plan.islands]
+    if failure.island not in names:
+        raise _fault(
+            "fail", f"must name an island of the plan ({', '.join(names)})", repr(failure.island), "Choose one."
+        )
+    if not 0 <= failure.at_s < math.inf:
+        raise _fault("fail", f"of {failure.island} must be at a second from 0 on", failure.at_s, "Try 60.")
+    if failure.nodes < 0:
+        raise _fault("fail", f"of {failure.island} must take nodes from 0 (all) on", failure.nodes, "Try 1.")
+
+
+def _fault(key: str, rule: str, came: object, hint: str) -> InputError:
+    return InputError(f"replay: {key}: {rule}, got {came}.", hint=hint)
