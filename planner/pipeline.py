@@ -1,5 +1,6 @@
 """The planner's table of contents: which stage follows which. No disk, no printing."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from planner.assignment import LayoutAnswer
@@ -13,12 +14,15 @@ from planner.domain import (
     Layout,
     Plan,
     ReportProgress,
+    RequestTrace,
     Scenario,
     SearchJournal,
     SearchRecord,
     Workload,
     no_progress,
 )
+from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.replay.settings import ReplaySettings
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment
 from planner.evaluation.buckets.placing import PlacedPools, place_pools
@@ -27,6 +31,7 @@ from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.goodput import service_of
 from planner.evaluation.judging import judge
 from planner.evaluation.placing import demands_of, placed_layout
+from planner.evaluation.replay.replaying import PlanReplay
 from planner.layouts.buckets.certificate import certify_buckets
 from planner.layouts.buckets.infeasible import require_pools
 from planner.layouts.buckets.outlook import outlook
@@ -86,6 +91,27 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
         _require_same(saved, evaluation)
         placed = _finished(evaluator, evaluation, saved.search, None, saved=saved.certificate)
         return replace(placed, provenance=replace(placed.provenance, unverified=saved.provenance.unverified))
+
+
+def replay(
+    saved: Plan,
+    trace: RequestTrace,
+    settings: ReplaySettings,
+    rate_rps: float,
+    progress: Callable[[float], None] = lambda _: None,
+) -> ReplayResult:
+    """A plan's servers at `rate_rps` requests/s like the trace's, one by one; `progress` hears the share done.
+
+    Raises InputError where the trace, the rate or the settings do not suit the plan.
+    """
+    return PlanReplay(saved, posed(saved.scenario).workload, trace, settings).at(rate_rps, progress)
+
+
+def sweep_rates(
+    saved: Plan, trace: RequestTrace, settings: ReplaySettings, progress: Callable[[float], None] = lambda _: None
+) -> ReplaySweep:
+    """The highest rate at which the plan's replay holds the levels, and what was replayed on the way to it."""
+    return PlanReplay(saved, posed(saved.scenario).workload, trace, settings).sweep(progress)
 
 
 def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Plan:

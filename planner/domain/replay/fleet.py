@@ -58,11 +58,11 @@ class ReplayPool:
 
     `ranks`: attention groups of a server, which step together. `stages`: passes in flight at once (prefill). `budget`:
     prompt tokens of a rank and step. `batch`: sequences of an attention group. `pace`: rate of a prefill pool over that
-    of its steps. `full_rps`: of one server where nobody waits. `sent_ms[i]`: handing over the cache of a prompt of
-    `prompts.lengths[i]` tokens. `cache_tokens`: prefix cache of a rank (0: none). `hit_share`: of every prompt, found
-    in a prefix cache that is not replayed. `first_ms`, `first_passes`: what a first token takes beside its prompt's
-    passes. `reload_s`: until a server that was lost answers again. `redo_ms`: what a preempted sequence takes of its
-    server for each token that it takes in anew.
+    of its steps. `sent_ms[i]`: handing over the cache of a prompt of `prompts.lengths[i]` tokens. `cache_tokens`:
+    prefix cache of a rank (0: none). `hit_shares[i]`: of a prompt of `lengths[i]` tokens, found in a prefix cache that
+    is not replayed (empty: nothing). `first_ms`, `first_passes`: what a first token takes beside its prompt's passes.
+    `reload_s`: until a server that was lost answers again. `redo_ms`: what a preempted sequence takes of its server for
+    each token that it takes in anew.
     """
 
     island: str
@@ -70,8 +70,6 @@ class ReplayPool:
     phase: Phase
     servers: int
     ranks: int
-    full_rps: float
-    capacity_rps: float = 0.0
     stages: int = 1
     budget: int = 0
     batch: int = 0
@@ -82,7 +80,7 @@ class ReplayPool:
     room: KvRoom | None = None
     sent_ms: Row = ()
     cache_tokens: int = 0
-    hit_share: float = 0.0
+    hit_shares: Row = ()
     first_ms: float = 0.0
     first_passes: float = 0.0
     reload_s: float = 0.0
@@ -121,7 +119,7 @@ class Uplink:
 class ReplayFleet:
     """All pools, and intervals of prompt length that partition the prompts. `kv_gb_per_token`: handed over.
 
-    `context`: tokens of the longest sequence that the model takes.
+    `context`: tokens of the longest sequence that the model takes. The curves of all pools have the same lengths.
     """
 
     name: str
@@ -131,3 +129,9 @@ class ReplayFleet:
     kv_gb_per_token: float = 0.0
     uplinks: tuple[Uplink, ...] = ()
     context: int = 0
+
+    @property
+    def lengths(self) -> Row:
+        """Prompt lengths at which step times are known."""
+        curves = (pool.prompts or pool.chunks for pool in self.pools)
+        return next(curve.lengths for curve in curves if curve is not None)

@@ -1,44 +1,11 @@
 """What a replay is asked for beside a plan and a trace."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
+from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
 from planner.domain.replay.results import ReplayPolicy
-
-
-class ArrivalProcess(StrEnum):
-    """When requests come. `trace`: as in the trace, its bursts kept: thinned below its rate, copies laid over each
-    other above. `compressed`: the trace's own gaps, at another speed. `poisson`. `gamma`: gaps of a given squared
-    variation. `diurnal`: a rate that follows a curve over the day."""
-
-    TRACE = "trace"
-    COMPRESSED = "compressed"
-    POISSON = "poisson"
-    GAMMA = "gamma"
-    DIURNAL = "diurnal"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateCurve:
-    """Relative rates over time: `rates[i]` from `starts_s[i]` on, the last one for as long as the one before it; then
-    the curve begins again. Only their proportions count."""
-
-    name: str
-    starts_s: tuple[float, ...]
-    rates: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrivalSettings:
-    """`variation`: squared coefficient of variation of the gaps (gamma). `curve`: of a diurnal process. `between`: part
-    of the trace that lengths and times are taken from, in seconds from its start."""
-
-    process: ArrivalProcess = ArrivalProcess.POISSON
-    variation: Annotated[float, Bounds(above=0, high=1e6)] = 1.0
-    curve: RateCurve | None = None
-    between: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +27,7 @@ class ReplaySettings:
     """
 
     policy: ReplayPolicy = ReplayPolicy.WAITING_TOKENS
-    arrivals: ArrivalSettings = ArrivalSettings()
+    arrivals: ArrivalSettings = ArrivalSettings(process=ArrivalProcess.POISSON)
     seeds: tuple[int, ...] = (0, 1, 2)
     requests: Annotated[int, Bounds(low=1)] = 20_000
     warm_up: Annotated[float, Bounds(low=0, below=1)] = 0.1

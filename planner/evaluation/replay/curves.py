@@ -1,0 +1,172 @@
+"""Curves of one server's step times, from the cost model: the times that its rates were made of."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost import CostContext, memory
+from planner.cost.benchmarks.engines import engine_shares
+from planner.cost.grid import Degrees
+from planner.cost.mixed import Passes, added_ms, mixed_cost
+from planner.cost.prefix_hits import cache_tokens, hit_shares
+from planner.cost.rates import pool_share
+from planner.cost.service_levels import transfer_ms
+from planner.cost.serving import Buckets, DecodeServers, PrefillServers
+from planner.cost.serving.decode_servers import BATCHES, contexts_of
+from planner.cost.serving.prefill_servers import STEP_TOKENS
+from planner.cost.serving.prompt_times import gain_of
+from planner.domain import CacheRate, ParallelConfig, Phase, Workload
+from planner.domain.replay.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, ReplayPool, Row
+
+LENGTHS = 160  # of prompts, in equal proportions: 4 to 6 % apart
+_CHUNK_BATCHES = (1, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 1024)
+_SHORTEST = 16
+_REDO_BUDGET = 8192
+_ANY_ENGINE = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCurves:
+    """One copy of the model of `shape` (one replica) in its context; prompts and answers are like the workload's."""
+
+    context: CostContext
+    shape: ParallelConfig
+    overlapped: bool
+    workload: Workload
+    replay_prefixes: bool
+
+    def pool(self, phase: Phase, budget: int, batch: int) -> ReplayPool:
+        """A pool of one such server, started for `budget` prompt tokens and `batch` sequences a rank."""
+        pool = ReplayPool(
+            island="",
+            gpu=self.context.gpu.name,
+            phase=phase,
+            servers=1,
+            ranks=self.shape.dp,
+            stages=self.shape.pp,
+            budget=budget,
+            batch=batch,
+        )
+        if phase is Phase.PREFILL:
+            return self._taking_in(pool)
+        answering = self._answering(pool, budget if phase is Phase.MIXED else 0)
+        return self._mixed(answering) if phase is Phase.MIXED else answering
+
+    @property
+    def _own_hits(self) -> bool:
+        """Whether what prefix caches find comes out of the replay, and not of the scenario."""
+        return self.replay_prefixes and self.context.settings.kv_cache_rate == CacheRate.AUTO
+
+    @property
+    def _priced(self) -> CostContext:
+        """Without hits, where the replay finds its own."""
+        if not self._own_hits:
+            return self.context
+        return replace(self.context, settings=replace(self.context.settings, kv_cache_rate=0.0))
+
+    def _lengths(self) -> tuple[int, ...]:
+        longest = max(self.workload.longest_prompt, _SHORTEST * 2)
+        return tuple(sorted({round(n) for n in np.geomspace(_SHORTEST, longest, LENGTHS)}))
+
+    def _buckets(self) -> Buckets:
+        """Every length as a range of its own, with the workload's mean answer."""
+        lengths = self._lengths()
+        return Buckets.of_lengths(lengths, [1.0] * len(lengths), [self.workload.mean_output_tokens] * len(lengths))
+
+    def _taking_in(self, pool: ReplayPool) -> ReplayPool:
+        context, lengths, degrees = self._priced, self._lengths(), Degrees.of([self.shape])
+        servers = PrefillServers.of(context, [(self.shape, pool.budget, self.overlapped)], self._buckets())
+        prompts = np.array([lengths], dtype=float)
+        hits = np.broadcast_to(np.asarray(hit_shares(context, prompts, degrees)), prompts.shape)
+        held = cache_tokens(context, prompts.mean(), degrees) if self._own_hits else np.zeros(1)
+        return replace(
+            pool,
+            pace=pool_share(context),
+            prompts=PromptCurve(
+                lengths=tuple(map(float, lengths)),
+                tokens=tuple(map(float, STEP_TOKENS)),
+                step_ms=tuple(_row(times) for times in servers.step_ms[0]),
+            ),
+            sent_ms=_row(transfer_ms(context, prompts, degrees)[0]),
+            cache_tokens=int(held.max()),
+            hit_shares=_row(hits[0]) if hits.any() else (),
+        )
+
+    def _answering(self, pool: ReplayPool, budget: int) -> ReplayPool:
+        context, buckets = self._priced, self._buckets()
+        servers = DecodeServers.of(context, [(self.shape, self.overlapped)], buckets, 0)
+        gain = gain_of(context.settings)
+        free = float(servers.free_gb[0])
+        if budget:
+            free -= float(memory.activation_gb(context.model, budget, self.shape.tp))
+        redo = PrefillServers.of(context, [(self.shape, _REDO_BUDGET, self.overlapped)], buckets, queued=False)
+        middle = len(buckets.prompts) // 2
+        return replace(
+            pool,
+            answers=AnswerCurve(
+                contexts=_row(servers.contexts),
+                batches=tuple(map(float, BATCHES)),
+                pass_ms=tuple(_row(times * gain) for times in servers.step_ms[0]),
+                gain=gain,
+            ),
+            room=KvRoom(
+                free_gb=free, lengths=_row(buckets.prompts + buckets.answers), cache_gb=_row(servers.cache_gb[0])
+            ),
+            redo_ms=float(redo.own_ms[0, middle] / buckets.prompts[middle]),
+        )
+
+    def _mixed(self, pool: ReplayPool) -> ReplayPool:
+        context, lengths, degrees = self._priced, self._lengths(), Degrees.of([self.shape])
+        shares = engine_shares(_ANY_ENGINE, context.settings.calibration)
+        chunks = tuple(tokens for tokens in STEP_TOKENS if tokens < pool.budget) + (pool.budget,)
+        prompts = np.array(lengths, dtype=float)[:, None, None]
+        hits = np.broadcast_to(np.asarray(hit_shares(context, prompts[None, :, 0, 0], degrees)), (1, len(lengths)))
+        middle = float(contexts_of(self._buckets()).mean())
+
+        def pass_ms(sequences: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+            passes = Passes(
+                tp=degrees.tp[..., None],
+                dp=degrees.dp[..., None],
+                sequences=sequences,
+                cached=np.array(middle),
+                chunk=np.minimum(tokens, np.inf),
+                prompt=prompts,
+                hit=hits[0][:, None, None],
+            )
+            return np.asarray(mixed_cost(context, passes).total_ms)
+
+        batches = np.array(_CHUNK_BATCHES, dtype=float)[None, :, None]
+        tokens, none = np.array(chunks, dtype=float)[None, None], np.zeros((1, 1, 1))
+        added = added_ms(pass_ms(batches, none), pass_ms(none, tokens), pass_ms(batches, tokens))
+        held = cache_tokens(context, float(prompts.mean()), degrees) if self._own_hits else np.zeros(1)
+        wide = np.broadcast_to(added, (len(lengths), len(_CHUNK_BATCHES), len(chunks)))
+        return replace(
+            pool,
+            chunks=ChunkCurve(
+                lengths=tuple(map(float, lengths)),
+                batches=tuple(map(float, _CHUNK_BATCHES)),
+                chunks=tuple(map(float, chunks)),
+                added_ms=tuple(tuple(_row(row) for row in of_length) for of_length in wide),
+            ),
+            cache_tokens=int(held.max()),
+            hit_shares=_row(hits[0]) if hits.any() else (),
+            first_ms=shares.ttft_fixed_ms,
+            first_passes=shares.ttft_answers,
+        )
+
+    @property
+    def node_weights_gb(self) -> float:
+        """Weights that the GPUs of a node load for this server."""
+        context, shape = self.context, self.shape
+        of_gpu = memory.weights_gb(
+            context.model,
+            tp=shape.tp,
+            experts_on_device=memory.experts_on_device(context.model, context.settings, shape.stage_devices),
+            pp=shape.pp,
+            drafts=context.settings.mtp_tokens > 0,
+        )
+        return float(np.max(of_gpu)) * min(shape.devices, context.gpu.gpus_per_host)
+
+
+def _row(values: np.ndarray) -> Row:
+    return tuple(float(value) for value in values)

@@ -1,0 +1,161 @@
+"""Requests through a fleet in virtual time: arrival, router, prefill, KV transfer, decode; or passes that do both."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from planner.domain.layout import Phase
+from planner.domain.replay.fleet import ReplayFleet
+from planner.domain.replay.settings import Failure, ReplaySettings
+from planner.replay.curves import between, nearest_rows
+from planner.replay.events import Events
+from planner.replay.log import RequestLog
+from planner.replay.requests import RequestTable
+from planner.replay.routing.router import Router, Taker
+from planner.replay.stations.decode import DecodeServer
+from planner.replay.stations.links import Network
+from planner.replay.stations.mixed import MixedServer
+from planner.replay.stations.prefill import PrefillServer
+from planner.replay.stations.usage import Usage
+from planner.units import MS_PER_S
+
+_AT_ONCE = 4096  # requests between two looks at the clock
+
+
+class Engine:
+    """One run. `log`: what became of the requests; `usages`: of every pool's servers."""
+
+    def __init__(self, fleet: ReplayFleet, requests: RequestTable, settings: ReplaySettings, seed: int) -> None:
+        self.fleet, self.requests = fleet, requests
+        self.log = RequestLog(len(requests))
+        self._events = Events()
+        self._network = Network(fleet)
+        self._sent = [pool.sent_ms for pool in fleet.pools]
+        self._homeless: list[int] = []
+        self.finished = 0
+        mean = sum(requests.prompt) / max(1, len(requests))
+        self._servers = [
+            [self._server(number, int(mean)) for _ in range(pool.servers)] for number, pool in enumerate(fleet.pools)
+        ]
+        self._numbers = {
+            server: k for k, server in enumerate(server for servers in self._servers for server in servers)
+        }
+        self._router = Router(fleet, settings.policy, self._servers, requests, Random(seed), settings.overflow_ms)
+        for failure in settings.failures:
+            self._events.at(failure.at_s * MS_PER_S, self._fail, failure)
+
+    def _server(self, number: int, mean_prompt: int) -> Taker | DecodeServer:
+        pool = self.fleet.pools[number]
+        shared = (number, pool, self.requests, self.log, self._events)
+        if pool.phase is Phase.DECODE:
+            return DecodeServer(*shared, self._done)
+        curve = pool.prompts if pool.phase is Phase.PREFILL else pool.chunks
+        assert curve is not None, "servers that take prompts in have curves of them"
+        row = nearest_rows(curve.lengths, [mean_prompt])[0]
+        if pool.phase is Phase.PREFILL:
+            return PrefillServer(*shared, self._handed, row)
+        return MixedServer(*shared, self._done, row)
+
+    @property
+    def usages(self) -> list[list[Usage]]:
+        """Of every pool's servers."""
+        return [[server.usage for server in servers] for servers in self._servers]
+
+    def run(
+        self, warm_up: int = 0, end_ms: float = float("inf"), progress: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """All requests arrive, and what has begun ends, unless `end_ms` comes first; usage counts from the request
+        `warm_up` on."""
+        arrivals, events, arrive = self.requests.arrival_ms, self._events, self._arrive
+        for request, now in enumerate(arrivals):
+            events.until(now)
+            if request == warm_up:
+                self._forget_usage(now)
+            if not request % _AT_ONCE:
+                progress(request / len(arrivals))
+            arrive(now, request)
+        events.until(end_ms)
+
+    def _forget_usage(self, now: float) -> None:
+        for servers in self._servers:
+            for server in servers:
+                server.usage.clear(now)
+
+    def _arrive(self, now: float, request: int) -> None:
+        choice = self._router.taker(request)
+        if choice is None:
+            self._homeless.append(request)
+            return
+        server, rank = choice
+        log, tokens = self.log, self.requests.prompt[request]
+        log.prefill[request] = server.pool
+        if isinstance(server, MixedServer):
+            log.decode[request] = server.pool
+        server.add(now, request, rank, self._fresh(server, rank, request, tokens))
+
+    def _fresh(self, server: Taker, rank: int, request: int, tokens: int) -> float:
+        """Tokens of a prompt that are in no cache, at least one; its blocks are then in the rank's cache."""
+        if not server.caches or self.requests.blocks is None:
+            shares = self.fleet.pools[server.pool].hit_shares
+            if not shares:
+                return tokens
+            fresh = max(1.0, tokens * (1 - shares[self.requests.row[request]]))
+            self.log.hits[request] = int(tokens - fresh)
+            return fresh
+        cache, blocks = server.caches[rank], self.requests.blocks_of(request)
+        size = self.requests.blocks.block_tokens
+        hit = min(cache.matched(blocks) * size, tokens - 1)
+        cache.use(blocks, size)
+        self.log.hits[request] = hit
+        return tokens - hit
+
+    def _handed(self, now: float, request: int, server: PrefillServer, rank: int) -> None:
+        """A prompt is taken in: its cache goes to a decode server."""
+        target = self._router.answerer(request)
+        if target is None:
+            self._homeless.append(request)
+            return
+        tokens = self.requests.prompt[request]
+        self.log.decode[request] = target.pool
+        curve = self.fleet.pools[server.pool].prompts
+        assert curve is not None, "prefill servers have curves of their steps"
+        sent_ms = between(curve.lengths, self._sent[server.pool], tokens)
+        nic = (self._numbers[server], rank)
+        there = self._network.sent(now, nic, sent_ms, (server.pool, target.pool), tokens)
+        target.coming += 1
+        self._events.at(there, self._received, (request, target))
+
+    def _received(self, now: float, what: tuple[int, DecodeServer]) -> None:
+        request, target = what
+        target.coming -= 1
+        if target.alive:
+            target.add(now, request)
+        else:
+            self._again(now, [request])
+
+    def _done(self, _: float, __: int) -> None:
+        self.finished += 1
+
+    def _fail(self, now: float, failure: Failure) -> None:
+        """Servers die; what was with them begins anew, and they come back when their weights are loaded."""
+        number = next(k for k, pool in enumerate(self.fleet.pools) if pool.island == failure.island)
+        pool = self.fleet.pools[number]
+        many = min(failure.nodes * pool.servers_per_node, pool.servers) if failure.nodes else pool.servers
+        alive = [server for server in self._servers[number] if server.alive][:many]
+        lost = sorted(request for server in alive for request in server.lose())
+        self._router.refresh()
+        away_s = pool.reload_s if failure.back_after_s is None else failure.back_after_s
+        self._events.at(now + away_s * MS_PER_S, self._return, alive)
+        self._again(now, lost)
+
+    def _again(self, now: float, requests: Sequence[int]) -> None:
+        for request in requests:
+            self.log.tries[request] += 1
+            self._arrive(now, request)
+
+    def _return(self, now: float, servers: Sequence[Taker | DecodeServer]) -> None:
+        for server in servers:
+            server.come_back(now)
+        self._router.refresh()
+        waiting, self._homeless = self._homeless, []
+        for request in waiting:
+            self._arrive(now, request)

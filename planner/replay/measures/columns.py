@@ -1,0 +1,91 @@
+"""The log of one run as arrays over the requests that count, times in ms (inf: the moment never came)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.domain.slo import SloSettings
+from planner.replay.engine import Engine
+from planner.replay.measures.spreads import QUANTILES
+
+Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Of the requests `first` and later. `tpot`: nan where an answer has one token."""
+
+    arrival: Column
+    prompt: NDArray[np.int64]
+    answer: NDArray[np.int64]
+    ttft: Column
+    tpot: Column
+    whole: Column
+    queue: Column
+    transfer: Column
+    place: Column
+    hits: Column
+    started: Column
+    prefilled: Column
+    placed: Column
+    ended: Column
+    prefill: NDArray[np.int64]
+    decode: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, engine: Engine, first: int) -> "Columns":
+        """The columns of a run."""
+        log, requests = engine.log, engine.requests
+        arrival = np.array(requests.arrival_ms[first:])
+        answer = np.array(requests.answer[first:])
+
+        def moments(column: object) -> Column:
+            values = np.array(column, dtype=float)[first:]
+            return np.where(np.isnan(values), np.inf, values)
+
+        started, prefilled, arrived = moments(log.started), moments(log.prefilled), moments(log.arrived)
+        placed, first_token, ended = moments(log.placed), moments(log.first), moments(log.ended)
+        with np.errstate(invalid="ignore"):
+            later = np.where(np.isinf(ended), np.inf, ended - first_token) / np.maximum(answer - 1, 1)
+            return cls(
+                arrival=arrival,
+                prompt=np.array(requests.prompt[first:]),
+                answer=answer,
+                ttft=first_token - arrival,
+                tpot=np.where(answer > 1, later, np.nan),
+                whole=ended - arrival,
+                queue=started - arrival,
+                transfer=_between(prefilled, arrived),
+                place=_between(arrived, placed),
+                hits=np.array(log.hits, dtype=float)[first:],
+                started=started,
+                prefilled=prefilled,
+                placed=placed,
+                ended=ended,
+                prefill=np.array(log.prefill)[first:],
+                decode=np.array(log.decode)[first:],
+            )
+
+    def kept(self, slo: SloSettings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether each request kept its bounds on (TTFT, TPOT); without one it did if it ended."""
+        bounds = [slo.bounds(tokens) for tokens in self.prompt.tolist()]
+        ttft = np.array([np.inf if bound is None else bound for bound, _ in bounds])
+        tpot = np.array([np.inf if bound is None else bound for _, bound in bounds])
+        done = np.isfinite(self.ended)
+        return (self.ttft <= ttft) & done, (np.isnan(self.tpot) | (self.tpot <= tpot)) & done
+
+
+def _between(start: Column, end: Column) -> Column:
+    """From one moment to the next; inf where the next never came."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(np.isinf(end), np.inf, end - start))
+
+
+def quantiles(values: Column) -> tuple[float, ...] | None:
+    """(mean, P50, P90, P95, P99) of the values that are numbers; None where there are none."""
+    numbers = values[~np.isnan(values)]
+    if not len(numbers):
+        return None
+    ranked = np.quantile(numbers, [q / 100 for q in QUANTILES], method="inverted_cdf")
+    return (float(numbers.mean()), *(float(value) for value in ranked))

@@ -1,0 +1,215 @@
+"""The result of one rate: groups of requests, islands, levels and moments, over the seeds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.domain.layout import Phase
+from planner.domain.replay.fleet import ReplayFleet
+from planner.domain.replay.results import IslandUse, LevelCheck, Moment, ReplayGroup, Spread
+from planner.domain.slo import SloScope, SloSettings
+from planner.replay.engine import Engine
+from planner.replay.measures.columns import Column, Columns, quantiles
+from planner.replay.measures.spreads import spread, times
+from planner.units import MS_PER_S
+
+_SLOW_SHARE = 0.05  # of the requests get fewer tokens a second
+_ALL = (0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedRun:
+    """One run with its columns; `span_s`: from the first request that counts to the last arrival."""
+
+    engine: Engine
+    columns: Columns
+
+    @property
+    def span_s(self) -> float:
+        """Seconds that count."""
+        arrival = self.columns.arrival
+        return max(float(arrival[-1] - arrival[0]) / MS_PER_S, 1e-9) if len(arrival) else 1e-9
+
+    def members(self, start: int, end: int) -> NDArray[np.bool_]:
+        """Requests with prompts of `start` <= tokens < `end`; all with end 0."""
+        prompt = self.columns.prompt
+        return (prompt >= start) & (prompt < end) if end else np.ones(len(prompt), dtype=bool)
+
+
+def groups_of(
+    runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings
+) -> tuple[ReplayGroup, tuple[ReplayGroup, ...]]:
+    """(all requests, those of each bucket)."""
+    kept = [np.logical_and(*run.columns.kept(slo)) for run in runs]
+    spans = [(interval.start, interval.end) for interval in fleet.intervals]
+    total, *buckets = (_group(runs, kept, span) for span in (_ALL, *spans))
+    return total, tuple(buckets)
+
+
+def _group(runs: Sequence[SeedRun], kept: Sequence[NDArray[np.bool_]], span: tuple[int, int]) -> ReplayGroup:
+    members = [run.members(*span) for run in runs]
+
+    def over(name: str) -> list[tuple[float, ...] | None]:
+        return [quantiles(getattr(run.columns, name)[mine]) for run, mine in zip(runs, members, strict=True)]
+
+    within = [float(good[mine].mean()) if mine.any() else 1.0 for good, mine in zip(kept, members, strict=True)]
+    good_rps = [float(good[m].sum()) / run.span_s for run, good, m in zip(runs, kept, members, strict=True)]
+    return ReplayGroup(
+        start=span[0],
+        end=span[1],
+        requests=sum(int(mine.sum()) for mine in members),
+        rate_rps=sum(int(mine.sum()) / run.span_s for run, mine in zip(runs, members, strict=True)) / len(runs),
+        within_levels=spread(within),
+        goodput_rps=spread(good_rps),
+        ttft_ms=times(over("ttft")),
+        tpot_ms=times(over("tpot")),
+        end_to_end_ms=times(over("whole")),
+        queue_ms=times(over("queue")),
+        transfer_ms=times(over("transfer")),
+        place_ms=times(over("place")),
+        tokens_per_s_p05=_slow_tokens(runs, members),
+        hit_share=spread(
+            [_share(run.columns.hits[m], run.columns.prompt[m]) for run, m in zip(runs, members, strict=True)]
+        ),
+    )
+
+
+def _share(part: Column, whole: NDArray[np.int64]) -> float:
+    return float(part.sum() / whole.sum()) if whole.sum() else 0.0
+
+
+def _slow_tokens(runs: Sequence[SeedRun], members: Sequence[NDArray[np.bool_]]) -> Spread | None:
+    """Tokens a second after the first that all but one in twenty get at least."""
+    slow = []
+    for run, mine in zip(runs, members, strict=True):
+        tpot = run.columns.tpot[mine]
+        tpot = tpot[~np.isnan(tpot)]
+        if len(tpot):
+            slow.append(float(MS_PER_S / np.quantile(tpot, 1 - _SLOW_SHARE, method="inverted_cdf")))
+    return spread(slow) if slow else None
+
+
+def islands_of(runs: Sequence[SeedRun], fleet: ReplayFleet) -> tuple[IslandUse, ...]:
+    """What the servers of every pool did."""
+    return tuple(_island(runs, fleet, number) for number in range(len(fleet.pools)))
+
+
+def _island(runs: Sequence[SeedRun], fleet: ReplayFleet, number: int) -> IslandUse:
+    pool = fleet.pools[number]
+    rows: dict[str, list[float]] = {name: [] for name in ("busy", "batch", "tokens", "kv", "most", "preempted", "hit")}
+    waits, served, rates = [], 0, 0.0
+    for run in runs:
+        columns = run.columns
+        mine = (columns.decode if pool.phase is Phase.DECODE else columns.prefill) == number
+        usages, many = run.engine.usages[number], max(1, int(mine.sum()))
+        elapsed_ms = run.span_s * MS_PER_S * pool.servers
+        busy = sum(usage.busy_ms for usage in usages)
+        rows["busy"].append(min(1.0, busy / elapsed_ms))
+        rows["batch"].append(sum(usage.batch_ms for usage in usages) / busy if busy else 0.0)
+        rows["tokens"].append(sum(u.tokens for u in usages) / max(1, sum(u.steps for u in usages)))
+        rows["kv"].append(sum(usage.kv_ms for usage in usages) / elapsed_ms)
+        rows["most"].append(max(usage.most_kv for usage in usages))
+        rows["preempted"].append(1000 * sum(usage.preempted for usage in usages) / many)
+        rows["hit"].append(_share(columns.hits[mine], columns.prompt[mine]))
+        waits.append(quantiles((columns.place if pool.phase is Phase.DECODE else columns.queue)[mine]))
+        served += int(mine.sum())
+        rates += int(mine.sum()) / run.span_s / len(runs)
+    return IslandUse(
+        island=pool.island,
+        gpu=pool.gpu,
+        phase=pool.phase,
+        servers=pool.servers,
+        requests=served,
+        rate_rps=rates,
+        utilisation=spread(rows["busy"]),
+        batch=spread(rows["batch"]),
+        step_tokens=spread(rows["tokens"]),
+        kv_share=spread(rows["kv"]),
+        most_kv_share=spread(rows["most"]),
+        preempted=spread(rows["preempted"]),
+        wait_ms=times(waits),
+        hit_share=spread(rows["hit"]),
+    )
+
+
+def levels_of(runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings) -> tuple[LevelCheck, ...]:
+    """The scenario's bounds. With a percentile so many requests must keep them, of each bucket where its scope says so;
+    else the mean over all must."""
+    spans = [(i.start, i.end) for i in fleet.intervals] if slo.scope is SloScope.EVERY_BUCKET else [_ALL]
+    rows = {"TTFT": ([run.columns.ttft for run in runs], 0), "TPOT": ([run.columns.tpot for run in runs], 1)}
+    checks = []
+    for name, (values, place) in rows.items():
+        bound = (slo.ttft_ms, slo.tpot_ms)[place]
+        if bound is None and not any((row.ttft_ms, row.tpot_ms)[place] for row in slo.ranges):
+            continue
+        for span in spans:
+            members = [run.members(*span) for run in runs]
+            kept = [run.columns.kept(slo)[place][mine] for run, mine in zip(runs, members, strict=True)]
+            mine = [column[m] for column, m in zip(values, members, strict=True)]
+            checks.append(_level(name, span, bound or 0.0, [column[~np.isnan(column)] for column in mine], kept, slo))
+    return tuple(checks)
+
+
+def _level(
+    name: str,
+    span: tuple[int, int],
+    bound: float,
+    values: Sequence[Column],
+    kept: Sequence[NDArray[np.bool_]],
+    slo: SloSettings,
+) -> LevelCheck:
+    shares = spread([float(good.mean()) if len(good) else 1.0 for good in kept])
+    words = name if span == _ALL else f"{name} of {span[0]}-{span[1] - 1} tokens"
+    if slo.percentile is None:
+        mean = spread([float(column.mean()) if len(column) else 0.0 for column in values])
+        holds = mean.mean <= bound
+        return LevelCheck(name=words, bound_ms=bound, needed=0.0, share=shares, value_ms=mean, holds=bool(holds))
+    needed = slo.percentile / 100
+    at = [float(np.quantile(column, needed, method="inverted_cdf")) if len(column) else 0.0 for column in values]
+    return LevelCheck(
+        name=words,
+        bound_ms=bound,
+        needed=needed,
+        share=shares,
+        value_ms=spread(at),
+        holds=bool(shares.mean >= needed),
+    )
+
+
+def moments_of(run: SeedRun, slo: SloSettings, parts: int) -> tuple[Moment, ...]:
+    """The time of the first seed in equal parts, by when requests came."""
+    columns = run.columns
+    if not len(columns.arrival):
+        return ()
+    start, end = float(columns.arrival[0]), float(columns.arrival[-1])
+    edges = np.linspace(start, max(end, start + 1.0), parts + 1)
+    part = np.clip(np.searchsorted(edges, columns.arrival, side="right") - 1, 0, parts - 1)
+    late = ~np.logical_and(*columns.kept(slo))
+    length_ms = float(edges[1] - edges[0])
+    ended = np.clip(np.searchsorted(edges, columns.ended, side="right") - 1, 0, parts)
+    waiting = _inside(columns.arrival, columns.started, edges) / length_ms
+    answering = _inside(columns.placed, columns.ended, edges) / length_ms
+    moments = []
+    for k in range(parts):
+        ttft = quantiles(columns.ttft[part == k])
+        moments.append(
+            Moment(
+                start_s=(edges[k] - start) / MS_PER_S,
+                seconds=length_ms / MS_PER_S,
+                arrived=int((part == k).sum()),
+                finished=int((ended == k).sum()),
+                late=int(late[part == k].sum()),
+                waiting=float(waiting[k]),
+                answering=float(answering[k]),
+                ttft_p99_ms=None if ttft is None or not np.isfinite(ttft[-1]) else ttft[-1],
+            )
+        )
+    return tuple(moments)
+
+
+def _inside(start: Column, end: Column, edges: Column) -> Column:
+    """Time that intervals have within each part (ms): differences of what lies before the edges."""
+    before = np.array([np.clip(np.minimum(end, edge) - start, 0.0, None)[np.isfinite(start)].sum() for edge in edges])
+    return np.diff(before)

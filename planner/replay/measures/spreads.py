@@ -1,0 +1,36 @@
+"""Figures over seeds: mean and confidence interval.
+
+| symbol | meaning |
+|---|---|
+| n, m, s | seeds, mean and standard deviation (n - 1) of the figure over them |
+
+interval of 95 %: m -+ t s / sqrt(n), t the quantile of Student's distribution with n - 1 degrees of freedom.
+"""
+
+from collections.abc import Sequence
+from math import isfinite, sqrt
+
+from planner.domain.replay.results import Spread, Times
+
+QUANTILES = (50.0, 90.0, 95.0, 99.0)
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+_T_MANY = 1.96
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Of the finite values; their mean is infinite where one of them is."""
+    mean = sum(values) / len(values) if values else 0.0
+    if len(values) < 2 or not isfinite(mean):
+        return Spread(mean=mean)
+    deviation = sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    width = (_T[len(values) - 2] if len(values) - 2 < len(_T) else _T_MANY) * deviation / sqrt(len(values))
+    return Spread(mean=mean, low=mean - width, high=mean + width)
+
+
+def times(by_seed: Sequence[Sequence[float] | None]) -> Times | None:
+    """Of rows (mean, P50, P90, P95, P99), one a seed; None where no seed has any."""
+    rows = [row for row in by_seed if row is not None]
+    if not rows:
+        return None
+    mean, p50, p90, p95, p99 = (spread(column) for column in zip(*rows, strict=True))
+    return Times(mean=mean, p50=p50, p90=p90, p95=p95, p99=p99)

@@ -1,0 +1,5 @@
+"""Whom a router sends a request to."""
+
+from planner.replay.routing.choosers import Chooser, chooser_of
+
+__all__ = ["Chooser", "chooser_of"]

@@ -1,0 +1,115 @@
+"""How a router chooses among servers, one class a way. A way sees servers' speed, queue and work, as real routers do.
+
+Sources: facts on routers; Vvedenskaya 1996, Mitzenmacher 2001 (the better of two).
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from heapq import heapify, heapreplace
+from itertools import accumulate
+from operator import attrgetter
+from random import Random
+from typing import Protocol
+
+from planner.domain.replay.results import ReplayPolicy
+
+
+class Server(Protocol):
+    """What a router sees of a server. `work`: ms; `queue`: requests; `speed`: prompt tokens a ms."""
+
+    alive: bool
+
+    @property
+    def work(self) -> float: ...
+    @property
+    def queue(self) -> int: ...
+    @property
+    def speed(self) -> float: ...
+
+
+class Chooser(Protocol):
+    """One way of choosing among servers that are alive."""
+
+    def pick(self) -> int:
+        """The place of the chosen server."""
+
+
+class Drawn:
+    """At random, by weight."""
+
+    def __init__(self, servers: Sequence[Server], weights: Sequence[float], random: Random) -> None:
+        self._sums = list(accumulate(weights))
+        self._random = random
+        self._last = len(servers) - 1
+
+    def pick(self) -> int:
+        """A draw."""
+        return min(bisect_right(self._sums, self._random.random() * self._sums[-1]), self._last)
+
+
+class InTurn:
+    """One after the other, each as often as its weight says (stride scheduling, Waldspurger 1995)."""
+
+    def __init__(self, servers: Sequence[Server], weights: Sequence[float], _: Random) -> None:
+        heaviest = max(weights)
+        self._strides = [heaviest / weight if weight > 0 else float("inf") for weight in weights]
+        self._turns = [(stride / 2, place) for place, stride in enumerate(self._strides)]
+        heapify(self._turns)
+
+    def pick(self) -> int:
+        """The next one."""
+        turn, place = self._turns[0]
+        heapreplace(self._turns, (turn + self._strides[place], place))
+        return place
+
+
+class BetterOfTwo(Drawn):
+    """Of two drawn by weight the one with less work."""
+
+    def __init__(self, servers: Sequence[Server], weights: Sequence[float], random: Random) -> None:
+        super().__init__(servers, weights, random)
+        self._servers = servers
+
+    def pick(self) -> int:
+        """The better of two draws."""
+        first, other = super().pick(), super().pick()
+        return other if self._servers[other].work < self._servers[first].work else first
+
+
+class Shortest:
+    """The fewest requests for its speed."""
+
+    def __init__(self, servers: Sequence[Server], weights: Sequence[float], _: Random) -> None:
+        self._servers = servers
+
+    def pick(self) -> int:
+        """The shortest queue."""
+        queues = [server.queue / server.speed for server in self._servers]
+        return queues.index(min(queues))
+
+
+class LeastWork:
+    """The least outstanding work for its speed."""
+
+    def __init__(self, servers: Sequence[Server], weights: Sequence[float], _: Random) -> None:
+        self._servers = servers
+
+    def pick(self) -> int:
+        """The least work."""
+        work = list(map(_WORK, self._servers))
+        return work.index(min(work))
+
+
+_WORK = attrgetter("work")
+_WAYS = {
+    ReplayPolicy.RANDOM: Drawn,
+    ReplayPolicy.ROUND_ROBIN: InTurn,
+    ReplayPolicy.POWER_OF_TWO: BetterOfTwo,
+    ReplayPolicy.SHORTEST_QUEUE: Shortest,
+}
+
+
+def chooser_of(policy: ReplayPolicy, servers: Sequence[Server], weights: Sequence[float], random: Random) -> Chooser:
+    """The way that a policy chooses among servers of such weights."""
+    way: type[Drawn | InTurn | BetterOfTwo | Shortest | LeastWork] = _WAYS.get(policy, LeastWork)
+    return way(servers, weights, random)

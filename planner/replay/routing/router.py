@@ -1,0 +1,174 @@
+"""The router: by prompt length to an interval's servers, and among them by its policy.
+
+Where pools that do both phases stand beside split ones, each kind gets its share of the interval's requests by turns,
+and the policy chooses within the kind. A cache is handed to the decode server with the fewest sequences for its places,
+or as the policy draws.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+from random import Random
+
+from planner.domain.layout import Phase
+from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet
+from planner.domain.replay.results import ReplayPolicy
+from planner.replay.requests import RequestTable
+from planner.replay.routing.choosers import Chooser, Drawn, InTurn, chooser_of
+from planner.replay.stations.decode import DecodeServer
+from planner.replay.stations.mixed import MixedServer
+from planner.replay.stations.prefill import PrefillServer
+
+Taker = PrefillServer | MixedServer
+_LOAD = attrgetter("load")
+_WORK = attrgetter("work")
+_RANKS_IN_TURN = frozenset(ReplayPolicy) - {
+    ReplayPolicy.WAITING_TOKENS,
+    ReplayPolicy.OVERFLOW,
+    ReplayPolicy.PREFIX_AWARE,
+}
+_BY_WEIGHT = {ReplayPolicy.RANDOM: Drawn, ReplayPolicy.ROUND_ROBIN: InTurn}
+_TOO_MUCH = 2.0  # times the mean work: a server with the longest match is passed over from here on
+
+
+class TakerGroup:
+    """Servers of one kind that take the prompts of an interval in."""
+
+    __slots__ = ("_arguments", "_chooser", "alive", "servers")
+
+    def __init__(self, policy: ReplayPolicy, servers: list[Taker], weights: list[float], random: Random) -> None:
+        self.servers = servers
+        self._arguments = (policy, weights, random)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """A server died or came back."""
+        policy, weights, random = self._arguments
+        pairs = [(s, w) for s, w in zip(self.servers, weights, strict=True) if s.alive]
+        self.alive: list[Taker] = [server for server, _ in pairs]
+        if pairs:
+            self._chooser: Chooser = chooser_of(policy, self.alive, [weight for _, weight in pairs], random)
+
+    def pick(self) -> Taker:
+        """The server of the next request."""
+        return self.alive[self._chooser.pick()] if len(self.alive) > 1 else self.alive[0]
+
+
+class Route:
+    """One interval: groups by kind with their turns, decode servers, and the groups of longer intervals."""
+
+    __slots__ = ("_kinds", "decode", "decode_turns", "end", "groups", "longer")
+
+    def __init__(self, end: int, groups: list[TakerGroup], shares: list[float], random: Random) -> None:
+        self.end = end
+        self.groups = groups
+        self._kinds = InTurn(groups[0].servers, shares, random) if len(groups) > 1 else None
+        self.decode: list[DecodeServer] = []
+        self.decode_turns: Chooser | None = None
+        self.longer: list[TakerGroup] = []
+
+    def group(self) -> TakerGroup | None:
+        """Whose turn it is; None where nobody is alive."""
+        group = self.groups[0] if self._kinds is None else self.groups[self._kinds.pick()]
+        if group.alive:
+            return group
+        return next((other for other in self.groups if other.alive), None)
+
+
+class Router:
+    """Chooses servers; asks nothing but what a router sees."""
+
+    def __init__(
+        self,
+        fleet: ReplayFleet,
+        policy: ReplayPolicy,
+        servers: Sequence[Sequence[Taker | DecodeServer]],
+        requests: RequestTable,
+        random: Random,
+        overflow_ms: float,
+    ) -> None:
+        self._policy = policy
+        self._requests = requests
+        self._overflow_ms = overflow_ms
+        self._ranks_in_turn = policy in _RANKS_IN_TURN
+        self._starts = [interval.start for interval in fleet.intervals]
+        self._routes = [self._route(fleet, interval, servers, random) for interval in fleet.intervals]
+        for number, route in enumerate(self._routes):
+            route.longer = [group for later in self._routes[number + 1 :] for group in later.groups]
+
+    def _route(
+        self,
+        fleet: ReplayFleet,
+        interval: Interval,
+        servers: Sequence[Sequence[Taker | DecodeServer]],
+        random: Random,
+    ) -> Route:
+        kinds: dict[bool, list[PoolShare]] = {}
+        for row in interval.prefill:
+            kinds.setdefault(fleet.pools[row.pool].phase is Phase.MIXED, []).append(row)
+        groups, shares = [], []
+        for rows in kinds.values():
+            takers = [server for row in rows for server in servers[row.pool] if not isinstance(server, DecodeServer)]
+            weights = [row.share / len(servers[row.pool]) for row in rows for _ in servers[row.pool]]
+            groups.append(TakerGroup(self._policy, takers, weights, random))
+            shares.append(sum(row.share for row in rows))
+        route = Route(interval.end, groups, shares, random)
+        for row in interval.decode:
+            route.decode += [server for server in servers[row.pool] if isinstance(server, DecodeServer)]
+        if self._policy in _BY_WEIGHT and len(route.decode) > 1:
+            weights = [row.share / len(servers[row.pool]) for row in interval.decode for _ in servers[row.pool]]
+            route.decode_turns = _BY_WEIGHT[self._policy](groups[0].servers[:1] * len(weights), weights, random)
+        return route
+
+    def interval_of(self, tokens: int) -> int:
+        """The number of a prompt's interval; -1: nobody takes it."""
+        number = bisect_right(self._starts, tokens) - 1
+        return number if number >= 0 and tokens < self._routes[number].end else -1
+
+    def refresh(self) -> None:
+        """A server died or came back."""
+        for route in self._routes:
+            for group in route.groups:
+                group.refresh()
+
+    def taker(self, request: int) -> tuple[Taker, int] | None:
+        """Server and rank that take a prompt in; None where nobody is alive."""
+        route = self._routes[self.interval_of(self._requests.prompt[request])]
+        group = route.group()
+        if group is None:
+            return None
+        if self._policy is ReplayPolicy.PREFIX_AWARE and group.alive[0].caches:
+            return self._by_prefix(group, request)
+        server = group.pick()
+        if self._policy is ReplayPolicy.OVERFLOW and server.work > self._overflow_ms and route.longer:
+            others = [other for longer in route.longer for other in longer.alive]
+            server = min([server, *others], key=_WORK)
+        if server.ranks == 1:
+            return server, 0
+        return server, server.rank_in_turn() if self._ranks_in_turn else server.emptiest_rank()
+
+    def _by_prefix(self, group: TakerGroup, request: int) -> tuple[Taker, int]:
+        blocks = self._requests.blocks_of(request)
+        best, chosen = 0, None
+        mean = sum(map(_WORK, group.alive)) / len(group.alive)
+        for server in group.alive:
+            if server.work > _TOO_MUCH * mean and len(group.alive) > 1:
+                continue
+            for rank, cache in enumerate(server.caches):
+                matched = cache.matched(blocks)
+                if matched > best:
+                    best, chosen = matched, (server, rank)
+        if chosen is not None:
+            return chosen
+        server = group.pick()
+        return server, server.emptiest_rank()
+
+    def answerer(self, request: int) -> DecodeServer | None:
+        """The server that decodes; None where nobody is alive."""
+        route = self._routes[self.interval_of(self._requests.prompt[request])]
+        if route.decode_turns is not None:
+            server = route.decode[route.decode_turns.pick()]
+            if server.alive:
+                return server
+        alive = [server for server in route.decode if server.alive]
+        return min(alive, key=_LOAD) if alive else None

@@ -1,0 +1,1 @@
+"""Servers and links as requests pass them."""

@@ -1,0 +1,161 @@
+"""A server that answers what others took in: continuous batching, first in, first out, as far as places and KV memory
+reach. Sequences join between passes; where caches outgrow a rank's room the youngest gives up its place and is taken in
+anew when there is room again, before all others.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from planner.domain.replay.fleet import ReplayPool
+from planner.replay.events import Events
+from planner.replay.log import RequestLog
+from planner.replay.requests import RequestTable
+from planner.replay.stations.batch import Batch
+from planner.replay.stations.usage import Usage
+
+
+class Sequence(NamedTuple):
+    """Who waits for a place: `tokens` of its context, `answer` tokens to come, `redo` tokens to be taken in anew."""
+
+    request: int
+    tokens: int
+    answer: int
+    redo: int
+
+
+class DecodeServer:
+    """One copy of the model. `load`: sequences in answer, waiting and on their way, over its places."""
+
+    __slots__ = (
+        "_batch",
+        "_boundary",
+        "_events",
+        "_log",
+        "_places",
+        "_planned",
+        "_redo_ms",
+        "_requests",
+        "_version",
+        "_waiting",
+        "alive",
+        "coming",
+        "done",
+        "pool",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        pool: ReplayPool,
+        requests: RequestTable,
+        log: RequestLog,
+        events: Events,
+        done: Callable[[float, int], None],
+    ) -> None:
+        self.pool, self.alive, self.done = number, True, done
+        self.usage = Usage()
+        self.coming = 0
+        self._batch = Batch(pool)
+        self._places = pool.ranks * pool.batch
+        self._redo_ms = pool.redo_ms
+        self._requests, self._log, self._events = requests, log, events
+        self._boundary = 0.0
+        self._version = self._planned = 0
+        self._waiting: deque[Sequence] = deque()
+
+    @property
+    def load(self) -> float:
+        """Sequences that are here, or on their way, over places."""
+        return (self._batch.load + len(self._waiting) + self.coming) / self._places
+
+    def add(self, now: float, request: int) -> None:
+        """A sequence whose cache has come."""
+        self._log.arrived[request] = now
+        answer = self._requests.answer[request]
+        self._waiting.append(Sequence(request, self._requests.prompt[request], answer, 0))
+        self._catch_up(now)
+        if self._admit():
+            self._plan()
+
+    def _catch_up(self, now: float) -> None:
+        """To the first boundary between passes that is not before `now`."""
+        batch = self._batch
+        if not batch.load:
+            self._boundary = max(self._boundary, now)
+            return
+        span = now - self._boundary
+        if span > 0:
+            self._pass(min(batch.passes_within(span), self._planned))
+
+    def _pass(self, passes: int) -> None:
+        batch, usage = self._batch, self.usage
+        length = batch.time_of(passes)
+        self._planned -= passes
+        if self._boundary >= usage.since:
+            share = batch.kv_share
+            usage.busy_ms += length
+            usage.batch_ms += batch.load / batch.ranks * length
+            usage.kv_ms += share * length
+            usage.most_kv = max(usage.most_kv, share)
+        self._boundary += length
+        batch.advance(passes)
+
+    def _admit(self) -> bool:
+        """Give places to those who wait; whether anybody got one."""
+        batch, waiting, placed = self._batch, self._waiting, []
+        while waiting:
+            request, tokens, answer, redo = waiting[0]
+            rank = batch.rank_for(tokens)
+            if rank < 0:
+                break
+            waiting.popleft()
+            batch.place(request, rank, tokens, answer)
+            self._boundary += redo * self._redo_ms
+            placed.append(request)
+        if not placed:
+            return False
+        batch.measure()
+        first, moment, log = self._boundary + batch.next_ms, self._boundary, self._log
+        for request in placed:
+            if log.first[request] != log.first[request]:
+                log.placed[request], log.first[request] = moment, first
+        return True
+
+    def _plan(self) -> None:
+        """The next event is where the batch changes by itself."""
+        self._version += 1
+        if self._batch.load:
+            self._planned = self._batch.until_change()
+            self._events.at(self._boundary + self._batch.time_of(self._planned), self._change, self._version)
+
+    def _change(self, _: float, version: int) -> None:
+        if version != self._version:
+            return
+        batch, log = self._batch, self._log
+        self._pass(self._planned)
+        for request in batch.ended():
+            log.ended[request] = self._boundary
+            self.done(self._boundary, request)
+        for request in batch.overfull():
+            tokens, answer = batch.drop(request)
+            self._waiting.appendleft(Sequence(request, tokens, answer, tokens))
+            log.preempted[request] += 1
+            self.usage.preempted += 1
+        if not self._admit():
+            batch.measure()
+        self._plan()
+
+    def lose(self) -> list[int]:
+        """The server dies: the requests that were with it."""
+        lost = [*self._batch.running, *(sequence.request for sequence in self._waiting)]
+        self._batch.clear()
+        self._waiting.clear()
+        self._version += 1
+        self.alive = False
+        return lost
+
+    def come_back(self, now: float) -> None:
+        """The server answers again."""
+        self.alive, self._boundary = True, now

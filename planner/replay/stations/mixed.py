@@ -1,0 +1,266 @@
+"""A server that takes prompts in with the passes that answer others.
+
+Every pass carries the running sequences and, of each rank's queue, up to the budget of prompt tokens, first in, first
+out. A prompt begins when its rank has a place and room for its cache. Where no prompts wait, passes are counted in one
+go until a sequence ends, as in decode.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from planner.domain.replay.fleet import ReplayPool
+from planner.replay.curves import ChunkTimes
+from planner.replay.events import Events
+from planner.replay.log import RequestLog
+from planner.replay.requests import RequestTable
+from planner.replay.stations.batch import Batch
+from planner.replay.stations.prefixes import PrefixCache
+from planner.replay.stations.usage import Usage
+
+_Taken = tuple[int, int, int, int]  # request, rank, tokens of its context, tokens to come
+
+
+class MixedServer:
+    """One copy of the model. `work`: outstanding prompt tokens over its speed (ms), and what its running sequences
+    weigh beside them; `queue`: requests that are here."""
+
+    __slots__ = (
+        "_batch",
+        "_begun",
+        "_boundary",
+        "_budget",
+        "_chunks",
+        "_events",
+        "_first",
+        "_log",
+        "_next_rank",
+        "_planned",
+        "_requests",
+        "_taking",
+        "_tokens",
+        "_version",
+        "_waiting",
+        "alive",
+        "caches",
+        "done",
+        "pool",
+        "queues",
+        "ranks",
+        "speed",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        pool: ReplayPool,
+        requests: RequestTable,
+        log: RequestLog,
+        events: Events,
+        done: Callable[[float, int], None],
+        mean_row: int,
+    ) -> None:
+        assert pool.chunks is not None, "mixed servers have curves of their chunks"
+        self.pool, self.ranks, self.alive, self.done = number, pool.ranks, True, done
+        self.queues: list[deque[list[float]]] = [deque() for _ in range(pool.ranks)]
+        self.usage = Usage()
+        self.caches = [PrefixCache(pool.cache_tokens) for _ in range(pool.ranks)] if pool.cache_tokens else []
+        self._waiting = [0.0] * pool.ranks
+        self._begun: set[int] = set()
+        self._taking: list[_Taken] = []
+        self._batch = Batch(pool)
+        self._chunks = ChunkTimes(pool.chunks)
+        self._budget = float(pool.budget)
+        self._first = (pool.first_ms, pool.first_passes)
+        self._requests, self._log, self._events = requests, log, events
+        self._boundary = self._tokens = 0.0
+        self._planned = self._version = self._next_rank = 0
+        half = max(1.0, pool.batch / 2)
+        added = self._chunks.added_ms(half, self._budget, ((mean_row, 1.0),), 1.0)
+        self.speed = pool.ranks * self._budget / added
+
+    @property
+    def work(self) -> float:
+        """Prompt tokens that wait, over the speed (ms); the share of places in use decides between equals."""
+        return self._tokens / self.speed + self._batch.load / (self.ranks * self._batch.limit)
+
+    @property
+    def queue(self) -> int:
+        """Requests that are here."""
+        return self._batch.load + sum(len(queue) for queue in self.queues)
+
+    @property
+    def load(self) -> float:
+        """Sequences that are here, over places."""
+        return self.queue / (self.ranks * self._batch.limit)
+
+    def rank_in_turn(self) -> int:
+        """The next rank."""
+        self._next_rank = rank = (self._next_rank + 1) % self.ranks
+        return rank
+
+    def emptiest_rank(self) -> int:
+        """The rank with the fewest waiting tokens, among equals that with the fewest sequences."""
+        if self.ranks == 1:
+            return 0
+        counts, waiting = self._batch.counts, self._waiting
+        return min(range(self.ranks), key=lambda rank: (waiting[rank], counts[rank]))
+
+    def add(self, now: float, request: int, rank: int, tokens: float) -> None:
+        """A prompt with `tokens` that are in no cache joins a rank's queue."""
+        self.queues[rank].append([request, tokens, self._requests.prompt[request], self._requests.answer[request]])
+        self._waiting[rank] += tokens
+        self._tokens += tokens
+        if self._planned < 0:
+            return  # a pass with prompts is under way, and looks at the queues when it ends
+        self._catch_up(now)
+        self._version += 1
+        self._planned = -1
+        self._events.at(self._boundary, self._pass, self._version)
+
+    def _catch_up(self, now: float) -> None:
+        """To the first boundary between passes that is not before `now`."""
+        if not self._batch.load:
+            self._boundary = max(self._boundary, now)
+        elif now > self._boundary:
+            self._count(min(self._batch.passes_within(now - self._boundary), self._planned))
+
+    def _count(self, passes: int) -> None:
+        """Passes of sequences alone are done."""
+        length = self._batch.time_of(passes)
+        self._planned -= passes
+        self._use(length, 0.0)
+        self._boundary += length
+        self._batch.advance(passes)
+
+    def _use(self, length_ms: float, tokens: float) -> None:
+        usage, batch = self.usage, self._batch
+        if self._boundary < usage.since:
+            return
+        share = batch.kv_share
+        usage.busy_ms += length_ms
+        usage.batch_ms += batch.load / batch.ranks * length_ms
+        usage.kv_ms += share * length_ms
+        usage.most_kv = max(usage.most_kv, share)
+        if tokens:
+            usage.tokens += tokens
+            usage.steps += 1
+
+    def _change(self, _: float, version: int) -> None:
+        """Passes of sequences alone come to an end."""
+        if version == self._version:
+            self._count(self._planned)
+            self._pass(self._boundary, version)
+
+    def _pass(self, _: Any, version: int) -> None:
+        """Between two passes: who has ended leaves, prompts are taken in, and the next pass begins."""
+        if version != self._version:
+            return
+        batch = self._batch
+        self._leave()
+        parts, ending, fullest, taken = self._take()
+        batch.measure()
+        if parts:
+            load = (max(batch.counts) + batch.load / self.ranks) / 2
+            chunk = (fullest + taken / self.ranks) / 2
+            length = batch.next_ms + self._chunks.added_ms(load, chunk, parts, taken)
+            self._use(length, taken / self.ranks)
+            self._planned, self._taking = -1, ending
+            self._events.at(self._boundary + length, self._taken_in, (version, length))
+        elif batch.load:
+            self._planned = batch.until_change()
+            self._events.at(self._boundary + batch.time_of(self._planned), self._change, version)
+        else:
+            self._planned = 0
+
+    def _leave(self) -> None:
+        batch, log = self._batch, self._log
+        for request in batch.ended():
+            log.ended[request] = max(self._boundary, log.first[request])
+            self.done(log.ended[request], request)
+        for request in batch.overfull():
+            tokens, answer = batch.drop(request)
+            rank = min(range(self.ranks), key=self._waiting.__getitem__)
+            self.queues[rank].appendleft([request, tokens, tokens, answer])
+            self._waiting[rank] += tokens
+            self._tokens += tokens
+            log.preempted[request] += 1
+            self.usage.preempted += 1
+
+    def _take(self) -> tuple[list[tuple[int, float]], list[_Taken], float, float]:
+        """(parts of prompts, prompts that end with rank, context and answer, tokens of the fullest rank, of all)."""
+        parts: list[tuple[int, float]] = []
+        ending: list[_Taken] = []
+        fullest = all_taken = 0.0
+        batch, rows, started = self._batch, self._requests.row, self._log.started
+        for rank, queue in enumerate(self.queues):
+            room, places = self._budget, batch.limit - batch.counts[rank]
+            coming_gb = 0.0
+            while queue and room > 0:
+                head = queue[0]
+                request, left, context = int(head[0]), head[1], int(head[2])
+                if request not in self._begun:
+                    needed = batch.gb_of(context)
+                    if places < 1 or (batch.load and batch.used_gb(rank) + coming_gb + needed > batch.free_gb):
+                        break
+                    coming_gb += needed
+                    self._begun.add(request)
+                    if started[request] != started[request]:
+                        started[request] = self._boundary
+                places -= 1
+                part = min(left, room)
+                if part < left:
+                    head[1] = left - part
+                else:
+                    queue.popleft()
+                    self._begun.discard(request)
+                    ending.append((request, rank, context, int(head[3])))
+                room -= part
+                parts.append((rows[request], part))
+            load = self._budget - room
+            all_taken += load
+            fullest = max(fullest, load)
+            self._waiting[rank] = self._waiting[rank] - load if queue else 0.0
+        return parts, ending, fullest, all_taken
+
+    def _taken_in(self, now: float, what: tuple[int, float]) -> None:
+        version, length = what
+        if version != self._version:
+            return
+        batch, log = self._batch, self._log
+        self._boundary = now
+        batch.advance(1)
+        self._tokens = sum(self._waiting)
+        ending, self._taking = self._taking, []
+        fixed, passes = self._first
+        for request, rank, context, answer in ending:
+            if log.first[request] != log.first[request]:
+                log.prefilled[request] = log.arrived[request] = log.placed[request] = now
+                log.first[request] = now + fixed + passes * length
+            if answer > 1:
+                batch.place(request, rank, context, answer - 1)
+            else:
+                log.ended[request] = log.first[request]
+                self.done(now, request)
+        self._pass(now, version)
+
+    def lose(self) -> list[int]:
+        """The server dies: the requests that were with it."""
+        lost = [*self._batch.running, *(request for request, *_ in self._taking)]
+        lost += [int(head[0]) for queue in self.queues for head in queue]
+        self._batch.clear()
+        self._taking = []
+        for queue in self.queues:
+            queue.clear()
+        for cache in self.caches:
+            cache.clear()
+        self._begun.clear()
+        self._waiting = [0.0] * self.ranks
+        self._tokens, self._planned, self.alive = 0.0, 0, False
+        self._version += 1
+        return lost
+
+    def come_back(self, now: float) -> None:
+        """The server takes requests again."""
+        self.alive, self._boundary = True, now

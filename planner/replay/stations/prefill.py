@@ -1,0 +1,177 @@
+"""A server that takes prompts in, in steps.
+
+Ranks take prompts first in, first out, up to the token budget, the last one in part. The ranks of a server start their
+steps together: a step takes the mean of what the fullest rank and the mean one need (facts on bucketed plans), and the
+next one starts after 1 / (pace stages) of that.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from planner.domain.replay.fleet import ReplayPool
+from planner.replay.curves import PromptTimes
+from planner.replay.events import Events
+from planner.replay.log import RequestLog
+from planner.replay.requests import RequestTable
+from planner.replay.stations.prefixes import PrefixCache
+from planner.replay.stations.usage import Usage
+
+_Step = tuple[list[tuple[int, int]], float]  # requests that end with their ranks, tokens
+
+
+class PrefillServer:
+    """One copy of the model. `work`: outstanding prompt tokens over its speed (ms); `queue`: outstanding requests."""
+
+    __slots__ = (
+        "_budget",
+        "_busy_until",
+        "_events",
+        "_handed",
+        "_log",
+        "_next_rank",
+        "_pace",
+        "_requests",
+        "_speed",
+        "_starting",
+        "_steps",
+        "_times",
+        "_waiting",
+        "alive",
+        "caches",
+        "pool",
+        "queue",
+        "queues",
+        "ranks",
+        "running",
+        "speed",
+        "usage",
+        "work",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        pool: ReplayPool,
+        requests: RequestTable,
+        log: RequestLog,
+        events: Events,
+        handed: Callable[[float, int, "PrefillServer", int], None],
+        mean_row: int,
+    ) -> None:
+        assert pool.prompts is not None, "prefill servers have curves of their steps"
+        self.pool = number
+        self.ranks = pool.ranks
+        self.alive = True
+        self.work = 0.0
+        self.queue = 0
+        self.queues: list[deque[list[float]]] = [deque() for _ in range(pool.ranks)]
+        self.running: dict[int, _Step] = {}
+        self.usage = Usage()
+        self.caches = [PrefixCache(pool.cache_tokens) for _ in range(pool.ranks)] if pool.cache_tokens else []
+        self._waiting = [0.0] * pool.ranks
+        self._budget = float(pool.budget)
+        self._pace = pool.pace * pool.stages
+        self._times = PromptTimes(pool.prompts)
+        self._requests, self._log, self._events, self._handed = requests, log, events, handed
+        self._busy_until = 0.0
+        self._starting = False
+        self._next_rank = self._steps = 0
+        full_ms = self._times.step_ms(self._budget, ((mean_row, 1.0),), 1.0)
+        self.speed = pool.ranks * self._pace * self._budget / full_ms
+        self._speed = self.speed
+
+    def rank_in_turn(self) -> int:
+        """The next rank."""
+        self._next_rank = rank = (self._next_rank + 1) % self.ranks
+        return rank
+
+    def emptiest_rank(self) -> int:
+        """The rank with the fewest waiting tokens."""
+        waiting = self._waiting
+        return waiting.index(min(waiting))
+
+    def add(self, now: float, request: int, rank: int, tokens: float) -> None:
+        """A prompt with `tokens` that are in no cache joins a rank's queue."""
+        self.queues[rank].append([request, tokens])
+        self._waiting[rank] += tokens
+        self.work += tokens / self._speed
+        self.queue += 1
+        if not self._starting:
+            self._starting = True
+            self._events.at(max(now, self._busy_until), self._start)
+
+    def _start(self, now: float, _: Any) -> None:
+        self._starting = False
+        if not self.alive:
+            return
+        parts: list[tuple[int, float]] = []
+        ending: list[tuple[int, int]] = []
+        fullest = taken = 0.0
+        rows, waiting, budget = self._requests.row, self._waiting, self._budget
+        started = self._log.started
+        for rank, queue in enumerate(self.queues):
+            if not queue:
+                continue
+            room = budget
+            while queue and room > 0:
+                head = queue[0]
+                request, left = int(head[0]), head[1]
+                if started[request] != started[request]:
+                    started[request] = now
+                if left <= room:
+                    queue.popleft()
+                    ending.append((request, rank))
+                    part = left
+                else:
+                    head[1] = left - room
+                    part = room
+                room -= part
+                parts.append((rows[request], part))
+            load = budget - room
+            taken += load
+            fullest = max(fullest, load)
+            waiting[rank] = waiting[rank] - load if queue else 0.0
+        if not parts:
+            return
+        times, mean = self._times, taken / self.ranks
+        step = times.step_ms(fullest, parts, taken)
+        if self.ranks > 1:
+            step = (step + times.step_ms(mean, parts, taken)) / 2
+        cycle = step / self._pace
+        self._busy_until = now + cycle
+        self.usage.step(now, cycle, taken / self.ranks)
+        self._steps += 1
+        self.running[self._steps] = (ending, taken)
+        self._events.at(now + step, self._end, self._steps)
+        if any(self.queues):
+            self._starting = True
+            self._events.at(self._busy_until, self._start)
+
+    def _end(self, now: float, number: int) -> None:
+        if number not in self.running:
+            return  # lost with its server
+        ending, taken = self.running.pop(number)
+        self.work -= taken / self._speed
+        self.queue -= len(ending)
+        prefilled = self._log.prefilled
+        for request, rank in ending:
+            prefilled[request] = now
+            self._handed(now, request, self, rank)
+
+    def lose(self) -> list[int]:
+        """The server dies: the requests that were with it, each once."""
+        lost = [request for ending, _ in self.running.values() for request, _ in ending]
+        lost += [int(head[0]) for queue in self.queues for head in queue]
+        self.running.clear()
+        for queue in self.queues:
+            queue.clear()
+        for cache in self.caches:
+            cache.clear()
+        self._waiting = [0.0] * self.ranks
+        self.work, self.queue, self.alive = 0.0, 0, False
+        return lost
+
+    def come_back(self, now: float) -> None:
+        """The server takes prompts again."""
+        self.alive, self._busy_until = True, now
