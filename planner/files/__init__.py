@@ -11,7 +11,12 @@ from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import claim_folder, claim_run_folder, write_folder, write_run
 from planner.files.disk.manifest_folders import load_manifests, load_schemas
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.disk.shipped import shipped_models, shipped_scenarios, shipped_workloads
+from planner.files.disk.shipped import (
+    shipped_models,
+    shipped_rate_curves,
+    shipped_scenarios,
+    shipped_workloads,
+)
 from planner.files.disk.single_files import refuse_existing, write_file
 from planner.files.engine_profiles.profiles import engine_profiles, load_engine
 from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
@@ -32,6 +37,7 @@ from planner.files.tables.measurements import (
     load_published_measurements,
     measured_records,
 )
+from planner.files.tables.rate_curves import load_rate_curve
 from planner.files.tables.traces import read_trace
 from planner.files.tables.workload_writer import workload_path, write_workload
 from planner.files.tables.workloads import load_workload
@@ -67,6 +73,7 @@ __all__ = [
     "load_measurements",
     "load_model",
     "load_published_measurements",
+    "load_rate_curve",
     "load_run",
     "load_scenario",
     "load_schemas",
@@ -85,6 +92,7 @@ __all__ = [
     "scenario_hash",
     "search_files",
     "shipped_models",
+    "shipped_rate_curves",
     "shipped_scenarios",
     "shipped_workloads",
     "workload_path",

@@ -2,13 +2,14 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
 from planner.domain.replay.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, Row
 
 
 def nearest_rows(lengths: Row, tokens: Sequence[int]) -> list[int]:
     """For each number of tokens the place of the length that is nearest in proportion."""
-    edges = [(a * b) ** 0.5 for a, b in zip(lengths, lengths[1:], strict=False)]
+    edges = [(a * b) ** 0.5 for a, b in pairwise(lengths)]
     return [bisect_right(edges, n) for n in tokens]
 
 

@@ -39,7 +39,8 @@ class Engine:
         self._numbers = {
             server: k for k, server in enumerate(server for servers in self._servers for server in servers)
         }
-        self._router = Router(fleet, settings.policy, self._servers, requests, Random(seed), settings.overflow_ms)
+        random = Random(seed)  # noqa: S311  (draws of a simulation)
+        self._router = Router(fleet, settings.policy, self._servers, requests, random, settings.overflow_ms)
         for failure in settings.failures:
             self._events.at(failure.at_s * MS_PER_S, self._fail, failure)
 

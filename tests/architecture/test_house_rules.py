@@ -21,7 +21,7 @@ from source_tree import (
 )
 
 LEAVES = frozenset({"domain", "units", "errors"})
-STAGES = frozenset({"workload", "cost", "assignment", "search", "placement", "export", "report"})
+STAGES = frozenset({"workload", "cost", "assignment", "search", "placement", "replay", "export", "report"})
 EVERYTHING = frozenset({source.part for source in sources()})
 JUDGES = frozenset({"evaluation", "layouts", "plans"})  # what a layout is worth, which one, and the finished plan
 MAY_IMPORT = {
@@ -76,7 +76,7 @@ OWNERS = {
     "numpy": tuple(
         f"planner/{part}/"
         for part in (
-            *("workload", "cost", "assignment", "search", "placement", "files", "report", "studies"),
+            *("workload", "cost", "assignment", "search", "placement", "replay", "files", "report", "studies"),
             "evaluation/buckets",
         )
     ),
@@ -325,8 +325,8 @@ def test_kinds_describe_themselves() -> None:
 
 MOST_ENTRIES = 17
 CROWDED = {
-    "planner": 23,  # the pipeline's table of contents
-    "planner/domain": 41,  # a file a kind of record, which every stage reads from one place
+    "planner": 24,  # the pipeline's table of contents
+    "planner/domain": 42,  # a file a kind of record, which every stage reads from one place
     "planner/cost": 40,  # a file a kind of a step's work, and the fitted factors as a table of their own
     "planner/files": 18,  # what is shipped with it lies there, too: models, measurements, engine profiles
     "planner/placement/islands": 18,

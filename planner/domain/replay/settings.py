@@ -1,6 +1,6 @@
 """What a replay is asked for beside a plan and a trace."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
@@ -27,7 +27,7 @@ class ReplaySettings:
     """
 
     policy: ReplayPolicy = ReplayPolicy.WAITING_TOKENS
-    arrivals: ArrivalSettings = ArrivalSettings(process=ArrivalProcess.POISSON)
+    arrivals: ArrivalSettings = field(default_factory=lambda: ArrivalSettings(process=ArrivalProcess.POISSON))
     seeds: tuple[int, ...] = (0, 1, 2)
     requests: Annotated[int, Bounds(low=1)] = 20_000
     warm_up: Annotated[float, Bounds(low=0, below=1)] = 0.1

@@ -118,7 +118,7 @@ class ServerCurves:
     def _mixed(self, pool: ReplayPool) -> ReplayPool:
         context, lengths, degrees = self._priced, self._lengths(), Degrees.of([self.shape])
         shares = engine_shares(_ANY_ENGINE, context.settings.calibration)
-        chunks = tuple(tokens for tokens in STEP_TOKENS if tokens < pool.budget) + (pool.budget,)
+        chunks = (*(tokens for tokens in STEP_TOKENS if tokens < pool.budget), pool.budget)
         prompts = np.array(lengths, dtype=float)[:, None, None]
         hits = np.broadcast_to(np.asarray(hit_shares(context, prompts[None, :, 0, 0], degrees)), (1, len(lengths)))
         middle = float(contexts_of(self._buckets()).mean())

@@ -27,6 +27,11 @@ def shipped_workloads() -> dict[str, Path]:
     return files_by_stem(shipped_folder("workloads"), ".yaml")
 
 
+def shipped_rate_curves() -> dict[str, Path]:
+    """Shipped rate curves by name."""
+    return files_by_stem(shipped_folder("workloads") / "rates", ".yaml")
+
+
 def shipped_scenarios() -> dict[str, Path]:
     """Shipped scenario files by name."""
     return files_by_stem(shipped_folder("workloads") / "scenarios", ".yaml")

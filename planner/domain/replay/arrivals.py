@@ -1,0 +1,154 @@
+"""Streams of requests for a replay: how they are asked for, and the requests themselves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Annotated
+
+from planner.domain.keys import Bounds, Key
+from planner.domain.prefix import PromptBlocks
+from planner.errors import InputError
+from planner.units import MS_PER_S
+
+POISSON_VARIATION = 1.0
+"""Squared coefficient of variation of exponential gaps."""
+
+
+class ArrivalProcess(StrEnum):
+    """When requests come. `trace`: when they came in the trace, bursts and all; for another rate it is thinned, or
+    copies of it are laid over each other. `poisson`: independently of each other. `gamma`: gaps drawn with
+    `variation`. `diurnal`: as `gamma`, at the rate of a `curve`."""
+
+    TRACE = "trace"
+    POISSON = "poisson"
+    GAMMA = "gamma"
+    DIURNAL = "diurnal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateCurve:
+    """A rate over time that repeats every `span_s` seconds.
+
+    `rates[i]`, in any one unit, holds from `starts_s[i]` to `starts_s[i + 1]`, the last one to `span_s`. Starts ascend
+    from 0; rates are finite, none below 0 and one at least above. InputError otherwise.
+    """
+
+    name: str
+    starts_s: tuple[float, ...]
+    rates: tuple[float, ...]
+    span_s: float
+    licence: str = ""
+    citation: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        edges = (*self.starts_s, self.span_s)
+        # written so that NaN fails each comparison
+        checks = (
+            (len(self.starts_s) == len(self.rates), f"as many rates as starts, got {len(self.rates)} rates"),
+            (self.starts_s[:1] == (0,), f"starts_s from 0, got {self.starts_s[:1]}"),
+            (
+                all(before < after < float("inf") for before, after in pairwise(edges)),
+                f"starts_s that ascend and end before span_s, got span_s {self.span_s:g}",
+            ),
+            (all(0 <= rate < float("inf") for rate in self.rates), "finite rates of at least 0"),
+            (any(rate > 0 for rate in self.rates), "a rate above 0; all are 0"),
+        )
+        for holds, rule in checks:
+            if not holds:
+                raise InputError(f"Rate curve {self.name}: must have {rule}.", hint="Mend its rows of seconds, rate.")
+
+    @property
+    def mean_rate(self) -> float:
+        """Over all of the span, in the unit of `rates`."""
+        ends = (*self.starts_s[1:], self.span_s)
+        return sum(r * (b - a) for r, a, b in zip(self.rates, self.starts_s, ends, strict=True)) / self.span_s
+
+    def over(self, span_s: float) -> "RateCurve":
+        """The same curve squeezed or stretched to `span_s` seconds: a day in an hour."""
+        scale = span_s / self.span_s
+        return RateCurve(
+            name=self.name,
+            starts_s=tuple(start * scale for start in self.starts_s),
+            rates=self.rates,
+            span_s=span_s,
+            licence=self.licence,
+            citation=self.citation,
+            source=self.source,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalSettings:
+    """How a trace becomes a stream.
+
+    `between`: from and up to which second of the trace requests are taken, all where it is None; what corrects a model
+    and what tests it are disjoint parts. `compress`: the trace meets another rate by running faster or slower, which
+    changes how long its bursts last; for comparison only. `curve`: of the process `diurnal`, from `curve_start_s` on.
+    """
+
+    process: Annotated[ArrivalProcess, Key("when requests come")] = ArrivalProcess.TRACE
+    variation: Annotated[float, Bounds(low=0), Key("squared coefficient of variation of gaps; Poisson: 1")] = (
+        POISSON_VARIATION
+    )
+    between: Annotated[tuple[float, float] | None, Key("of the trace, which part", unit="s")] = None
+    compress: Annotated[bool, Key("whether the trace is run faster, not laid over itself")] = False
+    curve: Annotated[RateCurve | None, Key("of the rate")] = None
+    curve_start_s: Annotated[float, Bounds(low=0), Key("where on the curve the stream begins")] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Requests of the trace that no stream has, by the first reason that held: prompts of no tokens, answers of none,
+    prompts beyond the model's context, and answers that would end beyond it."""
+
+    empty_prompts: int = 0
+    empty_answers: int = 0
+    long_prompts: int = 0
+    long_answers: int = 0
+
+    @property
+    def total(self) -> int:
+        """Of all reasons."""
+        return self.empty_prompts + self.empty_answers + self.long_prompts + self.long_answers
+
+    @property
+    def words(self) -> str:
+        """What was left out, by reason; empty where nothing was."""
+        reasons = (
+            (self.empty_prompts, "without a prompt"),
+            (self.empty_answers, "without an answer"),
+            (self.long_prompts, "with prompts beyond the context"),
+            (self.long_answers, "with answers that end beyond the context"),
+        )
+        return ", ".join(f"{count} {reason}" for count, reason in reasons if count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """A stream of requests. Three columns of one length, in the order of arrival: ms from the start of the stream
+    (>= 0, ascending), tokens of the prompt and of the answer (>= 1 each).
+
+    `blocks`: of the prompts, where the trace has them; ids of different copies of it differ. `left_out`: of the trace.
+    `same_instant`: requests that came in the same instant as the one before. `notes`: what a reader of results must
+    know of how the stream was made, a sentence each.
+    """
+
+    name: str
+    arrival_ms: Sequence[float]
+    prompt_tokens: Sequence[int]
+    answer_tokens: Sequence[int]
+    blocks: PromptBlocks | None = None
+    left_out: LeftOut = LeftOut()
+    same_instant: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.arrival_ms)
+
+    @property
+    def rate_rps(self) -> float:
+        """Mean rate (requests/s) from the first arrival to the last; NaN where that is no time."""
+        span_s = (self.arrival_ms[-1] - self.arrival_ms[0]) / MS_PER_S if len(self) else 0.0
+        return (len(self) - 1) / span_s if span_s > 0 else float("nan")
