@@ -138,7 +138,7 @@ class PlannedDeployment:
         InputError.
         """
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
-        result = pipeline.replay(self.record, source.trace, chosen, rate_of(self.record, rate), no_progress)
+        result = pipeline.replay(self.record, source.trace, chosen, rate_of(self.record, rate))
         return PlanReplay(with_context(result, source, chosen))
 
     def sweep(
@@ -150,7 +150,7 @@ class PlannedDeployment:
     ) -> "PlanSweep":
         """The highest rate that holds the levels, and latency against the rate; all else as for `replay`."""
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
-        return PlanSweep(pipeline.sweep_rates(self.record, source.trace, chosen, no_progress))
+        return PlanSweep(pipeline.sweep_rates(self.record, source.trace, chosen))
 
     def _replaying(
         self, trace: str | Path | RequestTrace | None, settings: Mapping[str, Any]

@@ -2,19 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import TypeVar
 
 from planner import files
 from planner.domain import Plan
+from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
 from planner.domain.replay.results import ReplayPolicy
-from planner.domain.replay.settings import ArrivalProcess, ArrivalSettings, Failure, RateCurve, ReplaySettings
+from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
 from planner.runs.replays import ReplayTrace
 
 _MOST_REQUESTS = 10_000_000
-_OF_THE_TRACE = (ArrivalProcess.TRACE, ArrivalProcess.COMPRESSED)
-Word = TypeVar("Word", bound=StrEnum)
+COMPRESSED = "compressed"
+"""The word for the trace's own arrivals at another speed."""
 
 
 def arrival_settings(
@@ -30,7 +29,7 @@ def arrival_settings(
     and what the process makes no use of.
     """
     usual = "diurnal" if curve is not None else "gamma" if variation is not None else "poisson"
-    drawn = member(ArrivalProcess, process or usual, "arrivals")
+    drawn = _process(process or usual)
     _require_used(drawn, variation=variation, curve=curve)
     if variation is not None and not 0 < variation < math.inf:
         raise _fault("variation", "must be above 0", variation, "Give the squared coefficient of variation: 1, 4, 13.")
@@ -42,7 +41,15 @@ def arrival_settings(
         variation=1.0 if variation is None else variation,
         curve=files.load_rate_curve(curve) if isinstance(curve, str) else curve,
         between=between,
+        compress=process == COMPRESSED,
     )
+
+
+def _process(word: str) -> ArrivalProcess:
+    words = (*(process.value for process in ArrivalProcess), COMPRESSED)
+    if word not in words:
+        raise _fault("arrivals", f"must be one of {', '.join(words)}", repr(word), "Choose one of these.")
+    return ArrivalProcess.TRACE if word == COMPRESSED else ArrivalProcess(word)
 
 
 def _require_used(process: ArrivalProcess, *, variation: float | None, curve: object) -> None:
@@ -54,13 +61,12 @@ def _require_used(process: ArrivalProcess, *, variation: float | None, curve: ob
         raise _fault("curve", "must be given with diurnal arrivals", "none", "Give --curve NAME.")
 
 
-def member(words: type[Word], text: str, key: str) -> Word:
-    """The word of an enumeration. InputError for another."""
+def _policy(word: str) -> ReplayPolicy:
     try:
-        return words(text)
+        return ReplayPolicy(word)
     except ValueError:
-        known = ", ".join(word.value for word in words)
-        raise _fault(key, f"must be one of {known}", repr(text), "Choose one of these.") from None
+        words = ", ".join(policy.value for policy in ReplayPolicy)
+        raise _fault("policy", f"must be one of {words}", repr(word), "Choose one of these.") from None
 
 
 def replay_settings(
@@ -96,7 +102,7 @@ def replay_settings(
     for failure in failures:
         _require_island(plan, failure)
     return ReplaySettings(
-        policy=member(ReplayPolicy, policy, "policy"),
+        policy=_policy(policy),
         arrivals=process,
         seeds=drawn_with,
         requests=requests,
@@ -110,11 +116,11 @@ def require_times(source: ReplayTrace, arrivals: ArrivalSettings) -> None:
     """InputError where arrivals or a part of the trace rest on times that a table of lengths does not have."""
     if not source.of_lengths:
         return
-    if arrivals.process in _OF_THE_TRACE:
+    if arrivals.process is ArrivalProcess.TRACE:
         raise _fault(
             "arrivals",
             f"of the trace need a trace with times, and {source.trace.name} is a table of lengths",
-            arrivals.process.value,
+            COMPRESSED if arrivals.compress else arrivals.process.value,
             "Give --trace FILE, or arrivals poisson, gamma or diurnal.",
         )
     if arrivals.between is not None:

@@ -145,7 +145,7 @@ def _trace_behind(path: Path, digests: dict[str, str]) -> RequestTrace | None:
 def with_context(result: ReplayResult, source: ReplayTrace, settings: ReplaySettings) -> ReplayResult:
     """The result with what happened when, and with what its trace is."""
     events = result.events or tuple((failure.at_s, _event(failure)) for failure in settings.failures)
-    late = [failure for failure in settings.failures if failure.at_s >= result.seconds]
+    late = [failure for failure in settings.failures if failure.at_s >= result.warm_up_s + result.seconds]
     notes = [f"{_event(failure)} at {failure.at_s:g} s: after the last request, so nobody met it." for failure in late]
     return replace(result, events=events, notes=(*result.notes, *source.notes, *notes))
 

@@ -110,12 +110,17 @@ def command(
         raise typer.Exit(EXIT_INFEASIBLE)
 
 
-def _progress(name: str, *, quiet: bool) -> Callable[..., None]:
-    """Tells how far the replay is, a line a step."""
+def _progress(name: str, *, quiet: bool) -> Callable[[float], None]:
+    """Tells how far the replay is, a line every tenth."""
 
-    def listen(done: float, total: float, *_: object) -> None:
-        if not quiet:
-            screen.show_note(f"{name}: {done:g}/{total:g}")
+    last = -1
+
+    def listen(done: float) -> None:
+        nonlocal last
+        tenth = int(10 * done)
+        if tenth > last and not quiet:
+            last = tenth
+            screen.show_note(f"{name}: {10 * tenth} %")
 
     return listen
 

@@ -106,7 +106,8 @@ class IslandUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What happened in `seconds` from `start_s` on, of the first seed."""
+    """What happened in `seconds` from `start_s` on, of the first seed; the clock of the failures, and the warm-up is
+    left out."""
 
     start_s: _Amount
     seconds: _Amount

@@ -5,14 +5,14 @@ from typing import Any
 
 from planner.domain.replay.results import IslandUse, LevelCheck, ReplayGroup, ReplayResult, ReplaySweep, Spread, Times
 from planner.report.replay.verdict import sweep_verdict, verdict
-from planner.report.replay.words import STATISTICS, TIMES, spread_of, times_of
+from planner.report.replay.words import STATISTICS, TIMES, finite, spread_of, times_of
 
 
 def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> dict[str, Any]:
     """All of a replay; the figures of all requests stand at the top, those of a bucket in `buckets`.
 
-    Times in ms: `{p50, p90, p95, p99, mean}`, or null where no request has one; `_ci`: 95 % interval over the seeds,
-    `[low, high]`, or null with one seed. `held_rps` is null without a sweep, too.
+    Times in ms: `{p50, p90, p95, p99, mean}`, null in it where some wait has no end, or null where no request has one;
+    `_ci`: 95 % interval over the seeds, `[low, high]`, or null with one seed. `held_rps` is null without a sweep, too.
     """
     return {
         "summary": verdict(result).replace("**", ""),
@@ -56,14 +56,14 @@ def _times(key: str, times: Times | None) -> dict[str, Any]:
     spreads = {statistic: spread_of(times, statistic) for statistic in STATISTICS}
     intervals = {statistic: _interval(spread) for statistic, spread in spreads.items()}
     return {
-        key: {statistic: spread.mean for statistic, spread in spreads.items()},
+        key: {statistic: finite(spread.mean) for statistic, spread in spreads.items()},
         f"{key}_ci": None if None in intervals.values() else intervals,
     }
 
 
 def _spread(name: str, spread: Spread | None) -> dict[str, Any]:
     return {
-        name: None if spread is None else spread.mean,
+        name: None if spread is None else finite(spread.mean),
         f"{name}_ci": None if spread is None else _interval(spread),
     }
 

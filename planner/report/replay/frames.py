@@ -1,4 +1,7 @@
-"""A replay's tables as data frames. Times in ms, rates in requests/s; `_low`, `_high`: 95 % interval over the seeds."""
+"""A replay's tables as data frames: times in ms (empty: no end), rates in requests/s.
+
+`_low` and `_high` beside a figure are its 95 % interval over the seeds.
+"""
 
 from dataclasses import asdict
 
@@ -13,7 +16,7 @@ from planner.domain.replay.results import (
     Times,
 )
 from planner.report.kit.frames import Frame
-from planner.report.replay.words import STATISTICS, TIMES, spread_of, times_of
+from planner.report.replay.words import STATISTICS, TIMES, finite, spread_of, times_of
 
 ALL = "all"
 
@@ -34,9 +37,9 @@ def replay_moments_frame(result: ReplayResult) -> Frame:
 
 
 def _moment_row(moment: Moment, result: ReplayResult) -> dict[str, object]:
-    end_s, middle_s = moment.start_s + moment.seconds, moment.start_s + moment.seconds / 2
+    end_s = moment.start_s + moment.seconds
     events = [text for at_s, text in result.events if moment.start_s <= at_s < end_s]
-    return asdict(moment) | {"warm_up": middle_s < result.warm_up_s, "events": "; ".join(events)}
+    return asdict(moment) | {"events": "; ".join(events)}
 
 
 def replay_sweep_frame(sweep: ReplaySweep) -> Frame:
@@ -83,7 +86,7 @@ def _figures(group: ReplayGroup) -> dict[str, object]:
 def _spread(name: str, spread: Spread | None) -> dict[str, object]:
     if spread is None:
         return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
-    return {name: spread.mean, f"{name}_low": spread.low, f"{name}_high": spread.high}
+    return {name: finite(spread.mean), f"{name}_low": spread.low, f"{name}_high": spread.high}
 
 
 def _times(key: str, times: Times | None) -> dict[str, object]:

@@ -93,6 +93,8 @@ def _event_names(axes: Axes, result: ReplayResult) -> None:
     """What each line is, on the side of it that has more room; the warm-up's name below them."""
     first, last = axes.get_xlim()
     for at_s, text in result.events:
+        if not first <= at_s <= last:
+            continue
         side = "right" if at_s > (first + last) / 2 else "left"
         words = f" {style.shown(text, 60)} "
         axes.text(at_s, 0.97, words, transform=axes.get_xaxis_transform(), ha=side, va="top", fontsize=8.0)

@@ -14,7 +14,7 @@ from planner.report.replay.tables import (
     sweep_table,
 )
 from planner.report.replay.verdict import sweep_verdict, verdict
-from planner.report.replay.words import ARRIVALS
+from planner.report.replay.words import ARRIVALS, MOST_BUCKETS
 
 NO_FIGURES: Mapping[str, str] = {}
 
@@ -36,6 +36,7 @@ def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None, figures:
         _INTERVALS if len(result.seeds) > 1 else _ONE_SEED,
         "## Goodput\n\n" + goodput_table(result),
         _GOODPUT,
+        *_unlisted(result),
         *_waiting(result),
         "## Islands\n\n" + islands_table(result),
         _ISLANDS,
@@ -60,6 +61,11 @@ _ISLANDS = (
     "Utilisation: share of the time with a step under way. Batch: sequences of an attention group; tokens a step: of a "
     "prompt rank; KV: share of the room for caches."
 )
+
+
+def _unlisted(result: ReplayResult) -> list[str]:
+    count = len(result.buckets)
+    return [f"Figures of each of the {count} ranges of length are in groups.csv."] if count > MOST_BUCKETS else []
 
 
 def _setting(result: ReplayResult) -> str:

@@ -1,9 +1,18 @@
 """The tables of a replay as a terminal shows them: fewer figures than on its page."""
 
 from planner.domain.replay.results import ReplayResult, ReplaySweep, Times
-from planner.report.buckets.view import time
 from planner.report.kit.quantities import NONE, percent, rate
-from planner.report.replay.words import FELT, TIMES, group_name, groups_of, share, share_with, time_with, times_of
+from planner.report.replay.words import (
+    FELT,
+    TIMES,
+    group_name,
+    groups_of,
+    share,
+    share_with,
+    time_with,
+    time_words,
+    times_of,
+)
 
 TIME_COLUMNS = ("", "prompts (tokens)", "P50", "P90", "P99")
 ISLAND_COLUMNS = ("island", "phase", "servers", "requests/s", "utilisation", "KV most", "wait P99")
@@ -31,7 +40,7 @@ def island_rows(result: ReplayResult) -> list[tuple[str, ...]]:
             rate(use.rate_rps),
             share_with(use.utilisation),
             percent(use.most_kv_share.mean),
-            NONE if use.wait_ms is None else time(use.wait_ms.p99.mean),
+            NONE if use.wait_ms is None else time_words(use.wait_ms.p99),
         )
         for use in result.islands
     ]
@@ -42,8 +51,8 @@ def rate_rows(sweep: ReplaySweep) -> list[tuple[str, ...]]:
     return [
         (
             rate(result.rate_rps),
-            NONE if result.total.ttft_ms is None else time(result.total.ttft_ms.p99.mean),
-            NONE if result.total.tpot_ms is None else time(result.total.tpot_ms.p99.mean),
+            NONE if result.total.ttft_ms is None else time_words(result.total.ttft_ms.p99),
+            NONE if result.total.tpot_ms is None else time_words(result.total.tpot_ms.p99),
             share(result.total.within_levels.mean),
             "hold" if result.holds else "break",
         )

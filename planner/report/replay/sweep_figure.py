@@ -1,5 +1,6 @@
 """Latency against the rate: TTFT, TPOT and the share within the levels, with bounds, promise and capacity."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,16 +56,17 @@ def quantiles_of(sweep: ReplaySweep, key: str) -> tuple[str, ...]:
 
 
 def points_of(results: Sequence[ReplayResult], key: str, quantile: str) -> list[tuple[float, Spread]]:
-    """Rate and time of each result that has one."""
+    """Rate and time of each result that has one, and an end of it."""
     timed = [(result.rate_rps, times_of(result.total, key)) for result in results]
-    return [(rate, spread_of(times, quantile)) for rate, times in timed if times is not None]
+    spreads = [(rate, spread_of(times, quantile)) for rate, times in timed if times is not None]
+    return [(rate, spread) for rate, spread in spreads if math.isfinite(spread.mean)]
 
 
 def _times(axes: Axes, sweep: ReplaySweep, key: str) -> None:
     for quantile, look in zip(quantiles_of(sweep, key), LOOKS, strict=False):
         points = points_of(sweep.results, key, quantile)
         _line(axes, points, look, "mean" if quantile == "mean" else quantile.upper())
-    bounds = {level.bound_ms for level in sweep.results[0].levels if level_key(level) == key}
+    bounds = {level.bound_ms for level in sweep.results[0].levels if level_key(level) == key and level.bound_ms}
     for bound in sorted(bounds):
         axes.axhline(bound, color=style.ALARM, linewidth=1.2, linestyle=":", label=f"bound, {bound_span((bound,))}")
     axes.set_yscale("log")  # a queue without an end would flatten all that matters

@@ -1,10 +1,9 @@
 """The tables of a replay's page."""
 
 from planner.domain.replay.results import IslandUse, LevelCheck, ReplayGroup, ReplayResult, ReplaySweep, Times
-from planner.report.buckets.view import bound_span, time
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, percent, rate, significant, whole
-from planner.report.replay.verdict import is_narrow
+from planner.report.replay.verdict import bound_words, is_narrow
 from planner.report.replay.words import (
     FELT,
     QUANTILES,
@@ -18,6 +17,7 @@ from planner.report.replay.words import (
     share_with,
     spread_of,
     time_with,
+    time_words,
     times_of,
 )
 
@@ -32,7 +32,7 @@ def _level_row(level: LevelCheck) -> list[str]:
     holds = "yes" if level.holds else "**no**"
     return [
         escaped(level.name),
-        bound_span((level.bound_ms,)),
+        bound_words(level),
         needed_share(level),
         share_with(level.share),
         time_with(level.value_ms),
@@ -100,7 +100,7 @@ def islands_table(result: ReplayResult) -> str:
 
 
 def _island_row(use: IslandUse) -> list[str]:
-    waits = [NONE, NONE] if use.wait_ms is None else [time(use.wait_ms.p50.mean), time(use.wait_ms.p99.mean)]
+    waits = [NONE, NONE] if use.wait_ms is None else [time_words(use.wait_ms.p50), time_words(use.wait_ms.p99)]
     return [
         escaped(use.island),
         use.phase.value,

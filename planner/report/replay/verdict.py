@@ -1,10 +1,12 @@
 """The verdict on a replay, in two sentences: does the promise hold, by how much, and what holds the rate back."""
 
+import math
+
 from planner.domain.replay.results import LevelCheck, ReplayResult, ReplaySweep
-from planner.report.buckets.view import bound_span, time
+from planner.report.buckets.view import bound_span
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, significant
-from planner.report.replay.words import needed_share, ratio, share_interval, share_with
+from planner.report.replay.words import needed_share, ratio, share_interval, share_with, time_words
 
 SAME = 0.005
 """Relative difference of rates that no page tells."""
@@ -44,19 +46,33 @@ def tightest(result: ReplayResult) -> LevelCheck:
 
 
 def room_of(level: LevelCheck) -> float:
-    """How far the time at the share that must keep the bound lies below it, as a share of the bound."""
-    return 1 - level.value_ms.mean / level.bound_ms
+    """How far the time at the share that must keep the bound lies below it, as a share of the bound.
+
+    Where bounds differ by prompt, so that there is no one bound, how many more keep theirs than must."""
+    return 1 - level.value_ms.mean / level.bound_ms if level.bound_ms else level.share.mean - level.needed
 
 
 def level_words(level: LevelCheck) -> str:
     """`TTFT: 99.4 % of the requests keep 4 s where 99 % must (2.36 s there, 41 % to spare)`."""
-    room, bound, value = room_of(level), bound_span((level.bound_ms,)), time(level.value_ms.mean)
-    far = f"{percent(room)} to spare" if room >= 0 else f"{percent(-room)} too long"
+    name, bound, value = escaped(level.name), bound_words(level), time_words(level.value_ms)
+    far = f", {_room_words(level)}" if level.bound_ms and level.holds == (room_of(level) >= 0) else ""
     if not level.needed:
-        return f"{escaped(level.name)} is {value} of {bound} ({far})"
+        return f"{name} is {value} in the mean of {bound}{far}"
     kept = f"{share_with(level.share)} of the requests keep {bound} where {needed_share(level)} must"
     narrow = ", too close to call with these seeds" if is_narrow(level) else ""
-    return f"{escaped(level.name)}: {kept} ({value} there, {far}){narrow}"
+    return f"{name}: {kept} ({value} there{far}){narrow}"
+
+
+def _room_words(level: LevelCheck) -> str:
+    room = room_of(level)
+    if not math.isfinite(room):
+        return "far too long"
+    return f"{percent(room)} to spare" if room >= 0 else f"{percent(-room)} too long"
+
+
+def bound_words(level: LevelCheck) -> str:
+    """The bound: 4 s, or that it goes by the prompt."""
+    return bound_span((level.bound_ms,)) if level.bound_ms else "the bound of their length"
 
 
 def is_narrow(level: LevelCheck) -> bool:
@@ -70,7 +86,7 @@ def _behind(result: ReplayResult) -> str:
     goodput = f"Goodput is {significant(result.total.goodput_rps.mean)} requests/s"
     if not result.bottleneck:
         return f"{goodput}."
-    return f"{goodput}; the bottleneck: {escaped(result.bottleneck.rstrip('.'))}."
+    return f"{goodput}; bottleneck: {escaped(result.bottleneck.rstrip('.'))}."
 
 
 def sweep_verdict(sweep: ReplaySweep) -> str:

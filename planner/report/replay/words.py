@@ -1,5 +1,6 @@
 """Figures of a replay in words: a mean with the interval of its seeds, shares to a tenth of a percent."""
 
+import math
 from collections.abc import Callable, Iterator
 
 from planner.domain.replay.results import LevelCheck, ReplayGroup, ReplayResult, Spread, Times
@@ -32,6 +33,10 @@ ARRIVALS = {
 """Arrival processes as pages call them."""
 
 
+MOST_BUCKETS = 8
+"""On a page; the tables have all."""
+
+
 def times_of(group: ReplayGroup, key: str) -> Times | None:
     """The times of that key; None where no request has one."""
     times: Times | None = getattr(group, key)
@@ -42,6 +47,11 @@ def spread_of(times: Times, statistic: str) -> Spread:
     """A quantile or the mean: one of STATISTICS."""
     spread: Spread = getattr(times, statistic)
     return spread
+
+
+def finite(value: float) -> float | None:
+    """The figure; None for a wait without an end."""
+    return value if math.isfinite(value) else None
 
 
 def interval(spread: Spread) -> tuple[float, float] | None:
@@ -80,7 +90,12 @@ def share_with(spread: Spread) -> str:
 def time_with(spread: Spread) -> str:
     """A time with its interval: 2.36 s (2.21–2.51 s)."""
     ends = interval(spread)
-    return time(spread.mean) if ends is None else f"{time(spread.mean)} ({time_span(ends)})"
+    return time_words(spread) if ends is None else f"{time_words(spread)} ({time_span(ends)})"
+
+
+def time_words(spread: Spread) -> str:
+    """A time without its interval: 2.36 s, or no end."""
+    return time(finite(spread.mean))
 
 
 def number_with(spread: Spread, digits: int = 3) -> str:
@@ -104,9 +119,9 @@ def group_name(group: ReplayGroup) -> str:
 
 
 def groups_of(result: ReplayResult) -> Iterator[ReplayGroup]:
-    """All requests, then those of each bucket where there are several."""
+    """All requests, then those of each bucket where there are several, and few enough to be read."""
     yield result.total
-    if len(result.buckets) > 1:
+    if 1 < len(result.buckets) <= MOST_BUCKETS:
         yield from result.buckets
 
 
