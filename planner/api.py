@@ -129,7 +129,7 @@ class PlannedDeployment:
         *,
         policy: str = "waiting_tokens",
         **settings: Any,
-    ) -> "PlanReplay":
+    ) -> "ReplayedPlan":
         """The plan, met by requests one by one: does its promise hold?
 
         `trace`: a file, a workload, the word lengths (the plan's own table), or the record; None: the trace that the
@@ -139,7 +139,7 @@ class PlannedDeployment:
         """
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
         result = pipeline.replay(self.record, source.trace, chosen, rate_of(self.record, rate))
-        return PlanReplay(with_context(result, source, chosen))
+        return ReplayedPlan(with_context(result, source, chosen))
 
     def sweep(
         self,
@@ -147,10 +147,10 @@ class PlannedDeployment:
         *,
         policy: str = "waiting_tokens",
         **settings: Any,
-    ) -> "PlanSweep":
+    ) -> "SweptRates":
         """The highest rate that holds the levels, and latency against the rate; all else as for `replay`."""
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
-        return PlanSweep(pipeline.sweep_rates(self.record, source.trace, chosen))
+        return SweptRates(pipeline.sweep_rates(self.record, source.trace, chosen))
 
     def _replaying(
         self, trace: str | Path | RequestTrace | None, settings: Mapping[str, Any]
@@ -191,7 +191,7 @@ class PlannedDeployment:
         return self.summary()
 
 
-class PlanReplay:
+class ReplayedPlan:
     """A replay at hand: `record` is the frozen result."""
 
     def __init__(self, record: ReplayResult) -> None:
@@ -234,7 +234,7 @@ class PlanReplay:
         return self.summary()
 
 
-class PlanSweep:
+class SweptRates:
     """Rates of one plan at hand: `record` is the frozen sweep."""
 
     def __init__(self, record: ReplaySweep) -> None:

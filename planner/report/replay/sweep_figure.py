@@ -56,15 +56,20 @@ def quantiles_of(sweep: ReplaySweep, key: str) -> tuple[str, ...]:
 
 
 def points_of(results: Sequence[ReplayResult], key: str, quantile: str) -> list[tuple[float, Spread]]:
-    """Rate and time of each result that has one, and an end of it."""
+    """Rate and time of each result that has one, above 0 and with an end."""
     timed = [(result.rate_rps, times_of(result.total, key)) for result in results]
     spreads = [(rate, spread_of(times, quantile)) for rate, times in timed if times is not None]
-    return [(rate, spread) for rate, spread in spreads if math.isfinite(spread.mean)]
+    return [(rate, spread) for rate, spread in spreads if math.isfinite(spread.mean) and spread.mean > 0]
 
 
 def _times(axes: Axes, sweep: ReplaySweep, key: str) -> None:
-    for quantile, look in zip(quantiles_of(sweep, key), LOOKS, strict=False):
-        points = points_of(sweep.results, key, quantile)
+    axes.set_ylabel(f"{TIMES[key]} (ms)")
+    lines = {quantile: points_of(sweep.results, key, quantile) for quantile in quantiles_of(sweep, key)}
+    if not any(lines.values()):
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "no end at any rate", transform=axes.transAxes, ha="center", color=style.FAINT)
+        return
+    for (quantile, points), look in zip(lines.items(), LOOKS, strict=False):
         _line(axes, points, look, "mean" if quantile == "mean" else quantile.upper())
     bounds = {level.bound_ms for level in sweep.results[0].levels if level_key(level) == key and level.bound_ms}
     for bound in sorted(bounds):
@@ -73,7 +78,6 @@ def _times(axes: Axes, sweep: ReplaySweep, key: str) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
-    axes.set_ylabel(f"{TIMES[key]} (ms)")
     style.legend_beside(axes)
 
 
