@@ -3,7 +3,6 @@
 from planner.domain.layout import Phase
 from planner.domain.replay.results import IslandUse, LevelCheck, ReplayResult
 
-_BUSY = 0.97
 _FULL = 0.9
 
 
@@ -37,8 +36,7 @@ def _cause(level: LevelCheck, result: ReplayResult) -> str:
         return f"prompts wait for a place in {fullest.island}{_crowded(fullest)}"
     slowest = max(taking, key=lambda island: island.wait_ms.p99.mean if island.wait_ms else 0.0)
     wait_ms = slowest.wait_ms.p99.mean if slowest.wait_ms else 0.0
-    busy = ", which never rests" if slowest.utilisation.mean > _BUSY else ""
-    return f"P99 of the wait for a prefill step of {slowest.island} is {wait_ms:.0f} ms{busy}"
+    return f"P99 of the wait for a prefill step of {slowest.island} is {wait_ms:.0f} ms"
 
 
 def _crowded(island: IslandUse) -> str:

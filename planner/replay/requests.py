@@ -8,7 +8,7 @@ from planner.replay.curves import nearest_rows
 
 
 class RequestTable:
-    """Arrivals (ms, ascending), tokens of prompts and answers (at least 1 each), and each prompt's row of the curves."""
+    """Arrivals (ms, ascending), tokens of prompts and answers (at least 1), and each prompt's row of the curves."""
 
     __slots__ = ("answer", "arrival_ms", "blocks", "prompt", "row")
 

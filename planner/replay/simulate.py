@@ -28,13 +28,20 @@ class Arrivals(Protocol):
     """Requests as they come: times from 0 on (ms, ascending), tokens, and what was left out of the trace, by reason."""
 
     @property
-    def arrival_ms(self) -> Sequence[float]: ...
+    def arrival_ms(self) -> Sequence[float]:
+        """ms."""
+
     @property
-    def prompt_tokens(self) -> Sequence[int]: ...
+    def prompt_tokens(self) -> Sequence[int]:
+        """At least 1."""
+
     @property
-    def answer_tokens(self) -> Sequence[int]: ...
+    def answer_tokens(self) -> Sequence[int]:
+        """At least 1."""
+
     @property
-    def blocks(self) -> PromptBlocks | None: ...
+    def blocks(self) -> PromptBlocks | None:
+        """None where prompts have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +85,7 @@ def simulate(
         promise_rps=promise.promise_rps,
         capacity_rps=promise.capacity_rps,
         seeds=settings.seeds,
-        warm_up_s=runs[0].columns.arrival[0] / MS_PER_S if len(runs[0].columns.arrival) else 0.0,
+        warm_up_s=float(runs[0].columns.arrival[0]) / MS_PER_S if len(runs[0].columns.arrival) else 0.0,
         seconds=sum(run.span_s for run in runs) / len(runs),
         total=total,
         buckets=buckets,
@@ -124,7 +131,7 @@ def sweep(
     for share, done in _tried(results, step):
         progress(done)
         results[share] = replayed(share * capacity_rps)
-    held = [share for share in _held(results)]
+    held = _held(results)
     return ReplaySweep(
         results=tuple(results[share] for share in sorted(results)),
         held_rps=max(held) * capacity_rps if held else None,

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "cost": LEAVES | {"cost", "files.catalog"},  # the public functions take shipped names, too
     "export": LEAVES | {"export", "files.catalog"},  # the rules of engines by name
     "search": LEAVES | {"search", "interrupts"},
-    "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "processes"},
+    "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "replay", "processes"},
     "layouts": LEAVES | {"layouts", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},
     "plans": LEAVES | {"plans", "cost", "assignment", "workload"},
     "pipeline": LEAVES | STAGES | JUDGES,
@@ -77,7 +77,7 @@ OWNERS = {
         f"planner/{part}/"
         for part in (
             *("workload", "cost", "assignment", "search", "placement", "replay", "files", "report", "studies"),
-            "evaluation/buckets",
+            *("evaluation/buckets", "evaluation/replay"),
         )
     ),
 }

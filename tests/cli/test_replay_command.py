@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +23,12 @@ from planner.domain.replay.results import (
 from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
 
+Progress = Callable[[float], None]
 DRAWN = ("--trace", "lengths")
+
+
+def silent(_: float) -> None:
+    """Nobody listens."""
 
 
 @dataclass(slots=True)
@@ -81,7 +87,7 @@ class StandIn:
         )
 
     def replay(
-        self, plan: Plan, trace: RequestTrace, settings: ReplaySettings, rate_rps: float, progress: Any
+        self, plan: Plan, trace: RequestTrace, settings: ReplaySettings, rate_rps: float, progress: Progress = silent
     ) -> ReplayResult:
         self.plan, self.trace, self.settings = plan, trace, settings
         self.rates.append(rate_rps)

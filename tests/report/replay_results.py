@@ -126,7 +126,7 @@ def replayed(rate_rps: float = PROMISE_RPS, *, ttft_ms: float = 500.0, kept: flo
         ),
         levels=(level("TTFT", 4000.0, 4 * ttft_ms, kept), level("TPOT", 100.0, 80.0, 0.999)),
         moments=moments(60.0),
-        left_out=(("longer than the model takes", 7),),
+        left_out=(("with prompts longer than the plan serves", 7),),
         bottleneck="prefill of prompts of 2,048–8,191 tokens",
         notes=("answers are the mean of their length",),
         events=((60.0, "prefill-1 loses 1 node"),),

@@ -62,7 +62,7 @@ def test_the_page_has_every_part_and_survives_any_name() -> None:
     assert headings == [f"## {heading}" for heading in (*first, "Over time", "Rates", "Left out", "Notes")]
     assert "| TTFT | 2,048–8,191 | 750 ms (712–788 ms) |" in page
     assert "| TTFT | 4 s | 99 % | 99.5 % (99.1–99.9 %) | 2.00 s (1.90–2.10 s) | yes |" in page
-    assert "- 7 requests: longer than the model takes." in page
+    assert "- 7 requests with prompts longer than the plan serves." in page
     assert "- At 60.0 s: prefill-1 loses 1 node." in page
     assert "**Levels hold up to 96.0 requests/s** (to 2.0), 1.07 of the promise" in page
     assert page.endswith("\n")

@@ -137,7 +137,7 @@ def _show(result: "ReplayResult", sweep: "ReplaySweep | None", out: Path | None)
         screen.show_table("Rates", screen_rows.RATE_COLUMNS, screen_rows.rate_rows(sweep))
         screen.show_text(_plain(report.sweep_verdict(sweep)))
     for reason, count in result.left_out:
-        screen.show_note(f"left out: {count:,} requests, {reason}")
+        screen.show_note(f"left out: {count:,} requests {reason}")
     for note in result.notes:
         screen.show_note(f"note: {note}")
     if out is not None:

@@ -108,6 +108,11 @@ class LeftOut:
     long_prompts: int = 0
     long_answers: int = 0
 
+    @classmethod
+    def of(cls, counts: Sequence[int]) -> "LeftOut":
+        """Counts in the order of the fields."""
+        return cls(empty_prompts=counts[0], empty_answers=counts[1], long_prompts=counts[2], long_answers=counts[3])
+
     @property
     def total(self) -> int:
         """Of all reasons."""
@@ -116,13 +121,17 @@ class LeftOut:
     @property
     def words(self) -> str:
         """What was left out, by reason; empty where nothing was."""
-        reasons = (
-            (self.empty_prompts, "without a prompt"),
-            (self.empty_answers, "without an answer"),
-            (self.long_prompts, "with prompts beyond the context"),
-            (self.long_answers, "with answers that end beyond the context"),
+        return ", ".join(f"{count} {reason}" for reason, count in self.reasons if count)
+
+    @property
+    def reasons(self) -> tuple[tuple[str, int], ...]:
+        """Reasons in words, and how many requests were left out for each."""
+        return (
+            ("without a prompt", self.empty_prompts),
+            ("without an answer", self.empty_answers),
+            ("with prompts beyond the context", self.long_prompts),
+            ("with answers that end beyond the context", self.long_answers),
         )
-        return ", ".join(f"{count} {reason}" for count, reason in reasons if count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

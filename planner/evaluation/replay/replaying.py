@@ -1,12 +1,14 @@
 """A plan with a trace, ready to be replayed at any rate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from planner.domain import CacheRate, Plan, RequestTrace, Workload
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, Requests
+from planner.domain.prefix import PromptBlocks
+from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, Requests
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.replay.settings import ReplaySettings
+from planner.errors import InputError
 from planner.evaluation.replay.fleet import replay_fleet
 from planner.replay import Promise, simulate, sweep
 from planner.replay.arrivals import requests_of
@@ -18,7 +20,7 @@ class PlanReplay:
     """Replays of one plan; its fleet is priced once. Raises InputError where the trace does not suit the plan."""
 
     def __init__(self, plan: Plan, workload: Workload, trace: RequestTrace, settings: ReplaySettings) -> None:
-        self._trace, self._settings = trace, settings
+        self._settings = settings
         self._auto = plan.scenario.cost.kv_cache_rate == CacheRate.AUTO
         self.fleet = replay_fleet(
             plan,
@@ -26,6 +28,7 @@ class PlanReplay:
             replay_prefixes=self._auto and trace.blocks is not None,
             storage_gb_s=settings.storage_gb_s,
         )
+        self._trace, self._unserved = _served(trace, self.fleet.intervals[-1].end)
         self.promise = Promise(
             plan=plan.scenario.name,
             trace=trace.name,
@@ -44,7 +47,6 @@ class PlanReplay:
             rate_rps=rate_rps,
             count=self._settings.requests,
             most_tokens=self.fleet.context,
-            longest_prompt=self.fleet.intervals[-1].end - 1,
         )
 
     def at(self, rate_rps: float, progress: Progress = lambda _: None) -> ReplayResult:
@@ -52,16 +54,51 @@ class PlanReplay:
         result = simulate(self.fleet, self.promise, self._settings, rate_rps, self.requests, progress)
         first = self.requests(rate_rps, self._settings.seeds[0])
         notes = (*first.notes, *self._notes())
-        return replace(result, left_out=first.left_out.reasons, notes=notes)
+        return replace(result, left_out=self._left_out(first.left_out), notes=notes)
 
     def sweep(self, progress: Progress = lambda _: None) -> ReplaySweep:
         """The highest rate that holds the levels."""
         return sweep(self.promise.capacity_rps, self.at, progress=progress)
 
+    def _left_out(self, of_stream: LeftOut) -> tuple[tuple[str, int], ...]:
+        longer = ("with prompts longer than the plan serves", self._unserved)
+        return tuple((words, count) for words, count in (longer, *of_stream.reasons) if count)
+
     def _notes(self) -> tuple[str, ...]:
         if self._auto and self._trace.blocks is None:
             return ("The trace has no hashes of its prompts: prefix caches find what the plan counts on.",)
         return ()
+
+
+def _served(trace: RequestTrace, end: int) -> tuple[RequestTrace, int]:
+    """(the requests whose prompts are shorter than `end` tokens, how many are not)."""
+    rows = [row for row, tokens in enumerate(trace.input_tokens) if tokens < end]
+    unserved = len(trace.input_tokens) - len(rows)
+    if not unserved:
+        return trace, 0
+    if not rows:
+        raise InputError(
+            f"trace {trace.name}: must hold prompts that the plan serves, below {end} tokens; all of its "
+            f"{unserved} are longer.",
+            hint="Replay a trace like the one that was planned for, or plan for this one.",
+        )
+    kept = replace(
+        trace,
+        arrival_s=[trace.arrival_s[row] for row in rows],
+        input_tokens=[trace.input_tokens[row] for row in rows],
+        output_tokens=[trace.output_tokens[row] for row in rows],
+        blocks=None if trace.blocks is None else _blocks_of(trace.blocks, rows),
+    )
+    return kept, unserved
+
+
+def _blocks_of(blocks: PromptBlocks, rows: Sequence[int]) -> PromptBlocks:
+    ids: list[int] = []
+    ends: list[int] = []
+    for row in rows:
+        ids.extend(blocks.ids[blocks.ends[row - 1] if row else 0 : blocks.ends[row]])
+        ends.append(len(ids))
+    return replace(blocks, ids=ids, ends=ends)
 
 
 def _words(arrivals: ArrivalSettings) -> str:

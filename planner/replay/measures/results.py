@@ -54,6 +54,7 @@ def _group(runs: Sequence[SeedRun], kept: Sequence[NDArray[np.bool_]], span: tup
     def over(name: str) -> list[tuple[float, ...] | None]:
         return [quantiles(getattr(run.columns, name)[mine]) for run, mine in zip(runs, members, strict=True)]
 
+    pairs = list(zip(runs, members, strict=True))
     within = [float(good[mine].mean()) if mine.any() else 1.0 for good, mine in zip(kept, members, strict=True)]
     good_rps = [float(good[m].sum()) / run.span_s for run, good, m in zip(runs, kept, members, strict=True)]
     return ReplayGroup(
@@ -70,9 +71,7 @@ def _group(runs: Sequence[SeedRun], kept: Sequence[NDArray[np.bool_]], span: tup
         transfer_ms=times(over("transfer")),
         place_ms=times(over("place")),
         tokens_per_s_p05=_slow_tokens(runs, members),
-        hit_share=spread(
-            [_share(run.columns.hits[m], run.columns.prompt[m]) for run, m in zip(runs, members, strict=True)]
-        ),
+        hit_share=spread([_share(run.columns.hits[mine], run.columns.prompt[mine]) for run, mine in pairs]),
     )
 
 
@@ -196,7 +195,7 @@ def moments_of(run: SeedRun, slo: SloSettings, parts: int) -> tuple[Moment, ...]
         ttft = quantiles(columns.ttft[part == k])
         moments.append(
             Moment(
-                start_s=edges[k] / MS_PER_S,
+                start_s=float(edges[k]) / MS_PER_S,
                 seconds=length_ms / MS_PER_S,
                 arrived=int((part == k).sum()),
                 finished=int((ended == k).sum()),

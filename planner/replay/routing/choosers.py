@@ -20,11 +20,16 @@ class Server(Protocol):
     alive: bool
 
     @property
-    def work(self) -> float: ...
+    def work(self) -> float:
+        """ms."""
+
     @property
-    def queue(self) -> int: ...
+    def queue(self) -> int:
+        """Requests."""
+
     @property
-    def speed(self) -> float: ...
+    def speed(self) -> float:
+        """Prompt tokens a ms."""
 
 
 class Chooser(Protocol):
@@ -37,10 +42,10 @@ class Chooser(Protocol):
 class Drawn:
     """At random, by weight."""
 
-    def __init__(self, servers: Sequence[Server], weights: Sequence[float], random: Random) -> None:
+    def __init__(self, weights: Sequence[float], random: Random) -> None:
         self._sums = list(accumulate(weights))
         self._random = random
-        self._last = len(servers) - 1
+        self._last = len(weights) - 1
 
     def pick(self) -> int:
         """A draw."""
@@ -50,7 +55,7 @@ class Drawn:
 class InTurn:
     """One after the other, each as often as its weight says (stride scheduling, Waldspurger 1995)."""
 
-    def __init__(self, servers: Sequence[Server], weights: Sequence[float], _: Random) -> None:
+    def __init__(self, weights: Sequence[float]) -> None:
         heaviest = max(weights)
         self._strides = [heaviest / weight if weight > 0 else float("inf") for weight in weights]
         self._turns = [(stride / 2, place) for place, stride in enumerate(self._strides)]
@@ -67,7 +72,7 @@ class BetterOfTwo(Drawn):
     """Of two drawn by weight the one with less work."""
 
     def __init__(self, servers: Sequence[Server], weights: Sequence[float], random: Random) -> None:
-        super().__init__(servers, weights, random)
+        super().__init__(weights, random)
         self._servers = servers
 
     def pick(self) -> int:
@@ -79,7 +84,7 @@ class BetterOfTwo(Drawn):
 class Shortest:
     """The fewest requests for its speed."""
 
-    def __init__(self, servers: Sequence[Server], weights: Sequence[float], _: Random) -> None:
+    def __init__(self, servers: Sequence[Server]) -> None:
         self._servers = servers
 
     def pick(self) -> int:
@@ -91,7 +96,7 @@ class Shortest:
 class LeastWork:
     """The least outstanding work for its speed."""
 
-    def __init__(self, servers: Sequence[Server], weights: Sequence[float], _: Random) -> None:
+    def __init__(self, servers: Sequence[Server]) -> None:
         self._servers = servers
 
     def pick(self) -> int:
@@ -101,15 +106,19 @@ class LeastWork:
 
 
 _WORK = attrgetter("work")
-_WAYS = {
-    ReplayPolicy.RANDOM: Drawn,
-    ReplayPolicy.ROUND_ROBIN: InTurn,
-    ReplayPolicy.POWER_OF_TWO: BetterOfTwo,
-    ReplayPolicy.SHORTEST_QUEUE: Shortest,
-}
 
 
 def chooser_of(policy: ReplayPolicy, servers: Sequence[Server], weights: Sequence[float], random: Random) -> Chooser:
     """The way that a policy chooses among servers of such weights."""
-    way: type[Drawn | InTurn | BetterOfTwo | Shortest | LeastWork] = _WAYS.get(policy, LeastWork)
-    return way(servers, weights, random)
+    if policy is ReplayPolicy.POWER_OF_TWO:
+        return BetterOfTwo(servers, weights, random)
+    if policy is ReplayPolicy.SHORTEST_QUEUE:
+        return Shortest(servers)
+    return by_weight(policy, weights, random) or LeastWork(servers)
+
+
+def by_weight(policy: ReplayPolicy, weights: Sequence[float], random: Random) -> Chooser | None:
+    """The way of a policy that looks at weights alone; None of the others."""
+    if policy is ReplayPolicy.RANDOM:
+        return Drawn(weights, random)
+    return InTurn(weights) if policy is ReplayPolicy.ROUND_ROBIN else None

@@ -14,7 +14,7 @@ from planner.domain.layout import Phase
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet
 from planner.domain.replay.results import ReplayPolicy
 from planner.replay.requests import RequestTable
-from planner.replay.routing.choosers import Chooser, Drawn, InTurn, chooser_of
+from planner.replay.routing.choosers import Chooser, InTurn, by_weight, chooser_of
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.mixed import MixedServer
 from planner.replay.stations.prefill import PrefillServer
@@ -27,7 +27,6 @@ _RANKS_IN_TURN = frozenset(ReplayPolicy) - {
     ReplayPolicy.OVERFLOW,
     ReplayPolicy.PREFIX_AWARE,
 }
-_BY_WEIGHT = {ReplayPolicy.RANDOM: Drawn, ReplayPolicy.ROUND_ROBIN: InTurn}
 _TOO_MUCH = 2.0  # times the mean work: a server with the longest match is passed over from here on
 
 
@@ -59,10 +58,10 @@ class Route:
 
     __slots__ = ("_kinds", "decode", "decode_turns", "end", "groups", "longer")
 
-    def __init__(self, end: int, groups: list[TakerGroup], shares: list[float], random: Random) -> None:
+    def __init__(self, end: int, groups: list[TakerGroup], shares: list[float]) -> None:
         self.end = end
         self.groups = groups
-        self._kinds = InTurn(groups[0].servers, shares, random) if len(groups) > 1 else None
+        self._kinds = InTurn(shares) if len(groups) > 1 else None
         self.decode: list[DecodeServer] = []
         self.decode_turns: Chooser | None = None
         self.longer: list[TakerGroup] = []
@@ -112,12 +111,12 @@ class Router:
             weights = [row.share / len(servers[row.pool]) for row in rows for _ in servers[row.pool]]
             groups.append(TakerGroup(self._policy, takers, weights, random))
             shares.append(sum(row.share for row in rows))
-        route = Route(interval.end, groups, shares, random)
+        route = Route(interval.end, groups, shares)
         for row in interval.decode:
             route.decode += [server for server in servers[row.pool] if isinstance(server, DecodeServer)]
-        if self._policy in _BY_WEIGHT and len(route.decode) > 1:
+        if len(route.decode) > 1:
             weights = [row.share / len(servers[row.pool]) for row in interval.decode for _ in servers[row.pool]]
-            route.decode_turns = _BY_WEIGHT[self._policy](groups[0].servers[:1] * len(weights), weights, random)
+            route.decode_turns = by_weight(self._policy, weights, random)
         return route
 
     def interval_of(self, tokens: int) -> int:
