@@ -105,7 +105,7 @@ def _fullest(moment: Moment) -> str:
 
 
 def _left_out(result: ReplayResult) -> list[str]:
-    lines = [f"{counted(count, "request")} {escaped(reason)}." for reason, count in result.left_out]
+    lines = [f"{counted(count, 'request')} {escaped(reason)}." for reason, count in result.left_out]
     if result.unfinished:
         lines.append(f"{counted(result.unfinished, 'request')} had not ended when the replay stopped.")
     return ["## Left out", bullets(lines)] if lines else []

@@ -1,7 +1,8 @@
 """The tables of a replay as a terminal shows them: fewer figures than on its page."""
 
 from planner.domain.replay.results import ReplayResult, ReplaySweep, Times
-from planner.report.kit.quantities import NONE, percent, rate
+from planner.report.kit.quantities import NONE, rate
+from planner.report.replay.tables import kv_words
 from planner.report.replay.words import (
     FELT,
     TIMES,
@@ -39,7 +40,7 @@ def island_rows(result: ReplayResult) -> list[tuple[str, ...]]:
             f"{use.servers} × {use.gpu}",
             rate(use.rate_rps),
             share_with(use.utilisation),
-            percent(use.most_kv_share.mean),
+            kv_words(use, use.most_kv_share),
             NONE if use.wait_ms is None else time_words(use.wait_ms.p99),
         )
         for use in result.islands

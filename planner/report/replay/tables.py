@@ -1,6 +1,7 @@
 """The tables of a replay's page."""
 
-from planner.domain.replay.results import IslandUse, LevelCheck, ReplayGroup, ReplayResult, ReplaySweep, Times
+from planner.domain import Phase
+from planner.domain.replay.results import IslandUse, LevelCheck, ReplayGroup, ReplayResult, ReplaySweep, Spread, Times
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, percent, rate, significant, whole
 from planner.report.replay.verdict import bound_words, is_narrow
@@ -99,6 +100,11 @@ def islands_table(result: ReplayResult) -> str:
     return table(header, [_island_row(use) for use in result.islands], "lll" + "r" * (len(header) - 3))
 
 
+def kv_words(use: IslandUse, spread: Spread) -> str:
+    """A share of the room for caches; prefill servers hand theirs over."""
+    return NONE if use.phase is Phase.PREFILL else percent(spread.mean)
+
+
 def _island_row(use: IslandUse) -> list[str]:
     waits = [NONE, NONE] if use.wait_ms is None else [time_words(use.wait_ms.p50), time_words(use.wait_ms.p99)]
     return [
@@ -110,8 +116,7 @@ def _island_row(use: IslandUse) -> list[str]:
         share_with(use.utilisation),
         significant(use.batch.mean) if use.batch.mean else NONE,
         whole(use.step_tokens.mean) if use.step_tokens.mean else NONE,
-        percent(use.kv_share.mean),
-        percent(use.most_kv_share.mean),
+        *(kv_words(use, spread) for spread in (use.kv_share, use.most_kv_share)),
         *waits,
         significant(use.preempted.mean, 2),
         percent(use.hit_share.mean),

@@ -84,13 +84,13 @@ def needed_share(level: LevelCheck) -> str:
 def share_with(spread: Spread) -> str:
     """A share with its interval: 99.3 % (99.1–99.5 %)."""
     ends = share_interval(spread)
-    return share(spread.mean) if ends is None else f"{share(spread.mean)} ({_span(share, ends)})"
+    return _with_span(share(spread.mean), None if ends is None else _span(share, ends))
 
 
 def time_with(spread: Spread) -> str:
     """A time with its interval: 2.36 s (2.21–2.51 s)."""
     ends = interval(spread)
-    return time_words(spread) if ends is None else f"{time_words(spread)} ({time_span(ends)})"
+    return _with_span(time_words(spread), None if ends is None else time_span(ends))
 
 
 def time_words(spread: Spread) -> str:
@@ -105,7 +105,12 @@ def number_with(spread: Spread, digits: int = 3) -> str:
         return significant(value, digits)
 
     ends = interval(spread)
-    return figure(spread.mean) if ends is None else f"{figure(spread.mean)} ({_span(figure, ends)})"
+    return _with_span(figure(spread.mean), None if ends is None else _span(figure, ends))
+
+
+def _with_span(figure: str, span: str | None) -> str:
+    """The figure, and the interval where it says more."""
+    return figure if span is None or span == figure else f"{figure} ({span})"
 
 
 def _span(figure: Callable[[float], str], ends: tuple[float, float]) -> str:
