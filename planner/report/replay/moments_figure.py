@@ -18,7 +18,7 @@ Figures = list[float]
 
 
 def draw(result: ReplayResult) -> Figure:
-    """Four panels over the same seconds; the warm-up is shaded."""
+    """Four panels over the same seconds, from the end of the warm-up on."""
     figure = style.blank(HEIGHT_IN)
     rate = significant(result.rate_rps)
     style.heading(figure, f"{style.shown(result.plan, 40)}: replayed at {rate} requests/s, first seed")
@@ -32,9 +32,9 @@ def draw(result: ReplayResult) -> Figure:
     _area(panels[2], result, lambda moment: moment.answering, "answering", style.TYPE_PALETTE[0])
     _late(panels[3], result)
     for axes in panels:
-        _backdrop(axes, result)
+        _mark_events(axes, result)
     _event_names(panels[0], result)
-    panels[-1].set_xlabel("seconds from the first arrival")
+    panels[-1].set_xlabel("seconds from the first arrival; the warm-up is left out")
     return figure
 
 
@@ -79,25 +79,20 @@ def _late(axes: Axes, result: ReplayResult) -> None:
         axes.text(0.5, 0.5, "none late", transform=axes.transAxes, ha="center", va="center", color=style.FAINT)
 
 
-def _backdrop(axes: Axes, result: ReplayResult) -> None:
-    """The warm-up in grey, events as upright lines."""
+def _mark_events(axes: Axes, result: ReplayResult) -> None:
+    """Events as upright lines."""
     edges = edges_of(result.moments)
-    if result.warm_up_s:
-        axes.axvspan(edges[0], min(result.warm_up_s, edges[-1]), color=style.GRID, alpha=0.6, linewidth=0, zorder=0)
     for at_s, _ in result.events:
         axes.axvline(at_s, color=style.ALARM, linewidth=1.1, linestyle="-.")
     axes.set_xlim(edges[0], edges[-1])
 
 
 def _event_names(axes: Axes, result: ReplayResult) -> None:
-    """What each line is, on the side of it that has more room; the warm-up's name below them."""
+    """What each line is, on the side of it that has more room; two that are near each other at different heights."""
     first, last = axes.get_xlim()
-    for at_s, text in result.events:
-        if not first <= at_s <= last:
-            continue
+    shown = [(at_s, text) for at_s, text in result.events if first <= at_s <= last]
+    for place, (at_s, text) in enumerate(shown):
         side = "right" if at_s > (first + last) / 2 else "left"
+        height = 0.97 - 0.14 * (place % 3)
         words = f" {style.shown(text, 60)} "
-        axes.text(at_s, 0.97, words, transform=axes.get_xaxis_transform(), ha=side, va="top", fontsize=8.0)
-    if result.warm_up_s:
-        at = axes.get_xaxis_transform()
-        axes.text(first, 0.03, " warm-up", transform=at, va="bottom", fontsize=8.0, color=style.FAINT)
+        axes.text(at_s, height, words, transform=axes.get_xaxis_transform(), ha=side, va="top", fontsize=8.0)

@@ -1,7 +1,7 @@
 """Latency against the rate: TTFT, TPOT and the share within the levels, with bounds, promise and capacity."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -17,6 +17,10 @@ from planner.report.replay.words import TIMES, level_key, level_quantile, share_
 HEIGHT_IN = 8.0
 MARGIN = 0.04
 """Room beside the outermost rates, as a share of the axis."""
+
+
+ROOM = 1.5
+"""Factor between the outermost figure and the end of a logarithmic axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +79,17 @@ def _times(axes: Axes, sweep: ReplaySweep, key: str) -> None:
     for bound in sorted(bounds):
         axes.axhline(bound, color=style.ALARM, linewidth=1.2, linestyle=":", label=f"bound, {bound_span((bound,))}")
     axes.set_yscale("log")  # a queue without an end would flatten all that matters
+    axes.set_ylim(*limits_ms([spread.mean for points in lines.values() for _, spread in points], bounds))
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 1)))
     style.legend_beside(axes)
+
+
+def limits_ms(means: Sequence[float], bounds: Iterable[float]) -> tuple[float, float]:
+    """Ends of the axis: the lines and the bounds fit, and a tick at least; a wide band is cut."""
+    shown = [*means, *bounds]
+    return min(shown) / ROOM, max(shown) * ROOM
 
 
 def _line(axes: Axes, points: Sequence[tuple[float, Spread]], look: Look, name: str) -> None:
@@ -131,14 +142,15 @@ def _marks(axes: Axes, sweep: ReplaySweep) -> None:
 
 
 def _mark_names(axes: Axes, sweep: ReplaySweep) -> None:
-    """Names of the upright lines, each at a height of its own."""
-    for place, (rate, name, _, _) in enumerate(marks_of(sweep)):
+    """Names of the upright lines above the panel, each at a height of its own."""
+    marks = marks_of(sweep)
+    for place, (rate, name, _, _) in enumerate(marks):
         axes.text(
             rate,
-            0.97 - 0.1 * place,
-            f" {name} {significant(rate)}",
+            1.02 + 0.09 * (len(marks) - 1 - place),
+            f"{name} {significant(rate)}",
             transform=axes.get_xaxis_transform(),
-            va="top",
+            ha="center",
+            va="bottom",
             fontsize=8.0,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
         )
