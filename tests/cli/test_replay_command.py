@@ -10,7 +10,7 @@ import pytest
 from command_line import TINY, Command
 
 from planner import load_plan, pipeline
-from planner.domain import Plan, RequestTrace
+from planner.domain import Phase, Plan, RequestTrace
 from planner.domain.replay.arrivals import ArrivalProcess
 from planner.domain.replay.results import (
     LevelCheck,
@@ -283,3 +283,43 @@ def test_python_has_the_same(run: Path, engine: StandIn) -> None:
     assert list(sweep.frame["holds"]) == [True, True]
     assert sweep.figure().axes
     assert sweep._repr_markdown_().startswith("# Rates: tiny\n\n**Levels hold up to")
+
+
+def test_requests_run_through_the_plan_itself(planner: Command, run: Path) -> None:
+    """No stand-in: figures that belong together agree, the same seeds give the same document."""
+    island = load_plan(run).record.islands[0].id
+    typed = ("replay", run, *DRAWN, "--rate", "0.5x", "--requests", "400", "--seeds", "2", "--fail", f"{island}@1:all")
+    answer = planner(*typed, "--json")
+    assert answer.status == EXIT_DONE
+    document = answer.json
+    assert document["requests"] == 2 * 360  # of each seed a tenth is warm-up
+    assert document["levels"] == []  # the scenario has none
+    for key in ("ttft_ms", "tpot_ms", "end_to_end_ms"):
+        times = document[key]
+        assert 0 < times["p50"] <= times["p90"] <= times["p95"] <= times["p99"]
+        low, high = document[f"{key}_ci"]["p50"]
+        assert low <= times["p50"] <= high
+    assert document["goodput_rps"] == pytest.approx(document["within_levels"] * document["arrived_rps"], rel=0.02)
+    served = {entry["island"]: entry["requests"] for entry in document["islands"]}
+    decoders = [i.id for i in load_plan(run).record.islands if i.phase is not Phase.PREFILL]
+    assert sum(served[name] for name in decoders) == document["requests"]
+    assert document["events"] == [{"at_s": 1.0, "what": f"{island} loses all its servers"}]
+    assert sum(moment["arrived"] for moment in document["moments"]) == 360
+    assert planner(*typed, "--json").json == document
+
+
+def test_bursts_and_rates_of_a_trace(planner: Command, run: Path, trace: Path) -> None:
+    """The trace's own times, twice: once compressed, and a sweep of rates on few requests."""
+    for arrivals in ("trace", "compressed"):
+        answer = planner("replay", run, "--trace", trace, "--arrivals", arrivals, "--requests", "300", "--seeds", "1")
+        assert answer.status == EXIT_DONE
+        assert "no service levels are set, and the fleet keeps up" in answer.out
+    options = ("--requests", "100", "--seeds", "1", "--sweep", "--quiet")
+    answer = planner("replay", run, "--trace", trace, *options, "--out", "swept", "--json")
+    assert answer.status == EXIT_DONE
+    rates = answer.json["sweep"]["rates"]
+    assert [rate["rate_rps"] for rate in rates] == sorted(rate["rate_rps"] for rate in rates)
+    held = [rate["rate_rps"] for rate in rates if rate["holds"]]
+    assert answer.json["held_rps"] in held
+    rows = list(csv.DictReader(Path("swept/sweep.csv").read_text().splitlines()))
+    assert [float(row["rate_rps"]) for row in rows] == pytest.approx([rate["rate_rps"] for rate in rates])

@@ -73,7 +73,7 @@ def _late(axes: Axes, result: ReplayResult) -> None:
     shares = late_shares(result.moments)
     axes.stairs(shares, edges_of(result.moments), fill=True, color=style.ALARM, hatch="////", alpha=0.75)
     axes.set_ylim(0, min(1.02, max(0.02, ROOM_ABOVE * max(shares))))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_ylabel("late, of those\nthat arrived")
     if not any(shares):
         axes.text(0.5, 0.5, "none late", transform=axes.transAxes, ha="center", va="center", color=style.FAINT)
