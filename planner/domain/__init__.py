@@ -137,7 +137,7 @@ from planner.domain.serving.server import (
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.domain.soundness import contradictions, require_sound
 from planner.domain.stocks import Sizes, SizeSet, Stock, admits
-from planner.domain.workload import LengthProfile, LengthRange, RequestTrace, Workload
+from planner.domain.workload import CountDispersion, LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
     "BLOCK_TOKENS",
@@ -172,6 +172,7 @@ __all__ = [
     "CostMode",
     "CostSettings",
     "CostSource",
+    "CountDispersion",
     "CpuPower",
     "CurrentIsland",
     "DeployedIsland",

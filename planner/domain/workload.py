@@ -23,13 +23,23 @@ class RequestTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CountDispersion:
+    """How arrivals bunch: variance over mean of their number in windows of `windows_s` seconds (ascending); 1: Poisson.
+
+    It stays as it is where requests of as many more users are laid over each other."""
+
+    windows_s: tuple[float, ...]
+    dispersion: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LengthProfile:
     """A probability mass over exact input lengths, and what is known of the answers.
 
     `input_tokens` ascend; `probabilities` sum to 1; `output_tokens[i]` is the mean answer to a prompt of
     `input_tokens[i]` tokens, empty where unknown. `arrival_rps` and `burstiness` (coefficient of variation of the
     gaps between arrivals) are None for a workload without a clock. `clock` is that of its trace. `prefix`: how its
-    prompts begin alike; None where that is not known.
+    prompts begin alike, `counts`: how arrivals bunch; None where that is not known.
     """
 
     name: str
@@ -45,6 +55,7 @@ class LengthProfile:
     citation: str = ""
     clock: str = ""
     prefix: PrefixReuse | None = None
+    counts: CountDispersion | None = None
 
     @property
     def mean_input_tokens(self) -> float:

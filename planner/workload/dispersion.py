@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.errors import InputError
 
@@ -28,7 +29,7 @@ _MOST_WINDOWS = 100_000_000
 
 
 def count_dispersion(
-    arrival_s: Sequence[float], windows_s: Sequence[float], *, span_s: float | None = None
+    arrival_s: Sequence[float] | NDArray[np.float64], windows_s: Sequence[float], *, span_s: float | None = None
 ) -> tuple[float, ...]:
     """I(t) of arrivals (s, in any order) at each window t (s, in any order).
 

@@ -6,9 +6,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain import LengthProfile, RequestTrace
+from planner.domain import CountDispersion, LengthProfile, RequestTrace
 from planner.errors import InputError
+from planner.workload.dispersion import FEWEST_WINDOWS, count_dispersion
 from planner.workload.prefix_reuse import prefix_reuse
+
+WINDOWS_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+"""From a prefill step to what no queue takes in."""
 
 _BLOCK = 262_144
 """Requests at a time: what is worked out on the way stays small beside the trace."""
@@ -43,7 +47,17 @@ def summarize(trace: RequestTrace) -> LengthProfile:
         burstiness=_burstiness(arrival_s),
         clock=trace.clock,
         prefix=prefix_reuse(trace),
+        counts=_counts(arrival_s),
     )
+
+
+def _counts(arrival_s: NDArray[np.float64]) -> CountDispersion | None:
+    """`arrival_s`: ascending. Windows that fit often enough into the trace; None where none does."""
+    span = float(arrival_s[-1] - arrival_s[0])
+    windows = tuple(window for window in WINDOWS_S if window * FEWEST_WINDOWS <= span)
+    if not windows:
+        return None
+    return CountDispersion(windows_s=windows, dispersion=count_dispersion(arrival_s, windows))
 
 
 def _by_length(trace: RequestTrace) -> tuple[dict[int, int], dict[int, int]]:

@@ -3,11 +3,13 @@
 from planner.cost.serving.buckets import Buckets, Interval, Levels
 from planner.cost.serving.decode_servers import DecodeServers
 from planner.cost.serving.mixed_servers import MixedServers
-from planner.cost.serving.prefill_servers import HALVINGS, PrefillServers, RestOfStep, late_share
+from planner.cost.serving.prefill_servers import HALVINGS, PrefillServers
 from planner.cost.serving.shapes import every_size, node_sizes, server_shapes
+from planner.cost.serving.waits import Arrivals, RestOfStep, WaitTail, late_share
 
 __all__ = [
     "HALVINGS",
+    "Arrivals",
     "Buckets",
     "DecodeServers",
     "Interval",
@@ -15,6 +17,7 @@ __all__ = [
     "MixedServers",
     "PrefillServers",
     "RestOfStep",
+    "WaitTail",
     "every_size",
     "late_share",
     "node_sizes",

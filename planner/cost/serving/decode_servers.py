@@ -28,6 +28,7 @@ from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.queueing import erlang_c
 from planner.cost.serving.buckets import Buckets, Levels
+from planner.cost.serving.waits import POISSON, Arrivals
 from planner.cost.step import Steps, step_cost
 from planner.domain import ParallelConfig, Phase, ServerConfig
 from planner.units import GB, MS_PER_S
@@ -174,6 +175,7 @@ class DecodeServers:
         levels: Levels,
         together_rps: Array,
         only: int | None = None,
+        arrivals: Arrivals = POISSON,
         *,
         served: bool = False,
     ) -> tuple[Array, Array, Array]:
@@ -184,9 +186,10 @@ class DecodeServers:
         if not levels.bounds_ttft:
             return batch, full, full
         places = self.ranks[:, None] * batch
+        stays_ms = np.divide(places * MS_PER_S, full, out=np.ones(full.shape), where=full > 0)
         share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
         misses = PLACE_WAITS if levels.misses is None else PLACE_MISSES * levels.misses
-        return batch, full * largest_load(places, share, misses, served=served), full
+        return batch, full * largest_load(places, share, misses, arrivals, stays_ms, served=served), full
 
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
@@ -245,13 +248,21 @@ def _step_ms(context: CostContext, options: Sequence[tuple[ParallelConfig, bool]
     return times
 
 
-def largest_load(places: Array, share: Array, misses: Array | float, *, served: bool) -> Array:
+def largest_load(
+    places: Array, share: Array, misses: Array | float, arrivals: Arrivals, stays_ms: Array, *, served: bool
+) -> Array:
     """Share of the places in use at which no more than `misses` of the arrivals find none; the bucket has `share` times
-    the places of a server, or as many as carry so much at that load (`served`), never fewer than one server's."""
+    the places of a server, or as many as carry so much at that load (`served`), never fewer than one server's.
+
+    Arrivals that bunch need as many places as if each place were I of Poisson's (Hayward), I over the time `stays_ms`
+    that a sequence stays. A blind router leaves every server to its own arrivals."""
     low, high = np.zeros(places.shape), np.ones(places.shape)
+    counts = arrivals.at(np.maximum(stays_ms, 1.0))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         servers = np.maximum(share / middle if served else share, 1.0)
-        enough = erlang_c(np.maximum(places * servers, 1.0), middle) <= misses
+        peak = 1 + (counts - 1) / servers if arrivals.blind else counts
+        reached = places if arrivals.blind else places * servers
+        enough = erlang_c(np.maximum(reached / peak, 1.0), middle) <= misses
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     return low

@@ -50,13 +50,13 @@ from planner.cost.serving.decode_servers import (
     contexts_of,
     largest_load,
 )
-from planner.cost.serving.prefill_servers import HALVINGS, RestOfStep, late_share
+from planner.cost.serving.prefill_servers import HALVINGS
 from planner.cost.serving.prompt_times import PromptTimes, gain_of
+from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.domain import ParallelConfig, ServerConfig
 from planner.errors import InputError
 from planner.units import MS_PER_S
 
-_POISSON = 1.0
 _GRID = np.array(BATCHES, dtype=float)
 _ANY_ENGINE = ""
 
@@ -179,6 +179,10 @@ class MixedServers:
         rows = self.prompts.fresh
         return np.stack([(buckets.weights @ row**2) / (buckets.weights @ row) ** 2 for row in rows])
 
+    def _mean(self, buckets: Buckets) -> Array:
+        """m1, shape (servers, buckets), one row where it is the same of all."""
+        return np.stack([buckets.weights @ row for row in self.prompts.fresh])
+
     def _best(self, mix: _Mix, buckets: Buckets, levels: Levels, only: int | None) -> tuple[Array, Array]:
         bound = np.where(buckets.members, levels.tpot_ms, np.inf).min(axis=1)
         chosen = (only == _GRID) if only else (_GRID > 0)
@@ -220,7 +224,7 @@ class MixedServers:
         levels: Levels,
         together_rps: Array,
         only: int | None = None,
-        variation: float = _POISSON,
+        arrivals: Arrivals = POISSON,
         *,
         served: bool = False,
         halvings: int = HALVINGS,
@@ -228,29 +232,33 @@ class MixedServers:
         """(batch, rate within the bounds, full rate) of one server, shape (servers, buckets); `only` as in `full_rps`.
 
         `together_rps`: full rate of all servers of each bucket, shape (buckets,), or what they have to serve of it
-        (`served`). `variation`: ca2. The rate is too low by no more than 2^-halvings of the full one."""
+        (`served`). The rate is too low by no more than 2^-halvings of the full one."""
         mix = self._mix(buckets, levels.spread)
         batch, full = self._best(mix, buckets, levels, only)
         if not levels.bounds_ttft:
             return batch, full, full
-        high = full * self._placed(levels, batch, full, together_rps, served=served)
+        high = full * self._placed(levels, batch, full, together_rps, arrivals, served=served)
         together = _pool_rps(together_rps, high, full, served=served)
-        low = np.where(self._meets(mix, buckets, levels, high, full, together, variation), high, 0.0)
+        low = np.where(self._meets(mix, buckets, levels, high, full, together, arrivals), high, 0.0)
         for _ in range(halvings if (low < high).any() else 0):
             middle = (low + high) / 2
             together = _pool_rps(together_rps, middle, full, served=served)
-            enough = self._meets(mix, buckets, levels, middle, full, together, variation)
+            enough = self._meets(mix, buckets, levels, middle, full, together, arrivals)
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return batch, low, full
 
-    def _placed(self, levels: Levels, batch: Array, full: Array, together_rps: Array, *, served: bool) -> Array:
+    def _placed(
+        self, levels: Levels, batch: Array, full: Array, together_rps: Array, arrivals: Arrivals, *, served: bool
+    ) -> Array:
         """Share of the full rate at which all but a few requests find a place, shape (servers, buckets).
 
         Places are held for as long as in full batches, where answers take longest: whoever comes to many finds that
         these are slow."""
         misses = PLACE_WAITS if levels.misses is None else PLACE_MISSES * levels.misses
         share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
-        return largest_load(self.decode.ranks[:, None] * batch, share, misses, served=served)
+        places = self.decode.ranks[:, None] * batch
+        stays_ms = np.divide(places * MS_PER_S, full, out=np.ones(full.shape), where=full > 0)
+        return largest_load(places, share, misses, arrivals, stays_ms, served=served)
 
     def _meets(
         self,
@@ -260,14 +268,15 @@ class MixedServers:
         rate: Array,
         full: Array,
         together_rps: Array,
-        variation: float,
+        arrivals: Arrivals,
     ) -> Array:
-        service, rho, tail, left = self._queue(mix, buckets, rate, full, together_rps, variation)
+        service, rho, tail, left = self._queue(mix, buckets, rate, full, together_rps, arrivals)
         slack = levels.ttft_ms - service  # (servers, buckets, ranges)
+        mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
         if levels.misses is None:
-            mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
-            return np.asarray((mean >= rho * tail + left.mean_ms) & (rho < 1))
-        return np.asarray((late_share(slack, rho, tail, left) * buckets.weights).sum(-1) <= levels.misses)
+            return np.asarray((mean >= rho * tail.at(mean) + left.mean_ms) & (rho < 1))
+        late = late_share(slack, rho, tail.at(mean), left)
+        return np.asarray((late * buckets.weights).sum(-1) <= levels.misses)
 
     def queue(
         self,
@@ -275,15 +284,15 @@ class MixedServers:
         rate: Array,
         full: Array,
         together_rps: Array,
-        variation: float = _POISSON,
-    ) -> tuple[Array, Array, Array, RestOfStep]:
-        """TTFT without waits (servers, buckets, ranges), rho, eta (ms) and the rest of the pass under way (servers,
-        buckets), where each server serves `rate` of its `full` rate."""
-        return self._queue(self._mix(buckets), buckets, rate, full, together_rps, variation)
+        arrivals: Arrivals = POISSON,
+    ) -> tuple[Array, Array, WaitTail, RestOfStep]:
+        """TTFT without waits (servers, buckets, ranges), rho, the tail of the wait and the rest of the pass under way
+        (servers, buckets), where each server serves `rate` of its `full` rate."""
+        return self._queue(self._mix(buckets), buckets, rate, full, together_rps, arrivals)
 
     def _queue(
-        self, mix: _Mix, buckets: Buckets, rate: Array, full: Array, together_rps: Array, variation: float
-    ) -> tuple[Array, Array, Array, RestOfStep]:
+        self, mix: _Mix, buckets: Buckets, rate: Array, full: Array, together_rps: Array, arrivals: Arrivals
+    ) -> tuple[Array, Array, WaitTail, RestOfStep]:
         ranks = self.decode.ranks[:, None]
         used = mix.in_use(rate)
         tpot = _at(mix.tpot_ms, used)
@@ -291,9 +300,15 @@ class MixedServers:
         service = service + (self.first_token.ttft_fixed_ms + self.first_token.ttft_answers * tpot)[..., None]
         most = ranks * MS_PER_S / _at(mix.busy_ms, used)
         rho = np.minimum(rate / most, 1.0)
-        varied = variation - 1 + self._spread_of(buckets)
         servers = np.divide(together_rps, full, out=np.ones(full.shape), where=full > 0)
-        tail = MS_PER_S * varied / 2 / (most * servers * np.maximum(1 - rho, 1e-9))
+        full_ranks = FullRanks(
+            cycle_ms=_at(mix.busy_ms, used) * self.budgets[:, None] / self._mean(buckets),
+            tokens=self.budgets[:, None] * rho,
+            budget=self.budgets[:, None],
+            ranks=ranks,
+        )
+        moments = (self._mean(buckets), self._spread_of(buckets) * self._mean(buckets) ** 2)
+        tail = wait_tail(arrivals, most / MS_PER_S, most * servers / MS_PER_S, rho, moments, full_ranks)
         squared, cubed = _at(mix.squared, used), _at(mix.cubed, used)
         under_way = -np.expm1(-ranks * used)
         return service, rho, tail, RestOfStep(cycle_ms=cubed / squared, chance=under_way * squared**2 / (tpot * cubed))

@@ -14,8 +14,7 @@
 | L | m2 / m1: mean prompt, weighted by tokens | tokens |
 | T | (t(n + min(L, sqrt(2 ln dp n L))) + t(n)) / 2: the mean of the fullest rank and the mean one | ms |
 | X | full rate of all servers of the bucket together | requests/s |
-| eta | tail of the wait behind the router: m2 / m1^2 / (2 X (1 - rho)), times 1000 | ms |
-| ca2 | squared variation of the gaps between arrivals (1: Poisson); eta counts (ca2 + m2 / m1^2 - 1) / 2 | 1 |
+| eta | tail of the wait behind the router (`waits`) | ms |
 
 | S, u | time between starts of steps, T / (phi pp); chance that a step is under way: x S, at most 1 | ms, 1 |
 | v | of a prompt of s tokens, where dp > 1: max(0, 1 - (budget - s) / n) / 2 | 1 |
@@ -42,6 +41,7 @@ from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.rates import pool_share
 from planner.cost.service_levels import transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels
+from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.cost.step import Steps, step_cost
 from planner.domain import ParallelConfig, Phase, ServerConfig
 from planner.units import MS_PER_S
@@ -53,7 +53,6 @@ STEP_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 """Tokens of a rank and step at which step times are known; in between they are interpolated."""
 
 MISSED_STEPS = 0.5
-_POISSON = 1.0
 HALVINGS = 20  # of the full rate: to a millionth
 _ROUNDS = 12  # of the fixed point of tokens and step time, which contracts below full pace
 
@@ -146,7 +145,7 @@ class PrefillServers:
         buckets: Buckets,
         levels: Levels,
         together_rps: Array,
-        variation: float = _POISSON,
+        arrivals: Arrivals = POISSON,
         *,
         served: bool = False,
         halvings: int = HALVINGS,
@@ -155,7 +154,7 @@ class PrefillServers:
         2^-halvings of the full rate.
 
         `together_rps`: X of each bucket, shape (buckets,), or where it is what is `served` of each bucket, X is as much
-        as serves it with servers that work to their cap: over rho. `variation`: ca2.
+        as serves it with servers that work to their cap: over rho.
         """
         full = self.full_rps(buckets)
         if not levels.bounds_ttft:
@@ -164,7 +163,7 @@ class PrefillServers:
         for _ in range(halvings):
             middle = (low + high) / 2
             together = _pool_rps(together_rps, middle, full) if served else together_rps
-            enough = self._meets(buckets, levels, middle, full, together, variation, mix)
+            enough = self._meets(buckets, levels, middle, full, together, arrivals, mix)
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return np.asarray(low)
 
@@ -175,15 +174,16 @@ class PrefillServers:
         rate: Array,
         full: Array,
         together_rps: Array,
-        variation: float,
+        arrivals: Arrivals,
         mix: Array,
     ) -> Array:
-        service, rho, tail, rest = self.queue(buckets, rate, full, together_rps, variation, mix)
+        service, rho, tail, rest = self.queue(buckets, rate, full, together_rps, arrivals, mix)
         slack = levels.ttft_ms - levels.first_step_ms - service  # (servers, buckets, ranges)
+        mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
         if levels.misses is None:
-            mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
-            return np.asarray(mean >= rho * tail + rest.mean_ms)
-        return np.asarray((late_share(slack, rho, tail, rest) * buckets.weights).sum(-1) <= levels.misses)
+            return np.asarray(mean >= rho * tail.at(mean) + rest.mean_ms)
+        late = late_share(slack, rho, tail.at(mean), rest)
+        return np.asarray((late * buckets.weights).sum(-1) <= levels.misses)
 
     def queue(
         self,
@@ -191,25 +191,28 @@ class PrefillServers:
         rate: Array,
         full: Array,
         together_rps: Array,
-        variation: float = _POISSON,
+        arrivals: Arrivals = POISSON,
         mix: Array | None = None,
-    ) -> tuple[Array, Array, Array, "RestOfStep"]:
-        """TTFT without waits and first decode step (servers, buckets, ranges), rho, eta (ms) and the rest of the step
-        under way (servers, buckets).
+    ) -> tuple[Array, Array, WaitTail, RestOfStep]:
+        """TTFT without waits and first decode step (servers, buckets, ranges), rho, the tail of the wait and the rest
+        of the step under way (servers, buckets).
 
         `mix`: t(n) of the buckets, where it is known."""
         m1 = np.stack([buckets.weights @ row for row in self.fresh])
         m2 = np.stack([buckets.weights @ row**2 for row in self.fresh])
         times = self._mix(buckets) if mix is None else mix
-        step, mean_rank = self._step_ms(rate, times, m1, m2)
+        rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
+        ranks = self._full_ranks(rate, times, m1)
+        tail = wait_tail(arrivals, full / MS_PER_S, together_rps / MS_PER_S, rho, (m1, m2), ranks)
+        backlog = tail.rank_backlog(ranks) if arrivals.in_turn else np.zeros(rate.shape)
+        step, mean_rank = self._step_ms(rate, times, m1, m2, backlog)
         stages = self._column([config.parallel.pp for config in self.configs])
         cycle = step / (self.pace * stages)
         tokens = rate * m1 * step / (self.pace * self._ways * MS_PER_S)
         rest = RestOfStep(cycle_ms=cycle, chance=np.minimum(1.0, rate * cycle / MS_PER_S))
-        rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
-        varied = (variation + m2 / m1**2 - 1) / 2
-        tail = MS_PER_S * varied / (together_rps * np.maximum(1 - rho, 1e-9))
-        service = self._own_step_ms(step, mean_rank, buckets) + self._missed_ms(tokens, cycle)
+        service = self._own_step_ms(step, mean_rank, buckets)
+        if not arrivals.in_turn:
+            service = service + self._missed_ms(tokens, cycle)
         return service + self.sent_ms[:, None], rho, tail, rest
 
     def _missed_ms(self, tokens: Array, cycle: Array) -> Array:
@@ -236,8 +239,20 @@ class PrefillServers:
             return np.asarray(np.einsum("bj,ojt->obt", mix[0], self.step_ms))
         return np.asarray(np.einsum("obj,ojt->obt", mix, self.step_ms))
 
-    def _step_ms(self, rate: Array, times: Array, m1: Array, m2: Array) -> tuple[Array, Array]:
-        """T and t(n) at `rate`, shape (servers, buckets)."""
+    def _full_ranks(self, rate: Array, times: Array, m1: Array) -> FullRanks:
+        """Steps whose fullest rank is full, at `rate`."""
+        most = self._column([config.tokens_per_step for config in self.configs])
+        ranks = self._column([config.parallel.dp for config in self.configs])
+        stages = self._column([config.parallel.pp for config in self.configs])
+        full = interpolated(np.broadcast_to(most, rate.shape), times)
+        tokens, step = np.broadcast_to(most, rate.shape), full
+        for _ in range(_ROUNDS):
+            tokens = np.minimum(most, rate * m1 * step / (self.pace * self._ways * MS_PER_S))
+            step = np.where(ranks > 1, (full + interpolated(tokens, times)) / 2, full)
+        return FullRanks(cycle_ms=step / (self.pace * stages), tokens=tokens, budget=most, ranks=ranks)
+
+    def _step_ms(self, rate: Array, times: Array, m1: Array, m2: Array, backlog: Array) -> tuple[Array, Array]:
+        """T and t(n) at `rate`, shape (servers, buckets); `backlog`: tokens that wait before the fullest rank."""
         most = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])
         long = m2 / m1
@@ -246,7 +261,7 @@ class PrefillServers:
         for _ in range(_ROUNDS):
             tokens = np.minimum(most, rate * m1 * step / (self.pace * self._ways * MS_PER_S))
             excess = np.minimum(long, np.sqrt(2 * np.log(ranks) * tokens * long))
-            fullest = np.minimum(most, tokens + np.where(ranks > 1, excess, 0.0))
+            fullest = np.minimum(most, tokens + np.where(ranks > 1, excess + backlog, 0.0))
             mean_rank = interpolated(tokens, times)
             step = (interpolated(fullest, times) + mean_rank) / 2
         return step, mean_rank
@@ -256,32 +271,6 @@ def _pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
     """X where servers at `rate` serve a bucket, at least one of them."""
     needed = np.divide(served_rps * full, rate, out=np.full(full.shape, np.inf), where=rate > 0)
     return np.asarray(np.maximum(needed, full))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestOfStep:
-    """What is left of the step under way when a request comes: S and u, shape (servers, buckets)."""
-
-    cycle_ms: Array
-    chance: Array
-
-    @property
-    def mean_ms(self) -> Array:
-        """u S / 2."""
-        return np.asarray(self.chance * self.cycle_ms / 2)
-
-
-def late_share(slack_ms: Array, rho: Array, tail_ms: Array, rest: RestOfStep) -> Array:
-    """Chance that the rest of a step and the wait together pass the slack, shape (..., ranges); 1 without slack."""
-    slack, cycle = np.maximum(slack_ms, 0.0), rest.cycle_ms[..., None]
-    tail, under_way = np.maximum(tail_ms, 1e-9)[..., None], rest.chance[..., None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        waits = rho[..., None] * np.exp(-slack / tail)
-        beyond = np.exp(-np.maximum(slack - cycle, 0.0) / tail)
-        both = np.maximum(1 - slack / cycle, 0.0)
-        both = both - rho[..., None] * tail / cycle * beyond * np.expm1(-np.minimum(slack, cycle) / tail)
-        late = under_way * np.minimum(both, 1.0) + (1 - under_way) * waits
-    return np.asarray(np.where(slack_ms < 0, 1.0, late))
 
 
 def interpolated(tokens: Array, times: Array) -> Array:

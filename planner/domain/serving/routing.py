@@ -26,12 +26,24 @@ DEFAULT_FORM: RoutingForm | None = None
 
 
 class RouterPolicy(StrEnum):
-    """Whom a router chooses inside a bucket. `least_work`: the island with the least outstanding work for its speed,
-    and within it the rank with the fewest waiting tokens; overflow goes to longer buckets. `prefix_aware`: the rank
-    that holds most of the prompt's prefix, else the least work; queues are counted as for `least_work`."""
+    """Whom a router sends a request to, inside a bucket.
+
+    `least_work`: the server with the least outstanding tokens for its speed, and within it the rank with the fewest
+    waiting tokens. `prefix_aware`: the rank with most of the prompt in its cache, else as `least_work`. `overflow`: as
+    `least_work`, and to a longer bucket where the bucket's own servers are late. Under the others ranks are taken in
+    turn. `ranks_in_turn`: the server with the least outstanding tokens for its speed. `shortest_queue`: with the fewest
+    requests for its speed. `power_of_two`: of two drawn by weight the one with less work. `round_robin`: servers in
+    turn, by weight. `random`: one drawn by weight.
+    """
 
     LEAST_WORK = "least_work"
     PREFIX_AWARE = "prefix_aware"
+    OVERFLOW = "overflow"
+    RANKS_IN_TURN = "ranks_in_turn"
+    SHORTEST_QUEUE = "shortest_queue"
+    POWER_OF_TWO = "power_of_two"
+    ROUND_ROBIN = "round_robin"
+    RANDOM = "random"
 
 
 class ServingForm(StrEnum):

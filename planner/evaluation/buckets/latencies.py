@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from planner.cost.serving import DecodeServers, MixedServers, PrefillServers, RestOfStep, late_share
+from planner.cost.serving import DecodeServers, MixedServers, PrefillServers, RestOfStep, WaitTail, late_share
 from planner.domain import PHASES, BucketLatency, BucketPool, LoadPoint, Phase
 from planner.evaluation.buckets.priced import PricedBucket, Span
 
@@ -14,7 +14,8 @@ MEDIAN, LATE = 0.5, 0.01
 _HALVINGS = 40
 
 Times = tuple[float | None, float | None]
-_Queue = tuple[float, np.ndarray, np.ndarray, np.ndarray, RestOfStep]  # weight of its requests, then as servers say
+_Waits = tuple[np.ndarray, WaitTail, RestOfStep]
+_Queue = tuple[float, np.ndarray, _Waits]  # weight of its requests, then as servers say
 
 
 def latencies_at(load: LoadPoint, rate: float, buckets: Sequence[PricedBucket]) -> Iterator[BucketLatency]:
@@ -58,13 +59,14 @@ def _ttft(groups: Sequence[PricedBucket], rate: float, first_ms: float) -> Times
 
     def later(limit_ms: float) -> float:
         """Share of the requests whose TTFT passes the limit."""
-        late = (
-            part / of_bucket * float(late_share(limit_ms - service, rho, tail, under_way)[0, 0] @ weights)
-            for part, service, rho, tail, under_way in queues
-        )
-        return sum(late)
+        return sum(part / of_bucket * _late(limit_ms - service, weights, *waits) for part, service, waits in queues)
 
     return _quantile(later, MEDIAN), _quantile(later, LATE)
+
+
+def _late(slack: np.ndarray, weights: np.ndarray, rho: np.ndarray, tail: WaitTail, under_way: RestOfStep) -> float:
+    """Share of a pool's requests whose wait passes the slack of their range."""
+    return float(late_share(slack, rho, tail.at(slack @ weights), under_way)[0, 0] @ weights)
 
 
 def _queue(
@@ -72,10 +74,14 @@ def _queue(
 ) -> _Queue:
     """A pool's queue; the first token of a split request comes with the first step of its decode."""
     service, rho, tail, under_way = servers.queue(
-        bucket.buckets, np.array([[served]]), np.array([[pool.full_rps]]), np.array([bucket.together_rps])
+        bucket.buckets,
+        np.array([[served]]),
+        np.array([[pool.full_rps]]),
+        np.array([bucket.together_rps]),
+        bucket.arrivals,
     )
     later_ms = 0.0 if isinstance(servers, MixedServers) else first_ms
-    return pool.share, service + later_ms, rho, tail, under_way
+    return pool.share, service + later_ms, (rho, tail, under_way)
 
 
 def _quantile(later: Callable[[float], float], misses: float) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.cost import CostContext
-from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, PrefillServers
+from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, MixedServers, PrefillServers
 from planner.domain import BucketPool, Phase, Question, Reach, halves_of
 
 Servers = PrefillServers | DecodeServers | MixedServers
@@ -31,6 +31,7 @@ class PricedBucket:
     pools: tuple[BucketPool, ...]
     servers: tuple[Servers, ...]
     buckets: Buckets
+    arrivals: Arrivals
 
     @property
     def probability(self) -> float:
@@ -54,15 +55,15 @@ def serves(pool: BucketPool) -> frozenset[tuple[Phase, int]]:
 
 
 def priced_buckets(
-    question: Question, pools: Iterable[BucketPool], variation: float, reaches: Mapping[str, Reach]
+    question: Question, pools: Iterable[BucketPool], arrivals: Arrivals, reaches: Mapping[str, Reach]
 ) -> list[PricedBucket]:
-    """The pools by bucket, with their capacities and shares; `variation`: squared variation of arrivals' gaps."""
+    """The pools by bucket, with their capacities and shares; `arrivals`: how requests come to them."""
     grouped: dict[tuple[Phase, int, int], list[BucketPool]] = {}
     for pool in pools:
         grouped.setdefault((pool.phase, pool.start, pool.end), []).append(pool)
     order = tuple(Phase)
     keys = sorted(grouped, key=lambda key: (order.index(key[0]), *key[1:]))
-    return list(_shared([_priced(question, grouped[key], variation, reaches) for key in keys]))
+    return list(_shared([_priced(question, grouped[key], arrivals, reaches) for key in keys]))
 
 
 def phase_rps(buckets: Sequence[PricedBucket], phase: Phase) -> float:
@@ -92,7 +93,7 @@ def _shared(buckets: Sequence[PricedBucket]) -> Iterator[PricedBucket]:
 
 
 def _priced(
-    question: Question, pools: Sequence[BucketPool], variation: float, reaches: Mapping[str, Reach]
+    question: Question, pools: Sequence[BucketPool], arrivals: Arrivals, reaches: Mapping[str, Reach]
 ) -> PricedBucket:
     workload, scenario, start, end = question.workload, question.scenario, pools[0].start, pools[0].end
     rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
@@ -103,13 +104,15 @@ def _priced(
     full = [_full_rps(pool, mine, buckets, levels) for pool, mine in zip(pools, servers, strict=True)]
     together = np.array([sum(pool.count * rate for pool, rate in zip(pools, full, strict=True))])
     capped = [
-        _capped_rps(pool, mine, buckets, levels, together, variation) for pool, mine in zip(pools, servers, strict=True)
+        _capped_rps(pool, mine, buckets, levels, together, arrivals) for pool, mine in zip(pools, servers, strict=True)
     ]
     priced = tuple(
         replace(pool, full_rps=where_nobody_waits, capacity_rps=rate)
         for pool, where_nobody_waits, rate in zip(pools, full, capped, strict=True)
     )
-    return PricedBucket(phase=pools[0].phase, span=(start, end), pools=priced, servers=servers, buckets=buckets)
+    return PricedBucket(
+        phase=pools[0].phase, span=(start, end), pools=priced, servers=servers, buckets=buckets, arrivals=arrivals
+    )
 
 
 def _servers(question: Question, pool: BucketPool, buckets: Buckets, reach: Reach | None) -> Servers:
@@ -136,12 +139,12 @@ def _full_rps(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Leve
 
 
 def _capped_rps(
-    pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels, together: np.ndarray, variation: float
+    pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels, together: np.ndarray, arrivals: Arrivals
 ) -> float:
     if not together[0] > 0:
         return 0.0
     if isinstance(servers, PrefillServers):
-        return float(servers.capped_rps(buckets, levels, together, variation)[0, 0])
+        return float(servers.capped_rps(buckets, levels, together, arrivals)[0, 0])
     if isinstance(servers, DecodeServers):
-        return float(servers.capped_rps(buckets, levels, together, pool.server.batch_size)[1][0, 0])
-    return float(servers.capped_rps(buckets, levels, together, pool.server.batch_size, variation)[1][0, 0])
+        return float(servers.capped_rps(buckets, levels, together, pool.server.batch_size, arrivals)[1][0, 0])
+    return float(servers.capped_rps(buckets, levels, together, pool.server.batch_size, arrivals)[1][0, 0])

@@ -7,10 +7,12 @@ chose them is not asked.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from planner.cost.serving import Arrivals
 from planner.domain import (
     PHASES,
     BucketLatency,
     BucketPool,
+    CountDispersion,
     LoadPoint,
     NodeLoss,
     Phase,
@@ -19,8 +21,6 @@ from planner.domain import (
 )
 from planner.evaluation.buckets.latencies import latencies_at
 from planner.evaluation.buckets.priced import PricedBucket, phase_rps, priced_buckets, serves
-
-_POISSON = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +48,16 @@ class BucketService:
         self.question = question
         self._reaches = reaches or {}
 
-    def priced(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
-        """The pools at work together; `variation`: squared variation of the gaps between arrivals.
+    def priced(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
+        """The pools at work together; `counts`: how arrivals bunch, Poisson where it is not said.
 
         Where a share of the rate has to survive the loss of nodes, servers are used as far as the others can stand in.
         """
         mine, share = tuple(pools), self.question.scenario.survive.share
-        unbroken = self._unbroken(mine, variation)
+        unbroken = self._unbroken(mine, counts)
         if not share or not unbroken.rate_rps:
             return unbroken
-        left = [self._without(mine, number, variation)[1] for number in range(len(mine))]
+        left = [self._without(mine, number, counts)[1] for number in range(len(mine))]
         used = {
             phase: min(1.0, *(after.phase_rps(phase) / share / unbroken.phase_rps(phase) for after in left))
             for phase in PHASES
@@ -70,26 +70,27 @@ class BucketService:
             decode_rps=used[Phase.DECODE] * unbroken.decode_rps,
         )
 
-    def _unbroken(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> PricedPools:
-        buckets = self._buckets(pools, variation)
+    def _unbroken(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
+        buckets = self._buckets(pools, counts)
         return PricedPools(
             pools=tuple(pool for bucket in buckets for pool in bucket.pools),
             prefill_rps=phase_rps(buckets, Phase.PREFILL),
             decode_rps=phase_rps(buckets, Phase.DECODE),
         )
 
-    def _buckets(self, pools: Iterable[BucketPool], variation: float = _POISSON) -> list[PricedBucket]:
-        return priced_buckets(self.question, pools, variation, self._reaches)
+    def _buckets(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> list[PricedBucket]:
+        arrivals = Arrivals.of(self.question.scenario.routing.policy, counts)
+        return priced_buckets(self.question, pools, arrivals, self._reaches)
 
     def _without(
-        self, pools: Sequence[BucketPool], number: int, variation: float = _POISSON, nodes: int | None = None
+        self, pools: Sequence[BucketPool], number: int, counts: CountDispersion | None = None, nodes: int | None = None
     ) -> tuple[int, PricedPools]:
         """(servers that one pool loses with its nodes, what all serve without them). Nodes that the pool does not fill
         take servers of the other pools of its bucket, the fastest first."""
         lost = self._lost_servers(pools, number, nodes or self.question.scenario.survive.nodes)
         left = [replace(other, count=other.count - lost.get(k, 0)) for k, other in enumerate(pools)]
         remaining = [other for other in left if other.count]
-        after = self._unbroken(remaining, variation)
+        after = self._unbroken(remaining, counts)
         unserved = {phase for phase, _ in serves(pools[number]).difference(*map(serves, remaining))}
         if Phase.PREFILL in unserved:
             after = replace(after, prefill_rps=0.0)

@@ -12,10 +12,9 @@ import numpy as np
 from planner.cost import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.service_levels import transfer_ms
+from planner.cost.serving import Arrivals
 from planner.domain import BucketPool, KvTransfer, Phase, Question, Reach, kv_gb
 from planner.evaluation.buckets.priced import priced_buckets
-
-_POISSON = 1.0
 
 
 def transfer_of(
@@ -24,7 +23,7 @@ def transfer_of(
     """What pools hand over where the whole mix is served at `rate_rps`; None where no requests are split."""
     scenario, where = question.scenario, reaches or {}
     weight = mean_ms = longest_ms = gb_per_request = 0.0
-    for bucket in priced_buckets(question, pools, _POISSON, where):
+    for bucket in priced_buckets(question, pools, Arrivals(), where):
         if bucket.phase is not Phase.PREFILL:
             continue
         mix, prompts = bucket.buckets.weights[0], bucket.buckets.prompts

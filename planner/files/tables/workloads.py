@@ -6,7 +6,7 @@
     kind: trace      file, and perhaps time_unit, columns, block_tokens, name   (requests in a file, see `traces`)
 
 `output_tokens` is the mean answer to prompts of that length. `prefix` (see `prefix_tables`) tells of lengths how their
-prompts begin alike.
+prompts begin alike, `counts` (see `count_tables`) how arrivals bunch.
 """
 
 import math
@@ -21,13 +21,14 @@ from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.disk.references import is_path, resolve
 from planner.files.disk.shipped import shipped_workloads
 from planner.files.sections import MOST_TOKENS, Section, nearest_hint, referred_from
+from planner.files.tables.count_tables import counts_table, read_counts
 from planner.files.tables.length_tables import LengthTable, length_rows
 from planner.files.tables.prefix_tables import prefix_document, read_prefix
 from planner.files.tables.trace_clocks import TimeUnit
 from planner.files.tables.traces import read_trace
 
 _COMMON_KEYS = ("name", "kind", "licence", "citation", "source", "mean_output_tokens", "max_output_tokens")
-_LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "clock", "lengths", "prefix")
+_LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "clock", "lengths", "prefix", "counts")
 _NORMAL_KEYS = (*_COMMON_KEYS, "mean", "standard_deviation", "low", "high")
 _TRACE_KEYS = ("name", "kind", "file", "time_unit", "columns", "block_tokens")
 _TRACES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
@@ -124,6 +125,7 @@ def _lengths_profile(document: Section) -> LengthProfile:
         citation=document.text("citation", default=""),
         clock=document.text("clock", default=""),
         prefix=read_prefix(document.section("prefix")) if "prefix" in document else None,
+        counts=read_counts(document) if "counts" in document else None,
     )
 
 
@@ -163,4 +165,6 @@ def workload_document(profile: LengthProfile, *, source: str = "") -> dict[str, 
     document: dict[str, object] = {"name": profile.name, "kind": "lengths"}
     document |= {key: value for key, value in facts.items() if value not in (None, "")}
     document["lengths"] = length_rows(profile)
+    if profile.counts is not None:
+        document["counts"] = counts_table(profile.counts)
     return document if profile.prefix is None else document | {"prefix": prefix_document(profile.prefix)}

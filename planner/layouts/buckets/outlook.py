@@ -45,6 +45,6 @@ def outlook(
 
 
 def _burst_rps(question: Question, service: BucketService, pools: Sequence[BucketPool]) -> float | None:
-    """Capacity where gaps between arrivals vary as the trace's do; None where it has no clock."""
-    burstiness = question.scenario.workload.burstiness
-    return None if burstiness is None else service.priced(pools, burstiness**2).rate_rps
+    """Capacity where arrivals bunch as the trace's do, laid over each other; None where that is not known."""
+    counts = question.scenario.workload.counts
+    return None if counts is None else service.priced(pools, counts).rate_rps

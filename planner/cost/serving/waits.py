@@ -1,0 +1,186 @@
+"""Waiting before servers that take prompts in: how requests come to them, and how long the tail of the wait is.
+
+| symbol | meaning | unit |
+|---|---|---|
+| I(t) | index of dispersion for counts: variance over mean of the arrivals in a time t (1: Poisson) | 1 |
+| cs2 | squared variation of the prompts' fresh tokens: m2 / m1^2 - 1 | 1 |
+| X, rho | full rate of all servers of the bucket together, share of it that comes | requests/ms, 1 |
+| y | what a bound leaves for the wait | ms |
+| eta(y) | tail of the wait behind the router: P(wait > y) = rho e^(-y / eta) | ms |
+| X1 | full rate of one server | requests/ms |
+| d, B, n | ranks of a server, budget, tokens that come to a rank in a step where the fullest rank is full | 1, tokens |
+| S | time between starts of such steps | ms |
+| cr2 | squared variation of the work that comes to a rank | 1 |
+
+y / eta = min over t of X (y + (1 - rho) t)^2 / (2 t (I(t) + cs2)): more work has come in a time t than the pool does in
+t + y, as the normal law has it, at the t where that is likeliest. Where I does not depend on t this is the tail of
+M/G/c in heavy traffic: eta = (I + cs2) / (2 X (1 - rho)).
+Routers that draw servers or take them in turn (blind) leave each to its own arrivals: I1 = 1 + (I - 1) X1 / X where
+they are drawn, I X1 / X in turn. Ranks that are taken in turn have queues of their own; the fullest sets the pace:
+eta += m1 cr2 S / (2 (B - n)), cr2 = cs2 (1 - 1 / d) behind a router that balances servers, I1 / d + cs2 behind a
+blind one, whose wait is that of the ranks alone. d = 1: the server's own queue, n of a full step.
+Sources: Choe and Shroff, A Central-Limit-Theorem-Based Approach for Analyzing Queue Behavior in High-Speed Networks,
+1998 (the likeliest t); facts on bucketed plans.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.domain import CountDispersion, RouterPolicy
+from planner.units import MS_PER_S
+
+_TIMES_MS = np.geomspace(20.0, 1_200_000.0, 45)
+"""t that are tried: from less than a step to a quarter of an hour and more."""
+
+_LEAST = 1e-9
+_IN_TURN = (RouterPolicy.RANDOM, RouterPolicy.ROUND_ROBIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """How requests come to the servers of a bucket: I at `windows_ms` (ascending), and the router's policy."""
+
+    windows_ms: tuple[float, ...] = (1.0,)
+    dispersion: tuple[float, ...] = (1.0,)
+    policy: RouterPolicy = RouterPolicy.LEAST_WORK
+
+    @classmethod
+    def of(cls, policy: RouterPolicy, counts: CountDispersion | None = None) -> "Arrivals":
+        """Behind a router; Poisson unless `counts` say how they bunch."""
+        if counts is None:
+            return cls(policy=policy)
+        windows = tuple(window * MS_PER_S for window in counts.windows_s)
+        return cls(windows_ms=windows, dispersion=counts.dispersion, policy=policy)
+
+    @classmethod
+    def varied(cls, variation: float) -> "Arrivals":
+        """Independent gaps of this squared variation, to the router that the cap was made for."""
+        return cls(dispersion=(variation,))
+
+    @property
+    def steady(self) -> bool:
+        """Whether I is the same over all times."""
+        return len(set(self.dispersion)) == 1
+
+    @property
+    def blind(self) -> bool:
+        """Whether servers are chosen whatever their work."""
+        return self.policy in _IN_TURN
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the ranks of a server are taken in turn."""
+        return self.blind or self.policy is RouterPolicy.RANKS_IN_TURN
+
+    def at(self, times_ms: Array) -> Array:
+        """I at these times: on lines over the logarithm of the time, and 1 of no time."""
+        if self.steady:
+            return np.full(np.shape(times_ms), self.dispersion[0])
+        windows = np.array(self.windows_ms)
+        inside = np.interp(np.log(times_ms), np.log(windows), self.dispersion)
+        before = 1 + (self.dispersion[0] - 1) * times_ms / windows[0]
+        return np.asarray(np.where(times_ms < windows[0], before, inside))
+
+    def of_server(self, share: Array) -> Array:
+        """I1 at `_TIMES_MS` (one more axis) of servers that get so much of the bucket's requests each."""
+        counts, part = self.at(_TIMES_MS), np.asarray(share)[..., None]
+        return np.asarray(counts * part if self.policy is RouterPolicy.ROUND_ROBIN else 1 + (counts - 1) * part)
+
+
+POISSON = Arrivals()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitTail:
+    """eta of servers on buckets, shape (servers, buckets): `rate` X (requests/ms), `spare` 1 - rho, `lengths` cs2,
+    `counts` I at `_TIMES_MS` (one more axis) or alike at all times. `ranks_ms`: what ranks in turn add."""
+
+    rate: Array
+    spare: Array
+    lengths: Array
+    counts: Array
+    ranks_ms: Array | float = 0.0
+
+    def at(self, wait_ms: Array) -> Array:
+        """eta where a bound leaves so much for the wait, shape (servers, buckets) (ms)."""
+        if self.counts.shape[-1] == 1:
+            likeliest = (self.counts[..., 0] + self.lengths) / (2 * self.rate * self.spare)
+            return np.asarray(likeliest + self.ranks_ms)
+        wait = np.maximum(wait_ms, 1.0)[..., None]
+        work = self.rate[..., None] * (wait + self.spare[..., None] * _TIMES_MS) ** 2
+        exponent = (work / (2 * _TIMES_MS * (self.counts + self.lengths[..., None]))).min(axis=-1)
+        return np.asarray(wait[..., 0] / np.maximum(exponent, _LEAST) + self.ranks_ms)
+
+    def rank_backlog(self, ranks: "FullRanks") -> Array:
+        """Tokens that wait before the fullest of ranks in turn: of d exponential ones, mean eta each."""
+        of_ranks = self.ranks_ms if np.ndim(self.ranks_ms) else self.at(np.zeros(np.shape(self.spare)))
+        return np.asarray(of_ranks * np.log(ranks.ranks) * ranks.budget / ranks.cycle_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullRanks:
+    """Steps whose fullest rank is full, shape (servers, buckets): `cycle_ms` S, `tokens` n, `budget` B, `ranks` d."""
+
+    cycle_ms: Array
+    tokens: Array
+    budget: Array
+    ranks: Array
+
+
+def wait_tail(
+    arrivals: Arrivals, full: Array, together: Array, rho: Array, moments: tuple[Array, Array], ranks: FullRanks
+) -> WaitTail:
+    """The tail behind the router. `full`, `together`: full rate of a server and of all (requests/ms); `moments`: m1 and
+    m2 of the prompts' fresh tokens."""
+    m1, m2 = moments
+    lengths = m2 / m1**2 - 1
+    spare = np.maximum(1 - rho, _LEAST)
+    counts = arrivals.at(_TIMES_MS[:1] if arrivals.steady else _TIMES_MS)
+    shape = (*np.broadcast_shapes(rho.shape, np.shape(together)), len(counts))
+    wide = np.broadcast_to(together, shape[:-1])
+    if not arrivals.in_turn:
+        return WaitTail(rate=wide, spare=spare, lengths=lengths, counts=np.broadcast_to(counts, shape))
+    share = np.divide(full, wide, out=np.ones(shape[:-1]), where=wide > 0)
+    of_one = arrivals.of_server(share)
+    slack = np.maximum(ranks.budget - ranks.tokens, _LEAST)
+    if arrivals.blind:
+        return _blind(arrivals, m1, lengths, of_one, slack, ranks)
+    ranks_ms = m1 * lengths * (1 - 1 / ranks.ranks) * ranks.cycle_ms / (2 * slack)
+    return WaitTail(rate=wide, spare=spare, lengths=lengths, counts=np.broadcast_to(counts, shape), ranks_ms=ranks_ms)
+
+
+def _blind(arrivals: Arrivals, m1: Array, lengths: Array, of_one: Array, slack: Array, ranks: FullRanks) -> WaitTail:
+    """The wait is that of a rank alone: it works `budget` tokens in a cycle, as X of its own."""
+    work = ranks.budget / (ranks.cycle_ms * m1)  # requests/ms of a full rank
+    counts = of_one / ranks.ranks[..., None]
+    if arrivals.steady:
+        counts = counts[..., -1:]
+    return WaitTail(rate=work, spare=slack / ranks.budget, lengths=lengths, counts=counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestOfStep:
+    """What is left of the step under way when a request comes: S and u, shape (servers, buckets)."""
+
+    cycle_ms: Array
+    chance: Array
+
+    @property
+    def mean_ms(self) -> Array:
+        """u S / 2."""
+        return np.asarray(self.chance * self.cycle_ms / 2)
+
+
+def late_share(slack_ms: Array, rho: Array, tail_ms: Array, rest: RestOfStep) -> Array:
+    """Chance that the rest of a step and the wait together pass the slack, shape (..., ranges); 1 without slack."""
+    slack, cycle = np.maximum(slack_ms, 0.0), rest.cycle_ms[..., None]
+    tail, under_way = np.maximum(tail_ms, 1e-9)[..., None], rest.chance[..., None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        waits = rho[..., None] * np.exp(-slack / tail)
+        beyond = np.exp(-np.maximum(slack - cycle, 0.0) / tail)
+        both = np.maximum(1 - slack / cycle, 0.0)
+        both = both - rho[..., None] * tail / cycle * beyond * np.expm1(-np.minimum(slack, cycle) / tail)
+        late = under_way * np.minimum(both, 1.0) + (1 - under_way) * waits
+    return np.asarray(np.where(slack_ms < 0, 1.0, late))
