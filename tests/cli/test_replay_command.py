@@ -112,8 +112,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def test_the_folder_is_written_whole_and_not_replaced(planner: Command, run: Path, engine: StandIn) -> None:
-    typed = ("replay", run, *DRAWN, "--sweep", "--out", "r", "--fail", f"{load_plan(run).record.islands[0].id}@60")
-    answer = planner(*typed)
+    typed = ("replay", run, *DRAWN, "--out", "r", "--fail", f"{load_plan(run).record.islands[0].id}@60")
+    answer = planner(*typed, "--sweep")
     assert (answer.status, engine.rates) == (EXIT_DONE, [load_plan(run).promise_rps])
     assert answer.out.startswith("The promise holds at ")
     assert "Written to r" in answer.out
@@ -130,6 +130,7 @@ def test_the_folder_is_written_whole_and_not_replaced(planner: Command, run: Pat
     assert (again.status, len(engine.rates)) == (EXIT_BAD_INPUT, 1)  # refused before the work
     assert "already holds a result" in again.err
     assert planner(*typed, "--force", "--quiet").err.count("replay: ") == 0
+    assert not Path("r/sweep.csv").exists()
 
 
 def test_json_is_one_document(planner: Command, run: Path, engine: StandIn) -> None:
