@@ -43,8 +43,16 @@ def test_the_verdict_tells_how_far_and_the_bottleneck() -> None:
 
 
 def test_the_verdict_on_a_fleet_that_falls_behind_and_without_levels() -> None:
-    assert "the fleet falls behind, 12 requests had not ended" in report.verdict(replace(replayed(), unfinished=12))
-    assert "no service levels are set, and the fleet keeps up" in report.verdict(replace(replayed(), levels=()))
+    behind = report.verdict(replace(replayed(), unfinished=12))
+    assert behind.startswith("**The promise breaks at 90.0 requests/s**: 12 requests had not ended")
+    bare = replace(replayed(), levels=())
+    assert report.verdict(bare).startswith("**The fleet keeps up at 90.0 requests/s, 1.00 of the promise**: no service")
+    assert report.verdict(replace(bare, unfinished=1)).startswith("**The fleet falls behind at ")
+
+
+def test_a_plan_without_a_promise_is_told_by_its_capacity() -> None:
+    result = replace(replayed(), promise_rps=CAPACITY_RPS)
+    assert report.verdict(result).startswith("**The levels hold at 90.0 requests/s, 0.900 of the capacity**")
 
 
 def test_bounds_of_the_mean_and_by_length_are_told_as_such() -> None:
@@ -180,5 +188,5 @@ def test_files_are_the_same_bytes_each_time_and_of_known_names() -> None:
     assert set(files) == set(report.replay_file_names())
     assert files["figures/moments.png"].startswith(b"\x89PNG")
     assert b"<svg" in files["figures/sweep.svg"]
-    assert report.encode_figure(report.replay_figure(result, "moments"), "svg") == files["figures/moments.svg"]
+    assert report.encode_figure(report.replay_figure(result, "moments")) == files["figures/moments.png"]
     assert json.loads(files["replay.json"]) == report.replay_document(result, sweep)

@@ -58,8 +58,9 @@ _GOODPUT = (
     "Goodput counts the requests that kept every bound. `Tokens/s of 95 %`: what 95 % of the requests got at least."
 )
 _ISLANDS = (
-    "Utilisation: share of the time with a step under way. Batch: sequences of an attention group; tokens a step: of a "
-    "prompt rank; KV: share of the room for caches."
+    "Utilisation: share of the time with a step under way; servers take in whatever waits, so they are busy long "
+    "before their steps are full. Batch: sequences of an attention group; tokens a step: of a prompt rank; KV: share of the "
+    "room for caches."
 )
 
 

@@ -19,25 +19,37 @@ def verdict(result: ReplayResult) -> str:
 
 def _holding(result: ReplayResult) -> str:
     """Whether it holds, at which rate."""
-    rate, promise = result.rate_rps, result.promise_rps
+    rate = result.rate_rps
     at = f"at {significant(rate)} requests/s"
-    if not promise:
-        return f"{'The levels hold' if result.holds else 'The levels break'} {at}"
-    if abs(rate - promise) <= SAME * promise:
+    where = f"{at}, {_share_words(result)}"
+    if not result.levels:
+        return f"The fleet {'falls behind' if result.unfinished else 'keeps up'} {where}"
+    if not _promises(result):
+        return f"The levels {'hold' if result.holds else 'break'} {where}"
+    if abs(rate - result.promise_rps) <= SAME * result.promise_rps:
         return f"The promise {'holds' if result.holds else 'breaks'} {at}"
-    where = f"{at}, {ratio(rate, promise)} of the promise"
-    if result.holds:
-        return f"The levels hold {where}" if rate < promise else f"The promise holds with room: levels hold {where}"
-    return f"The promise breaks: levels break {where}" if rate < promise else f"The levels break {where}"
+    if rate < result.promise_rps:
+        return f"The levels hold {where}" if result.holds else f"The promise breaks: levels break {where}"
+    return f"The promise holds with room: levels hold {where}" if result.holds else f"The levels break {where}"
+
+
+def _promises(result: ReplayResult) -> bool:
+    """Whether the plan promises less than its capacity; plans without buckets promise nothing of their own."""
+    return 0 < result.promise_rps < (1 - SAME) * result.capacity_rps
+
+
+def _share_words(result: ReplayResult) -> str:
+    """The rate as a part of the promise, or of the capacity where there is none."""
+    if _promises(result):
+        return f"{ratio(result.rate_rps, result.promise_rps)} of the promise"
+    return f"{ratio(result.rate_rps, result.capacity_rps)} of the capacity"
 
 
 def _how_far(result: ReplayResult) -> str:
     """The level with the least room, or that the fleet falls behind."""
     if result.unfinished:
-        return f"the fleet falls behind, {counted(result.unfinished, 'request')} had not ended when the replay stopped"
-    if not result.levels:
-        return "no service levels are set, and the fleet keeps up"
-    return level_words(tightest(result))
+        return f"{counted(result.unfinished, 'request')} had not ended when the replay stopped"
+    return level_words(tightest(result)) if result.levels else "no service levels are set"
 
 
 def tightest(result: ReplayResult) -> LevelCheck:
