@@ -9,6 +9,7 @@ from planner import export, files, pipeline, report
 from planner.domain import (
     Cluster,
     InputHash,
+    LengthProfile,
     PlacementSettings,
     Plan,
     ReportProgress,
@@ -25,8 +26,8 @@ from planner.report.kit.bands import banded_rate
 from planner.runs import publication
 from planner.runs.deployments import render_plan
 from planner.runs.placed_runs import scenario_on
-from planner.runs.replay_settings import replay_settings, require_times
-from planner.runs.replays import ReplayTrace, rate_of, trace_of, with_context
+from planner.runs.replay_settings import replay_settings
+from planner.runs.replays import rate_of, trace_of, with_failures
 from planner.workload import summarize
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class PlannedDeployment:
 
     def replay(
         self,
-        trace: str | Path | RequestTrace | None = None,
+        trace: str | Path | RequestTrace | LengthProfile | None = None,
         rate: str | float | None = None,
         *,
         policy: str = "waiting_tokens",
@@ -138,30 +139,28 @@ class PlannedDeployment:
         InputError.
         """
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
-        result = pipeline.replay(self.record, source.trace, chosen, rate_of(self.record, rate))
-        return ReplayedPlan(with_context(result, source, chosen))
+        result = pipeline.replay(self.record, source, chosen, rate_of(self.record, rate))
+        return ReplayedPlan(with_failures(result, chosen))
 
     def sweep(
         self,
-        trace: str | Path | RequestTrace | None = None,
+        trace: str | Path | RequestTrace | LengthProfile | None = None,
         *,
         policy: str = "waiting_tokens",
         **settings: Any,
     ) -> "SweptRates":
         """The highest rate that holds the levels, and latency against the rate; all else as for `replay`."""
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
-        return SweptRates(pipeline.sweep_rates(self.record, source.trace, chosen))
+        return SweptRates(pipeline.sweep_rates(self.record, source, chosen))
 
     def _replaying(
-        self, trace: str | Path | RequestTrace | None, settings: Mapping[str, Any]
-    ) -> tuple[ReplayTrace, ReplaySettings]:
+        self, trace: str | Path | RequestTrace | LengthProfile | None, settings: Mapping[str, Any]
+    ) -> tuple[RequestTrace | LengthProfile, ReplaySettings]:
         """What is replayed, and how."""
         chosen = replay_settings(self.record, **settings)
-        if isinstance(trace, RequestTrace):
-            return ReplayTrace(trace=trace), chosen
-        source = trace_of(self.record, None if trace is None else str(trace))
-        require_times(source, chosen.arrivals)
-        return source, chosen
+        if isinstance(trace, RequestTrace | LengthProfile):
+            return trace, chosen
+        return trace_of(self.record, None if trace is None else str(trace)), chosen
 
     def export(
         self,

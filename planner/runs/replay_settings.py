@@ -9,7 +9,6 @@ from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, Rate
 from planner.domain.replay.results import ReplayPolicy
 from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
-from planner.runs.replays import ReplayTrace
 
 _MOST_REQUESTS = 10_000_000
 COMPRESSED = "compressed"
@@ -53,8 +52,10 @@ def _process(word: str) -> ArrivalProcess:
 
 
 def _require_used(process: ArrivalProcess, *, variation: float | None, curve: object) -> None:
-    if variation is not None and process is not ArrivalProcess.GAMMA:
-        raise _fault("variation", "goes with gamma arrivals only", process.value, "Choose --arrivals gamma.")
+    if variation is not None and process not in (ArrivalProcess.GAMMA, ArrivalProcess.DIURNAL):
+        raise _fault(
+            "variation", "goes with gamma and diurnal arrivals only", process.value, "Choose --arrivals gamma."
+        )
     if curve is not None and process is not ArrivalProcess.DIURNAL:
         raise _fault("curve", "goes with diurnal arrivals only", process.value, "Choose --arrivals diurnal.")
     if curve is None and process is ArrivalProcess.DIURNAL:
@@ -110,21 +111,6 @@ def replay_settings(
         storage_gb_s=storage_gb_s,
         failures=tuple(sorted(failures, key=lambda failure: failure.at_s)),
     )
-
-
-def require_times(source: ReplayTrace, arrivals: ArrivalSettings) -> None:
-    """InputError where arrivals or a part of the trace rest on times that a table of lengths does not have."""
-    if not source.of_lengths:
-        return
-    if arrivals.process is ArrivalProcess.TRACE:
-        raise _fault(
-            "arrivals",
-            f"of the trace need a trace with times, and {source.trace.name} is a table of lengths",
-            COMPRESSED if arrivals.compress else arrivals.process.value,
-            "Give --trace FILE, or arrivals poisson, gamma or diurnal.",
-        )
-    if arrivals.between is not None:
-        raise _fault("between", "needs a trace with times", f"the table {source.trace.name}", "Give --trace FILE.")
 
 
 def _require_island(plan: Plan, failure: Failure) -> None:

@@ -1,7 +1,7 @@
-"""What a replay of a saved plan begins with: its rate, its trace, and what is noted of both."""
+"""What a replay of a saved plan begins with, its rate and its trace, and what is noted of its failures."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from planner import files
@@ -11,31 +11,13 @@ from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
 from planner.files.disk.shipped import shipped_scenarios
 from planner.workload import summarize
-from planner.workload.listed_requests import requests_of_lengths
 
 PROMISE, LENGTHS = "promise", "lengths"
 """Words for a rate and a trace: what the plan promises, and its own table of lengths."""
 
-OF_LENGTHS = (
-    "Prompts come from a table of lengths, each with the mean answer to its length: how answers differ is lost."
-)
-
 _MOST_RPS = 1e6
 _TRACES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
 _SCENARIOS = (".yaml", ".yml")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayTrace:
-    """The requests that are replayed. `of_lengths`: drawn from a table, so their times mean nothing."""
-
-    trace: RequestTrace
-    of_lengths: bool = False
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know of them."""
-        return (OF_LENGTHS,) if self.of_lengths else ()
 
 
 def rate_of(plan: Plan, rate: str | float | None) -> float:
@@ -79,17 +61,16 @@ def _number(text: str, rate: str | float) -> float:
     return number
 
 
-def trace_of(plan: Plan, name: str | None, run: Path | None = None) -> ReplayTrace:
+def trace_of(plan: Plan, name: str | None, run: Path | None = None) -> RequestTrace | LengthProfile:
     """The trace of that name: a file, a workload, or `lengths`; None: the one that the plan was made for.
 
     The plan's own is looked for by its SHA-256, beside the run, in the current folder and among shipped scenarios.
     InputError where it is not there, or as `files.load_workload` tells it.
     """
     if name == LENGTHS:
-        return _listed(plan.scenario.workload)
+        return plan.scenario.workload
     if name is not None:
-        workload = files.load_workload(name)
-        return _listed(workload) if isinstance(workload, LengthProfile) else ReplayTrace(trace=workload)
+        return files.load_workload(name)
     trace = _trace_again(plan, run)
     if trace is None:
         raise InputError(
@@ -97,11 +78,7 @@ def trace_of(plan: Plan, name: str | None, run: Path | None = None) -> ReplayTra
             f"{plan.scenario.workload.name} is not at hand.",
             hint="Give a trace file, or --trace lengths to draw prompts from the plan's own table of lengths.",
         )
-    return ReplayTrace(trace=trace)
-
-
-def _listed(profile: LengthProfile) -> ReplayTrace:
-    return ReplayTrace(trace=requests_of_lengths(profile), of_lengths=True)
+    return trace
 
 
 def _trace_again(plan: Plan, run: Path | None) -> RequestTrace | None:
@@ -142,12 +119,12 @@ def _trace_behind(path: Path, digests: dict[str, str]) -> RequestTrace | None:
     return traces[0] if traces and same else None
 
 
-def with_context(result: ReplayResult, source: ReplayTrace, settings: ReplaySettings) -> ReplayResult:
-    """The result with what happened when, and with what its trace is."""
+def with_failures(result: ReplayResult, settings: ReplaySettings) -> ReplayResult:
+    """The result with what happened when."""
     events = result.events or tuple((failure.at_s, _event(failure)) for failure in settings.failures)
     late = [failure for failure in settings.failures if failure.at_s >= result.warm_up_s + result.seconds]
     notes = [f"{_event(failure)} at {failure.at_s:g} s: after the last request, so nobody met it." for failure in late]
-    return replace(result, events=events, notes=(*result.notes, *source.notes, *notes))
+    return replace(result, events=events, notes=(*result.notes, *notes))
 
 
 def _event(failure: Failure) -> str:

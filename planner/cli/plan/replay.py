@@ -41,7 +41,8 @@ def command(
         typer.Option(help="trace, compressed, poisson, gamma or diurnal. [default: poisson]", show_default=False),
     ] = None,
     variation: Annotated[
-        float | None, typer.Option(help="Squared coefficient of variation of gamma arrivals.", show_default=False)
+        float | None,
+        typer.Option(help="Squared variation of the gaps: gamma, diurnal.", show_default=False),
     ] = None,
     curve: Annotated[
         str | None, typer.Option(help="Rates over the day of diurnal arrivals: a name or a file.", show_default=False)
@@ -72,8 +73,8 @@ def command(
 ) -> None:
     """Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds."""
     from planner import files, pipeline, report
-    from planner.runs.replay_settings import replay_settings, require_times
-    from planner.runs.replays import rate_of, trace_of, with_context
+    from planner.runs.replay_settings import replay_settings
+    from planner.runs.replays import rate_of, trace_of, with_failures
 
     plan = saved_runs.read_run(run)
     settings = replay_settings(
@@ -91,14 +92,13 @@ def command(
     )
     rate_rps = rate_of(plan, rate)
     source = trace_of(plan, trace, run)
-    require_times(source, settings.arrivals)
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, report.replay_file_names(), force=force)
     listen = _progress("replay", quiet=quiet or json)
-    result = with_context(pipeline.replay(plan, source.trace, settings, rate_rps, listen), source, settings)
+    result = with_failures(pipeline.replay(plan, source, settings, rate_rps, listen), settings)
     rates = None
     if sweep:
-        rates = pipeline.sweep_rates(plan, source.trace, settings, _progress("sweep", quiet=quiet or json))
+        rates = pipeline.sweep_rates(plan, source, settings, _progress("sweep", quiet=quiet or json))
     if out is not None:
         written = report.replay_files(result, rates)
         files.write_folder(out, written, force=force, kinds=report.replay_file_names())

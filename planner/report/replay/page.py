@@ -59,8 +59,8 @@ _GOODPUT = (
 )
 _ISLANDS = (
     "Utilisation: share of the time with a step under way; servers take in whatever waits, so they are busy long "
-    "before their steps are full. Batch: sequences of an attention group; tokens a step: of a prompt rank; KV: share of the "
-    "room for caches."
+    "before their steps are full. Batch: sequences of an attention group; tokens a step: of a prompt rank; KV: share "
+    "of the room for caches."
 )
 
 
