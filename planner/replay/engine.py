@@ -1,6 +1,7 @@
 """Requests through a fleet in virtual time: arrival, router, prefill, KV transfer, decode; or passes that do both."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 
 from planner.domain.layout import Phase
@@ -31,7 +32,8 @@ class Engine:
         self._network = Network(fleet)
         self._sent = [pool.sent_ms for pool in fleet.pools]
         self._homeless: list[int] = []
-        self.finished = 0
+        self.finished = self._following = 0
+        self._closed = False
         mean = sum(requests.prompt) / max(1, len(requests))
         self._servers = [
             [self._server(number, int(mean)) for _ in range(pool.servers)] for number, pool in enumerate(fleet.pools)
@@ -61,25 +63,31 @@ class Engine:
         """Of every pool's servers."""
         return [[server.usage for server in servers] for servers in self._servers]
 
-    def run(
-        self, warm_up: int = 0, end_ms: float = float("inf"), progress: Callable[[float], None] = lambda _: None
-    ) -> None:
-        """All requests arrive, and what has begun ends, unless `end_ms` comes first; usage counts from the request
-        `warm_up` on."""
+    def count_usage(self, since: float, until: float) -> None:
+        """Usage counts between two moments (ms)."""
+        for servers in self._servers:
+            for server in servers:
+                server.usage.since, server.usage.until = since, until
+
+    def run(self, end_ms: float = inf, progress: Callable[[float], None] = lambda _: None) -> None:
+        """All requests arrive, and what has begun ends, unless `end_ms` comes first."""
         arrivals, events, arrive = self.requests.arrival_ms, self._events, self._arrive
         for request, now in enumerate(arrivals):
             events.until(now)
-            if request == warm_up:
-                self._forget_usage(now)
             if not request % _AT_ONCE:
                 progress(request / len(arrivals))
             arrive(now, request)
         events.until(end_ms)
 
-    def _forget_usage(self, now: float) -> None:
-        for servers in self._servers:
-            for server in servers:
-                server.usage.clear(now)
+    def run_closed(self, concurrency: int) -> None:
+        """So many requests are in flight: the next one arrives where one ends, whatever the table says of arrivals; it
+        is told the moments."""
+        self._following = min(concurrency, len(self.requests))
+        self._closed = True
+        for request in range(self._following):
+            self.requests.arrival_ms[request] = 0.0
+            self._events.at(0.0, self._arrive, request)
+        self._events.until(inf)
 
     def _arrive(self, now: float, request: int) -> None:
         choice = self._router.taker(request)
@@ -113,6 +121,7 @@ class Engine:
         """A prompt is taken in: its cache goes to a decode server."""
         target = self._router.answerer(request)
         if target is None:
+            self.log.begin_anew(request)
             self._homeless.append(request)
             return
         tokens = self.requests.prompt[request]
@@ -123,18 +132,23 @@ class Engine:
         nic = (self._numbers[server], rank)
         there = self._network.sent(now, nic, sent_ms, (server.pool, target.pool), tokens)
         target.coming += 1
-        self._events.at(there, self._received, (request, target))
+        self._events.at(there, self._received, (request, server, server.deaths, target, target.deaths))
 
-    def _received(self, now: float, what: tuple[int, DecodeServer]) -> None:
-        request, target = what
+    def _received(self, now: float, what: tuple[int, PrefillServer, int, DecodeServer, int]) -> None:
+        """A cache is there, unless one of its servers died on the way."""
+        request, sender, sender_deaths, target, target_deaths = what
         target.coming -= 1
-        if target.alive:
+        if sender.deaths == sender_deaths and target.deaths == target_deaths:
             target.add(now, request)
         else:
             self._again(now, [request])
 
-    def _done(self, _: float, __: int) -> None:
+    def _done(self, now: float, _: int) -> None:
         self.finished += 1
+        if self._closed and self._following < len(self.requests):
+            self.requests.arrival_ms[self._following] = now
+            self._events.at(now, self._arrive, self._following)
+            self._following += 1
 
     def _fail(self, now: float, failure: Failure) -> None:
         """Servers die; what was with them begins anew, and they come back when their weights are loaded."""
@@ -142,15 +156,16 @@ class Engine:
         pool = self.fleet.pools[number]
         many = min(failure.nodes * pool.servers_per_node, pool.servers) if failure.nodes else pool.servers
         alive = [server for server in self._servers[number] if server.alive][:many]
-        lost = sorted(request for server in alive for request in server.lose())
+        lost = sorted(request for server in alive for request in server.lose(now))
         self._router.refresh()
         away_s = pool.reload_s if failure.back_after_s is None else failure.back_after_s
         self._events.at(now + away_s * MS_PER_S, self._return, alive)
         self._again(now, lost)
 
     def _again(self, now: float, requests: Sequence[int]) -> None:
+        """Requests begin anew, as if they had only come."""
         for request in requests:
-            self.log.tries[request] += 1
+            self.log.begin_anew(request)
             self._arrive(now, request)
 
     def _return(self, now: float, servers: Sequence[Taker | DecodeServer]) -> None:

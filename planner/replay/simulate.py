@@ -103,7 +103,9 @@ def _run(fleet: ReplayFleet, settings: ReplaySettings, arrivals: Arrivals, seed:
     )
     engine = Engine(fleet, table, settings, seed)
     first = int(len(table) * settings.warm_up)
-    engine.run(first, progress=listen)
+    if len(table):
+        engine.count_usage(table.arrival_ms[first], table.arrival_ms[-1])
+    engine.run(progress=listen)
     return SeedRun(engine=engine, columns=Columns.of(engine, first))
 
 

@@ -7,9 +7,12 @@
 | s[j], S[j], N[j] | mean and longest prompt of a range, less what the prefix cache holds; mean answer | tokens |
 | g | tokens that a pass yields a sequence | tokens |
 | q | prompts that begin a pass: b g / N[j] | 1 |
-| c | tokens of a chunk: min(B, s max(1, q)) | tokens |
+| c | tokens of a chunk: min(B, s max(1, q)) where there is one rank | tokens |
+| d, e | ranks of a server; passes with a chunk on some rank: 1 - exp(-d q max(1, s / B)) | 1 |
+| a, f | tokens of such a pass on the mean rank: q s / e; on the fullest: max(s, a + min(s, sqrt(2 ln d a s))) | tokens |
 | T(b), T(c), T(b, c) | a pass with sequences, with a chunk, with both (`planner.cost.mixed`) | ms |
 
+Where d > 1: c = (a + f) / 2, and e / q passes a prompt take the place of s/c: ranks do not begin prompts together.
 added = s/c (T(c) + T(b, c) - T(b)) / 2: half of the engines' steps mix both, half take prompts in apart
 squared = s/c (T(c)^2 + T(b, c)^2 - T(b)^2) / 2, and cubed alike: what is left of a pass that a prompt meets follows
 taken_in = max(ceil(S / B), S / c) T(c): the longest prompt of the range
@@ -26,7 +29,7 @@ import numpy as np
 from planner.cost.arrays import Array, ceil_divide
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
-from planner.cost.mixed import Passes, added_ms, intake, mixed_cost
+from planner.cost.mixed import Passes, added_ms, mixed_cost
 from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.serving.buckets import Buckets
 from planner.cost.serving.decode_servers import contexts_of
@@ -60,7 +63,8 @@ class PromptTimes:
         hits = hit_shares(context, prompts, degrees)
         of_prompt = fresh_tokens(prompts, hits)
         grid, fresh = np.array(batches, dtype=float), of_prompt[..., None]
-        chunk, _ = intake(grid, fresh, buckets.answers[None, :, None], gain_of(context.settings), budget)
+        begun = grid * gain_of(context.settings) / buckets.answers[None, :, None]
+        chunk, passes = _chunks(begun, fresh, budget, degrees.dp[..., None])
         shape = chunk.shape
 
         def ms(sequences: Array, tokens: Array) -> Array:
@@ -78,13 +82,12 @@ class PromptTimes:
         none = np.zeros((1, 1, 1))
         alone, apart, mixed = ms(grid, none), ms(none, chunk), ms(grid, chunk)
         full = np.broadcast_to((ms(none, budget) + ms(grid, budget)) / 2, shape)
-        chunks = fresh / chunk
         longest = buckets.longest[None, :, None] * fresh / prompts[..., None]
         return cls(
-            added_ms=chunks * added_ms(alone, apart, mixed),
-            squared=chunks * added_ms(alone**2, apart**2, mixed**2),
-            cubed=chunks * added_ms(alone**3, apart**3, mixed**3),
-            taken_in_ms=np.maximum(ceil_divide(longest, budget), longest / chunk) * apart,
+            added_ms=passes * added_ms(alone, apart, mixed),
+            squared=passes * added_ms(alone**2, apart**2, mixed**2),
+            cubed=passes * added_ms(alone**3, apart**3, mixed**3),
+            taken_in_ms=np.maximum(ceil_divide(longest, budget), longest / np.maximum(chunk, fresh / passes)) * apart,
             busy_ms=fresh / budget * full,
             fresh=of_prompt,
         )
@@ -101,6 +104,22 @@ class PromptTimes:
             busy_ms=self.busy_ms[chosen],
             fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
         )
+
+
+def _chunks(begun: Array, fresh: Array, budget: Array, ranks: Array) -> tuple[Array, Array]:
+    """(tokens of a chunk in a pass that has any, such passes for each prompt); `begun`: q. Arrays broadcast.
+
+    One rank: c, s / c. Of several each begins prompts when it likes, and all wait for the pass: e of the passes have a
+    chunk on some rank, of a tokens on the mean rank, f on the fullest; they count as their mean."""
+    piece = np.minimum(fresh, budget)
+    coming = begun * fresh / piece
+    some = -np.expm1(-ranks * coming)
+    mean_rank = np.minimum(begun * fresh / some, budget)
+    spread = np.minimum(piece, np.sqrt(2 * np.log(ranks) * mean_rank * piece))
+    fullest = np.minimum(budget, np.maximum(piece, mean_rank + spread))
+    alone = np.minimum(budget, fresh * np.maximum(1.0, begun))
+    chunk = np.where(ranks > 1, (mean_rank + fullest) / 2, alone)
+    return chunk, np.where(ranks > 1, np.maximum(some / begun, fresh / budget), fresh / alone)
 
 
 def gain_of(settings: CostSettings) -> float:

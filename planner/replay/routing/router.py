@@ -56,22 +56,27 @@ class TakerGroup:
 class Route:
     """One interval: groups by kind with their turns, decode servers, and the groups of longer intervals."""
 
-    __slots__ = ("_kinds", "decode", "decode_turns", "end", "groups", "longer")
+    __slots__ = ("_kinds", "decode", "decode_alive", "decode_turns", "end", "groups", "longer")
 
     def __init__(self, end: int, groups: list[TakerGroup], shares: list[float]) -> None:
         self.end = end
         self.groups = groups
         self._kinds = InTurn(shares) if len(groups) > 1 else None
         self.decode: list[DecodeServer] = []
+        self.decode_alive: list[DecodeServer] = []
         self.decode_turns: Chooser | None = None
         self.longer: list[TakerGroup] = []
 
     def group(self) -> TakerGroup | None:
         """Whose turn it is; None where nobody is alive."""
         group = self.groups[0] if self._kinds is None else self.groups[self._kinds.pick()]
-        if group.alive:
+        if self._serves(group):
             return group
-        return next((other for other in self.groups if other.alive), None)
+        return next((other for other in self.groups if self._serves(other)), None)
+
+    def _serves(self, group: TakerGroup) -> bool:
+        """Whether anybody of a group is alive, and somebody who decodes what it takes in."""
+        return bool(group.alive and (self.decode_alive or isinstance(group.alive[0], MixedServer)))
 
 
 class Router:
@@ -114,6 +119,7 @@ class Router:
         route = Route(interval.end, groups, shares)
         for row in interval.decode:
             route.decode += [server for server in servers[row.pool] if isinstance(server, DecodeServer)]
+        route.decode_alive = list(route.decode)
         if len(route.decode) > 1:
             weights = [row.share / len(servers[row.pool]) for row in interval.decode for _ in servers[row.pool]]
             route.decode_turns = by_weight(self._policy, weights, random)
@@ -127,6 +133,7 @@ class Router:
     def refresh(self) -> None:
         """A server died or came back."""
         for route in self._routes:
+            route.decode_alive = [server for server in route.decode if server.alive]
             for group in route.groups:
                 group.refresh()
 
@@ -169,5 +176,4 @@ class Router:
             server = route.decode[route.decode_turns.pick()]
             if server.alive:
                 return server
-        alive = [server for server in route.decode if server.alive]
-        return min(alive, key=_LOAD) if alive else None
+        return min(route.decode_alive, key=_LOAD) if route.decode_alive else None

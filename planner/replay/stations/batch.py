@@ -12,18 +12,20 @@ one, as in prefill. k passes without a change take k d + e k (k - 1) / 2, so tha
 """
 
 from heapq import heappop, heappush
+from itertools import repeat
 from math import ceil, sqrt
+from operator import add, mul
 
 from planner.domain.replay.fleet import ReplayPool
 from planner.replay.curves import AnswerTimes, cache_gb
 
 MOST_PASSES = 256  # at a time: the slope of a pass over contexts is that of where they are
-_TIGHT = 0.9  # of the room for caches: from here on every rank is looked at often
-_TIGHT_PASSES = 16
+_SAME = 1e-9  # of tokens: less than that is rounding
 
 
 class Batch:
-    """Sequences of one server. `passes` counts S, `load` B; `counts[r]` is b[r]; `used_gb[r]` holds at S = 0."""
+    """Sequences of one server. `passes` counts S, `load` B; `counts[r]` is b[r]. `_used[r]` is what rank r's caches
+    would be at S = 0, and `_growth[r]` what they gain a pass; `held_gb[r]`: caches of prompts that it has begun."""
 
     __slots__ = (
         "_answers",
@@ -36,6 +38,7 @@ class Batch:
         "counts",
         "extra_ms",
         "free_gb",
+        "held_gb",
         "limit",
         "load",
         "next_ms",
@@ -54,7 +57,7 @@ class Batch:
     def clear(self) -> None:
         """Nothing runs."""
         self.counts = [0] * self.ranks
-        self._used, self._growth = [0.0] * self.ranks, [0.0] * self.ranks
+        self._used, self._growth, self.held_gb = ([0.0] * self.ranks for _ in range(3))
         self._context = 0.0
         self._ending: list[tuple[int, int]] = []
         self._running: dict[int, tuple[int, int, float, float, float]] = {}
@@ -78,7 +81,7 @@ class Batch:
         if counts[rank] >= self.limit:
             return -1
         needed = self.gb_of(tokens)
-        if self.used_gb(rank) + needed <= self.free_gb or not self.load:
+        if not counts[rank] or self.used_gb(rank) + needed <= self.free_gb:
             return rank
         for other in sorted(range(self.ranks), key=self.used_gb):
             if counts[other] < self.limit and self.used_gb(other) + needed <= self.free_gb:
@@ -90,13 +93,13 @@ class Batch:
         return cache_gb(self._room, tokens)
 
     def used_gb(self, rank: int) -> float:
-        """Caches of a rank's sequences."""
-        return self._used[rank] + self._growth[rank] * self.passes
+        """Caches of a rank's sequences, and of prompts that it has begun."""
+        return self._used[rank] + self._growth[rank] * self.passes + self.held_gb[rank]
 
     @property
     def kv_share(self) -> float:
         """Of all room, in use."""
-        used = sum(self._used) + sum(self._growth) * self.passes
+        used = sum(self._used) + sum(self._growth) * self.passes + sum(self.held_gb)
         return used / (self.free_gb * self.ranks) if self.free_gb else 0.0
 
     def place(self, request: int, rank: int, tokens: int, answer: int) -> None:
@@ -123,8 +126,10 @@ class Batch:
         self._used[rank] -= used
         self._growth[rank] -= growth
         self._context -= before
+        if not self.counts[rank]:
+            self._used[rank] = self._growth[rank] = 0.0
         gain = self._answers.gain
-        return int(before + gain * self.passes), int((end - self.passes) * gain)
+        return int(before + gain * self.passes + _SAME), int((end - self.passes) * gain + _SAME)
 
     def ended(self) -> list[int]:
         """Those whose last token came with this pass; they are gone."""
@@ -147,12 +152,18 @@ class Batch:
         self.extra_ms = slope * answers.gain
 
     def until_change(self) -> int:
-        """Passes until a sequence ends, or until it is time to look again."""
+        """Passes until a sequence ends or a rank's caches outgrow its room, at most `MOST_PASSES`."""
         ending = self._ending
         while ending and (ending[0][1] not in self._running or self._running[ending[0][1]][0] != ending[0][0]):
             heappop(ending)
-        left = ending[0][0] - self.passes
-        return min(left, _TIGHT_PASSES if self.kv_share > _TIGHT else MOST_PASSES)
+        passes = min(ending[0][0] - self.passes, MOST_PASSES)
+        then, free = self.passes + passes, self.free_gb
+        if max(map(add, self._used, map(mul, self._growth, repeat(then)))) <= free:
+            return passes
+        for rank, (used, growth) in enumerate(zip(self._used, self._growth, strict=True)):
+            if used + growth * then > free and growth and self.counts[rank] > 1:
+                passes = max(1, min(passes, int((free - self.used_gb(rank)) / growth) + 1))
+        return passes
 
     def passes_within(self, span_ms: float) -> int:
         """How many passes have begun in so long."""
@@ -169,19 +180,20 @@ class Batch:
         self.next_ms += passes * self.extra_ms
 
     def overfull(self) -> list[int]:
-        """The youngest sequences of ranks whose caches outgrew their room."""
-        if self.kv_share <= _TIGHT:
-            return []
-        leaving = []
-        for rank in range(self.ranks):
-            used = self.used_gb(rank)
-            if used <= self.free_gb or self.counts[rank] < 2:
+        """The youngest sequences of ranks whose caches outgrew their room; the last one of a rank stays."""
+        passes, free, leaving = self.passes, self.free_gb, list[int]()
+        if max(map(add, self._used, map(mul, self._growth, repeat(passes)))) + max(self.held_gb) <= free:
+            return leaving
+        for rank, (base, gained, held) in enumerate(zip(self._used, self._growth, self.held_gb, strict=True)):
+            used, left = base + gained * passes + held, self.counts[rank]
+            if used <= free or left < 2:
                 continue
             for request in reversed(self._running):
-                _, of_rank, _, base, growth = self._running[request]
+                _, of_rank, _, base_gb, growth = self._running[request]
                 if of_rank == rank:
                     leaving.append(request)
-                    used -= base + growth * self.passes
-                    if used <= self.free_gb:
+                    used -= base_gb + growth * passes
+                    left -= 1
+                    if used <= free or left < 2:
                         break
         return leaving

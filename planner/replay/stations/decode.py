@@ -31,6 +31,7 @@ class DecodeServer:
         "_batch",
         "_boundary",
         "_events",
+        "_joined",
         "_log",
         "_places",
         "_planned",
@@ -40,6 +41,7 @@ class DecodeServer:
         "_waiting",
         "alive",
         "coming",
+        "deaths",
         "done",
         "pool",
         "usage",
@@ -62,7 +64,8 @@ class DecodeServer:
         self._redo_ms = pool.redo_ms
         self._requests, self._log, self._events = requests, log, events
         self._boundary = 0.0
-        self._version = self._planned = 0
+        self._version = self._planned = self.deaths = 0
+        self._joined: list[int] = []
         self._waiting: deque[Sequence] = deque()
 
     @property
@@ -76,7 +79,8 @@ class DecodeServer:
         answer = self._requests.answer[request]
         self._waiting.append(Sequence(request, self._requests.prompt[request], answer, 0))
         self._catch_up(now)
-        if self._admit():
+        ending = self._batch.load and not self._planned  # places become free at this boundary: `_change` gives them
+        if not ending and self._admit():
             self._plan()
 
     def _catch_up(self, now: float) -> None:
@@ -90,17 +94,15 @@ class DecodeServer:
             self._pass(min(batch.passes_within(span), self._planned))
 
     def _pass(self, passes: int) -> None:
-        batch, usage = self._batch, self.usage
-        length = batch.time_of(passes)
+        if not passes:
+            return
+        batch = self._batch
+        length, before = batch.time_of(passes), batch.kv_share
         self._planned -= passes
-        if self._boundary >= usage.since:
-            share = batch.kv_share
-            usage.busy_ms += length
-            usage.batch_ms += batch.load / batch.ranks * length
-            usage.kv_ms += share * length
-            usage.most_kv = max(usage.most_kv, share)
-        self._boundary += length
+        self._joined.clear()
         batch.advance(passes)
+        self.usage.passes(self._boundary, length, batch.load / batch.ranks, (before, batch.kv_share))
+        self._boundary += length
 
     def _admit(self) -> bool:
         """Give places to those who wait; whether anybody got one."""
@@ -111,17 +113,25 @@ class DecodeServer:
             if rank < 0:
                 break
             waiting.popleft()
+            if redo:
+                self._take_in_anew(redo)
             batch.place(request, rank, tokens, answer)
-            self._boundary += redo * self._redo_ms
             placed.append(request)
         if not placed:
             return False
         batch.measure()
-        first, moment, log = self._boundary + batch.next_ms, self._boundary, self._log
-        for request in placed:
-            if log.first[request] != log.first[request]:
-                log.placed[request], log.first[request] = moment, first
+        log, joined = self._log, self._joined
+        joined += [request for request in placed if log.first[request] != log.first[request]]
+        moment, first = self._boundary, self._boundary + batch.next_ms
+        for request in joined:  # those that came before for the same pass wait for all of it
+            log.placed[request], log.first[request] = moment, first
         return True
+
+    def _take_in_anew(self, tokens: int) -> None:
+        """The context of a preempted sequence; the others wait."""
+        length, share = tokens * self._redo_ms, self._batch.kv_share
+        self.usage.passes(self._boundary, length, self._batch.load / self._batch.ranks, (share, share))
+        self._boundary += length
 
     def _plan(self) -> None:
         """The next event is where the batch changes by itself."""
@@ -142,17 +152,21 @@ class DecodeServer:
             tokens, answer = batch.drop(request)
             self._waiting.appendleft(Sequence(request, tokens, answer, tokens))
             log.preempted[request] += 1
-            self.usage.preempted += 1
+            self.usage.preemption(self._boundary)
         if not self._admit():
             batch.measure()
         self._plan()
 
-    def lose(self) -> list[int]:
+    def lose(self, now: float) -> list[int]:
         """The server dies: the requests that were with it."""
+        self._catch_up(now)
         lost = [*self._batch.running, *(sequence.request for sequence in self._waiting)]
         self._batch.clear()
         self._waiting.clear()
+        self._joined.clear()
+        self._planned = 0
         self._version += 1
+        self.deaths += 1
         self.alive = False
         return lost
 

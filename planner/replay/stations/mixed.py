@@ -31,6 +31,7 @@ class MixedServer:
         "_boundary",
         "_budget",
         "_chunks",
+        "_coming",
         "_events",
         "_first",
         "_log",
@@ -43,6 +44,7 @@ class MixedServer:
         "_waiting",
         "alive",
         "caches",
+        "deaths",
         "done",
         "pool",
         "queues",
@@ -67,7 +69,8 @@ class MixedServer:
         self.usage = Usage()
         self.caches = [PrefixCache(pool.cache_tokens) for _ in range(pool.ranks)] if pool.cache_tokens else []
         self._waiting = [0.0] * pool.ranks
-        self._begun: set[int] = set()
+        self._begun: dict[int, float] = {}  # requests whose prompts are taken in, with their caches (GB)
+        self._coming = [0] * pool.ranks  # how many of them a rank has
         self._taking: list[_Taken] = []
         self._batch = Batch(pool)
         self._chunks = ChunkTimes(pool.chunks)
@@ -75,7 +78,7 @@ class MixedServer:
         self._first = (pool.first_ms, pool.first_passes)
         self._requests, self._log, self._events = requests, log, events
         self._boundary = self._tokens = 0.0
-        self._planned = self._version = self._next_rank = 0
+        self._planned = self._version = self._next_rank = self.deaths = 0
         half = max(1.0, pool.batch / 2)
         added = self._chunks.added_ms(half, self._budget, ((mean_row, 1.0),), 1.0)
         self.speed = pool.ranks * self._budget / added
@@ -88,7 +91,7 @@ class MixedServer:
     @property
     def queue(self) -> int:
         """Requests that are here."""
-        return self._batch.load + sum(len(queue) for queue in self.queues)
+        return self._batch.load + len(self._taking) + sum(map(len, self.queues))
 
     @property
     def load(self) -> float:
@@ -130,22 +133,14 @@ class MixedServer:
         """Passes of sequences alone are done."""
         length = self._batch.time_of(passes)
         self._planned -= passes
-        self._use(length, 0.0)
-        self._boundary += length
-        self._batch.advance(passes)
+        self._advance(passes, length)
 
-    def _use(self, length_ms: float, tokens: float) -> None:
-        usage, batch = self.usage, self._batch
-        if self._boundary < usage.since:
-            return
-        share = batch.kv_share
-        usage.busy_ms += length_ms
-        usage.batch_ms += batch.load / batch.ranks * length_ms
-        usage.kv_ms += share * length_ms
-        usage.most_kv = max(usage.most_kv, share)
-        if tokens:
-            usage.tokens += tokens
-            usage.steps += 1
+    def _advance(self, passes: int, length_ms: float) -> None:
+        batch = self._batch
+        before = batch.kv_share
+        batch.advance(passes)
+        self.usage.passes(self._boundary, length_ms, batch.load / batch.ranks, (before, batch.kv_share))
+        self._boundary += length_ms
 
     def _change(self, _: float, version: int) -> None:
         """Passes of sequences alone come to an end."""
@@ -165,7 +160,7 @@ class MixedServer:
             load = (max(batch.counts) + batch.load / self.ranks) / 2
             chunk = (fullest + taken / self.ranks) / 2
             length = batch.next_ms + self._chunks.added_ms(load, chunk, parts, taken)
-            self._use(length, taken / self.ranks)
+            self.usage.step(self._boundary, 0.0, taken / self.ranks)
             self._planned, self._taking = -1, ending
             self._events.at(self._boundary + length, self._taken_in, (version, length))
         elif batch.load:
@@ -177,44 +172,44 @@ class MixedServer:
     def _leave(self) -> None:
         batch, log = self._batch, self._log
         for request in batch.ended():
-            log.ended[request] = max(self._boundary, log.first[request])
-            self.done(log.ended[request], request)
+            self._end(request)
         for request in batch.overfull():
             tokens, answer = batch.drop(request)
             rank = min(range(self.ranks), key=self._waiting.__getitem__)
-            self.queues[rank].appendleft([request, tokens, tokens, answer])
+            queue = self.queues[rank]
+            queue.insert(1 if queue and queue[0][0] in self._begun else 0, [request, tokens, tokens, answer])
             self._waiting[rank] += tokens
             self._tokens += tokens
             log.preempted[request] += 1
-            self.usage.preempted += 1
+            self.usage.preemption(self._boundary)
+
+    def _end(self, request: int) -> None:
+        """A last token comes; what the first one takes beside its prompt's passes delays all tokens alike."""
+        log = self._log
+        log.ended[request] = self._boundary + (log.first[request] - log.placed[request])
+        self.done(log.ended[request], request)
 
     def _take(self) -> tuple[list[tuple[int, float]], list[_Taken], float, float]:
         """(parts of prompts, prompts that end with rank, context and answer, tokens of the fullest rank, of all)."""
         parts: list[tuple[int, float]] = []
         ending: list[_Taken] = []
         fullest = all_taken = 0.0
-        batch, rows, started = self._batch, self._requests.row, self._log.started
+        rows, started = self._requests.row, self._log.started
         for rank, queue in enumerate(self.queues):
-            room, places = self._budget, batch.limit - batch.counts[rank]
-            coming_gb = 0.0
+            room = self._budget
             while queue and room > 0:
                 head = queue[0]
                 request, left, context = int(head[0]), head[1], int(head[2])
                 if request not in self._begun:
-                    needed = batch.gb_of(context)
-                    if places < 1 or (batch.load and batch.used_gb(rank) + coming_gb + needed > batch.free_gb):
+                    if not self._begins(request, rank, context):
                         break
-                    coming_gb += needed
-                    self._begun.add(request)
                     if started[request] != started[request]:
                         started[request] = self._boundary
-                places -= 1
                 part = min(left, room)
                 if part < left:
                     head[1] = left - part
                 else:
                     queue.popleft()
-                    self._begun.discard(request)
                     ending.append((request, rank, context, int(head[3])))
                 room -= part
                 parts.append((rows[request], part))
@@ -224,29 +219,50 @@ class MixedServer:
             self._waiting[rank] = self._waiting[rank] - load if queue else 0.0
         return parts, ending, fullest, all_taken
 
+    def _begins(self, request: int, rank: int, context: int) -> bool:
+        """Whether a prompt gets a place and room for its cache; one alone on its rank always does."""
+        batch = self._batch
+        taken = batch.counts[rank] + self._coming[rank]
+        needed = batch.gb_of(context)
+        if taken >= batch.limit or (taken and batch.used_gb(rank) + needed > batch.free_gb):
+            return False
+        self._begun[request] = needed
+        self._coming[rank] += 1
+        batch.held_gb[rank] += needed
+        return True
+
+    def _ends(self, request: int, rank: int) -> None:
+        """A prompt is taken in."""
+        self._coming[rank] -= 1
+        self._batch.held_gb[rank] -= self._begun.pop(request)
+        if not self._coming[rank]:
+            self._batch.held_gb[rank] = 0.0
+
     def _taken_in(self, now: float, what: tuple[int, float]) -> None:
         version, length = what
         if version != self._version:
             return
         batch, log = self._batch, self._log
-        self._boundary = now
-        batch.advance(1)
+        self._advance(1, length)
+        now = self._boundary
         self._tokens = sum(self._waiting)
         ending, self._taking = self._taking, []
         fixed, passes = self._first
         for request, rank, context, answer in ending:
+            self._ends(request, rank)
             if log.first[request] != log.first[request]:
                 log.prefilled[request] = log.arrived[request] = log.placed[request] = now
                 log.first[request] = now + fixed + passes * length
             if answer > 1:
                 batch.place(request, rank, context, answer - 1)
             else:
-                log.ended[request] = log.first[request]
-                self.done(now, request)
+                self._end(request)
         self._pass(now, version)
 
-    def lose(self) -> list[int]:
+    def lose(self, now: float) -> list[int]:
         """The server dies: the requests that were with it."""
+        if self._planned >= 0:
+            self._catch_up(now)
         lost = [*self._batch.running, *(request for request, *_ in self._taking)]
         lost += [int(head[0]) for queue in self.queues for head in queue]
         self._batch.clear()
@@ -256,9 +272,10 @@ class MixedServer:
         for cache in self.caches:
             cache.clear()
         self._begun.clear()
-        self._waiting = [0.0] * self.ranks
+        self._waiting, self._coming = [0.0] * self.ranks, [0] * self.ranks
         self._tokens, self._planned, self.alive = 0.0, 0, False
         self._version += 1
+        self.deaths += 1
         return lost
 
     def come_back(self, now: float) -> None:

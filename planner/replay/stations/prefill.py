@@ -7,7 +7,6 @@ next one starts after 1 / (pace stages) of that.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from planner.domain.replay.fleet import ReplayPool
 from planner.replay.curves import PromptTimes
@@ -36,9 +35,11 @@ class PrefillServer:
         "_starting",
         "_steps",
         "_times",
+        "_version",
         "_waiting",
         "alive",
         "caches",
+        "deaths",
         "pool",
         "queue",
         "queues",
@@ -76,7 +77,7 @@ class PrefillServer:
         self._requests, self._log, self._events, self._handed = requests, log, events, handed
         self._busy_until = 0.0
         self._starting = False
-        self._next_rank = self._steps = 0
+        self._next_rank = self._steps = self._version = self.deaths = 0
         full_ms = self._times.step_ms(self._budget, ((mean_row, 1.0),), 1.0)
         self.speed = pool.ranks * self._pace * self._budget / full_ms
         self._speed = self.speed
@@ -99,12 +100,12 @@ class PrefillServer:
         self.queue += 1
         if not self._starting:
             self._starting = True
-            self._events.at(max(now, self._busy_until), self._start)
+            self._events.at(max(now, self._busy_until), self._start, self._version)
 
-    def _start(self, now: float, _: Any) -> None:
+    def _start(self, now: float, version: int) -> None:
+        if version != self._version:
+            return  # the server died since
         self._starting = False
-        if not self.alive:
-            return
         parts: list[tuple[int, float]] = []
         ending: list[tuple[int, int]] = []
         fullest = taken = 0.0
@@ -146,20 +147,20 @@ class PrefillServer:
         self._events.at(now + step, self._end, self._steps)
         if any(self.queues):
             self._starting = True
-            self._events.at(self._busy_until, self._start)
+            self._events.at(self._busy_until, self._start, self._version)
 
     def _end(self, now: float, number: int) -> None:
         if number not in self.running:
             return  # lost with its server
         ending, taken = self.running.pop(number)
-        self.work -= taken / self._speed
         self.queue -= len(ending)
+        self.work = self.work - taken / self._speed if self.queue else 0.0
         prefilled = self._log.prefilled
         for request, rank in ending:
             prefilled[request] = now
             self._handed(now, request, self, rank)
 
-    def lose(self) -> list[int]:
+    def lose(self, _: float) -> list[int]:
         """The server dies: the requests that were with it, each once."""
         lost = [request for ending, _ in self.running.values() for request, _ in ending]
         lost += [int(head[0]) for queue in self.queues for head in queue]
@@ -169,7 +170,9 @@ class PrefillServer:
         for cache in self.caches:
             cache.clear()
         self._waiting = [0.0] * self.ranks
-        self.work, self.queue, self.alive = 0.0, 0, False
+        self.work, self.queue, self.alive, self._starting = 0.0, 0, False, False
+        self._version += 1
+        self.deaths += 1
         return lost
 
     def come_back(self, now: float) -> None:
