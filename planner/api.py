@@ -225,9 +225,9 @@ class ReplayedPlan:
         return report.replay_figure(self.record, name)
 
     def __repr__(self) -> str:
-        kept = self.record.total.within_levels.mean
-        held = "holds" if self.holds else "breaks"
-        return f"<replay {self.record.plan}: {held} at {self.record.rate_rps:.1f} requests/s, {kept:.1%} within levels>"
+        within = self.record.total.within_levels.mean
+        verdict = "holds" if self.holds else "breaks"
+        return f"<replay {self.record.plan}: {verdict} at {self.record.rate_rps:.1f} requests/s, {within:.1%} within levels>"
 
     def _repr_markdown_(self) -> str:
         return self.summary()
@@ -258,8 +258,8 @@ class SweptRates:
         return report.replay_figure(self.record.results[-1], name, self.record)
 
     def __repr__(self) -> str:
-        held = "no rate holds" if self.held_rps is None else f"holds up to {self.held_rps:.1f} requests/s"
-        return f"<sweep {self.record.results[0].plan}: {held}>"
+        verdict = "no rate holds" if self.held_rps is None else f"holds up to {self.held_rps:.1f} requests/s"
+        return f"<sweep {self.record.results[0].plan}: {verdict}>"
 
     def _repr_markdown_(self) -> str:
         return self.summary()

@@ -42,21 +42,21 @@ def draw(sweep: ReplaySweep) -> Figure:
     """Three panels over the same rates; bands are the 95 % intervals of the seeds."""
     figure = style.blank(HEIGHT_IN)
     style.heading(figure, f"{style.shown(sweep.results[0].plan, 40)}: what requests meet at each rate")
-    ttft, tpot, kept = figure.subplots(3, 1, sharex=True)
+    ttft, tpot, within = figure.subplots(3, 1, sharex=True)
     _times(ttft, sweep, "ttft_ms")
     _times(tpot, sweep, "tpot_ms")
-    _shares(kept, sweep)
-    for axes in (ttft, tpot, kept):
+    _shares(within, sweep)
+    for axes in (ttft, tpot, within):
         _marks(axes, sweep)
     _mark_names(ttft, sweep)
-    kept.set_xlabel("rate of the whole mix (requests/s)")
+    within.set_xlabel("rate of the whole mix (requests/s)")
     return figure
 
 
 def quantiles_of(sweep: ReplaySweep, key: str) -> tuple[str, ...]:
     """The median, and what a level asks for (P99 where none does)."""
-    asked = [level_quantile(level) for level in sweep.results[0].levels if level_key(level) == key]
-    return tuple(dict.fromkeys(("p50", asked[0] if asked else "p99")))
+    quantiles = [level_quantile(level) for level in sweep.results[0].levels if level_key(level) == key]
+    return tuple(dict.fromkeys(("p50", quantiles[0] if quantiles else "p99")))
 
 
 def points_of(results: Sequence[ReplayResult], key: str, quantile: str) -> list[tuple[float, Spread]]:

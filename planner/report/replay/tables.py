@@ -131,12 +131,12 @@ def sweep_table(sweep: ReplaySweep) -> str:
 
 def _sweep_row(result: ReplayResult) -> list[str]:
     total: ReplayGroup = result.total
-    held = "hold" if result.holds else ("falls behind" if result.unfinished else "break")
+    state = "hold" if result.holds else ("falls behind" if result.unfinished else "break")
     return [
         rate(result.rate_rps),
         *_time_cells(total.ttft_ms, ("p50", "p99")),
         *_time_cells(total.tpot_ms, ("p50", "p99")),
         share_with(total.within_levels),
         number_with(total.goodput_rps),
-        held,
+        state,
     ]

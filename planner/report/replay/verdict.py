@@ -70,9 +70,9 @@ def level_words(level: LevelCheck) -> str:
     far = f", {_room_words(level)}" if level.bound_ms and level.holds == (room_of(level) >= 0) else ""
     if not level.needed:
         return f"{name} is {value} in the mean of {bound}{far}"
-    kept = f"{share_with(level.share)} of the requests keep {bound} where {needed_share(level)} must"
+    share = f"{share_with(level.share)} of the requests keep {bound} where {needed_share(level)} must"
     narrow = ", too close to call with these seeds" if is_narrow(level) else ""
-    return f"{name}: {kept} ({value} there{far}){narrow}"
+    return f"{name}: {share} ({value} there{far}){narrow}"
 
 
 def _room_words(level: LevelCheck) -> str:
