@@ -226,8 +226,8 @@ class ReplayedPlan:
 
     def __repr__(self) -> str:
         within = self.record.total.within_levels.mean
-        verdict = "holds" if self.holds else "breaks"
-        return f"<replay {self.record.plan}: {verdict} at {self.record.rate_rps:.1f} requests/s, {within:.1%} within levels>"
+        verdict = f"{'holds' if self.holds else 'breaks'} at {self.record.rate_rps:.1f} requests/s"
+        return f"<replay {self.record.plan}: {verdict}, {within:.1%} within levels>"
 
     def _repr_markdown_(self) -> str:
         return self.summary()
