@@ -141,12 +141,6 @@ def swept() -> ReplaySweep:
     return ReplaySweep(results=(*results[:-1], last), held_rps=96.0, step_rps=2.0)
 
 
-def alone(result: ReplayResult) -> ReplayResult:
-    """The same with one seed: shares without intervals, all else as it was."""
-    total = replace(result.total, within_levels=Spread(mean=result.total.within_levels.mean))
-    return replace(result, seeds=(0,), total=total)
-
-
 def is_close(figure: float, other: float) -> bool:
     """Whether two figures agree but for rounding."""
     return math.isclose(figure, other, rel_tol=1e-9)
