@@ -9,19 +9,25 @@ from planner import export, files, pipeline, report
 from planner.domain import (
     Cluster,
     InputHash,
+    LengthProfile,
     PlacementSettings,
     Plan,
     ReportProgress,
+    RequestTrace,
     Scenario,
     no_progress,
     require_sound,
 )
+from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.replay.settings import ReplaySettings
 from planner.plans.rate_bands import probability_better
 from planner.plans.router_grid import CELLS
 from planner.report.kit.bands import banded_rate
 from planner.runs import publication
 from planner.runs.deployments import render_plan
 from planner.runs.placed_runs import scenario_on
+from planner.runs.replay_settings import replay_settings
+from planner.runs.replays import rate_of, trace_of, with_failures
 from planner.workload import summarize
 
 if TYPE_CHECKING:
@@ -117,6 +123,45 @@ class PlannedDeployment:
         """One row an island, replica and node. Raises InputError where the plan is on no nodes."""
         return report.placement_frame(self.record)
 
+    def replay(
+        self,
+        trace: str | Path | RequestTrace | LengthProfile | None = None,
+        rate: str | float | None = None,
+        *,
+        policy: str = "waiting_tokens",
+        **settings: Any,
+    ) -> "ReplayedPlan":
+        """The plan, met by requests one by one: does its promise hold?
+
+        `trace`: a file, a workload, the word lengths (the plan's own table), or the record; None: the trace that the
+        plan was made for. `rate`: requests/s, 0.9x of the capacity, or promise (the default). `settings`: arrivals,
+        variation, curve, between, requests, seeds, warm_up, storage_gb_s and failures, as of `planner replay`. Raises
+        InputError.
+        """
+        source, chosen = self._replaying(trace, {"policy": policy, **settings})
+        result = pipeline.replay(self.record, source, chosen, rate_of(self.record, rate))
+        return ReplayedPlan(with_failures(result, chosen))
+
+    def sweep(
+        self,
+        trace: str | Path | RequestTrace | LengthProfile | None = None,
+        *,
+        policy: str = "waiting_tokens",
+        **settings: Any,
+    ) -> "SweptRates":
+        """The highest rate that holds the levels, and latency against the rate; all else as for `replay`."""
+        source, chosen = self._replaying(trace, {"policy": policy, **settings})
+        return SweptRates(pipeline.sweep_rates(self.record, source, chosen))
+
+    def _replaying(
+        self, trace: str | Path | RequestTrace | LengthProfile | None, settings: Mapping[str, Any]
+    ) -> tuple[RequestTrace | LengthProfile, ReplaySettings]:
+        """What is replayed, and how."""
+        chosen = replay_settings(self.record, **settings)
+        if isinstance(trace, RequestTrace | LengthProfile):
+            return trace, chosen
+        return trace_of(self.record, None if trace is None else str(trace)), chosen
+
     def export(
         self,
         path: str | Path,
@@ -140,6 +185,81 @@ class PlannedDeployment:
             f"<plan {self.record.scenario.name}: {rate} requests/s, "
             f"{len(self.record.islands)} {noun}, {self.price_usd_per_hour:g} USD/hour>"
         )
+
+    def _repr_markdown_(self) -> str:
+        return self.summary()
+
+
+class ReplayedPlan:
+    """A replay at hand: `record` is the frozen result."""
+
+    def __init__(self, record: ReplayResult) -> None:
+        self.record = record
+
+    @property
+    def holds(self) -> bool:
+        """Whether every level is held, and the fleet keeps up."""
+        return self.record.holds
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row for all requests, then one a bucket."""
+        return report.replay_frame(self.record)
+
+    @cached_property
+    def islands(self) -> "pd.DataFrame":
+        """One row an island."""
+        return report.replay_islands_frame(self.record)
+
+    @cached_property
+    def moments(self) -> "pd.DataFrame":
+        """One row a stretch of time of the first seed."""
+        return report.replay_moments_frame(self.record)
+
+    def summary(self) -> str:
+        """The replay in Markdown, the verdict first."""
+        return report.replay_page(self.record)
+
+    def figure(self, name: str) -> "Figure":
+        """A figure: moments or islands."""
+        return report.replay_figure(self.record, name)
+
+    def __repr__(self) -> str:
+        within = self.record.total.within_levels.mean
+        verdict = f"{'holds' if self.holds else 'breaks'} at {self.record.rate_rps:.1f} requests/s"
+        return f"<replay {self.record.plan}: {verdict}, {within:.1%} within levels>"
+
+    def _repr_markdown_(self) -> str:
+        return self.summary()
+
+
+class SweptRates:
+    """Rates of one plan at hand: `record` is the frozen sweep."""
+
+    def __init__(self, record: ReplaySweep) -> None:
+        self.record = record
+
+    @property
+    def held_rps(self) -> float | None:
+        """The highest rate that holds the levels; None where none that was tried does."""
+        return self.record.held_rps
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a rate."""
+        return report.replay_sweep_frame(self.record)
+
+    def summary(self) -> str:
+        """The highest rate that holds, and a table of all, in Markdown."""
+        return report.sweep_page(self.record)
+
+    def figure(self, name: str = "sweep") -> "Figure":
+        """The figure sweep; moments and islands are those of the highest rate."""
+        return report.replay_figure(self.record.results[-1], name, self.record)
+
+    def __repr__(self) -> str:
+        verdict = "no rate holds" if self.held_rps is None else f"holds up to {self.held_rps:.1f} requests/s"
+        return f"<sweep {self.record.results[0].plan}: {verdict}>"
 
     def _repr_markdown_(self) -> str:
         return self.summary()

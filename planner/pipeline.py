@@ -12,6 +12,7 @@ from planner.domain import (
     Evaluation,
     IslandClass,
     Layout,
+    LengthProfile,
     Plan,
     ReportProgress,
     RequestTrace,
@@ -95,7 +96,7 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
 
 def replay(
     saved: Plan,
-    trace: RequestTrace,
+    trace: RequestTrace | LengthProfile,
     settings: ReplaySettings,
     rate_rps: float,
     progress: Callable[[float], None] = lambda _: None,
@@ -108,7 +109,10 @@ def replay(
 
 
 def sweep_rates(
-    saved: Plan, trace: RequestTrace, settings: ReplaySettings, progress: Callable[[float], None] = lambda _: None
+    saved: Plan,
+    trace: RequestTrace | LengthProfile,
+    settings: ReplaySettings,
+    progress: Callable[[float], None] = lambda _: None,
 ) -> ReplaySweep:
     """The highest rate at which the plan's replay holds the levels, and what was replayed on the way to it."""
     return PlanReplay(saved, posed(saved.scenario).workload, trace, settings).sweep(progress)

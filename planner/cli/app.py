@@ -17,6 +17,7 @@ COMMANDS = {
     "place": "plan.place",
     "frontier": "plan.frontier",
     "serving": "plan.serving",
+    "replay": "plan.replay",
     "check": "plan.check",
     "export": "plan.export",
     "import": "plan.import_plan",

@@ -34,6 +34,17 @@ from planner.report.plan.frames import (
     trials_frame,
 )
 from planner.report.plan.summary import summary
+from planner.report.replay.document import replay_document
+from planner.report.replay.figures import replay_figure, replay_figures_of
+from planner.report.replay.files import replay_file_names, replay_files
+from planner.report.replay.frames import (
+    replay_frame,
+    replay_islands_frame,
+    replay_moments_frame,
+    replay_sweep_frame,
+)
+from planner.report.replay.page import replay_page, sweep_page
+from planner.report.replay.verdict import sweep_verdict, verdict
 
 __all__ = [
     "FIGURES",
@@ -64,6 +75,16 @@ __all__ = [
     "placement_page",
     "pools_frame",
     "render",
+    "replay_document",
+    "replay_figure",
+    "replay_figures_of",
+    "replay_file_names",
+    "replay_files",
+    "replay_frame",
+    "replay_islands_frame",
+    "replay_moments_frame",
+    "replay_page",
+    "replay_sweep_frame",
     "roofline_figure",
     "routing_frame",
     "serving_figure",
@@ -71,5 +92,8 @@ __all__ = [
     "serving_page",
     "slices_frame",
     "summary",
+    "sweep_page",
+    "sweep_verdict",
     "trials_frame",
+    "verdict",
 ]

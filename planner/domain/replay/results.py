@@ -106,7 +106,8 @@ class IslandUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What happened in `seconds` from `start_s` on, of the first seed."""
+    """What happened in `seconds` from `start_s` on, of the first seed; the clock of the failures, and the warm-up is
+    left out."""
 
     start_s: _Amount
     seconds: _Amount
@@ -135,7 +136,7 @@ class ReplayResult:
     """One rate, replayed with every seed. `left_out`: requests of the trace that no server takes, by reason.
 
     `unfinished`: requests that had not ended when the replay stopped (a fleet that cannot keep up). `bottleneck`: what
-    holds the rate back, in words. `compressed`: arrivals are the trace's, at another speed.
+    holds the rate back, in words. `events`: seconds from the start and what happened then, such as a failure.
     """
 
     plan: str
@@ -157,6 +158,7 @@ class ReplayResult:
     unfinished: _Count = 0
     bottleneck: str = ""
     notes: tuple[str, ...] = ()
+    events: tuple[tuple[float, str], ...] = ()
 
     @property
     def holds(self) -> bool:

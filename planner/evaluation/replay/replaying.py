@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from planner.domain import CacheRate, Plan, RequestTrace, Workload
+from planner.domain import CacheRate, LengthProfile, Plan, RequestTrace, Workload
 from planner.domain.prefix import PromptBlocks
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, Requests
 from planner.domain.replay.results import ReplayResult, ReplaySweep
@@ -11,24 +11,34 @@ from planner.domain.replay.settings import ReplaySettings
 from planner.errors import InputError
 from planner.evaluation.replay.fleet import replay_fleet
 from planner.replay import Promise, simulate, sweep
-from planner.replay.arrivals import requests_of
+from planner.replay.arrivals import requests_of, requests_of_profile
 
 Progress = Callable[[float], None]
 
 
 class PlanReplay:
-    """Replays of one plan; its fleet is priced once. Raises InputError where the trace does not suit the plan."""
+    """Replays of one plan; its fleet is priced once. Of a table of lengths prompts are drawn, with the mean answers.
 
-    def __init__(self, plan: Plan, workload: Workload, trace: RequestTrace, settings: ReplaySettings) -> None:
+    Raises InputError where the trace does not suit the plan, or a table the arrivals.
+    """
+
+    def __init__(
+        self, plan: Plan, workload: Workload, trace: RequestTrace | LengthProfile, settings: ReplaySettings
+    ) -> None:
         self._settings = settings
         self._auto = plan.scenario.cost.kv_cache_rate == CacheRate.AUTO
         self.fleet = replay_fleet(
             plan,
             workload,
-            replay_prefixes=self._auto and trace.blocks is not None,
+            replay_prefixes=self._auto and _has_blocks(trace),
             storage_gb_s=settings.storage_gb_s,
         )
-        self._trace, self._unserved = _served(trace, self.fleet.intervals[-1].end)
+        self._trace: RequestTrace | LengthProfile
+        end = self.fleet.intervals[-1].end
+        if isinstance(trace, LengthProfile):
+            self._trace, self._unserved = _served_lengths(trace, end)
+        else:
+            self._trace, self._unserved = _served(trace, end)
         self.promise = Promise(
             plan=plan.scenario.name,
             trace=trace.name,
@@ -40,14 +50,12 @@ class PlanReplay:
 
     def requests(self, rate_rps: float, seed: int) -> Requests:
         """Requests at a rate of the whole mix; those that no pool takes are left out, and counted."""
-        return requests_of(
-            self._trace,
-            self._settings.arrivals,
-            seed=seed,
-            rate_rps=rate_rps,
-            count=self._settings.requests,
-            most_tokens=self.fleet.context,
-        )
+        arrivals, count, context = self._settings.arrivals, self._settings.requests, self.fleet.context
+        if isinstance(self._trace, LengthProfile):
+            return requests_of_profile(
+                self._trace, arrivals, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context
+            )
+        return requests_of(self._trace, arrivals, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context)
 
     def at(self, rate_rps: float, progress: Progress = lambda _: None) -> ReplayResult:
         """One rate."""
@@ -65,9 +73,34 @@ class PlanReplay:
         return tuple((words, count) for words, count in (longer, *of_stream.reasons) if count)
 
     def _notes(self) -> tuple[str, ...]:
-        if self._auto and self._trace.blocks is None:
+        if self._auto and not _has_blocks(self._trace):
             return ("The trace has no hashes of its prompts: prefix caches find what the plan counts on.",)
         return ()
+
+
+def _has_blocks(trace: RequestTrace | LengthProfile) -> bool:
+    return isinstance(trace, RequestTrace) and trace.blocks is not None
+
+
+def _served_lengths(profile: LengthProfile, end: int) -> tuple[LengthProfile, int]:
+    """(the lengths below `end` tokens, how many of the table's requests have others)."""
+    rows = [row for row, tokens in enumerate(profile.input_tokens) if tokens < end]
+    if not rows:
+        raise _none_served(f"workload {profile.name}", end)
+    served = replace(
+        profile,
+        input_tokens=tuple(profile.input_tokens[row] for row in rows),
+        probabilities=tuple(profile.probabilities[row] for row in rows),
+        output_tokens=tuple(profile.output_tokens[row] for row in rows) if profile.output_tokens else (),
+    )
+    return served, round((1 - sum(served.probabilities)) * (profile.requests or 0))
+
+
+def _none_served(name: str, end: int) -> InputError:
+    return InputError(
+        f"{name}: must hold prompts that the plan serves, below {end} tokens; all of them are longer.",
+        hint="Replay a trace like the one that was planned for, or plan for this one.",
+    )
 
 
 def _served(trace: RequestTrace, end: int) -> tuple[RequestTrace, int]:
@@ -77,11 +110,7 @@ def _served(trace: RequestTrace, end: int) -> tuple[RequestTrace, int]:
     if not unserved:
         return trace, 0
     if not rows:
-        raise InputError(
-            f"trace {trace.name}: must hold prompts that the plan serves, below {end} tokens; all of its "
-            f"{unserved} are longer.",
-            hint="Replay a trace like the one that was planned for, or plan for this one.",
-        )
+        raise _none_served(f"trace {trace.name}", end)
     kept = replace(
         trace,
         arrival_s=[trace.arrival_s[row] for row in rows],

@@ -195,7 +195,7 @@ def moments_of(run: SeedRun, slo: SloSettings, parts: int) -> tuple[Moment, ...]
         ttft = quantiles(columns.ttft[part == k])
         moments.append(
             Moment(
-                start_s=float(edges[k] - start) / MS_PER_S,
+                start_s=float(edges[k]) / MS_PER_S,
                 seconds=length_ms / MS_PER_S,
                 arrived=int((part == k).sum()),
                 finished=int((ended == k).sum()),

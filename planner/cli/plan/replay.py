@@ -1,0 +1,149 @@
+"""`planner replay`: does a plan keep its promise, request by request?"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.plan import saved_runs
+from planner.cli.plan.replay_options import between_asked, failure_asked, seeds_asked
+from planner.errors import EXIT_INFEASIBLE
+
+if TYPE_CHECKING:
+    from planner.domain.replay.results import ReplayResult, ReplaySweep
+
+
+def command(
+    run: Annotated[Path, typer.Argument(help="A run folder, or its plan.json.", show_default=False)],
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            help="A trace (.csv, .jsonl, .gz), a workload's file or name, or lengths: the plan's own table of lengths. "
+            "[default: the trace that the plan was made for]",
+            show_default=False,
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(help="0.9x of the capacity, promise, or requests/s. [default: promise]", show_default=False),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="random, round_robin, power_of_two, shortest_queue, least_work, waiting_tokens, overflow or "
+            "prefix_aware."
+        ),
+    ] = "waiting_tokens",
+    arrivals: Annotated[
+        str | None,
+        typer.Option(help="trace, compressed, poisson, gamma or diurnal. [default: poisson]", show_default=False),
+    ] = None,
+    variation: Annotated[
+        float | None,
+        typer.Option(help="Squared variation of the gaps: gamma, diurnal.", show_default=False),
+    ] = None,
+    curve: Annotated[
+        str | None, typer.Option(help="Rates over the day of diurnal arrivals: a name or a file.", show_default=False)
+    ] = None,
+    between: Annotated[
+        str | None, typer.Option(help="Seconds of the trace to take, as 0:1800.", show_default=False)
+    ] = None,
+    requests: Annotated[int, typer.Option(help="Requests a seed, warm-up included.")] = 20_000,
+    seeds: Annotated[str, typer.Option(help="How many seeds, or which: 3, or 1,5, or 4-6.")] = "3",
+    warm_up: Annotated[float, typer.Option(help="Share of the requests that does not count.")] = 0.1,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="ISLAND@SECONDS[:NODES]: it loses a node then, or so many, or all; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    storage_gb_s: Annotated[float, typer.Option(help="GB/s at which a server that comes back reads weights.")] = 2.0,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Find the highest rate that holds the levels, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where a level is not held.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for replay.md, replay.json, tables and figures.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a replay that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds."""
+    from planner import files, pipeline, report
+    from planner.runs.replay_settings import replay_settings
+    from planner.runs.replays import rate_of, trace_of, with_failures
+
+    plan = saved_runs.read_run(run)
+    settings = replay_settings(
+        plan,
+        policy=policy,
+        arrivals=arrivals,
+        variation=variation,
+        curve=curve,
+        between=between_asked(between),
+        requests=requests,
+        seeds=seeds_asked(seeds),
+        warm_up=warm_up,
+        storage_gb_s=storage_gb_s,
+        failures=[failure_asked(text) for text in fail or []],
+    )
+    rate_rps = rate_of(plan, rate)
+    source = trace_of(plan, trace, run)
+    if out is not None:  # fails before the work, not after it
+        files.claim_folder(out, report.replay_file_names(), force=force)
+    listen = _progress("replay", quiet=quiet or json)
+    result = with_failures(pipeline.replay(plan, source, settings, rate_rps, listen), settings)
+    rates = None
+    if sweep:
+        rates = pipeline.sweep_rates(plan, source, settings, _progress("sweep", quiet=quiet or json))
+    if out is not None:
+        written = report.replay_files(result, rates)
+        files.write_folder(out, written, force=force, kinds=report.replay_file_names())
+    if json:
+        screen.show_json({"folder": None if out is None else str(out), **report.replay_document(result, rates)})
+    else:
+        _show(result, rates, out)
+    if strict and not result.holds:
+        raise typer.Exit(EXIT_INFEASIBLE)
+
+
+def _progress(name: str, *, quiet: bool) -> Callable[[float], None]:
+    """Tells how far the replay is, a line every tenth."""
+
+    last = -1
+
+    def listen(done: float) -> None:
+        nonlocal last
+        tenth = int(10 * done)
+        if tenth > last and not quiet:
+            last = tenth
+            screen.show_note(f"{name}: {10 * tenth} %")
+
+    return listen
+
+
+def _show(result: "ReplayResult", sweep: "ReplaySweep | None", out: Path | None) -> None:
+    """The verdict, the times, the rates, the notes."""
+    from planner import report
+    from planner.report.replay import screen_rows
+
+    screen.show_text(_plain(report.verdict(result)))
+    screen.show_table("Times", screen_rows.TIME_COLUMNS, screen_rows.time_rows(result))
+    screen.show_table("Islands", screen_rows.ISLAND_COLUMNS, screen_rows.island_rows(result))
+    if sweep is not None:
+        screen.show_table("Rates", screen_rows.RATE_COLUMNS, screen_rows.rate_rows(sweep))
+        screen.show_text(_plain(report.sweep_verdict(sweep)))
+    for reason, count in result.left_out:
+        screen.show_note(f"left out: {count:,} requests {reason}")
+    for note in result.notes:
+        screen.show_note(f"note: {note}")
+    if out is not None:
+        screen.show_text(f"Written to {out}")
+
+
+def _plain(text: str) -> str:
+    """Markdown of a sentence as a terminal shows it."""
+    return text.replace("**", "").replace("\\", "")

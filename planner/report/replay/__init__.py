@@ -1,0 +1,1 @@
+"""A replay as text, tables, figures and files."""

@@ -1,0 +1,129 @@
+"""What a user asks of a replay, turned into its settings; what would be ignored in silence is refused."""
+
+import math
+from collections.abc import Sequence
+
+from planner import files
+from planner.domain import Plan
+from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
+from planner.domain.replay.results import ReplayPolicy
+from planner.domain.replay.settings import Failure, ReplaySettings
+from planner.errors import InputError
+
+_MOST_REQUESTS = 10_000_000
+COMPRESSED = "compressed"
+"""The word for the trace's own arrivals at another speed."""
+
+
+def arrival_settings(
+    process: str | None = None,
+    *,
+    variation: float | None = None,
+    curve: str | RateCurve | None = None,
+    between: tuple[float, float] | None = None,
+) -> ArrivalSettings:
+    """How requests arrive. Without a process a `variation` means gamma, a `curve` diurnal, neither Poisson.
+
+    `curve`: a shipped one by name, a file, or the record. InputError for unknown words, values out of their bounds,
+    and what the process makes no use of.
+    """
+    usual = "diurnal" if curve is not None else "gamma" if variation is not None else "poisson"
+    drawn = _process(process or usual)
+    _require_used(drawn, variation=variation, curve=curve)
+    if variation is not None and not 0 < variation < math.inf:
+        raise _fault("variation", "must be above 0", variation, "Give the squared coefficient of variation: 1, 4, 13.")
+    if between is not None and not 0 <= between[0] < between[1] < math.inf:
+        came = f"{between[0]:g}:{between[1]:g}"
+        raise _fault("between", "must be two seconds of the trace, the first below the second", came, "Try 0:1800.")
+    return ArrivalSettings(
+        process=drawn,
+        variation=1.0 if variation is None else variation,
+        curve=files.load_rate_curve(curve) if isinstance(curve, str) else curve,
+        between=between,
+        compress=process == COMPRESSED,
+    )
+
+
+def _process(word: str) -> ArrivalProcess:
+    words = (*(process.value for process in ArrivalProcess), COMPRESSED)
+    if word not in words:
+        raise _fault("arrivals", f"must be one of {', '.join(words)}", repr(word), "Choose one of these.")
+    return ArrivalProcess.TRACE if word == COMPRESSED else ArrivalProcess(word)
+
+
+def _require_used(process: ArrivalProcess, *, variation: float | None, curve: object) -> None:
+    if variation is not None and process not in (ArrivalProcess.GAMMA, ArrivalProcess.DIURNAL):
+        raise _fault(
+            "variation", "goes with gamma and diurnal arrivals only", process.value, "Choose --arrivals gamma."
+        )
+    if curve is not None and process is not ArrivalProcess.DIURNAL:
+        raise _fault("curve", "goes with diurnal arrivals only", process.value, "Choose --arrivals diurnal.")
+    if curve is None and process is ArrivalProcess.DIURNAL:
+        raise _fault("curve", "must be given with diurnal arrivals", "none", "Give --curve NAME.")
+
+
+def _policy(word: str) -> ReplayPolicy:
+    try:
+        return ReplayPolicy(word)
+    except ValueError:
+        words = ", ".join(policy.value for policy in ReplayPolicy)
+        raise _fault("policy", f"must be one of {words}", repr(word), "Choose one of these.") from None
+
+
+def replay_settings(
+    plan: Plan,
+    *,
+    policy: str = ReplayPolicy.WAITING_TOKENS.value,
+    arrivals: str | ArrivalSettings | None = None,
+    variation: float | None = None,
+    curve: str | RateCurve | None = None,
+    between: tuple[float, float] | None = None,
+    requests: int = 20_000,
+    seeds: int | Sequence[int] = 3,
+    warm_up: float = 0.1,
+    storage_gb_s: float = 2.0,
+    failures: Sequence[Failure] = (),
+) -> ReplaySettings:
+    """The settings, checked against the plan; `arrivals` to `between` as for `arrival_settings`, or the record.
+
+    `seeds`: how many, or which. `failures` of islands, by id. InputError names the value that cannot be.
+    """
+    process = arrivals
+    if not isinstance(process, ArrivalSettings):
+        process = arrival_settings(process, variation=variation, curve=curve, between=between)
+    drawn_with = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not 1 <= requests <= _MOST_REQUESTS:
+        raise _fault("requests", f"must be from 1 to {_MOST_REQUESTS:,}", requests, "Try 20000.")
+    if not drawn_with or len(set(drawn_with)) < len(drawn_with) or min(drawn_with) < 0:
+        raise _fault("seeds", "must be some different whole numbers from 0 on", seeds, "Give 3, or 0,1,2.")
+    if not 0 <= warm_up < 1:
+        raise _fault("warm_up", "must be a share of the requests from 0 to below 1", warm_up, "Try 0.1.")
+    if not 0 < storage_gb_s < math.inf:
+        raise _fault("storage_gb_s", "must be above 0", storage_gb_s, "Give GB/s that a server reads weights at.")
+    for failure in failures:
+        _require_island(plan, failure)
+    return ReplaySettings(
+        policy=_policy(policy),
+        arrivals=process,
+        seeds=drawn_with,
+        requests=requests,
+        warm_up=warm_up,
+        storage_gb_s=storage_gb_s,
+        failures=tuple(sorted(failures, key=lambda failure: failure.at_s)),
+    )
+
+
+def _require_island(plan: Plan, failure: Failure) -> None:
+    names = [island.id for island in plan.islands]
+    if failure.island not in names:
+        raise _fault(
+            "fail", f"must name an island of the plan ({', '.join(names)})", repr(failure.island), "Choose one."
+        )
+    if not 0 <= failure.at_s < math.inf:
+        raise _fault("fail", f"of {failure.island} must be at a second from 0 on", failure.at_s, "Try 60.")
+    if failure.nodes < 0:
+        raise _fault("fail", f"of {failure.island} must take nodes from 0 (all) on", failure.nodes, "Try 1.")
+
+
+def _fault(key: str, rule: str, came: object, hint: str) -> InputError:
+    return InputError(f"replay: {key}: {rule}, got {came}.", hint=hint)

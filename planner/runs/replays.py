@@ -1,0 +1,134 @@
+"""What a replay of a saved plan begins with, its rate and its trace, and what is noted of its failures."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+from planner import files
+from planner.domain import LengthProfile, Plan, RequestTrace
+from planner.domain.replay.results import ReplayResult
+from planner.domain.replay.settings import Failure, ReplaySettings
+from planner.errors import InputError
+from planner.files.disk.shipped import shipped_scenarios
+from planner.workload import summarize
+
+PROMISE, LENGTHS = "promise", "lengths"
+"""Words for a rate and a trace: what the plan promises, and its own table of lengths."""
+
+_MOST_RPS = 1e6
+_TRACES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
+_SCENARIOS = (".yaml", ".yml")
+
+
+def rate_of(plan: Plan, rate: str | float | None) -> float:
+    """Requests/s: a number, `0.9x` of the plan's capacity, or its `promise`, which None means, too.
+
+    None of a plan without a promise is its capacity times the margin. InputError for other words, or a rate that no
+    replay can have.
+    """
+    promise = None if plan.buckets is None else plan.buckets.promise_rps
+    if rate is None:
+        rate_rps = plan.throughput_rps * plan.scenario.routing.margin if promise is None else promise
+    elif rate == PROMISE:
+        if promise is None:
+            raise InputError(
+                f"rate: plan {plan.scenario.name} has no promise, as it has no buckets, got {rate!r}.",
+                hint="Give 0.9x of its capacity, or requests/s.",
+            )
+        rate_rps = promise
+    else:
+        rate_rps = _number(str(rate).removesuffix("x"), rate)
+        if isinstance(rate, str) and rate.endswith("x"):
+            rate_rps *= plan.throughput_rps
+    if not 0 < rate_rps <= _MOST_RPS:
+        raise InputError(
+            f"rate: must be above 0 and at most {_MOST_RPS:g} requests/s, got {rate}.",
+            hint="Give 0.9x, promise, or requests/s.",
+        )
+    return rate_rps
+
+
+def _number(text: str, rate: str | float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(
+            f"rate: must be a share of the capacity (0.9x), promise, or requests/s, got {rate!r}.",
+            hint="Write --rate 0.9x, --rate promise or --rate 250.",
+        )
+    return number
+
+
+def trace_of(plan: Plan, name: str | None, run: Path | None = None) -> RequestTrace | LengthProfile:
+    """The trace of that name: a file, a workload, or `lengths`; None: the one that the plan was made for.
+
+    The plan's own is looked for by its SHA-256, beside the run, in the current folder and among shipped scenarios.
+    InputError where it is not there, or as `files.load_workload` tells it.
+    """
+    if name == LENGTHS:
+        return plan.scenario.workload
+    if name is not None:
+        return files.load_workload(name)
+    trace = _trace_again(plan, run)
+    if trace is None:
+        raise InputError(
+            f"plan {plan.scenario.name}: --trace: must be given, as the trace of workload "
+            f"{plan.scenario.workload.name} is not at hand.",
+            hint="Give a trace file, or --trace lengths to draw prompts from the plan's own table of lengths.",
+        )
+    return trace
+
+
+def _trace_again(plan: Plan, run: Path | None) -> RequestTrace | None:
+    """The requests that the plan's workload was summarised from, where their files lie unchanged."""
+    digests = dict(plan.provenance.input_hashes)
+    if not any(name.lower().endswith(_TRACES) for name in digests):
+        return None
+    for path in _unchanged(digests, run, _SCENARIOS):
+        trace = _trace_behind(path, digests)
+        if trace is not None:
+            return trace
+    traces = [files.load_workload(str(path.absolute())) for path in _unchanged(digests, run, _TRACES)]
+    return next((trace for trace in traces if isinstance(trace, RequestTrace)), None)
+
+
+def _unchanged(digests: dict[str, str], run: Path | None, suffixes: tuple[str, ...]) -> list[Path]:
+    """Files with the name and the content of an input of the plan."""
+    beside = [] if run is None else [run.absolute(), *list(run.absolute().parents)[:2]]
+    shipped = {path.parent for path in shipped_scenarios().values()}
+    paths = [folder / name for folder in (Path.cwd(), *beside, *sorted(shipped)) for name in digests]
+    fitting = [path for path in dict.fromkeys(paths) if path.name.lower().endswith(suffixes) and path.is_file()]
+    return [path for path in fitting if files.input_hash(path).sha256 == digests[path.name]]
+
+
+def _trace_behind(path: Path, digests: dict[str, str]) -> RequestTrace | None:
+    """The trace that a scenario names, read as the scenario says; None where it is none, or another by now."""
+    traces: list[RequestTrace] = []
+
+    def keep(trace: RequestTrace) -> LengthProfile:
+        traces.append(trace)
+        return summarize(trace)
+
+    try:
+        scenario = files.load_scenario(path, keep)
+    except InputError:  # a workload file, or a scenario whose files are gone: then its trace may lie elsewhere
+        return None
+    same = all(digests.get(item.name) == item.sha256 for item in scenario.inputs if item.name.lower().endswith(_TRACES))
+    return traces[0] if traces and same else None
+
+
+def with_failures(result: ReplayResult, settings: ReplaySettings) -> ReplayResult:
+    """The result with what happened when."""
+    events = result.events or tuple((failure.at_s, _event(failure)) for failure in settings.failures)
+    late = [failure for failure in settings.failures if failure.at_s >= result.warm_up_s + result.seconds]
+    notes = [f"{_event(failure)} at {failure.at_s:g} s: after the last request, so nobody met it." for failure in late]
+    return replace(result, events=events, notes=(*result.notes, *notes))
+
+
+def _event(failure: Failure) -> str:
+    """`h200-1 loses 2 nodes, back after 60 s`."""
+    nodes = "all its servers" if failure.nodes == 0 else "1 node" if failure.nodes == 1 else f"{failure.nodes} nodes"
+    back = "" if failure.back_after_s is None else f", back after {failure.back_after_s:g} s"
+    return f"{failure.island} loses {nodes}{back}"
