@@ -60,27 +60,28 @@ def _pool(
 
 
 def _intervals(plan: Plan, numbers: Mapping[str, int]) -> tuple[Interval, ...]:
-    """Ranges with the same shares are one interval; lengths between two ranges belong to the one below."""
-    spans = sorted({(route.range_start, route.range_end) for route in plan.routing})
+    """The phases may have buckets of their own: lengths between two edges of any of them, equal neighbours as one.
+    Lengths that no range holds belong to the one below."""
+    edges = sorted({route.range_start for route in plan.routing})
+    ends = (*edges[1:], max(route.range_end for route in plan.routing))
     intervals: list[Interval] = []
-    for number, (start, end) in enumerate(spans):
+    for start, end in zip(edges, ends, strict=True):
         prefill, decode = (_shares(plan, phase, start, numbers) for phase in PHASES)
-        until = spans[number + 1][0] if number + 1 < len(spans) else end
         if intervals and _alike(intervals[-1].prefill, prefill) and _alike(intervals[-1].decode, decode):
-            intervals[-1] = replace(intervals[-1], end=until)
+            intervals[-1] = replace(intervals[-1], end=end)
         else:
-            intervals.append(Interval(start=start if intervals else 0, end=until, prefill=prefill, decode=decode))
+            intervals.append(Interval(start=start if intervals else 0, end=end, prefill=prefill, decode=decode))
     return tuple(intervals)
 
 
 def _shares(plan: Plan, phase: Phase, start: int, numbers: Mapping[str, int]) -> tuple[PoolShare, ...]:
-    """Of a phase in the range that begins at `start`; servers of both phases stand in prefill alone."""
+    """Of a phase in the range that holds `start`; servers of both phases stand in prefill alone."""
     mixed = {island.id for island in plan.islands if island.phase is Phase.MIXED}
     return tuple(
         PoolShare(pool=numbers[route.island], share=route.share)
         for route in plan.routing
         if route.phase is phase
-        and route.range_start == start
+        and route.range_start <= start < route.range_end
         and route.share > 0
         and not (phase is Phase.DECODE and route.island in mixed)
     )
