@@ -26,7 +26,7 @@ of the sum of squares. b fits as with decode servers, in what the buffers of a p
 TTFT of range j = rest of the pass under way + wait + own chunks + first token. Rest: even over 0..S with chance u, as
 its mean is e2 / (2 e1) and its mean square e3 / (3 e1); P(wait > y) = rho e^(-y / eta). Own chunks: taken in apart.
 First token: what the fit of closed loops found beside them, a fixed time and so many TPOT. A place must be free for all
-but `PLACE_MISSES` of the requests that may miss within `PLACE_TIME` of the bound (M/M/C, stays as in full batches).
+but `PLACE_MISSES` of the requests that may miss within `PROMPT_TIME` of the bound (M/M/C, stays as in full batches).
 Servers have no pipeline stages, and no overlap. Source: facts on aggregated serving, and on the fit of the cost model.
 """
 
@@ -45,7 +45,6 @@ from planner.cost.serving.buckets import Buckets, Levels
 from planner.cost.serving.decode_servers import (
     BATCHES,
     PLACE_MISSES,
-    PLACE_TIME,
     PLACE_WAITS,
     DecodeServers,
     Stay,
@@ -60,6 +59,7 @@ from planner.errors import InputError
 from planner.units import MS_PER_S
 
 _GRID = np.array(BATCHES, dtype=float)
+PROMPT_TIME = 0.5  # of a bound on TTFT, that a prompt may wait for a place: it waits for nothing else then
 _ANY_ENGINE = ""
 
 
@@ -268,7 +268,7 @@ class MixedServers:
         share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
         places = self.decode.ranks[:, None] * batch
         stays_ms = np.divide(places * MS_PER_S, full, out=np.ones(full.shape), where=full > 0)
-        patience_ms = PLACE_TIME * levels.least_ttft_ms(buckets)
+        patience_ms = PROMPT_TIME * levels.least_ttft_ms(buckets)
         stay = Stay(places=places, stays_ms=stays_ms, patience_ms=patience_ms, misses=misses)
         return largest_load(stay, share, arrivals, served=served)
 
