@@ -123,7 +123,7 @@ def split_deck(
     def times(rate: float) -> tuple[float, float]:
         served = np.array([[rate / prefill.workers]])
         service, rho, tail, left = first.queue(buckets, served, taken_in, taken_in[0] * prefill.workers)
-        waiting = float((left.mean_ms + rho * tail)[0, 0])
+        waiting = float((left.mean_ms + rho * tail.at(np.zeros((1, 1))))[0, 0])
         tpot = after.tpot_ms(buckets, np.array([[rate / decode.workers]]), batch, 0.0)
         return float(service[0, 0, 0]) + waiting, float(tpot[0, 0])
 

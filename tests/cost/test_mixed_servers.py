@@ -1,5 +1,6 @@
 """Servers that do both phases: rates, mixes, bounds, each worked out once more for one server and one bucket."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from planner.cost import CostContext
 from planner.cost.benchmarks.engines import engine_shares
 from planner.cost.mixed import Passes, mixed_cost
-from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, late_share
+from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, MixedServers, late_share
 from planner.cost.serving.decode_servers import BATCHES
 from planner.domain import CostSettings, ParallelConfig, ServerConfig, SloSettings
 from planner.errors import InputError
@@ -59,20 +60,38 @@ class Group:
         return float(mixed_cost(self.context, passes).total_ms)
 
     def chunk(self, sequences: float) -> float:
-        fresh = self.prompt * (1 - self.hit)
-        return min(self.budget, fresh * max(1.0, sequences * self.gain / self.answer))
+        """Tokens that count of a pass with prompts: where there are several ranks, the mean of mean and fullest one."""
+        fresh, begun = self.prompt * (1 - self.hit), sequences * self.gain / self.answer
+        if self.shape.dp == 1:
+            return min(self.budget, fresh * max(1.0, begun))
+        piece = min(fresh, self.budget)
+        mean = min(self.budget, begun * fresh / self.some(sequences))
+        spread = min(piece, math.sqrt(2 * math.log(self.shape.dp) * mean * piece))
+        return (mean + min(self.budget, max(piece, mean + spread))) / 2
+
+    def some(self, sequences: float) -> float:
+        """Passes that some rank takes a piece of a prompt in with."""
+        fresh, begun = self.prompt * (1 - self.hit), sequences * self.gain / self.answer
+        return 1 - math.exp(-self.shape.dp * begun * max(1.0, fresh / self.budget))
+
+    def passes(self, sequences: float) -> float:
+        """f: passes with prompts for each pass of the sequences."""
+        fresh, begun = self.prompt * (1 - self.hit), sequences * self.gain / self.answer
+        if self.shape.dp == 1:
+            return begun * fresh / self.chunk(sequences)
+        return max(self.some(sequences), begun * fresh / self.budget)
 
     def tpot_ms(self, sequences: float) -> float:
         """(T(b) + f (T(c) + T(b, c) - T(b)) / 2) / g."""
         chunk, decode = self.chunk(sequences), self.ms(sequences, 0.0)
-        passes = sequences * self.gain / self.answer * self.prompt * (1 - self.hit) / chunk
+        passes = self.passes(sequences)
         added = self.ms(0.0, chunk) + max(0.0, self.ms(sequences, chunk) - decode)
         return (decode + passes * added / 2) / self.gain
 
     def left_ms(self, sequences: float) -> tuple[float, float]:
         """Mean and mean square of what is left of a pass, of the passes' squares and cubes over their lengths."""
         chunk, decode = self.chunk(sequences), self.ms(sequences, 0.0)
-        passes = sequences * self.gain / self.answer * self.prompt * (1 - self.hit) / chunk
+        passes = self.passes(sequences)
         mixed, apart, pass_ms = self.ms(sequences, chunk), self.ms(0.0, chunk), self.gain * self.tpot_ms(sequences)
         squares, cubes = (decode**k + passes * (apart**k + max(0.0, mixed**k - decode**k)) / 2 for k in (2, 3))
         return squares / (2 * pass_ms), cubes / (3 * pass_ms)
@@ -137,7 +156,8 @@ class TestOneLength:
                 if not batch[row, bucket]:
                     continue
                 fresh, chunk = group.prompt * (1 - group.hit), group.chunk(16.0)
-                chunks = max(np.ceil(fresh / group.budget), fresh / chunk)
+                of_prompt = group.passes(16.0) / (16.0 * group.gain / group.answer)
+                chunks = max(np.ceil(fresh / group.budget), fresh / max(chunk, fresh / of_prompt))
                 tpot = float(times[row, bucket])
                 own = shares.ttft_steps * chunks * group.ms(0.0, chunk)
                 expected = shares.ttft_fixed_ms + own + shares.ttft_answers * tpot
@@ -218,7 +238,7 @@ def test_some_of_the_servers_are_priced_as_among_all() -> None:
 
 
 def capped(slo: SloSettings = SLO, together: np.ndarray = TOGETHER, variation: float = 1.0) -> np.ndarray:
-    return SERVERS.capped_rps(BUCKETS, Levels.of(slo, LOAD), together, variation=variation)[1]
+    return SERVERS.capped_rps(BUCKETS, Levels.of(slo, LOAD), together, arrivals=Arrivals.varied(variation))[1]
 
 
 BOUNDS = st.builds(
@@ -287,7 +307,9 @@ class TestBounds:
         levels = Levels.of(replace(SLO, ttft_ms=ttft_ms), LOAD)
         _, rate, full = SERVERS.capped_rps(BUCKETS, levels, TOGETHER)
         service, rho, tail, left = SERVERS.queue(BUCKETS, rate, full, TOGETHER)
-        late = (late_share(levels.ttft_ms - service, rho, tail, left) * BUCKETS.weights).sum(axis=-1)
+        slack = levels.ttft_ms - service
+        wait = tail.at((slack * BUCKETS.weights).sum(axis=-1))
+        late = (late_share(slack, rho, wait, left) * BUCKETS.weights).sum(axis=-1)
         assert (late[rate > 0] <= 0.01 * (1 + 1e-6)).all()
 
 

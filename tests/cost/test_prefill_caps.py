@@ -8,7 +8,7 @@ from cost_figures import gpu, model
 from prefill_simulation import PrefillPool, arrivals_ms
 
 from planner.cost import CostContext
-from planner.cost.serving import Buckets, Levels, PrefillServers
+from planner.cost.serving import Arrivals, Buckets, Levels, PrefillServers
 from planner.cost.serving.prefill_servers import STEP_TOKENS
 from planner.domain import CostSettings, ParallelConfig, SloSettings, Workload
 from planner.files import load_workload
@@ -54,7 +54,7 @@ class Pool:
         together = self.full[0] * self.case.servers
         levels = Levels.of(self.slo, self.workload)
         return (
-            float(self.servers.capped_rps(self.buckets, levels, together, self.case.variation)[0, 0])
+            float(self.servers.capped_rps(self.buckets, levels, together, Arrivals.varied(self.case.variation))[0, 0])
             * self.case.servers
         )
 

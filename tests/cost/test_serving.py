@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planner.cost import CostContext, memory
 from planner.cost.attention import cache_bytes_per_sequence
 from planner.cost.rates import pool_share
-from planner.cost.serving import Buckets, DecodeServers, Levels, PrefillServers, RestOfStep, late_share
+from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, PrefillServers, RestOfStep, late_share
 from planner.cost.serving.decode_servers import BATCHES, FULL_MOMENTS
 from planner.cost.serving.prefill_servers import STEP_TOKENS, interpolated
 from planner.cost.step import Steps, step_cost
@@ -91,7 +91,7 @@ def test_step_times_are_exact_at_known_points_and_lie_between(times: list[float]
 
 
 def capped(slo: SloSettings = SLO, together: np.ndarray = TOGETHER, variation: float = 1.0) -> np.ndarray:
-    return PREFILL.capped_rps(BUCKETS, Levels.of(slo, LOAD), together, variation)
+    return PREFILL.capped_rps(BUCKETS, Levels.of(slo, LOAD), together, Arrivals.varied(variation))
 
 
 def test_no_bound_leaves_full_pace() -> None:
@@ -129,7 +129,8 @@ def late(rate: np.ndarray) -> np.ndarray:
     """Share of a bucket's requests that miss the bound at `rate` of each server."""
     service, rho, tail, rest = PREFILL.queue(BUCKETS, rate, FULL, TOGETHER)
     slack = LEVELS.ttft_ms - LEVELS.first_step_ms - service
-    return np.asarray((late_share(slack, rho, tail, rest) * BUCKETS.weights).sum(axis=-1))
+    mean = (np.where(np.isinf(slack), 0.0, slack) * BUCKETS.weights).sum(axis=-1)
+    return np.asarray((late_share(slack, rho, tail.at(mean), rest) * BUCKETS.weights).sum(axis=-1))
 
 
 def test_at_the_cap_the_misses_are_what_is_allowed() -> None:

@@ -90,7 +90,7 @@ def test_what_buckets_do_not_know_is_refused(
         ({"routing": {"form": "shares"}}, ("routing.form", "one of buckets, sets, table", "'shares'")),
         ({"routing": {"most": 0}}, ("routing.most", "at least 1", "got 0")),
         ({"routing": {"most": 9}}, ("routing.most", "at most 8", "got 9")),
-        ({"routing": {"policy": "random"}}, ("routing.policy", "least_work", "'random'")),
+        ({"routing": {"policy": "fastest"}}, ("routing.policy", "least_work", "'fastest'")),
         ({"routing": {"margin": 0}}, ("routing.margin", "more than 0", "got 0")),
         ({"routing": {"margin": 1.01}}, ("routing.margin", "at most 1", "1.01")),
         ({"routing": {"buckets": 2}}, ("routing.buckets", "not a known key")),

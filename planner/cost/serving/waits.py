@@ -106,7 +106,8 @@ class WaitTail:
     def at(self, wait_ms: Array) -> Array:
         """eta where a bound leaves so much for the wait, shape (servers, buckets) (ms)."""
         if self.counts.shape[-1] == 1:
-            likeliest = (self.counts[..., 0] + self.lengths) / (2 * self.rate * self.spare)
+            varied, work = self.counts[..., 0] + self.lengths, 2 * self.rate * self.spare
+            likeliest = np.divide(varied, work, out=np.full(np.shape(work), np.inf), where=work > 0)
             return np.asarray(likeliest + self.ranks_ms)
         wait = np.maximum(wait_ms, 1.0)[..., None]
         work = self.rate[..., None] * (wait + self.spare[..., None] * _TIMES_MS) ** 2
