@@ -105,7 +105,7 @@ def _island(runs: Sequence[SeedRun], fleet: ReplayFleet, number: int) -> IslandU
         usages, many = run.engine.usages[number], max(1, int(mine.sum()))
         elapsed_ms = run.span_s * MS_PER_S * pool.servers
         busy = sum(usage.busy_ms for usage in usages)
-        rows["busy"].append(min(1.0, busy / elapsed_ms))
+        rows["busy"].append(busy / elapsed_ms)
         rows["batch"].append(sum(usage.batch_ms for usage in usages) / busy if busy else 0.0)
         rows["tokens"].append(sum(u.tokens for u in usages) / max(1, sum(u.steps for u in usages)))
         rows["kv"].append(sum(usage.kv_ms for usage in usages) / elapsed_ms)
@@ -135,32 +135,34 @@ def _island(runs: Sequence[SeedRun], fleet: ReplayFleet, number: int) -> IslandU
 
 def levels_of(runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings) -> tuple[LevelCheck, ...]:
     """The scenario's bounds. With a percentile so many requests must keep them, of each bucket where its scope says so;
-    else the mean over all must."""
+    else the mean over all must keep the mean of their bounds. Requests without a bound do not count."""
     spans = [(i.start, i.end) for i in fleet.intervals] if slo.scope is SloScope.EVERY_BUCKET else [_ALL]
-    rows = {"TTFT": ([run.columns.ttft for run in runs], 0), "TPOT": ([run.columns.tpot for run in runs], 1)}
+    kept, bounds = ([of(run.columns, slo) for run in runs] for of in (Columns.kept, Columns.bounds))
     checks = []
-    for name, (values, place) in rows.items():
-        bound = (slo.ttft_ms, slo.tpot_ms)[place]
-        if bound is None and not any((row.ttft_ms, row.tpot_ms)[place] for row in slo.ranges):
-            continue
+    for place, name in enumerate(("TTFT", "TPOT")):
+        values = [(run.columns.ttft, run.columns.tpot)[place] for run in runs]
         for span in spans:
-            members = [run.members(*span) for run in runs]
-            kept = [run.columns.kept(slo)[place][mine] for run, mine in zip(runs, members, strict=True)]
-            mine = [column[m] for column, m in zip(values, members, strict=True)]
-            checks.append(_level(name, span, bound or 0.0, [column[~np.isnan(column)] for column in mine], kept, slo))
+            rows = [
+                (run.members(*span) & np.isfinite(bound[place]), column, bound[place], good[place])
+                for run, column, bound, good in zip(runs, values, bounds, kept, strict=True)
+            ]
+            if any(mine.any() for mine, *_ in rows):
+                checks.append(_level(name, span, [tuple(r[mine] for r in row) for mine, *row in rows], slo))
     return tuple(checks)
 
 
 def _level(
     name: str,
     span: tuple[int, int],
-    bound: float,
-    values: Sequence[Column],
-    kept: Sequence[NDArray[np.bool_]],
+    rows: Sequence[tuple[Column, Column, NDArray[np.bool_]]],
     slo: SloSettings,
 ) -> LevelCheck:
-    shares = spread([float(good.mean()) if len(good) else 1.0 for good in kept])
+    """`rows`: of the requests of each seed that the bound holds for, the values, their bounds, and who kept them."""
+    shares = spread([float(good.mean()) if len(good) else 1.0 for _, _, good in rows])
     words = name if span == _ALL else f"{name} of {span[0]}-{span[1] - 1} tokens"
+    every = np.concatenate([bounds for _, bounds, _ in rows])
+    bound = float(every[0]) if (every == every[0]).all() else float(every.mean())
+    values = [column[~np.isnan(column)] for column, _, _ in rows]
     if slo.percentile is None:
         mean = spread([float(column.mean()) if len(column) else 0.0 for column in values])
         holds = mean.mean <= bound
