@@ -1,6 +1,7 @@
 """Fleets and requests that hypothesis draws."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from fleets import LONGEST, answers, decode_pool, mixed_pool, prefill_pool, room, table
@@ -75,7 +76,7 @@ def cases(draw: st.DrawFn) -> Case:
 
     intervals = tuple(
         Interval(start=start, end=end, prefill=shares(taking), decode=shares(decoding))
-        for start, end in zip(edges, edges[1:], strict=False)
+        for start, end in pairwise(edges)
     )
     uplinks = draw(st.sampled_from([(), (Uplink(gpu="P", gb_s=40.0), Uplink(gpu="D", gb_s=20.0))]))
     rng, count = np.random.default_rng(draw(st.integers(0, 10**6))), draw(st.integers(40, 80))

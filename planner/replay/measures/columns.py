@@ -73,10 +73,8 @@ class Columns:
         """The bounds on (TTFT, TPOT) of each request, inf without one."""
         lengths, where = np.unique(self.prompt, return_inverse=True)
         pairs = [slo.bounds(tokens) for tokens in lengths.tolist()]
-        ttft, tpot = (
-            np.array([np.inf if bound is None else bound for bound in row]) for row in zip(*pairs, strict=True)
-        )
-        return ttft[where], tpot[where]
+        known = np.array([[np.inf if bound is None else bound for bound in pair] for pair in pairs])
+        return known[where, 0], known[where, 1]
 
     def kept(self, slo: SloSettings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each request kept its bounds on (TTFT, TPOT); without one it did if it ended."""
@@ -88,8 +86,8 @@ class Columns:
     def more_in_flight(self) -> int:
         """By how many requests those in flight grew over the second half of the time; 0 where that may be chance.
 
-        A fleet that keeps up has as many at the end as in the middle, but for the square root of them; one that gets 1 %
-        more than it serves has 1 % of what came.
+        A fleet that keeps up has as many at the end as in the middle, but for the square root of them; one that gets
+        1 % more than it serves has 1 % of what came.
         """
         start, end = float(self.arrival[0]), float(self.arrival[-1])
         middle, last = (self._in_flight(moment) for moment in ((start + end) / 2, end))

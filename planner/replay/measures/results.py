@@ -137,17 +137,18 @@ def levels_of(runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings) -> 
     """The scenario's bounds. With a percentile so many requests must keep them, of each bucket where its scope says so;
     else the mean over all must keep the mean of their bounds. Requests without a bound do not count."""
     spans = [(i.start, i.end) for i in fleet.intervals] if slo.scope is SloScope.EVERY_BUCKET else [_ALL]
-    kept, bounds = ([of(run.columns, slo) for run in runs] for of in (Columns.kept, Columns.bounds))
+    kept = [run.columns.kept(slo) for run in runs]
+    bounds = [run.columns.bounds(slo) for run in runs]
     checks = []
     for place, name in enumerate(("TTFT", "TPOT")):
         values = [(run.columns.ttft, run.columns.tpot)[place] for run in runs]
         for span in spans:
-            rows = [
-                (run.members(*span) & np.isfinite(bound[place]), column, bound[place], good[place])
-                for run, column, bound, good in zip(runs, values, bounds, kept, strict=True)
-            ]
-            if any(mine.any() for mine, *_ in rows):
-                checks.append(_level(name, span, [tuple(r[mine] for r in row) for mine, *row in rows], slo))
+            rows: list[tuple[Column, Column, NDArray[np.bool_]]] = []
+            for run, column, bound, good in zip(runs, values, bounds, kept, strict=True):
+                mine = run.members(*span) & np.isfinite(bound[place])
+                rows.append((column[mine], bound[place][mine], good[place][mine]))
+            if any(len(column) for column, _, _ in rows):
+                checks.append(_level(name, span, rows, slo))
     return tuple(checks)
 
 
