@@ -138,10 +138,10 @@ def sweep(
     for share, done in _tried(results, step):
         progress(done)
         results[share] = replayed(share * capacity_rps)
-    held = _held(results)
+    holding = _held(results)
     return ReplaySweep(
         results=tuple(results[share] for share in sorted(results)),
-        held_rps=max(held) * capacity_rps if held else None,
+        held_rps=max(holding) * capacity_rps if holding else None,
         step_rps=step * capacity_rps,
     )
 

@@ -48,6 +48,7 @@ def waits_of_answers(arrival_ms: np.ndarray, answers: np.ndarray, places: int) -
     server = DecodeServer(0, pool, requests, log, events, lambda _, __: None)
     for request, now in enumerate(requests.arrival_ms):
         events.until(now)
+        server.expect(1)
         server.add(now, request)
     events.until(float("inf"))
     return np.array(log.placed) - arrival_ms

@@ -76,6 +76,7 @@ def test_decode(case: dict[str, float], redo_ms: float) -> None:
     station = DecodeServer(0, pool, table(arrivals, prompts, tokens), log, events, lambda _, __: None)
     for request, now in enumerate(arrivals):
         events.until(now)
+        station.expect(1)
         station.add(now, request)
     events.until(float("inf"))
     assert sum(log.preempted) == len(expected.preempted)

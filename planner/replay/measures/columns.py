@@ -73,8 +73,8 @@ class Columns:
         """The bounds on (TTFT, TPOT) of each request, inf without one."""
         lengths, where = np.unique(self.prompt, return_inverse=True)
         pairs = [slo.bounds(tokens) for tokens in lengths.tolist()]
-        known = np.array([[np.inf if bound is None else bound for bound in pair] for pair in pairs])
-        return known[where, 0], known[where, 1]
+        pairs_ms = np.array([[np.inf if bound is None else bound for bound in pair] for pair in pairs])
+        return pairs_ms[where, 0], pairs_ms[where, 1]
 
     def kept(self, slo: SloSettings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each request kept its bounds on (TTFT, TPOT); without one it did if it ended."""

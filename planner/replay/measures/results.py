@@ -42,21 +42,23 @@ def groups_of(
     runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings
 ) -> tuple[ReplayGroup, tuple[ReplayGroup, ...]]:
     """(all requests, those of each bucket)."""
-    kept = [np.logical_and(*run.columns.kept(slo)) for run in runs]
+    good_requests = [np.logical_and(*run.columns.good_requests(slo)) for run in runs]
     spans = [(interval.start, interval.end) for interval in fleet.intervals]
-    total, *buckets = (_group(runs, kept, span) for span in (_ALL, *spans))
+    total, *buckets = (_group(runs, good_requests, span) for span in (_ALL, *spans))
     return total, tuple(buckets)
 
 
-def _group(runs: Sequence[SeedRun], kept: Sequence[NDArray[np.bool_]], span: tuple[int, int]) -> ReplayGroup:
+def _group(runs: Sequence[SeedRun], good_requests: Sequence[NDArray[np.bool_]], span: tuple[int, int]) -> ReplayGroup:
     members = [run.members(*span) for run in runs]
 
     def over(name: str) -> list[tuple[float, ...] | None]:
         return [quantiles(getattr(run.columns, name)[mine]) for run, mine in zip(runs, members, strict=True)]
 
     pairs = list(zip(runs, members, strict=True))
-    within = [float(good[mine].mean()) if mine.any() else 1.0 for good, mine in zip(kept, members, strict=True)]
-    good_rps = [float(good[m].sum()) / run.span_s for run, good, m in zip(runs, kept, members, strict=True)]
+    within = [
+        float(good[mine].mean()) if mine.any() else 1.0 for good, mine in zip(good_requests, members, strict=True)
+    ]
+    good_rps = [float(good[m].sum()) / run.span_s for run, good, m in zip(runs, good_requests, members, strict=True)]
     return ReplayGroup(
         start=span[0],
         end=span[1],
@@ -75,8 +77,8 @@ def _group(runs: Sequence[SeedRun], kept: Sequence[NDArray[np.bool_]], span: tup
     )
 
 
-def _share(part: Column, whole: NDArray[np.int64]) -> float:
-    return float(part.sum() / whole.sum()) if whole.sum() else 0.0
+def _share(part: Column, of_tokens: NDArray[np.int64]) -> float:
+    return float(part.sum() / of_tokens.sum()) if of_tokens.sum() else 0.0
 
 
 def _slow_tokens(runs: Sequence[SeedRun], members: Sequence[NDArray[np.bool_]]) -> Spread | None:
@@ -137,14 +139,14 @@ def levels_of(runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings) -> 
     """The scenario's bounds. With a percentile so many requests must keep them, of each bucket where its scope says so;
     else the mean over all must keep the mean of their bounds. Requests without a bound do not count."""
     spans = [(i.start, i.end) for i in fleet.intervals] if slo.scope is SloScope.EVERY_BUCKET else [_ALL]
-    kept = [run.columns.kept(slo) for run in runs]
+    keeping = [run.columns.kept(slo) for run in runs]
     bounds = [run.columns.bounds(slo) for run in runs]
     checks = []
     for place, name in enumerate(("TTFT", "TPOT")):
         values = [(run.columns.ttft, run.columns.tpot)[place] for run in runs]
         for span in spans:
             rows: list[tuple[Column, Column, NDArray[np.bool_]]] = []
-            for run, column, bound, good in zip(runs, values, bounds, kept, strict=True):
+            for run, column, bound, good in zip(runs, values, bounds, keeping, strict=True):
                 mine = run.members(*span) & np.isfinite(bound[place])
                 rows.append((column[mine], bound[place][mine], good[place][mine]))
             if any(len(column) for column, _, _ in rows):
