@@ -33,7 +33,7 @@ class PromptTimes:
         self._last = len(curve.tokens) - 2
 
     def step_ms(self, tokens: float, parts: Sequence[tuple[int, float]], together: float) -> float:
-        """A step of `tokens` on a rank; `parts`: (row of the curve, tokens) of all ranks' prompts, `together` in sum."""
+        """A step of `tokens` on a rank; `parts`: (row of a curve, tokens) of all ranks' prompts, in sum `together`."""
         points = self._tokens
         cell = bisect_right(points, tokens) - 1
         if cell > self._last:

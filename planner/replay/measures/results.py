@@ -42,23 +42,21 @@ def groups_of(
     runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings
 ) -> tuple[ReplayGroup, tuple[ReplayGroup, ...]]:
     """(all requests, those of each bucket)."""
-    good_requests = [np.logical_and(*run.columns.good_requests(slo)) for run in runs]
+    good_rows = [np.logical_and(*run.columns.kept(slo)) for run in runs]
     spans = [(interval.start, interval.end) for interval in fleet.intervals]
-    total, *buckets = (_group(runs, good_requests, span) for span in (_ALL, *spans))
+    total, *buckets = (_group(runs, good_rows, span) for span in (_ALL, *spans))
     return total, tuple(buckets)
 
 
-def _group(runs: Sequence[SeedRun], good_requests: Sequence[NDArray[np.bool_]], span: tuple[int, int]) -> ReplayGroup:
+def _group(runs: Sequence[SeedRun], good_rows: Sequence[NDArray[np.bool_]], span: tuple[int, int]) -> ReplayGroup:
     members = [run.members(*span) for run in runs]
 
     def over(name: str) -> list[tuple[float, ...] | None]:
         return [quantiles(getattr(run.columns, name)[mine]) for run, mine in zip(runs, members, strict=True)]
 
     pairs = list(zip(runs, members, strict=True))
-    within = [
-        float(good[mine].mean()) if mine.any() else 1.0 for good, mine in zip(good_requests, members, strict=True)
-    ]
-    good_rps = [float(good[m].sum()) / run.span_s for run, good, m in zip(runs, good_requests, members, strict=True)]
+    within = [float(good[mine].mean()) if mine.any() else 1.0 for good, mine in zip(good_rows, members, strict=True)]
+    good_rps = [float(good[m].sum()) / run.span_s for run, good, m in zip(runs, good_rows, members, strict=True)]
     return ReplayGroup(
         start=span[0],
         end=span[1],
