@@ -138,7 +138,7 @@ def sweep(
     for share, done in _tried(results, step):
         progress(done)
         results[share] = replayed(share * capacity_rps)
-    holding = _held(results)
+    holding = _holding(results)
     return ReplaySweep(
         results=tuple(results[share] for share in sorted(results)),
         held_rps=max(holding) * capacity_rps if holding else None,
@@ -146,7 +146,7 @@ def sweep(
     )
 
 
-def _held(results: dict[float, ReplayResult]) -> list[float]:
+def _holding(results: dict[float, ReplayResult]) -> list[float]:
     """Shares that hold, up to the lowest one that does not."""
     broken = min((share for share, result in results.items() if not result.holds), default=float("inf"))
     return [share for share, result in results.items() if result.holds and share < broken]
@@ -156,13 +156,13 @@ def _tried(results: dict[float, ReplayResult], step: float) -> Iterator[tuple[fl
     """(share of the capacity to try next, how far the sweep is)."""
     for number, share in enumerate(LADDER):
         yield share, number / (2 * len(LADDER))
-    low = max(_held(results), default=0.0)
+    low = max(_holding(results), default=0.0)
     high = min((share for share, result in results.items() if not result.holds), default=None)
     share = max(LADDER)
     while high is None and share < _HIGHEST:
         share *= 1.1
         yield share, 0.5
-        low = max(_held(results), default=0.0)
+        low = max(_holding(results), default=0.0)
         high = min((s for s, result in results.items() if not result.holds), default=None)
     while high is not None and high - low > step and high > _LOWEST:
         middle = (low + high) / 2

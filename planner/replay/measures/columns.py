@@ -76,7 +76,7 @@ class Columns:
         pairs_ms = np.array([[np.inf if bound is None else bound for bound in pair] for pair in pairs])
         return pairs_ms[where, 0], pairs_ms[where, 1]
 
-    def kept(self, slo: SloSettings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def within_bounds(self, slo: SloSettings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each request kept its bounds on (TTFT, TPOT); without one it did if it ended."""
         ttft, tpot = self.bounds(slo)
         done = np.isfinite(self.ended)

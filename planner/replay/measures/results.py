@@ -42,7 +42,7 @@ def groups_of(
     runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings
 ) -> tuple[ReplayGroup, tuple[ReplayGroup, ...]]:
     """(all requests, those of each bucket)."""
-    good_rows = [np.logical_and(*run.columns.kept(slo)) for run in runs]
+    good_rows = [np.logical_and(*run.columns.within_bounds(slo)) for run in runs]
     spans = [(interval.start, interval.end) for interval in fleet.intervals]
     total, *buckets = (_group(runs, good_rows, span) for span in (_ALL, *spans))
     return total, tuple(buckets)
@@ -137,7 +137,7 @@ def levels_of(runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings) -> 
     """The scenario's bounds. With a percentile so many requests must keep them, of each bucket where its scope says so;
     else the mean over all must keep the mean of their bounds. Requests without a bound do not count."""
     spans = [(i.start, i.end) for i in fleet.intervals] if slo.scope is SloScope.EVERY_BUCKET else [_ALL]
-    keeping = [run.columns.kept(slo) for run in runs]
+    keeping = [run.columns.within_bounds(slo) for run in runs]
     bounds = [run.columns.bounds(slo) for run in runs]
     checks = []
     for place, name in enumerate(("TTFT", "TPOT")):
@@ -188,7 +188,7 @@ def moments_of(run: SeedRun, slo: SloSettings, parts: int) -> tuple[Moment, ...]
     start, end = float(columns.arrival[0]), float(columns.arrival[-1])
     edges = np.linspace(start, max(end, start + 1.0), parts + 1)
     part = np.clip(np.searchsorted(edges, columns.arrival, side="right") - 1, 0, parts - 1)
-    late = ~np.logical_and(*columns.kept(slo))
+    late = ~np.logical_and(*columns.within_bounds(slo))
     length_ms = float(edges[1] - edges[0])
     ended = np.clip(np.searchsorted(edges, columns.ended, side="right") - 1, 0, parts)
     waiting = _inside(columns.arrival, columns.started, edges) / length_ms
