@@ -17,6 +17,7 @@ from planner.domain.replay.settings import ReplaySettings
 from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
 from planner.replay.routing import chooser_of
+from planner.replay.stations.prefill import PrefillServer
 
 WEIGHTS = st.lists(st.floats(0.05, 10), min_size=2, max_size=7)
 
@@ -90,7 +91,7 @@ def test_work_is_what_is_outstanding() -> None:
     requests = table(rng.exponential(20, 400).cumsum().tolist(), rng.integers(1, 3000, 400).tolist(), [1] * 400)
     engine = Engine(fleet(pools), requests, ReplaySettings(), 0)
     chosen: list[int] = []
-    servers = engine._servers[0]
+    servers = [server for server in engine._servers[0] if isinstance(server, PrefillServer)]
     speed = 2 * 1000 / (4.0 + 0.1 * 1000)
     for request, now in enumerate(requests.arrival_ms):
         engine._events.until(now)

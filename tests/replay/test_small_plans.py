@@ -16,7 +16,8 @@ from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
 from planner.evaluation.replay.fleet import replay_fleet
 from planner.files.records import record_document
-from planner.pipeline import posed, replay, sweep_rates
+from planner.layouts.feasibility import posed
+from planner.pipeline import replay, sweep_rates
 
 LLAMA = "dense, with levels"
 TPOT_WITHIN = 0.01

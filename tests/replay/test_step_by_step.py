@@ -1,5 +1,7 @@
 """Stations that jump over passes against servers that go pass by pass."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from fleets import answers, decode_pool, fleet, interval, mixed_pool, prefill_pool, room, run, table
@@ -46,7 +48,7 @@ SERVERS = st.fixed_dictionaries(
 )
 
 
-def step_server(case: dict[str, float], longest: int, **rest: float) -> StepServer:
+def step_server(case: dict[str, float], longest: int, **rest: Any) -> StepServer:
     return StepServer(
         ranks=int(case["ranks"]),
         places=int(case["places"]),
