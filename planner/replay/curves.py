@@ -32,8 +32,8 @@ class PromptTimes:
         self._rows = curve.step_ms
         self._last = len(curve.tokens) - 2
 
-    def step_ms(self, tokens: float, parts: Sequence[tuple[int, float]], taken: float) -> float:
-        """A step of `tokens` on a rank; `parts`: (row of the curve, tokens) of all ranks' prompts, `taken` together."""
+    def step_ms(self, tokens: float, parts: Sequence[tuple[int, float]], together: float) -> float:
+        """A step of `tokens` on a rank; `parts`: (row of a curve, tokens) of all ranks' prompts, in sum `together`."""
         points = self._tokens
         cell = bisect_right(points, tokens) - 1
         if cell > self._last:
@@ -46,7 +46,7 @@ class PromptTimes:
             times = self._rows[row]
             low = times[cell]
             sum_ms += part * (low + share * (times[cell + 1] - low))
-        return sum_ms / taken
+        return sum_ms / together
 
 
 class AnswerTimes:
@@ -86,7 +86,7 @@ class ChunkTimes:
         self._chunks = curve.chunks
         self._rows = curve.added_ms
 
-    def added_ms(self, batch: float, chunk: float, parts: Sequence[tuple[int, float]], taken: float) -> float:
+    def added_ms(self, batch: float, chunk: float, parts: Sequence[tuple[int, float]], together: float) -> float:
         """Of `chunk` tokens a rank to a pass of `batch` sequences; `parts` as of `PromptTimes`."""
         batches, chunks = self._batches, self._chunks
         j = min(max(bisect_right(batches, batch) - 1, 0), len(batches) - 2)
@@ -99,7 +99,7 @@ class ChunkTimes:
             low = below[k] + v * (below[k + 1] - below[k])
             high = above[k] + v * (above[k + 1] - above[k])
             sum_ms += part * (low + u * (high - low))
-        return max(0.0, sum_ms / taken)
+        return max(0.0, sum_ms / together)
 
 
 def cache_gb(room: KvRoom, tokens: float) -> float:

@@ -131,16 +131,16 @@ class Engine:
         sent_ms = between(curve.lengths, self._sent[server.pool], tokens)
         nic = (self._numbers[server], rank)
         there = self._network.sent(now, nic, sent_ms, (server.pool, target.pool), tokens)
-        target.coming += 1
+        target.expect(1)
         self._events.at(there, self._received, (request, server, server.deaths, target, target.deaths))
 
-    def _received(self, now: float, what: tuple[int, PrefillServer, int, DecodeServer, int]) -> None:
+    def _received(self, now: float, transfer: tuple[int, PrefillServer, int, DecodeServer, int]) -> None:
         """A cache is there, unless one of its servers died on the way."""
-        request, sender, sender_deaths, target, target_deaths = what
-        target.coming -= 1
+        request, sender, sender_deaths, target, target_deaths = transfer
         if sender.deaths == sender_deaths and target.deaths == target_deaths:
             target.add(now, request)
         else:
+            target.expect(-1)
             self._again(now, [request])
 
     def _done(self, now: float, _: int) -> None:

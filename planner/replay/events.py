@@ -16,17 +16,17 @@ class Events:
         self._heap: list[tuple[float, int, Action, Any]] = []
         self._number = 0
 
-    def at(self, moment: float, action: Action, what: Any = None) -> None:
-        """`action(moment, what)` at that moment."""
+    def at(self, moment: float, action: Action, subject: Any = None) -> None:
+        """`action(moment, subject)` at that moment."""
         self._number += 1
-        heappush(self._heap, (moment, self._number, action, what))
+        heappush(self._heap, (moment, self._number, action, subject))
 
     def until(self, moment: float) -> None:
         """Let everything happen before `moment`; what happens at it comes after an arrival then."""
         heap = self._heap
         while heap and heap[0][0] < moment:
-            now, _, action, what = heappop(heap)
-            action(now, what)
+            now, _, action, subject = heappop(heap)
+            action(now, subject)
 
     @property
     def pending(self) -> int:

@@ -67,7 +67,7 @@ def simulate(
     """`arrivals_of(rate_rps, seed)` draws requests, those that nobody serves left out. Raises InputError on a rate that
     is none, and where a failure names no island."""
     _require(fleet, settings, rate_rps)
-    runs = []
+    runs: list[SeedRun] = []
     for number, seed in enumerate(settings.seeds):
 
         def listen(done: float, number: int = number) -> None:
@@ -85,14 +85,14 @@ def simulate(
         promise_rps=promise.promise_rps,
         capacity_rps=promise.capacity_rps,
         seeds=settings.seeds,
-        warm_up_s=float(runs[0].columns.arrival[0]) / MS_PER_S if len(runs[0].columns.arrival) else 0.0,
+        warm_up_s=float(runs[0].columns.arrival[0]) / MS_PER_S,
         seconds=sum(run.span_s for run in runs) / len(runs),
         total=total,
         buckets=buckets,
         islands=islands,
         levels=levels_of(runs, fleet, promise.slo),
         moments=moments_of(runs[0], promise.slo, settings.moments),
-        unfinished=sum(len(run.engine.requests) - run.engine.finished for run in runs),
+        unfinished=0 if promise.slo.bounds_anything else sum(run.columns.more_in_flight for run in runs),
     )
     return replace(result, bottleneck=bottleneck_of(result))
 
@@ -101,15 +101,20 @@ def _run(fleet: ReplayFleet, settings: ReplaySettings, arrivals: Arrivals, seed:
     table = RequestTable(
         arrivals.arrival_ms, arrivals.prompt_tokens, arrivals.answer_tokens, fleet.lengths, arrivals.blocks
     )
+    if not len(table):
+        raise InputError(
+            "requests: must be at least one that can be served, got none.", hint="Replay a trace of more requests."
+        )
     engine = Engine(fleet, table, settings, seed)
     first = int(len(table) * settings.warm_up)
-    if len(table):
-        engine.count_usage(table.arrival_ms[first], table.arrival_ms[-1])
+    engine.count_usage(table.arrival_ms[first], table.arrival_ms[-1])
     engine.run(progress=listen)
     return SeedRun(engine=engine, columns=Columns.of(engine, first))
 
 
 def _require(fleet: ReplayFleet, settings: ReplaySettings, rate_rps: float) -> None:
+    if not settings.seeds:
+        raise InputError("seeds: must be at least one, got none.", hint="Give seeds such as 0, 1 and 2.")
     if not 0 < rate_rps < float("inf"):
         raise InputError(f"rate: must be above 0 requests/s, got {rate_rps:g}.", hint="Give a rate such as 0.9x.")
     names = [pool.island for pool in fleet.pools]
@@ -133,15 +138,15 @@ def sweep(
     for share, done in _tried(results, step):
         progress(done)
         results[share] = replayed(share * capacity_rps)
-    held = _held(results)
+    holding = _holding(results)
     return ReplaySweep(
         results=tuple(results[share] for share in sorted(results)),
-        held_rps=max(held) * capacity_rps if held else None,
+        held_rps=max(holding) * capacity_rps if holding else None,
         step_rps=step * capacity_rps,
     )
 
 
-def _held(results: dict[float, ReplayResult]) -> list[float]:
+def _holding(results: dict[float, ReplayResult]) -> list[float]:
     """Shares that hold, up to the lowest one that does not."""
     broken = min((share for share, result in results.items() if not result.holds), default=float("inf"))
     return [share for share, result in results.items() if result.holds and share < broken]
@@ -151,13 +156,13 @@ def _tried(results: dict[float, ReplayResult], step: float) -> Iterator[tuple[fl
     """(share of the capacity to try next, how far the sweep is)."""
     for number, share in enumerate(LADDER):
         yield share, number / (2 * len(LADDER))
-    low = max(_held(results), default=0.0)
+    low = max(_holding(results), default=0.0)
     high = min((share for share, result in results.items() if not result.holds), default=None)
     share = max(LADDER)
     while high is None and share < _HIGHEST:
         share *= 1.1
         yield share, 0.5
-        low = max(_held(results), default=0.0)
+        low = max(_holding(results), default=0.0)
         high = min((s for s, result in results.items() if not result.holds), default=None)
     while high is not None and high - low > step and high > _LOWEST:
         middle = (low + high) / 2

@@ -1,6 +1,7 @@
 """Fleets and requests that hypothesis draws."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from fleets import LONGEST, answers, decode_pool, mixed_pool, prefill_pool, room, table
@@ -34,16 +35,34 @@ def pools(draw: st.DrawFn) -> tuple[ReplayPool, ...]:
     kinds = draw(st.lists(st.sampled_from(["split", "mixed"]), min_size=1, max_size=2))
     drawn: list[ReplayPool] = []
     for number, kind in enumerate(kinds):
-        size = {"servers": draw(st.integers(1, 3)), "ranks": draw(st.integers(1, 4))}
+        servers, ranks = draw(st.integers(1, 3)), draw(st.integers(1, 4))
         kv = room(draw(st.sampled_from([1.01, 1.7, 1e6])) * MOST_TOKENS)
         curve = answers(10.0, draw(st.sampled_from([0.0, 0.5])), draw(st.sampled_from([0.0, 0.002])))
         batch, budget = draw(st.integers(1, 6)), draw(st.sampled_from([50, 256, 2000]))
         if kind == "mixed":
-            drawn.append(mixed_pool(**size, budget=budget, batch=batch, curve=curve, kv=kv, island=f"mixed {number}"))
+            drawn.append(
+                mixed_pool(
+                    servers=servers,
+                    ranks=ranks,
+                    budget=budget,
+                    batch=batch,
+                    curve=curve,
+                    kv=kv,
+                    island=f"mixed {number}",
+                )
+            )
         else:
             stages, pace = draw(st.integers(1, 2)), draw(st.sampled_from([0.7, 1.0]))
             drawn.append(
-                prefill_pool(**size, budget=budget, stages=stages, pace=pace, sent_ms=4.0, island=f"prefill {number}")
+                prefill_pool(
+                    servers=servers,
+                    ranks=ranks,
+                    budget=budget,
+                    stages=stages,
+                    pace=pace,
+                    sent_ms=4.0,
+                    island=f"prefill {number}",
+                )
             )
             servers, ranks = draw(st.integers(1, 3)), draw(st.integers(1, 4))
             drawn.append(
@@ -75,7 +94,7 @@ def cases(draw: st.DrawFn) -> Case:
 
     intervals = tuple(
         Interval(start=start, end=end, prefill=shares(taking), decode=shares(decoding))
-        for start, end in zip(edges, edges[1:], strict=False)
+        for start, end in pairwise(edges)
     )
     uplinks = draw(st.sampled_from([(), (Uplink(gpu="P", gb_s=40.0), Uplink(gpu="D", gb_s=20.0))]))
     rng, count = np.random.default_rng(draw(st.integers(0, 10**6))), draw(st.integers(40, 80))

@@ -156,9 +156,9 @@ class StepServer:
             now += length
             self.step()
             for rank, (_, ending) in enumerate(taken):
-                for prompt in ending:
-                    self.moments.first.setdefault(prompt.request, now)
-                    self.running.append(Running(prompt.request, rank, prompt.tokens, prompt.left - 1))
+                for begun in ending:
+                    self.moments.first.setdefault(begun.request, now)
+                    self.running.append(Running(begun.request, rank, begun.tokens, begun.left - 1))
             self.moments.ended |= {sequence.request: now for sequence in self.running if not sequence.left}
         return self.moments
 

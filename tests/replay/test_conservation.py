@@ -16,6 +16,7 @@ from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.replay import engine as engines
 from planner.replay.engine import Engine
 from planner.replay.events import Events
+from planner.replay.stations.decode import DecodeServer
 
 POLICIES = st.sampled_from(list(ReplayPolicy))
 CLOSE_MS = 1e-6
@@ -143,7 +144,7 @@ def test_littles_law(case: Case, policy: ReplayPolicy) -> None:
 
 
 def _here(server: Any) -> float:
-    if isinstance(server, engines.DecodeServer):
+    if isinstance(server, DecodeServer):
         return server.load * server._places - server.coming
     return float(server.queue)
 

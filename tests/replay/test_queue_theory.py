@@ -48,9 +48,10 @@ def waits_of_answers(arrival_ms: np.ndarray, answers: np.ndarray, places: int) -
     server = DecodeServer(0, pool, requests, log, events, lambda _, __: None)
     for request, now in enumerate(requests.arrival_ms):
         events.until(now)
+        server.expect(1)
         server.add(now, request)
     events.until(float("inf"))
-    return np.array(log.placed) - arrival_ms
+    return np.asarray(np.array(log.placed) - arrival_ms)
 
 
 def waits_of_prompts(arrival_ms: np.ndarray, pool: ReplayPool) -> np.ndarray:
@@ -61,7 +62,7 @@ def waits_of_prompts(arrival_ms: np.ndarray, pool: ReplayPool) -> np.ndarray:
         events.until(now)
         server.add(now, request, 0, BUDGET)
     events.until(float("inf"))
-    return np.array(log.started) - arrival_ms
+    return np.asarray(np.array(log.started) - arrival_ms)
 
 
 def waits_by_recursion(arrival_ms: np.ndarray, service_ms: np.ndarray, servers: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Stations that jump over passes against servers that go pass by pass."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from fleets import answers, decode_pool, fleet, interval, mixed_pool, prefill_pool, room, run, table
@@ -46,7 +48,7 @@ SERVERS = st.fixed_dictionaries(
 )
 
 
-def step_server(case: dict[str, float], longest: int, **rest: float) -> StepServer:
+def step_server(case: dict[str, float], longest: int, **rest: Any) -> StepServer:
     return StepServer(
         ranks=int(case["ranks"]),
         places=int(case["places"]),
@@ -76,6 +78,7 @@ def test_decode(case: dict[str, float], redo_ms: float) -> None:
     station = DecodeServer(0, pool, table(arrivals, prompts, tokens), log, events, lambda _, __: None)
     for request, now in enumerate(arrivals):
         events.until(now)
+        station.expect(1)
         station.add(now, request)
     events.until(float("inf"))
     assert sum(log.preempted) == len(expected.preempted)

@@ -135,8 +135,9 @@ class LevelCheck:
 class ReplayResult:
     """One rate, replayed with every seed. `left_out`: requests of the trace that no server takes, by reason.
 
-    `unfinished`: requests that had not ended when the replay stopped (a fleet that cannot keep up). `bottleneck`: what
-    holds the rate back, in words. `events`: seconds from the start and what happened then, such as a failure.
+    `unfinished`: requests by which those in flight grew, where no level tells of it (a fleet that cannot keep up); 0
+    where that may be chance. `bottleneck`: what holds the rate back, in words. `events`: seconds from the start and
+    what happened then, such as a failure.
     """
 
     plan: str

@@ -19,7 +19,7 @@ from planner.domain import CacheRate, ParallelConfig, Phase, Workload
 from planner.domain.replay.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, ReplayPool, Row
 
 LENGTHS = 160  # of prompts, in equal proportions: 4 to 6 % apart
-_CHUNK_BATCHES = (1, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 1024)
+_CHUNK_BATCHES = (0, 1, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 1024)
 _SHORTEST = 16
 _REDO_BUDGET = 8192
 _ANY_ENGINE = ""
@@ -137,7 +137,9 @@ class ServerCurves:
 
         batches = np.array(_CHUNK_BATCHES, dtype=float)[None, :, None]
         tokens, none = np.array(chunks, dtype=float)[None, None], np.zeros((1, 1, 1))
-        added = added_ms(pass_ms(batches, none), pass_ms(none, tokens), pass_ms(batches, tokens))
+        apart = pass_ms(none, tokens)
+        added = added_ms(pass_ms(batches[:, 1:], none), apart, pass_ms(batches[:, 1:], tokens))
+        added = np.concatenate([np.broadcast_to(apart, (*added.shape[:1], 1, len(chunks))), added], axis=1)
         held = cache_tokens(context, float(prompts.mean()), degrees) if self._own_hits else np.zeros(1)
         wide = np.broadcast_to(added, (len(lengths), len(_CHUNK_BATCHES), len(chunks)))
         return replace(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.cost import CostContext
-from planner.domain import PHASES, Phase, Plan, PlannedIsland, Reach, Workload, kv_gb
+from planner.domain import PHASES, Phase, Plan, PlannedIsland, Workload, kv_gb
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool, Uplink
 from planner.evaluation.replay.curves import ServerCurves
 
@@ -41,7 +41,7 @@ def _pool(
     assert island.phase is not None, "an island that serves has a phase"
     gpu = scenario.inventory.item(island.gpu).gpu
     budget = island.tokens_per_step or scenario.cost.max_tokens_per_step
-    settings = replace(scenario.cost, max_tokens_per_step=budget, reach=island.reach or Reach())
+    settings = replace(scenario.cost, max_tokens_per_step=budget, reach=island.reach or scenario.cost.reach)
     overlapped = settings.two_micro_batches if island.overlapped is None else island.overlapped
     curves = ServerCurves(
         context=CostContext(gpu=gpu, model=scenario.model, settings=settings),

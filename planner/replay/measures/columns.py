@@ -10,6 +10,8 @@ from planner.replay.engine import Engine
 from planner.replay.measures.spreads import QUANTILES
 
 Column = NDArray[np.float64]
+_DEVIATIONS = 4.0  # standard ones, of the difference of two counts
+_GROWTH = 0.01  # of the requests that come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +69,34 @@ class Columns:
                 decode=np.array(log.decode)[first:],
             )
 
-    def kept(self, slo: SloSettings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def bounds(self, slo: SloSettings) -> tuple[Column, Column]:
+        """The bounds on (TTFT, TPOT) of each request, inf without one."""
+        lengths, where = np.unique(self.prompt, return_inverse=True)
+        pairs = [slo.bounds(tokens) for tokens in lengths.tolist()]
+        pairs_ms = np.array([[np.inf if bound is None else bound for bound in pair] for pair in pairs])
+        return pairs_ms[where, 0], pairs_ms[where, 1]
+
+    def within_bounds(self, slo: SloSettings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each request kept its bounds on (TTFT, TPOT); without one it did if it ended."""
-        bounds = [slo.bounds(tokens) for tokens in self.prompt.tolist()]
-        ttft = np.array([np.inf if bound is None else bound for bound, _ in bounds])
-        tpot = np.array([np.inf if bound is None else bound for _, bound in bounds])
+        ttft, tpot = self.bounds(slo)
         done = np.isfinite(self.ended)
         return (self.ttft <= ttft) & done, (np.isnan(self.tpot) | (self.tpot <= tpot)) & done
+
+    @property
+    def more_in_flight(self) -> int:
+        """By how many requests those in flight grew over the second half of the time; 0 where that may be chance.
+
+        A fleet that keeps up has as many at the end as in the middle, but for the square root of them; one that gets
+        1 % more than it serves has 1 % of what came.
+        """
+        start, end = float(self.arrival[0]), float(self.arrival[-1])
+        middle, last = (self._in_flight(moment) for moment in ((start + end) / 2, end))
+        came = int((self.arrival > (start + end) / 2).sum())
+        by_chance = _DEVIATIONS * float(np.sqrt(middle + last)) + _GROWTH * came
+        return last - middle if last - middle > by_chance else 0
+
+    def _in_flight(self, moment: float) -> int:
+        return int((self.arrival <= moment).sum() - (self.ended <= moment).sum())
 
 
 def _between(start: Column, end: Column) -> Column:

@@ -42,21 +42,21 @@ def groups_of(
     runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings
 ) -> tuple[ReplayGroup, tuple[ReplayGroup, ...]]:
     """(all requests, those of each bucket)."""
-    kept = [np.logical_and(*run.columns.kept(slo)) for run in runs]
+    good_rows = [np.logical_and(*run.columns.within_bounds(slo)) for run in runs]
     spans = [(interval.start, interval.end) for interval in fleet.intervals]
-    total, *buckets = (_group(runs, kept, span) for span in (_ALL, *spans))
+    total, *buckets = (_group(runs, good_rows, span) for span in (_ALL, *spans))
     return total, tuple(buckets)
 
 
-def _group(runs: Sequence[SeedRun], kept: Sequence[NDArray[np.bool_]], span: tuple[int, int]) -> ReplayGroup:
+def _group(runs: Sequence[SeedRun], good_rows: Sequence[NDArray[np.bool_]], span: tuple[int, int]) -> ReplayGroup:
     members = [run.members(*span) for run in runs]
 
     def over(name: str) -> list[tuple[float, ...] | None]:
         return [quantiles(getattr(run.columns, name)[mine]) for run, mine in zip(runs, members, strict=True)]
 
     pairs = list(zip(runs, members, strict=True))
-    within = [float(good[mine].mean()) if mine.any() else 1.0 for good, mine in zip(kept, members, strict=True)]
-    good_rps = [float(good[m].sum()) / run.span_s for run, good, m in zip(runs, kept, members, strict=True)]
+    within = [float(good[mine].mean()) if mine.any() else 1.0 for good, mine in zip(good_rows, members, strict=True)]
+    good_rps = [float(good[m].sum()) / run.span_s for run, good, m in zip(runs, good_rows, members, strict=True)]
     return ReplayGroup(
         start=span[0],
         end=span[1],
@@ -75,8 +75,8 @@ def _group(runs: Sequence[SeedRun], kept: Sequence[NDArray[np.bool_]], span: tup
     )
 
 
-def _share(part: Column, whole: NDArray[np.int64]) -> float:
-    return float(part.sum() / whole.sum()) if whole.sum() else 0.0
+def _share(part: Column, of_tokens: NDArray[np.int64]) -> float:
+    return float(part.sum() / of_tokens.sum()) if of_tokens.sum() else 0.0
 
 
 def _slow_tokens(runs: Sequence[SeedRun], members: Sequence[NDArray[np.bool_]]) -> Spread | None:
@@ -105,7 +105,7 @@ def _island(runs: Sequence[SeedRun], fleet: ReplayFleet, number: int) -> IslandU
         usages, many = run.engine.usages[number], max(1, int(mine.sum()))
         elapsed_ms = run.span_s * MS_PER_S * pool.servers
         busy = sum(usage.busy_ms for usage in usages)
-        rows["busy"].append(min(1.0, busy / elapsed_ms))
+        rows["busy"].append(busy / elapsed_ms)
         rows["batch"].append(sum(usage.batch_ms for usage in usages) / busy if busy else 0.0)
         rows["tokens"].append(sum(u.tokens for u in usages) / max(1, sum(u.steps for u in usages)))
         rows["kv"].append(sum(usage.kv_ms for usage in usages) / elapsed_ms)
@@ -135,32 +135,35 @@ def _island(runs: Sequence[SeedRun], fleet: ReplayFleet, number: int) -> IslandU
 
 def levels_of(runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings) -> tuple[LevelCheck, ...]:
     """The scenario's bounds. With a percentile so many requests must keep them, of each bucket where its scope says so;
-    else the mean over all must."""
+    else the mean over all must keep the mean of their bounds. Requests without a bound do not count."""
     spans = [(i.start, i.end) for i in fleet.intervals] if slo.scope is SloScope.EVERY_BUCKET else [_ALL]
-    rows = {"TTFT": ([run.columns.ttft for run in runs], 0), "TPOT": ([run.columns.tpot for run in runs], 1)}
+    keeping = [run.columns.within_bounds(slo) for run in runs]
+    bounds = [run.columns.bounds(slo) for run in runs]
     checks = []
-    for name, (values, place) in rows.items():
-        bound = (slo.ttft_ms, slo.tpot_ms)[place]
-        if bound is None and not any((row.ttft_ms, row.tpot_ms)[place] for row in slo.ranges):
-            continue
+    for place, name in enumerate(("TTFT", "TPOT")):
+        values = [(run.columns.ttft, run.columns.tpot)[place] for run in runs]
         for span in spans:
-            members = [run.members(*span) for run in runs]
-            kept = [run.columns.kept(slo)[place][mine] for run, mine in zip(runs, members, strict=True)]
-            mine = [column[m] for column, m in zip(values, members, strict=True)]
-            checks.append(_level(name, span, bound or 0.0, [column[~np.isnan(column)] for column in mine], kept, slo))
+            rows: list[tuple[Column, Column, NDArray[np.bool_]]] = []
+            for run, column, bound, good in zip(runs, values, bounds, keeping, strict=True):
+                mine = run.members(*span) & np.isfinite(bound[place])
+                rows.append((column[mine], bound[place][mine], good[place][mine]))
+            if any(len(column) for column, _, _ in rows):
+                checks.append(_level(name, span, rows, slo))
     return tuple(checks)
 
 
 def _level(
     name: str,
     span: tuple[int, int],
-    bound: float,
-    values: Sequence[Column],
-    kept: Sequence[NDArray[np.bool_]],
+    rows: Sequence[tuple[Column, Column, NDArray[np.bool_]]],
     slo: SloSettings,
 ) -> LevelCheck:
-    shares = spread([float(good.mean()) if len(good) else 1.0 for good in kept])
+    """`rows`: of the requests of each seed that the bound holds for, the values, their bounds, and who kept them."""
+    shares = spread([float(good.mean()) if len(good) else 1.0 for _, _, good in rows])
     words = name if span == _ALL else f"{name} of {span[0]}-{span[1] - 1} tokens"
+    every = np.concatenate([bounds for _, bounds, _ in rows])
+    bound = float(every[0]) if (every == every[0]).all() else float(every.mean())
+    values = [column[~np.isnan(column)] for column, _, _ in rows]
     if slo.percentile is None:
         mean = spread([float(column.mean()) if len(column) else 0.0 for column in values])
         holds = mean.mean <= bound
@@ -185,7 +188,7 @@ def moments_of(run: SeedRun, slo: SloSettings, parts: int) -> tuple[Moment, ...]
     start, end = float(columns.arrival[0]), float(columns.arrival[-1])
     edges = np.linspace(start, max(end, start + 1.0), parts + 1)
     part = np.clip(np.searchsorted(edges, columns.arrival, side="right") - 1, 0, parts - 1)
-    late = ~np.logical_and(*columns.kept(slo))
+    late = ~np.logical_and(*columns.within_bounds(slo))
     length_ms = float(edges[1] - edges[0])
     ended = np.clip(np.searchsorted(edges, columns.ended, side="right") - 1, 0, parts)
     waiting = _inside(columns.arrival, columns.started, edges) / length_ms

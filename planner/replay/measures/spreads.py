@@ -14,17 +14,25 @@ from planner.domain.replay.results import Spread, Times
 
 QUANTILES = (50.0, 90.0, 95.0, 99.0)
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-_T_MANY = 1.96
+_NORMAL = 1.959964
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Of the finite values; their mean is infinite where one of them is."""
+    """Of values; their mean is infinite where one of them is, and has no interval then."""
     mean = sum(values) / len(values) if values else 0.0
     if len(values) < 2 or not isfinite(mean):
         return Spread(mean=mean)
     deviation = sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    width = (_T[len(values) - 2] if len(values) - 2 < len(_T) else _T_MANY) * deviation / sqrt(len(values))
+    width = _student(len(values) - 1) * deviation / sqrt(len(values))
     return Spread(mean=mean, low=mean - width, high=mean + width)
+
+
+def _student(degrees: int) -> float:
+    """t; beyond the table by the first terms of its expansion about the normal quantile (Cornish and Fisher)."""
+    if degrees <= len(_T):
+        return _T[degrees - 1]
+    z = _NORMAL
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
 def times(by_seed: Sequence[Sequence[float] | None]) -> Times | None:

@@ -34,6 +34,7 @@ class Batch:
         "_growth",
         "_room",
         "_running",
+        "_sizes",
         "_used",
         "counts",
         "extra_ms",
@@ -51,6 +52,7 @@ class Batch:
         assert pool.room is not None, "servers that answer have room for caches"
         self._answers = AnswerTimes(pool.answers)
         self._room = pool.room
+        self._sizes: dict[int, float] = {}  # caches by their tokens
         self.ranks, self.limit, self.free_gb = pool.ranks, pool.batch, pool.room.free_gb
         self.clear()
 
@@ -90,7 +92,10 @@ class Batch:
 
     def gb_of(self, tokens: int) -> float:
         """Cache of a sequence of so many tokens."""
-        return cache_gb(self._room, tokens)
+        gb = self._sizes.get(tokens)
+        if gb is None:
+            gb = self._sizes[tokens] = cache_gb(self._room, tokens)
+        return gb
 
     def used_gb(self, rank: int) -> float:
         """Caches of a rank's sequences, and of prompts that it has begun."""
@@ -106,8 +111,8 @@ class Batch:
         """A sequence of `tokens` begins; `answer` tokens are to come."""
         gain, passes = self._answers.gain, self.passes
         needed = ceil(answer / gain)
-        base = cache_gb(self._room, tokens)
-        growth = (cache_gb(self._room, tokens + answer) - base) / needed
+        base = self.gb_of(tokens)
+        growth = (self.gb_of(tokens + answer) - base) / needed
         before = tokens - gain * passes
         self.counts[rank] += 1
         self.load += 1
@@ -184,16 +189,16 @@ class Batch:
         passes, free, leaving = self.passes, self.free_gb, list[int]()
         if max(map(add, self._used, map(mul, self._growth, repeat(passes)))) + max(self.held_gb) <= free:
             return leaving
-        for rank, (base, gained, held) in enumerate(zip(self._used, self._growth, self.held_gb, strict=True)):
-            used, left = base + gained * passes + held, self.counts[rank]
-            if used <= free or left < 2:
+        for rank, (base, gained, begun_gb) in enumerate(zip(self._used, self._growth, self.held_gb, strict=True)):
+            used, sequences = base + gained * passes + begun_gb, self.counts[rank]
+            if used <= free or sequences < 2:
                 continue
             for request in reversed(self._running):
                 _, of_rank, _, base_gb, growth = self._running[request]
                 if of_rank == rank:
                     leaving.append(request)
                     used -= base_gb + growth * passes
-                    left -= 1
-                    if used <= free or left < 2:
+                    sequences -= 1
+                    if used <= free or sequences < 2:
                         break
         return leaving

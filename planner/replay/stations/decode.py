@@ -43,6 +43,7 @@ class DecodeServer:
         "coming",
         "deaths",
         "done",
+        "load",
         "pool",
         "usage",
     )
@@ -59,6 +60,7 @@ class DecodeServer:
         self.pool, self.alive, self.done = number, True, done
         self.usage = Usage()
         self.coming = 0
+        self.load = 0.0
         self._batch = Batch(pool)
         self._places = pool.ranks * pool.batch
         self._redo_ms = pool.redo_ms
@@ -68,13 +70,17 @@ class DecodeServer:
         self._joined: list[int] = []
         self._waiting: deque[Sequence] = deque()
 
-    @property
-    def load(self) -> float:
-        """Sequences that are here, or on their way, over places."""
-        return (self._batch.load + len(self._waiting) + self.coming) / self._places
+    def expect(self, sequences: int) -> None:
+        """So many more are on their way; fewer, where a cache is lost."""
+        self.coming += sequences
+        self._count()
+
+    def _count(self) -> None:
+        self.load = (self._batch.load + len(self._waiting) + self.coming) / self._places
 
     def add(self, now: float, request: int) -> None:
-        """A sequence whose cache has come."""
+        """A sequence whose cache has come: it was expected."""
+        self.coming -= 1
         self._log.arrived[request] = now
         answer = self._requests.answer[request]
         self._waiting.append(Sequence(request, self._requests.prompt[request], answer, 0))
@@ -148,6 +154,7 @@ class DecodeServer:
         for request in batch.ended():
             log.ended[request] = self._boundary
             self.done(self._boundary, request)
+        self._count()
         for request in batch.overfull():
             tokens, answer = batch.drop(request)
             self._waiting.appendleft(Sequence(request, tokens, answer, tokens))
@@ -168,6 +175,7 @@ class DecodeServer:
         self._version += 1
         self.deaths += 1
         self.alive = False
+        self._count()
         return lost
 
     def come_back(self, now: float) -> None:

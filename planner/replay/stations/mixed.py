@@ -154,13 +154,13 @@ class MixedServer:
             return
         batch = self._batch
         self._leave()
-        parts, ending, fullest, taken = self._take()
+        parts, ending, fullest, all_tokens = self._take()
         batch.measure()
         if parts:
             load = (max(batch.counts) + batch.load / self.ranks) / 2
-            chunk = (fullest + taken / self.ranks) / 2
-            length = batch.next_ms + self._chunks.added_ms(load, chunk, parts, taken)
-            self.usage.step(self._boundary, 0.0, taken / self.ranks)
+            chunk = (fullest + all_tokens / self.ranks) / 2
+            length = batch.next_ms + self._chunks.added_ms(load, chunk, parts, all_tokens)
+            self.usage.step(self._boundary, 0.0, all_tokens / self.ranks)
             self._planned, self._taking = -1, ending
             self._events.at(self._boundary + length, self._taken_in, (version, length))
         elif batch.load:
@@ -199,15 +199,15 @@ class MixedServer:
             room = self._budget
             while queue and room > 0:
                 head = queue[0]
-                request, left, context = int(head[0]), head[1], int(head[2])
+                request, unread, context = int(head[0]), head[1], int(head[2])
                 if request not in self._begun:
                     if not self._begins(request, rank, context):
                         break
                     if started[request] != started[request]:
                         started[request] = self._boundary
-                part = min(left, room)
-                if part < left:
-                    head[1] = left - part
+                part = min(unread, room)
+                if part < unread:
+                    head[1] = unread - part
                 else:
                     queue.popleft()
                     ending.append((request, rank, context, int(head[3])))
@@ -222,9 +222,9 @@ class MixedServer:
     def _begins(self, request: int, rank: int, context: int) -> bool:
         """Whether a prompt gets a place and room for its cache; one alone on its rank always does."""
         batch = self._batch
-        taken = batch.counts[rank] + self._coming[rank]
+        sequences = batch.counts[rank] + self._coming[rank]
         needed = batch.gb_of(context)
-        if taken >= batch.limit or (taken and batch.used_gb(rank) + needed > batch.free_gb):
+        if sequences >= batch.limit or (sequences and batch.used_gb(rank) + needed > batch.free_gb):
             return False
         self._begun[request] = needed
         self._coming[rank] += 1
@@ -238,8 +238,8 @@ class MixedServer:
         if not self._coming[rank]:
             self._batch.held_gb[rank] = 0.0
 
-    def _taken_in(self, now: float, what: tuple[int, float]) -> None:
-        version, length = what
+    def _taken_in(self, now: float, step: tuple[int, float]) -> None:
+        version, length = step
         if version != self._version:
             return
         batch, log = self._batch, self._log

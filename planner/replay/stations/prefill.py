@@ -108,7 +108,7 @@ class PrefillServer:
         self._starting = False
         parts: list[tuple[int, float]] = []
         ending: list[tuple[int, int]] = []
-        fullest = taken = 0.0
+        fullest = all_tokens = 0.0
         rows, waiting, budget = self._requests.row, self._waiting, self._budget
         started = self._log.started
         for rank, queue in enumerate(self.queues):
@@ -117,33 +117,33 @@ class PrefillServer:
             room = budget
             while queue and room > 0:
                 head = queue[0]
-                request, left = int(head[0]), head[1]
+                request, unread = int(head[0]), head[1]
                 if started[request] != started[request]:
                     started[request] = now
-                if left <= room:
+                if unread <= room:
                     queue.popleft()
                     ending.append((request, rank))
-                    part = left
+                    part = unread
                 else:
-                    head[1] = left - room
+                    head[1] = unread - room
                     part = room
                 room -= part
                 parts.append((rows[request], part))
             load = budget - room
-            taken += load
+            all_tokens += load
             fullest = max(fullest, load)
             waiting[rank] = waiting[rank] - load if queue else 0.0
         if not parts:
             return
-        times, mean = self._times, taken / self.ranks
-        step = times.step_ms(fullest, parts, taken)
+        times, mean = self._times, all_tokens / self.ranks
+        step = times.step_ms(fullest, parts, all_tokens)
         if self.ranks > 1:
-            step = (step + times.step_ms(mean, parts, taken)) / 2
+            step = (step + times.step_ms(mean, parts, all_tokens)) / 2
         cycle = step / self._pace
         self._busy_until = now + cycle
-        self.usage.step(now, cycle, taken / self.ranks)
+        self.usage.step(now, cycle, all_tokens / self.ranks)
         self._steps += 1
-        self.running[self._steps] = (ending, taken)
+        self.running[self._steps] = (ending, all_tokens)
         self._events.at(now + step, self._end, self._steps)
         if any(self.queues):
             self._starting = True
@@ -152,9 +152,9 @@ class PrefillServer:
     def _end(self, now: float, number: int) -> None:
         if number not in self.running:
             return  # lost with its server
-        ending, taken = self.running.pop(number)
+        ending, all_tokens = self.running.pop(number)
         self.queue -= len(ending)
-        self.work = self.work - taken / self._speed if self.queue else 0.0
+        self.work = self.work - all_tokens / self._speed if self.queue else 0.0
         prefilled = self._log.prefilled
         for request, rank in ending:
             prefilled[request] = now

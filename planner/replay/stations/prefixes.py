@@ -19,22 +19,22 @@ class PrefixCache:
 
     def matched(self, blocks: Sequence[int]) -> int:
         """Leading blocks that are here."""
-        held, count = self._blocks, 0
+        stored, count = self._blocks, 0
         for block in blocks:
-            if block not in held:
+            if block not in stored:
                 break
             count += 1
         return count
 
     def use(self, blocks: Sequence[int], block_tokens: int) -> None:
         """Take the blocks in."""
-        held = self._blocks
+        stored = self._blocks
         for block in reversed(blocks):
-            held[block] = None
-            held.move_to_end(block)
+            stored[block] = None
+            stored.move_to_end(block)
         most = self._tokens // block_tokens
-        while len(held) > most:
-            held.popitem(last=False)
+        while len(stored) > most:
+            stored.popitem(last=False)
 
     def clear(self) -> None:
         """All is lost."""
