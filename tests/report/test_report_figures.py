@@ -63,7 +63,7 @@ def texts(drawn: Figure):
 
 @pytest.mark.parametrize("name", FIGURES)
 class TestEveryFigure:
-    def test_nothing_leaves_the_canvas(self, variant, name):
+    def test_nothing_leaves_the_canvas_or_runs_into_another(self, variant, name):
         drawn = figure(variant, name)
         assert encoded(drawn).startswith(PNG)
         box = drawn.get_tightbbox()
@@ -72,10 +72,6 @@ class TestEveryFigure:
         assert box.y0 >= 0
         assert box.x1 <= width
         assert box.y1 <= height
-
-    def test_no_text_runs_into_another(self, variant, name):
-        drawn = figure(variant, name)
-        encoded(drawn)
         for (one, a), (other, b) in combinations(texts(drawn), 2):
             apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
             assert apart, f"{one!r} overlaps {other!r}"
