@@ -24,7 +24,7 @@ VALUES = st.recursive(
 class Slow(yaml.SafeDumper):
     """The writer in Python alone."""
 
-    def ignore_aliases(self, data: object) -> bool:
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # PyYAML fixes the signature
         return True
 
 
