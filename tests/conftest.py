@@ -1,5 +1,7 @@
 """Properties are checked on the same examples every time, and a laden machine does not fail them.
 
+A property that names no number of its own is tried on 50 examples; `--hypothesis-profile thorough` tries 500.
+
 What costs every test a little is done once. Every file of the planner is compiled once, not anew by each process that a
 test starts nor by each worker that collects the tests. What collecting makes, seventeen thousand tests and the
 libraries they load, lives to the end: the garbage collector does not look through it again and again.
@@ -13,7 +15,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=500)
 settings.load_profile("steady")
 
 sys.dont_write_bytecode = False

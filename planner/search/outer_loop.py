@@ -321,13 +321,15 @@ def _fresh(
     for place in range(count - len(chosen)):
         by = proposer.name if place < len(points) else RANDOM
         point = space.canonical(points[place] if place < len(points) else space.sample(rng))
+        layout = space.layout(point)
         for draw in range(RESAMPLES):
-            if space.layout(point) not in layouts:
+            if layout not in layouts:
                 break
             drawn = space.sample(rng) if draw < RESAMPLES // 2 else _anywhere(space, rng)
             point, by = space.canonical(drawn), RANDOM
-        layouts.add(space.layout(point))
-        chosen.append(_proposal(point, space.layout(point), by))
+            layout = space.layout(point)
+        layouts.add(layout)
+        chosen.append(_proposal(point, layout, by))
     return tuple(chosen), note
 
 

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -93,7 +94,7 @@ class Space(Protocol):
         """`count` points spread over the space: a first look."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DividerSpace:
     """Two parameters a stock: number of islands and skew. A stock with islands spends all its units, but for what
     whole groups leave over.
@@ -106,17 +107,18 @@ class DividerSpace:
     skews: tuple[float, float]
     rents: bool = False
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """islands_<gpu> from 0 to the most of the stock, skew_<gpu> in the skews; with rents also the units spent."""
         axes: list[Parameter] = []
-        for stock, (islands, skew, spent) in self._axes():
+        for stock, (islands, skew, spent) in self._axes:
             axes.append(Parameter(name=islands, gpu=stock.gpu, low=0.0, high=float(stock.most_islands)))
             axes.append(Parameter(name=skew, gpu=stock.gpu, low=self.skews[0], high=self.skews[1], whole=False))
             if self.rents:
                 axes.append(Parameter(name=spent, gpu=stock.gpu, low=0.0, high=float(stock.units)))
         return tuple(axes)
 
+    @cached_property
     def _axes(self) -> list[tuple[Stock, tuple[str, str, str]]]:
         """Each stock with the names of its number of islands, its skew and the units that are spent."""
         words = _words([stock.gpu for stock in self.stocks])
@@ -133,7 +135,7 @@ class DividerSpace:
     def canonical(self, point: Point) -> dict[str, float]:
         """Counts rounded to integers that fit, and a skew that makes no difference set to nothing."""
         done: dict[str, float] = {}
-        for stock, (islands, skew, spent) in self._axes():
+        for stock, (islands, skew, spent) in self._axes:
             division = self._division(stock, point, islands, spent)
             distinct = division.distinct(self.skews)
             done[islands] = float(division.count)
@@ -153,7 +155,7 @@ class DividerSpace:
         """Divide each stock."""
         return _layout(
             (stock.gpu, size)
-            for stock, (islands, skew, spent) in self._axes()
+            for stock, (islands, skew, spent) in self._axes
             for size in self._division(stock, point, islands, spent).sizes(point[skew])
         )
 
@@ -164,7 +166,7 @@ class DividerSpace:
         """
         point: dict[str, float] = {}
         by_stock = _sizes(layout, self.stocks)
-        for (stock, (islands, skew, spent)), sizes in zip(self._axes(), by_stock, strict=True):
+        for (stock, (islands, skew, spent)), sizes in zip(self._axes, by_stock, strict=True):
             units = min(stock.units, sum(sizes) // stock.unit) if self.rents else stock.units
             wanted = sizes[: stock.most_islands_of(units)]
             division = Division.of(stock, units, len(wanted))
@@ -194,7 +196,7 @@ class DividerSpace:
         return _scrambled(self, count, rng)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DirectSpace:
     """K slots a stock, each the units of one island; a slot below the minimum size stays empty."""
 
@@ -202,17 +204,18 @@ class DirectSpace:
     least: int
     slots: int
 
+    @cached_property
     def _names(self) -> list[tuple[str, ...]]:
         """The slots of each stock."""
         words = _words([stock.gpu for stock in self.stocks])
         return [tuple(f"slot_{word}_{k}" for k in range(self.slots)) for word in words]
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """slot_<gpu>_<k> in [0, I]."""
         return tuple(
             Parameter(name=name, gpu=stock.gpu, low=0.0, high=float(stock.units))
-            for names, stock in zip(self._names(), self.stocks, strict=True)
+            for names, stock in zip(self._names, self.stocks, strict=True)
             for name in names
         )
 
@@ -221,13 +224,13 @@ class DirectSpace:
         """The slots of a stock hold no more than its units."""
         return tuple(
             SumLimit(names=names, most=float(stock.units))
-            for names, stock in zip(self._names(), self.stocks, strict=True)
+            for names, stock in zip(self._names, self.stocks, strict=True)
         )
 
     def canonical(self, point: Point) -> dict[str, float]:
         """Sizes as integers within the inventory, largest slot first: slots are exchangeable."""
         done: dict[str, float] = {}
-        for names, stock in zip(self._names(), self.stocks, strict=True):
+        for names, stock in zip(self._names, self.stocks, strict=True):
             sizes = _fit([point[name] for name in names], stock)
             done.update(zip(names, map(float, sizes), strict=True))
         return done
@@ -237,7 +240,7 @@ class DirectSpace:
         sizes = self.canonical(point)
         return _layout(
             (stock.gpu, int(sizes[name]) * stock.unit)
-            for names, stock in zip(self._names(), self.stocks, strict=True)
+            for names, stock in zip(self._names, self.stocks, strict=True)
             for name in names
             if sizes[name] > 0
         )
@@ -246,7 +249,7 @@ class DirectSpace:
         """A slot an island, the largest first; exact where the slots suffice, else the largest K islands."""
         point: dict[str, float] = {}
         by_stock = _sizes(layout, self.stocks)
-        for names, stock, gpus in zip(self._names(), self.stocks, by_stock, strict=True):
+        for names, stock, gpus in zip(self._names, self.stocks, by_stock, strict=True):
             sizes = [size // stock.unit for size in gpus[: self.slots]]
             point.update(zip(names, map(float, sizes + [0] * (self.slots - len(sizes))), strict=True))
         return self.canonical(point)
@@ -259,7 +262,7 @@ class DirectSpace:
         """
         point: dict[str, float] = {}
         fractions = iter(unit)
-        for names, stock in zip(self._names(), self.stocks, strict=True):
+        for names, stock in zip(self._names, self.stocks, strict=True):
             remaining = float(stock.units)
             for place, name in enumerate(names):
                 point[name] = remaining * (1 - (1 - float(next(fractions))) ** (1 / (self.slots - place)))
@@ -269,7 +272,7 @@ class DirectSpace:
     def sample(self, rng: np.random.Generator) -> dict[str, float]:
         """Each stock cut at random over its slots and one share left idle (Dirichlet)."""
         point: dict[str, float] = {}
-        for names, stock in zip(self._names(), self.stocks, strict=True):
+        for names, stock in zip(self._names, self.stocks, strict=True):
             shares = rng.dirichlet(np.ones(self.slots + 1))[: self.slots] * stock.units
             point.update(zip(names, map(float, shares), strict=True))
         return point

@@ -89,11 +89,10 @@ def _arrival_rps(arrival_s: NDArray[np.float64]) -> float | None:
 
 def _burstiness(arrival_s: NDArray[np.float64]) -> float | None:
     """`arrival_s`: ascending."""
-    span = float(arrival_s[-1] - arrival_s[0])
-    if span == 0:
+    span, gaps = float(arrival_s[-1] - arrival_s[0]), len(arrival_s) - 1
+    mean = span / gaps if gaps else 0.0
+    if mean == 0:  # also of a span whose share is too small for a number
         return None
-    gaps = len(arrival_s) - 1
-    mean = span / gaps
     squares = (square for start in range(0, gaps, _BLOCK) for square in _squares(arrival_s, start, mean))
     return math.sqrt(math.fsum(squares) / gaps) / mean
 

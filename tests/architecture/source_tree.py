@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -12,23 +12,23 @@ PACKAGE = ROOT / "planner"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
     """One module. `part` is the package or module below `planner` that it belongs to."""
 
     path: Path
     tree: ast.Module
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.path.relative_to(ROOT).as_posix()
 
-    @property
+    @cached_property
     def module(self) -> str:
         parts = self.path.relative_to(ROOT).with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
-    @property
+    @cached_property
     def part(self) -> str:
         return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
@@ -60,8 +60,19 @@ def sources() -> tuple[Source, ...]:
     )
 
 
-def imports_of(tree: ast.AST, *, typing_only: bool = False) -> Iterator[Import]:
+@cache
+def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Every node of a tree, walked once for all rules."""
+    return tuple(ast.walk(tree))
+
+
+@cache
+def imports_of(tree: ast.AST) -> tuple[Import, ...]:
     """Every import at any depth; a relative one is given as `.` and what follows."""
+    return tuple(_imports_below(tree))
+
+
+def _imports_below(tree: ast.AST, *, typing_only: bool = False) -> Iterator[Import]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (Import(target=a.name, line=node.lineno, typing_only=typing_only) for a in node.names)
@@ -72,11 +83,11 @@ def imports_of(tree: ast.AST, *, typing_only: bool = False) -> Iterator[Import]:
             )
         elif isinstance(node, ast.If) and _asks_for_typing(node.test):
             for child in node.body:
-                yield from imports_of(ast.Module(body=[child], type_ignores=[]), typing_only=True)
+                yield from _imports_below(ast.Module(body=[child], type_ignores=[]), typing_only=True)
             for child in node.orelse:
-                yield from imports_of(ast.Module(body=[child], type_ignores=[]), typing_only=typing_only)
+                yield from _imports_below(ast.Module(body=[child], type_ignores=[]), typing_only=typing_only)
         else:
-            yield from imports_of(node, typing_only=typing_only)
+            yield from _imports_below(node, typing_only=typing_only)
 
 
 def _asks_for_typing(test: ast.expr) -> bool:
@@ -87,7 +98,7 @@ def _asks_for_typing(test: ast.expr) -> bool:
 
 def functions_of(tree: ast.AST) -> Iterator[Function]:
     """Every function and method, nested ones too."""
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+    return (node for node in nodes_of(tree) if isinstance(node, Function))
 
 
 def body_lines(function: Function) -> int:
@@ -131,6 +142,6 @@ def mutable_state(tree: ast.Module) -> Iterator[str]:
 
 def calls_of(tree: ast.AST, name: str) -> Iterator[int]:
     """Lines where a plain name is called."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             yield node.lineno

@@ -2,7 +2,7 @@
 
 import ast
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from source_tree import (
     functions_of,
     imports_of,
     mutable_state,
+    nodes_of,
     sources,
     undocumented,
 )
@@ -85,11 +86,36 @@ MUTABLE_BY_DESIGN = {("planner/evaluation/evaluator.py", "_worker")}  # a worker
 DRAWERS = {"util", "utils", "common", "helper", "helpers", "misc", "tools"}
 
 
-def _ids(source: object) -> str:
-    return source.name if isinstance(source, Source) else str(source)
+Check = Callable[[Source], None]
 
 
-each_source = pytest.mark.parametrize("source", sources(), ids=_ids)
+def each_source(check: Check) -> Callable[[], None]:
+    """One test of all modules that names each module that breaks the rule: a test a module would be thousands."""
+
+    def of_all() -> None:
+        broken = {source.name: told for source in sources() if (told := _broken(check, source))}
+        assert broken == {}
+
+    of_all.__name__, of_all.__doc__ = check.__name__, check.__doc__
+    return of_all
+
+
+def _broken(check: Check, source: Source) -> str:
+    """What the check says against a module."""
+    try:
+        check(source)
+    except AssertionError as error:
+        return str(error) or "breaks the rule"
+    return ""
+
+
+def test_every_module_that_breaks_a_rule_is_named() -> None:
+    @each_source
+    def check(source: Source) -> None:
+        assert source.part != "units", "no units"
+
+    with pytest.raises(AssertionError, match=r"planner/units\.py.*no units"):
+        check()
 
 
 def test_every_part_has_a_rule() -> None:
@@ -148,7 +174,7 @@ def _attributes(source: Source) -> set[str]:
     """Modules on which `import_module` is called by attribute."""
     return {
         node.value.id
-        for node in ast.walk(source.tree)
+        for node in nodes_of(source.tree)
         if isinstance(node, ast.Attribute) and node.attr == "import_module" and isinstance(node.value, ast.Name)
     }
 
@@ -214,7 +240,7 @@ def test_what_is_public_is_documented(source: Source) -> None:
 @each_source
 def test_errors_derive_from_ours(source: Source) -> None:
     known = {"PlannerError", "InputError", "InfeasibleError", "SolverError", "InconsistentPlanError", "ExportError"}
-    for node in ast.walk(source.tree):
+    for node in nodes_of(source.tree):
         if isinstance(node, ast.ClassDef):
             bases = {base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in node.bases}
             raised = {b for b in bases if b.endswith(("Error", "Exception", "Warning")) or b in ("Exit", "Abort")}
@@ -226,7 +252,7 @@ def test_only_the_command_line_prints(source: Source) -> None:
     if source.part == "cli":
         return
     assert list(calls_of(source.tree, "print")) == []
-    streams = [n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr in ("stdout", "stderr")]
+    streams = [n for n in nodes_of(source.tree) if isinstance(n, ast.Attribute) and n.attr in ("stdout", "stderr")]
     assert streams == []
 
 
@@ -234,7 +260,7 @@ def test_only_the_command_line_prints(source: Source) -> None:
 def test_no_module_holds_state(source: Source) -> None:
     found = {(source.name, name) for name in mutable_state(source.tree)}
     assert found <= MUTABLE_BY_DESIGN
-    assert not any(isinstance(node, ast.Global) for node in ast.walk(source.tree))
+    assert not any(isinstance(node, ast.Global) for node in nodes_of(source.tree))
 
 
 UNSAFE = {"eval", "exec", "compile"}
@@ -286,7 +312,7 @@ def _members(node: ast.AST) -> set[str]:
 
 def _asked(tree: ast.AST) -> Iterator[tuple[str, int]]:
     """Kind and line of every comparison with a member, and of every case of one."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Compare | ast.MatchValue):
             yield from ((kind, node.lineno) for kind in _members(node))
 
@@ -301,7 +327,7 @@ def test_questions_for_a_kind_are_seen() -> None:
 
 def _engines(tree: ast.AST) -> Iterator[int]:
     """Lines of comparisons with the name of an engine."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Compare | ast.MatchValue):
             names = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
             yield from [node.lineno] * bool(names & set(ENGINES))

@@ -4,7 +4,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from source_tree import PACKAGE, functions_of, sources
+from source_tree import PACKAGE, functions_of, nodes_of, sources
 
 EMPTY = frozenset({
     *("found", "one", "told", "known", "held", "own", "whole", "asked", "given", "said", "named", "seen", "kept"),
@@ -15,7 +15,7 @@ MOST_SHARE = 0.01
 
 def bindings(tree: ast.AST) -> Iterator[str]:
     """Every name that an assignment, a loop, a comprehension, `with`, `except`, `match` or a parameter binds."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.arg):

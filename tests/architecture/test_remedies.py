@@ -2,7 +2,7 @@
 
 import ast
 
-from source_tree import sources
+from source_tree import nodes_of, sources
 
 WITH_REMEDY = {"InputError", "InfeasibleError", "ExportError", "SolverError"}
 
@@ -11,7 +11,7 @@ def without_remedy(tree: ast.AST) -> list[int]:
     """Lines where such an error is made without a hint, or with an empty one."""
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WITH_REMEDY
         if not any(word.arg == "hint" and ast.unparse(word.value) not in ("''", "None") for word in node.keywords)
     ]

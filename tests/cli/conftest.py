@@ -4,12 +4,26 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from command_line import EVEN, TABLE, TINY, TRACE, Answer, Command
+from plain_pictures import copied_pictures
 
 from planner.cli import main
+
+
+@pytest.fixture
+def painted() -> None:
+    """For tests that look at what is painted."""
+
+
+@pytest.fixture(autouse=True)
+def _pictures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs are written a hundred times: their pictures are built each time, and painted where a process is started."""
+    with nullcontext() if "painted" in request.fixturenames else copied_pictures():
+        yield
 
 
 @pytest.fixture(autouse=True)

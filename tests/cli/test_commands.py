@@ -69,7 +69,7 @@ def test_plan_as_json_is_json_alone_and_two_processes_find_what_one_finds(
 
 
 def test_equal_seeds_give_equal_files_and_others_which_need_force_do_not(
-    planner: Command, tiny: Path, run: Path
+    planner: Command, tiny: Path, run: Path, painted: None
 ) -> None:
     assert planner("plan", tiny, "--quiet", "--out", "again", "--seed", 0) == Answer(
         status=0, out=(run / "summary.md").read_text() + "\nWritten to again\n", err=""

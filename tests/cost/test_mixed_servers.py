@@ -98,8 +98,11 @@ class Group:
 
     def tpot_at_rate_ms(self, rate: float) -> float:
         """T with b = r D T sequences in answer, found by going round."""
-        tpot = self.tpot_ms(1.0)
+        tpot, before = self.tpot_ms(1.0), 0.0
         for _ in range(200):
+            if abs(tpot - before) < 1e-9 * tpot:
+                break
+            before = tpot
             tpot = (tpot + self.tpot_ms(max(1.0, rate / self.shape.dp * self.answer * tpot / 1000))) / 2
         return tpot
 

@@ -6,6 +6,7 @@ from functools import cache
 from io import BytesIO
 from typing import IO, Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 
@@ -15,20 +16,27 @@ def copied_pictures() -> Iterator[None]:
 
     They are built all the same, so that what cannot be drawn still fails; tests/report looks at what is painted.
     """
-    painted, paint = _painted(), Figure.savefig
+    painted, save, paint = _painted(), Figure.savefig, FigureCanvasAgg.print_png
 
     def copied(figure: Figure, to: IO[bytes], *, format: str, **options: Any) -> None:
         if format not in painted:
             stream = BytesIO()
-            paint(figure, stream, format=format, **options)
+            save(figure, stream, format=format, **options)
             painted[format] = stream.getvalue()
         to.write(painted[format])
 
-    Figure.savefig = copied
+    def copied_png(canvas: FigureCanvasAgg, to: IO[bytes], **options: Any) -> None:
+        if "png" not in painted:
+            stream = BytesIO()
+            paint(canvas, stream, **options)
+            painted["png"] = stream.getvalue()
+        to.write(painted["png"])
+
+    Figure.savefig, FigureCanvasAgg.print_png = copied, copied_png
     try:
         yield
     finally:
-        Figure.savefig = paint
+        Figure.savefig, FigureCanvasAgg.print_png = save, paint
 
 
 @cache

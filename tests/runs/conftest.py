@@ -1,8 +1,10 @@
 """What the tests of run folders share: small plans from a shipped workload, by table and by buckets, and of a trace."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from plain_pictures import copied_pictures
 
 from planner import pipeline
 from planner.domain import Plan
@@ -35,6 +37,13 @@ search: {timings: false}
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
     f"{i * 0.7:.1f},{400 + 37 * (i * i % 61)},{3 + 5 * i % 23}\n" for i in range(200)
 )
+
+
+@pytest.fixture(autouse=True)
+def _pictures() -> Iterator[None]:
+    """Runs are written again and again: their pictures are built each time, and painted where a process is started."""
+    with copied_pictures():
+        yield
 
 
 @pytest.fixture(scope="session")

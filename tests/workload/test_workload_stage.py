@@ -48,7 +48,9 @@ def test_a_summary_by_hand() -> None:
     assert profile.burstiness == 0.5
 
 
-@pytest.mark.parametrize("rows", [((0.0, 5, 1),), ((2.0, 5, 1), (2.0, 6, 1))])
+@pytest.mark.parametrize(
+    "rows", [((0.0, 5, 1),), ((2.0, 5, 1), (2.0, 6, 1)), ((0.0, 5, 1), (0.0, 6, 1), (5e-324, 7, 1))]
+)
 def test_without_a_span_of_time_there_is_no_rate(rows: tuple[tuple[float, int, int], ...]) -> None:
     profile = summarize(_trace(*rows))
     assert (profile.arrival_rps, profile.burstiness) == (None, None)

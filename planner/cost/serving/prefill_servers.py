@@ -51,6 +51,8 @@ MOST_PROMPTS = 1024
 
 STEP_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 """Tokens of a rank and step at which step times are known; in between they are interpolated."""
+_GRID = np.array(STEP_TOKENS, dtype=float)
+_WIDTHS = np.diff(_GRID)
 
 MISSED_STEPS = 0.5
 HALVINGS = 20  # of the full rate: to a millionth
@@ -283,11 +285,11 @@ def _pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
 
 def interpolated(tokens: Array, times: Array) -> Array:
     """Step times at `tokens` (shape (o, b)) of curves over `STEP_TOKENS` (o, b, tokens); straight lines beyond."""
-    grid = np.array(STEP_TOKENS, dtype=float)
-    cell = np.clip(np.searchsorted(grid, tokens) - 1, 0, len(grid) - 2)
-    before = np.take_along_axis(times, cell[..., None], axis=-1)[..., 0]
-    after = np.take_along_axis(times, cell[..., None] + 1, axis=-1)[..., 0]
-    part = (tokens - grid[cell]) / (grid[cell + 1] - grid[cell])
+    cell = np.minimum(np.maximum(_GRID.searchsorted(tokens) - 1, 0), len(_GRID) - 2)
+    at = np.arange(cell.size).reshape(cell.shape) * len(_GRID) + cell  # in the curves, laid end to end
+    curves = np.broadcast_to(times, (*cell.shape, len(_GRID))).reshape(-1)
+    before, after = curves.take(at), curves.take(at + 1)
+    part = (tokens - _GRID[cell]) / _WIDTHS[cell]
     return np.asarray(before + part * (after - before))
 
 

@@ -10,6 +10,8 @@ from planner.errors import InputError
 from planner.files.sections import MOST_TOKENS, Section
 
 _SUM_TOLERANCE = 1e-6
+_WHOLE = ("input_tokens", "requests")
+_HIGH = float(MOST_TOKENS)
 _HEADERS = (
     ("input_tokens", "requests"),
     ("input_tokens", "requests", "output_tokens"),
@@ -62,21 +64,20 @@ class LengthTable:
 def _numbers(document: Section, number: int, row: list[str], header: tuple[str, ...]) -> tuple[float, ...]:
     if len(row) != len(header):
         raise _lengths_error(document, f"have {len(header)} cells in row {number}", str(len(row)))
-    return tuple(
-        _cell(document, f"row {number}, {column}", cell, column) for cell, column in zip(row, header, strict=True)
-    )
+    return tuple([_cell(document, number, cell, column) for cell, column in zip(row, header, strict=True)])
 
 
-def _cell(document: Section, where: str, cell: str, column: str) -> float:
-    integral = column in ("input_tokens", "requests")
-    high = 1.0 if column == "probability" else float(MOST_TOKENS)
+def _cell(document: Section, number: int, cell: str, column: str) -> float:
+    integral = column in _WHOLE
+    high = 1.0 if column == "probability" else _HIGH
     try:
         value = float(cell)
     except ValueError:
         value = math.nan
-    if not 0.0 <= value <= high or (integral and value != math.floor(value)):
+    if not 0.0 <= value <= high or (integral and not value.is_integer()):
         kind = "a whole number" if integral else "a number"
-        raise _lengths_error(document, f"have {kind} from 0 to {high:g} in {where}", repr(cell))
+        rule = f"have {kind} from 0 to {high:g} in row {number}, {column}"
+        raise _lengths_error(document, rule, repr(cell))
     return value
 
 
