@@ -9,7 +9,7 @@ N_m requests fall on minutes by a multinomial draw with weights w; within a minu
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,7 +23,8 @@ WARSAW_SPIKES = (9, 10, 20)
 class ArrivalLaw:
     """Drawn arrivals. `totals`: requests of each model, before `scale`; minutes count from 0.
 
-    Tokens of models that answer token by token: lognormal with these means and that spread of the logarithm.
+    Tokens of models that answer token by token: lognormal with these means (of prompts and answers; `tokens`: other
+    ones by model) and that spread of the logarithm.
     """
 
     totals: Mapping[str, float]
@@ -34,6 +35,7 @@ class ArrivalLaw:
     prompt_tokens: float = 1000.0
     output_tokens: float = 200.0
     token_spread: float = 0.8
+    tokens: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 MinuteCounts = Mapping[str, Sequence[int]]
@@ -61,7 +63,11 @@ def requests_of(
         numbers = counts.get(model.name, ())
         minutes = np.repeat(np.arange(len(numbers)), numbers)
         arrival_s = S_PER_MINUTE * (minutes + draws.random(len(minutes)))
-        tokens = _tokens(law, len(minutes), draws) if model.kind.by_token else np.zeros((2, len(minutes)), dtype=int)
+        tokens = (
+            _tokens(law, model.name, len(minutes), draws)
+            if model.kind.by_token
+            else np.zeros((2, len(minutes)), dtype=int)
+        )
         prompt_tokens, output_tokens = tokens.tolist()
         rows.extend(zip(arrival_s.tolist(), [place] * len(minutes), prompt_tokens, output_tokens, strict=True))
     rows.sort()
@@ -71,7 +77,8 @@ def requests_of(
     )
 
 
-def _tokens(law: ArrivalLaw, count: int, draws: np.random.Generator) -> np.ndarray:
+def _tokens(law: ArrivalLaw, model: str, count: int, draws: np.random.Generator) -> np.ndarray:
     """Tokens of prompts and answers, whole numbers from 1."""
-    middle = np.log([[law.prompt_tokens], [law.output_tokens]]) - law.token_spread**2 / 2
+    means = law.tokens.get(model, (law.prompt_tokens, law.output_tokens))
+    middle = np.log([[mean] for mean in means]) - law.token_spread**2 / 2
     return np.maximum(1, np.rint(np.exp(middle + law.token_spread * draws.standard_normal((2, count))))).astype(int)

@@ -3,9 +3,9 @@
 Models take turns at being loaded: on an idle machine with a free place, else in the place of the idle machine whose
 quantum ended first. A model whose own place has expired there has its quantum renewed instead.
 1 `quantum`: an inference renews the quantum. 2 `starvation`: not in a circle, but first those with most starved
-requests, then with fewest copies, and only those with requests or without a copy. 3 `model-quantum`: quanta by size and
-use. 4 `deadline`: requests by deadline (the cluster sorts its queues so). An overdue model may take the place of one that
-has outstayed its time, whatever its quantum (ours: quanta that inferences renew would never end).
+requests, then with fewest copies, and only those with requests or without a copy. 3 `model-quantum`: quanta by size
+and use. 4 `deadline`: requests by deadline (the cluster sorts its queues so). An overdue model may take the place of
+one that has outstayed its time, whatever its quantum (ours: quanta that inferences renew would never end).
 """
 
 from collections.abc import Iterator, Sequence
@@ -122,6 +122,6 @@ class RoundRobin:
         """It may be renewed."""
         self.quanta.inferred(machine, place, now)
 
-    def unloaded(self, machine: Machine, place: Place, now: float) -> None:
+    def unloaded(self, machine: Machine, place: Place, now: float) -> None:  # noqa: ARG002  # the seam's
         """Its length may change."""
         self.quanta.unloaded(place, now)

@@ -26,7 +26,10 @@ def require_servable(pool: ServingPool, requests: Sequence[ServingRequest], sett
     _require_outages(pool, machines)
     _require_homes(pool, {request.model for request in requests})
     if not requests:
-        raise InputError("requests: must be at least one, got none.", hint="Give requests, or a larger --scale.")
+        raise InputError(
+            "requests: must be at least one, got none.",
+            hint="Give --requests, a column requests with the models, or a larger --scale.",
+        )
 
 
 def _require_settings(settings: ServingSettings | ScalingSettings) -> None:
