@@ -57,7 +57,7 @@ def command(
     models: Annotated[
         Path | None,
         typer.Option(
-            help="CSV of models: model, kind, and machine, size_mb, step_s; or llm, a shipped model, priced by our cost "
+            help="CSV of models: model, kind, and machine, size_mb, step_s; or llm, a shipped one, priced by our cost "
             "model. Perhaps prompt_s, batch, memory_mb, sla_s, requests.",
             show_default=False,
         ),
