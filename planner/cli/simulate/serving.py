@@ -12,6 +12,8 @@ from planner.cli.run_progress import runs_progress
 from planner.cli.simulate import serving_results as results
 from planner.cli.simulate.inputs import policies_of, seeds_of
 from planner.cli.simulate.serving_inputs import (
+    DNN_MINUTES,
+    LLM_MINUTES,
     GivenFiles,
     Mix,
     arrivals_of,
@@ -80,7 +82,7 @@ def command(
     ] = None,
     minutes: Annotated[
         int | None,
-        typer.Option(min=1, help="Minutes of arrivals. [default: 30; 90 for llm]", show_default=False),
+        typer.Option(min=1, help="Minutes of arrivals. [default: 30; 1440 for llm]", show_default=False),
     ] = None,
     scale: Annotated[float, typer.Option(help="So many times the models' requests.")] = 1.0,
     spikes: Annotated[str, typer.Option(help="Minutes with spikes, from 0.")] = "9,10,20",
@@ -134,7 +136,7 @@ def command(
     settings, scaling = constants_of(constants or ())
     law = ArrivalLaw(
         totals=TOTALS,
-        minutes=minutes or (90 if mix is Mix.LLM else 30),
+        minutes=minutes or (LLM_MINUTES if mix is Mix.LLM else DNN_MINUTES),
         spike_minutes=spikes_of(spikes),
         spike_factor=spike_factor,
         scale=scale,

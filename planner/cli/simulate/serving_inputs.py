@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from planner.studies.serving.policies.named import PolicyRow
     from planner.studies.serving.records import InferenceKind, MachineType, ServingPool, ServingRequest
 
+DNN_MINUTES, LLM_MINUTES = 30, 1440
+"""Minutes of the thesis' main run; those of its LLM run are not given, nor how its requests fall on models."""
+
 LLM_TOTAL = 46_251
-"""Requests of the thesis' LLM run; how they fall on its models is not given."""
+"""Requests of the LLM run."""
 
 TASK_TOKENS = {"code": (2048.0, 28.0, 8_819), "conv": (1155.0, 211.0, 19_366)}
 """Mean tokens of prompts and answers, and requests, of the Azure LLM traces of 2023, after which models are named."""

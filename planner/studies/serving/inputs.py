@@ -136,7 +136,7 @@ def read_requests(path: Path, models: Sequence[ServedModel]) -> tuple[ServingReq
     requests = [
         ServingRequest(
             arrival_s=_from_zero(row, "arrival_s"),
-            model=_known(row, places),
+            model=_model_place(row, places),
             prompt_tokens=row.whole("prompt_tokens", high=MOST_TOKENS, default=0),
             output_tokens=row.whole("output_tokens", high=MOST_TOKENS, default=1),
         )
@@ -150,7 +150,7 @@ def read_minutes(path: Path, models: Sequence[ServedModel]) -> dict[str, list[in
     places = {model.name: place for place, model in enumerate(models)}
     counts = Counter[tuple[str, int]]()
     for row in csv_rows(path, MINUTE_COLUMNS):
-        name = models[_known(row, places)].name
+        name = models[_model_place(row, places)].name
         minute = row.whole("minute", high=MOST_MINUTES)
         if (name, minute) in counts:
             raise row.fault("minute", f"must come once for {name}")
@@ -171,7 +171,7 @@ def read_outages(path: Path) -> tuple[Outage, ...]:
     )
 
 
-def _known(row: CsvRow, places: dict[str, int]) -> int:
+def _model_place(row: CsvRow, places: dict[str, int]) -> int:
     place = places.get(row.text("model"))
     if place is None:
         raise row.fault("model", f"must be one of {', '.join(places)[:400]}")

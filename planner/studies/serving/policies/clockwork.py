@@ -128,13 +128,13 @@ class Priorities:
 
     def priority(self, model: int) -> float:
         """The model's, as things are (s)."""
-        return self._left(model, self.hosts[model])
+        return self._unserved_s(model, self.hosts[model])
 
     def without(self, place: Place, machine: Machine) -> float:
         """The model's if its copy on `machine` went (s)."""
-        return self._left(place.model, [host for host in self.hosts[place.model] if host is not machine])
+        return self._unserved_s(place.model, [host for host in self.hosts[place.model] if host is not machine])
 
-    def _left(self, model: int, hosts: Sequence[Machine]) -> float:
+    def _unserved_s(self, model: int, hosts: Sequence[Machine]) -> float:
         """Demand that these machines cannot serve within their capacity. Loads of machines stay as they are."""
         demand_s = self.demand_s[model]
         if not hosts or not demand_s:

@@ -92,7 +92,7 @@ class Simulation:
         if machine.action is Action.LOAD:
             self._loaded(machine, place, now)
         elif machine.stream is not None:
-            self._left(machine, place, machine.stream, now)
+            self._leave(machine, place, machine.stream, now)
         else:
             self._answered(machine, place, now)
 
@@ -102,7 +102,7 @@ class Simulation:
         machine.inferred = False
         self.cluster.holders[place.model].append(machine)
         self.scheduler.loaded(machine, place, now)
-        self.rest(machine, now)
+        self.go_on(machine, now)
 
     def _answered(self, machine: Machine, place: Place, now: float) -> None:
         self.log.act(machine, Action.INFER, machine.since_s, now)
@@ -117,9 +117,9 @@ class Simulation:
         place.used_s = now
         machine.inferred = True
         self.scheduler.inferred(machine, place, now)
-        self.rest(machine, now)
+        self.go_on(machine, now)
 
-    def _left(self, machine: Machine, place: Place, stream: Stream, now: float) -> None:
+    def _leave(self, machine: Machine, place: Place, stream: Stream, now: float) -> None:
         """A request leaves a running batch, and others take its place."""
         self.log.finish_s[stream.leave(now)] = now
         self.served += 1
@@ -151,7 +151,7 @@ class Simulation:
         self.log.start_s[request] = now
         self.log.machine[request] = machine.number
 
-    def rest(self, machine: Machine, now: float) -> None:
+    def go_on(self, machine: Machine, now: float) -> None:
         """A machine has nothing to do any more. It goes on with requests; loads come first where a model is overdue."""
         machine.action = machine.place = machine.stream = None
         machine.requests = []

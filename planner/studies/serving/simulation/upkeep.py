@@ -69,7 +69,7 @@ class Upkeep:
             if machine.serial == serial and machine.status is MachineStatus.STARTING:
                 machine.status = MachineStatus.READY
                 self._simulation.log.act(machine, Action.SCALE_UP, now, time_s)
-                self._simulation.rest(machine, time_s)
+                self._simulation.go_on(machine, time_s)
 
         self._simulation.at(now + self._settings.start_s, ready)
 
