@@ -42,7 +42,7 @@ def test_one_machine_is_lindleys_queue(policy: str) -> None:
 
 
 def test_the_mean_wait_is_that_of_m_d_1() -> None:
-    """W = rho D / (2 (1 - rho)), Pollaczek and Khinchine; within 2 % over 60,000 requests (whose own scatter is 1.6 %)."""
+    """W = rho D / (2 (1 - rho)), Pollaczek and Khinchine; within 2 % over 60,000 requests."""
     load = 0.3
     run = simulate_serving(
         pool(model(seconds=SERVICE_S), slots=1), poisson(60_000, load / SERVICE_S, 1), "baseline", seed=1

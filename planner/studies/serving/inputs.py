@@ -94,8 +94,9 @@ def _model(name: str, rows: Sequence[CsvRow], machines: Sequence[MachineType], l
         machine = row.text("machine")
         if machine not in names or machine in times:
             raise row.fault("machine", f"must be one of {', '.join(sorted(names))}, once for each model")
-        if _kind(row) is not kind or row.text("size_mb") != first.text("size_mb"):
-            raise row.fault("kind", "and size_mb must be the same in all rows of a model")
+        for column in ("kind", "size_mb"):
+            if row.text(column) != first.text(column):
+                raise row.fault(column, "must be the same in all rows of a model")
         times[machine] = _times(row, kind)
     return ServedModel(name=name, size_mb=_positive(first, "size_mb"), kind=kind, times=times, sla_s=sla_s)
 

@@ -5,8 +5,6 @@ totals: recovered from the violation counts and fractions of its notebook. Stabl
 never simulated; VGG16 and VGG-16 are two models.
 """
 
-from types import MappingProxyType
-
 from planner.studies.serving.records import Curve, InferenceKind, InferenceTimes, MachineType, ServedModel
 
 MACHINE = "c5.18xlarge"
@@ -24,7 +22,7 @@ DNNS = (
     ("VGG-16", 528.0, 0.05672, 1717),
     ("Inception-ResNet-v2", 215.0, 0.04525, 2247),
 )
-TOTALS = MappingProxyType({name: requests for name, _, _, requests in DNNS})
+TOTALS = {name: requests for name, _, _, requests in DNNS}
 
 VLLM_MS_PER_TOKEN = (*((1, 13.9), (2, 8.29), (4, 4.4), (8, 2.44), (16, 1.48), (32, 1.04), (64, 0.814), (128, 0.762)),)
 """Of a batch, milliseconds a token: llama-7B, 512 tokens, A100 of 40 GB; the thesis uses the first alone."""
