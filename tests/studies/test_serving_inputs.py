@@ -16,7 +16,7 @@ from planner.studies.serving.records import InferenceKind, MachineType, Outage, 
 from planner.studies.serving.warsaw import TOTALS, dnn_models, llm_models
 
 MACHINES = "machine,count,slots,memory_mb,load_mbit_s,reserve\nm,2,3,4000,8192,1\nn,1,,,,\n"
-MODELS = """model,kind,machine,size_mb,step_s,prompt_s,batch,sla_s,requests
+MODELS = """model,kind,machine,size_mb,step_s,prompt_s,most_batch,sla_s,requests
 a,single,m,100,0.02,,,,30
 a,single,n,100,0.04,,,,
 b,batched,m,500,1:0.1;4:0.2,,4,,20
@@ -69,7 +69,7 @@ def test_files_are_read_as_written(tmp_path: Path) -> None:
         ("1:0.1;4:0.2", "4:0.1;1:0.2", "row 3, column step_s"),
         ("1:0.1;4:0.2", "1:0.2;4:0.1", "row 3, column step_s"),
         ("1:0.1;4:0.2", "1:nan", "row 3, column step_s"),
-        (",4,,20", ",0,,20", "row 3, column batch"),
+        (",4,,20", ",0,,20", "row 3, column most_batch"),
         ("8,12,10", "8,0,10", "row 4, column sla_s"),
         ("8,12,10", "8,12,ten", "row 4, column requests"),
         ("model,kind", "model,sort", "must have columns model, kind; missing: kind"),
@@ -90,7 +90,7 @@ def test_models_are_refused_by_row_and_column(tmp_path: Path, old: str, new: str
         (read_machines, "machine,count\nm,-1\n", "row 1, column count"),
         (read_machines, "machine,count\nm,1\nm,1\n", "row 2, column machine"),
         (read_machines, "machine,count,slots\nm,1,0\n", "row 1, column slots"),
-        (read_machines, "machine,count,gpu\nm,1,H9999\n", "H9999"),
+        (read_machines, "machine,count,gpu\nm,1,H9999\n", "row 1, column gpu: .*H9999"),
         (lambda path: read_requests(path, dnn_models()), "arrival_s,model\n-1,VGG16\n", "row 1, column arrival_s"),
         (lambda path: read_requests(path, dnn_models()), "arrival_s,model\nnan,VGG16\n", "row 1, column arrival_s"),
         (lambda path: read_requests(path, dnn_models()), "arrival_s,model\n1,VGG17\n", "row 1, column model"),

@@ -8,10 +8,13 @@ from planner.errors import InputError
 from planner.studies.serving.policies.named import POLICIES, parse_serving_policy
 from planner.studies.serving.records import (
     Action,
+    Curve,
     InferenceKind,
+    InferenceTimes,
     MachineType,
     Outage,
     ScalingSettings,
+    ServedModel,
     ServingPool,
     ServingRequest,
     ServingSettings,
@@ -174,6 +177,19 @@ def test_machines_of_two_types_run_what_they_can() -> None:
         assert spans[1] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_faster_types_come_first(policy: str) -> None:
+    times = {
+        "m": InferenceTimes(step=Curve(points=((1, 0.3),))),
+        "n": InferenceTimes(step=Curve(points=((1, 0.1),))),
+    }
+    listed = ServedModel(name="a", size_mb=51.2, kind=InferenceKind.SINGLE, times=times)
+    types = (MachineType(name="m", machines=2), MachineType(name="n", machines=1))
+    run = simulate_serving(ServingPool(types=types, models=(listed,)), requests((0.5, 0)), policy, seed=1)
+    assert run.requests.machine.tolist() == [2]
+    assert run.requests.finish_s - run.requests.start_s == pytest.approx([0.1])
+
+
 def test_two_models_share_a_machine_only_if_both_fit() -> None:
     listed = (model("a", 0.1, 51.2, memory_mb=600.0), model("b", 0.1, 51.2, memory_mb=600.0))
     asked = requests(*((2.0 * k, k % 2) for k in range(8)))
@@ -221,10 +237,10 @@ def test_a_crash_loses_the_models_and_no_request() -> None:
         ({"outages": (Outage(machine=9, start_s=0.0),)}, "must be of a machine from 0 to 0"),
         ({"outages": (Outage(machine=0, start_s=5.0, end_s=4.0),)}, "before it ends"),
         ({"outages": (Outage(machine=0, start_s=1.0),)}, "not lost for good"),
-        ({"types": (MachineType(name="m", machines=0),)}, "must be 1 to 10,000"),
+        ({"types": (MachineType(name="m", machines=0),)}, "must be 1 to 1,000"),
         ({"types": (MachineType(name="other", machines=1),)}, "model a: must have a machine"),
         ({"types": (MachineType(name="m", machines=1, memory_mb=0.01),)}, "memory for it"),
-        ({"scaling": ScalingSettings(period_s=0.0)}, "period_s: must be above 0"),
+        ({"scaling": ScalingSettings(period_s=0.0)}, "period_s: must be 0.001 or more"),
     ],
 )
 def test_pools_that_cannot_serve_are_refused(change: dict[str, object], said: str) -> None:
@@ -238,7 +254,7 @@ def test_pools_that_cannot_serve_are_refused(change: dict[str, object], said: st
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (ServingSettings(quantum_s=0.0), "quantum_s: must be above 0"),
+        (ServingSettings(quantum_s=0.0), "quantum_s: must be 0.001 or more"),
         (ServingSettings(overdue_s=-1.0), "overdue_s: must be 0 or more"),
         (ServingSettings(horizon_s=float("nan")), "horizon_s"),
         (ServingSettings(period_s=float("inf")), "at most"),

@@ -47,7 +47,7 @@ def command(
     ] = InferenceKind.AUTOREGRESSIVE,
     machines: Annotated[
         int | None,
-        typer.Option(min=1, max=10_000, help="So many c5.18xlarge. [default: 20; 30 for llm]", show_default=False),
+        typer.Option(min=1, max=1000, help="So many c5.18xlarge. [default: 20; 30 for llm]", show_default=False),
     ] = None,
     pool: Annotated[
         Path | None,
@@ -60,7 +60,7 @@ def command(
         Path | None,
         typer.Option(
             help="CSV of models: model, kind, and machine, size_mb, step_s; or llm, a shipped one, priced by our cost "
-            "model. Perhaps prompt_s, batch, memory_mb, sla_s, requests.",
+            "model. Perhaps prompt_s, most_batch, memory_mb, sla_s, requests.",
             show_default=False,
         ),
     ] = None,
@@ -85,7 +85,7 @@ def command(
         typer.Option(min=1, help="Minutes of arrivals. [default: 30; 1440 for llm]", show_default=False),
     ] = None,
     scale: Annotated[float, typer.Option(help="So many times the models' requests.")] = 1.0,
-    spikes: Annotated[str, typer.Option(help="Minutes with spikes, from 0.")] = "9,10,20",
+    spikes: Annotated[str, typer.Option(help="Minutes with spikes, from 0; or none.")] = "9,10,20",
     spike_factor: Annotated[float, typer.Option(help="A spike has so many times another minute's requests.")] = 4.0,
     prompt_tokens: Annotated[float, typer.Option(help="Mean tokens of drawn prompts.")] = 1000.0,
     output_tokens: Annotated[float, typer.Option(help="Mean tokens of drawn answers.")] = 200.0,

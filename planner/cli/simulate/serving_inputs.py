@@ -93,10 +93,12 @@ def _number(word: str, text: str) -> float:
 
 
 def spikes_of(text: str) -> tuple[int, ...]:
-    """`9,10,20`: minutes; none of an empty text."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    """`9,10,20`: minutes; `none`."""
+    words = [word.strip() for word in text.split(",")] if text.strip() != "none" else []
     if not all(word.isascii() and word.isdigit() and len(word) <= 6 for word in words):
-        raise InputError(f"--spikes: must be minutes from 0, as 9,10,20, got {text!r:.80}.", hint="Write 9,10,20.")
+        raise InputError(
+            f"--spikes: must be minutes from 0, as 9,10,20, or none, got {text!r:.80}.", hint="Write 9,10,20."
+        )
     return tuple(dict.fromkeys(int(word) for word in words))
 
 

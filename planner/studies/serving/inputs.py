@@ -25,7 +25,8 @@ REQUEST_COLUMNS = ("arrival_s", "model")
 MINUTE_COLUMNS = ("minute", "model", "requests")
 OUTAGE_COLUMNS = ("machine", "start_s", "end_s")
 LARGEST = 1e12
-MOST_MINUTES, MOST_REQUESTS, MOST_COUNT = 100_000, 10_000_000, 10_000
+LATEST_S = 1e7
+MOST_MINUTES, MOST_REQUESTS, MOST_COUNT = 100_000, 1_000_000, 1000
 MOST_SLOTS, MOST_BATCH, MOST_TOKENS = 64, 100_000, 10_000_000
 
 
@@ -41,7 +42,7 @@ def read_machines(path: Path) -> tuple[MachineType, ...]:
     """Machine types: columns machine and count, and perhaps slots, memory_mb, load_mbit_s, reserve, gpu, gpus."""
     kinds = [_machine(row) for row in csv_rows(path, MACHINE_COLUMNS)]
     require_once(path, "machine", [kind.name for kind in kinds])
-    return tuple(replace(kind, memory_mb=machine_memory_mb(kind)) for kind in kinds)
+    return tuple(kinds)
 
 
 def _machine(row: CsvRow) -> MachineType:
@@ -55,15 +56,20 @@ def _machine(row: CsvRow) -> MachineType:
         gpu=row.text("gpu"),
         gpus=row.whole("gpus", low=1, high=1024, default=1),
     )
-    return replace(kind, load_mbit_s=_positive(row, "load_mbit_s")) if row.text("load_mbit_s") else kind
+    if row.text("load_mbit_s"):
+        kind = replace(kind, load_mbit_s=_positive(row, "load_mbit_s"))
+    try:
+        return replace(kind, memory_mb=machine_memory_mb(kind))
+    except InputError as error:
+        raise InputError(f"{row.path}: row {row.place}, column gpu: {error.message}", hint=error.hint) from None
 
 
 def read_models(path: Path, machines: Sequence[MachineType], lengths: LlmLengths) -> ModelTable:
     """Models: columns model and kind, a row a machine type that can run it.
 
     With times of its own: machine, size_mb, step_s (seconds, or over the batch as 1:0.01;8:0.04), perhaps prompt_s
-    (seconds over tokens, likewise), batch, memory_mb. Priced by the cost model instead: llm, a shipped model, on all
-    machine types with a gpu. Perhaps sla_s, and requests (in all, for drawn arrivals).
+    (seconds over tokens, likewise), most_batch, memory_mb. Priced by the cost model instead: llm, a shipped model, on
+    all machine types with a gpu. Perhaps sla_s, and requests (in all, for drawn arrivals).
     """
     by_name: dict[str, list[CsvRow]] = {}
     for row in csv_rows(path, MODEL_COLUMNS):
@@ -109,23 +115,26 @@ def _kind(row: CsvRow) -> InferenceKind:
 
 
 def _times(row: CsvRow, kind: InferenceKind) -> InferenceTimes:
+    most_batch = row.whole("most_batch", low=1, high=MOST_BATCH, default=1)
     return InferenceTimes(
-        step=_curve(row, "step_s"),
-        prompt=_curve(row, "prompt_s") if kind.by_token and row.text("prompt_s") else None,
-        most_batch=row.whole("batch", low=1, high=MOST_BATCH, default=1) if kind.in_batches else 1,
+        step=_curve(row, "step_s", zero=False),
+        prompt=_curve(row, "prompt_s", zero=True) if kind.by_token and row.text("prompt_s") else None,
+        most_batch=most_batch if kind.in_batches else 1,
         memory_mb=_positive(row, "memory_mb") if row.text("memory_mb") else None,
     )
 
 
-def _curve(row: CsvRow, column: str) -> Curve:
-    """`0.01`, or `1:0.01;8:0.04`: counts from 1 upwards, seconds that do not fall."""
+def _curve(row: CsvRow, column: str, *, zero: bool) -> Curve:
+    """`0.01`, or `1:0.01;8:0.04`: counts from 1 upwards, seconds that do not fall; `zero`: they may be 0."""
     text = row.text(column)
     points = []
     for part in text.split(";"):
         count, colon, seconds = part.rpartition(":")
         points.append((number_of(count) if colon else 1.0, number_of(seconds)))
     counts, seconds_of = [count for count, _ in points], [seconds for _, seconds in points]
-    sound = all(1 <= count <= LARGEST for count in counts) and all(0 <= value <= LARGEST for value in seconds_of)
+    sound = all(1 <= count <= LARGEST for count in counts) and all(
+        0 <= value <= LATEST_S and (value or zero) for value in seconds_of
+    )
     if not sound or counts != sorted(set(counts)) or seconds_of != sorted(seconds_of):
         raise row.fault(column, "must be seconds, or count:seconds;count:seconds upwards, as 1:0.01;8:0.04")
     return Curve(points=tuple(points))
@@ -188,6 +197,6 @@ def _positive(row: CsvRow, column: str) -> float:
 
 def _from_zero(row: CsvRow, column: str) -> float:
     number = row.number(column)
-    if not 0 <= number <= 1e9:
-        raise row.fault(column, "must be seconds from 0 to 1e+09")
+    if not 0 <= number <= LATEST_S:
+        raise row.fault(column, f"must be seconds from 0 to {LATEST_S:g}")
     return number

@@ -14,7 +14,7 @@ from planner.studies.serving.policies.named import parse_serving_policy
 from planner.studies.serving.records import ServingPool, ServingRequest, ServingSettings
 from planner.studies.serving.simulation.run import ServingRun, simulate_serving
 
-MOST_DRAWN = 5_000_000
+MOST_DRAWN = 2_000_000
 MOST_MINUTES = 10_000
 
 
@@ -75,6 +75,11 @@ def requests_of_seed(study: ServingStudy, seed: int) -> tuple[ServingRequest, ..
         return study.requests
     models = study.pool.models
     counts = study.minutes if study.minutes is not None else draw_counts(models, study.law, seed)
+    total = sum(map(sum, counts.values()))
+    if total > MOST_DRAWN:
+        raise InputError(
+            f"requests: must be at most {MOST_DRAWN:,} in all, got {total:,}.", hint="Ask for fewer, or fewer minutes."
+        )
     return requests_of(models, counts, study.law, seed)
 
 

@@ -55,7 +55,7 @@ class Clockwork:
         least = priority
         used_s = inf
         chosen: Load | None = None
-        for machine in machines:
+        for machine in self.cluster.fastest_first(machines, model):
             rows = sorted(
                 (board.without(place, machine), place.used_s, number, place)
                 for number, place in enumerate(machine.places)

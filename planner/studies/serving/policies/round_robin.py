@@ -88,7 +88,7 @@ class RoundRobin:
         self, model: int, machines: Sequence[Machine], expired: Sequence[tuple[float, Machine, Place]], now: float
     ) -> Load | None:
         """A load of the model, or its quantum renewed, which passes the turn on."""
-        for machine in machines:
+        for machine in self.cluster.fastest_first(machines, model):
             victims = self.cluster.victims(machine, model, ())
             if victims is not None:
                 return self._turned(Load(machine=machine, model=model))

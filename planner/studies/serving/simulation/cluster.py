@@ -6,6 +6,7 @@ with requests and no copy.
 
 import heapq
 from collections.abc import Sequence
+from math import inf
 
 from planner.studies.serving.records import MachineStatus, ServingPool, ServingSettings
 from planner.studies.serving.simulation.book import RequestBook
@@ -94,19 +95,30 @@ class Cluster:
         """Those that a load may start on, by number."""
         return [machine for machine in self.machines if machine.idle]
 
+    def fastest_first(self, machines: Sequence[Machine], model: int) -> Sequence[Machine]:
+        """Machines by the model's pace on their type, then as they come (the thesis has one type alone)."""
+        if len(self.pool.types) == 1:
+            return machines
+        return sorted(machines, key=lambda machine: self.times.pace_s(model, machine.kind))
+
     def idle_holder(self, model: int) -> Machine | None:
-        """An idle machine that has the model; they take turns."""
+        """An idle machine that has the model, of the type that is fastest at it; machines alike take turns."""
         holders, turn = self.holders[model], self._turn[model]
+        alike = len(self.pool.types) == 1
+        best, best_s = None, inf
         for step in range(turn, turn + len(holders)):
             machine = holders[step % len(holders)]
-            if machine.idle:
+            if machine.idle and (alike or self.times.pace_s(model, machine.kind) < best_s):
+                best, best_s = machine, self.times.pace_s(model, machine.kind)
                 self._turn[model] = (step + 1) % len(holders)
-                return machine
-        return None
+                if alike:
+                    break
+        return best
 
     def joinable(self, model: int, now: float) -> Machine | None:
-        """A machine whose running batch takes another request of the model; the first by number of loads."""
-        return next((machine for machine in self.holders[model] if self.admits(machine, model, now)), None)
+        """Of the machines whose running batch takes another request of the model, the one with the shortest step."""
+        machines = [machine for machine in self.holders[model] if self.admits(machine, model, now)]
+        return min(machines, key=lambda machine: machine.stream.step_s if machine.stream else inf, default=None)
 
     def admits(self, machine: Machine, model: int, now: float) -> bool:
         """Whether a running batch takes another request of the model.
@@ -132,7 +144,7 @@ class Cluster:
             return None
         kind = self.pool.types[machine.kind]
         slots = kind.slots - len(machine.places)
-        memory = float("inf") if kind.memory_mb is None else kind.memory_mb
+        memory = inf if kind.memory_mb is None else kind.memory_mb
         memory -= sum(self.times.memory_mb(place.model, machine.kind) for place in machine.places)
         needed_mb = self.times.memory_mb(model, machine.kind)
         chosen: list[Place] = []

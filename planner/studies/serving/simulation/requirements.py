@@ -9,7 +9,10 @@ from planner.studies.serving.records import Outage, ScalingSettings, ServingPool
 from planner.studies.serving.simulation.times import Times
 
 LONGEST_S = 1e9
-MOST_MACHINES = 10_000
+SHORTEST_S = 1e-3
+"""Quanta, periods and other times that must be above 0: shorter ones would only keep the simulation busy."""
+
+MOST_MACHINES = 1000
 FREE = frozenset({"idle_s", "busy_share", "overdue_s", "most_residence_s", "residence_loads"})
 """Settings that may be 0."""
 
@@ -23,6 +26,7 @@ def require_servable(pool: ServingPool, requests: Sequence[ServingRequest], sett
         raise InputError(
             f"machines: must be 1 to {MOST_MACHINES:,} in all, got {machines:,}.", hint="Correct their counts."
         )
+    _require_times(pool)
     _require_outages(pool, machines)
     _require_homes(pool, {request.model for request in requests})
     if not requests:
@@ -35,9 +39,9 @@ def require_servable(pool: ServingPool, requests: Sequence[ServingRequest], sett
 def _require_settings(settings: ServingSettings | ScalingSettings) -> None:
     for field in fields(settings):
         value = getattr(settings, field.name)
-        if isinstance(value, float) and not (value > 0 or (value == 0 and field.name in FREE)):
-            least = "0 or more" if field.name in FREE else "above 0"
-            raise InputError(f"{field.name}: must be {least}, got {value:g}.", hint="Correct the value.")
+        least = 0.0 if field.name in FREE else SHORTEST_S
+        if isinstance(value, float) and not value >= least:
+            raise InputError(f"{field.name}: must be {least:g} or more, got {value:g}.", hint="Correct the value.")
         if isinstance(value, float) and not value <= LONGEST_S:
             raise InputError(f"{field.name}: must be at most {LONGEST_S:g}, got {value:g}.", hint="Correct the value.")
     if isinstance(settings, ServingSettings) and settings.shortest_quantum_s > settings.longest_quantum_s:
@@ -46,6 +50,19 @@ def _require_settings(settings: ServingSettings | ScalingSettings) -> None:
             f"{settings.shortest_quantum_s:g}.",
             hint="Correct one of the two.",
         )
+
+
+def _require_times(pool: ServingPool) -> None:
+    for model in pool.models:
+        for machine, times in model.times.items():
+            if not (
+                model.size_mb > 0 and times.most_batch >= 1 and all(seconds > 0 for _, seconds in times.step.points)
+            ):
+                raise InputError(
+                    f"model {model.name}: must have a size, seconds of a step and a batch above 0 on {machine}, got "
+                    f"{model.size_mb:g} MB, {times.step.points}, {times.most_batch}.",
+                    hint="Correct the value.",
+                )
 
 
 def _require_outages(pool: ServingPool, machines: int) -> None:

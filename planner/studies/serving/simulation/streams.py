@@ -36,6 +36,11 @@ class Stream:
         return len(self._ends) < self._times.most_batch
 
     @property
+    def step_s(self) -> float:
+        """Seconds of a step if one more request joined."""
+        return self._times.step.at(len(self._ends) + 1)
+
+    @property
     def next_s(self) -> float:
         """When the first of them is done, if nobody joins."""
         return self._clock_s + max(0.0, self._ends[0][0] - self._tokens) * self._times.step.at(len(self._ends))

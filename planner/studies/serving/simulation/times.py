@@ -12,6 +12,7 @@ all, then max(o) s(b); continuous batch: see `streams`.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from planner.studies.serving.records import InferenceKind, InferenceTimes, ServedModel, ServingPool, ServingRequest
 
@@ -29,6 +30,11 @@ class Times:
             [times.step.at(1) if times and model.kind is InferenceKind.SINGLE else None for times in row]
             for model, row in zip(pool.models, self.of, strict=True)
         ]
+
+    def pace_s(self, model: int, kind: int) -> float:
+        """Seconds of a step alone, by which machine types are ranked; infinite where the model has no times."""
+        times = self.of[model][kind]
+        return inf if times is None else times.step.at(1)
 
     def memory_mb(self, model: int, kind: int) -> float:
         """What a model takes of a machine."""
