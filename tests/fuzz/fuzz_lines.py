@@ -70,6 +70,10 @@ simulate queue --nodes nodes.csv --pods pods.csv --policy fgd --longest-wait-s 6
 simulate spot --nodes spot-nodes.csv --jobs jobs.csv --days 1 --warm-up-days 0.1 --seeds 1 --processes 1 --json --quiet | spot-nodes.csv jobs.csv
 simulate spot --machines 4 --days 1 --warm-up-days 0.1 --seeds 1 --processes 1 --curve 0.1,0.2 --most-evictions-per-job 1 --no-figures --out made --quiet |
 simulate preemption --nodes 5 --cycles 2 --repetitions 2 --seed 1 --workload 20:30 --qos guaranteed --json --quiet |
+simulate serving --machines 2 --minutes 2 --spikes 1 --scale 0.005 --policy rr --policy clockwork --set quantum_s=5 --seeds 1 --processes 1 --json --quiet |
+simulate serving --pool pool.csv --models served.csv --requests asked.csv --outages outages.csv --policy rr-deadline --seeds 1 --processes 1 --no-figures --records --out made --quiet | pool.csv served.csv asked.csv outages.csv
+simulate serving --mix llm --inference static-batch --machines 2 --minutes 2 --scale 0.001 --policy baseline --seeds 1 --processes 1 --json --quiet |
+simulate serving --pool pool.csv --models served.csv --profile minutes.csv --policy rr-starvation --set scaling.idle_s=5 --seeds 1 --processes 1 --json --quiet | pool.csv served.csv minutes.csv
 """  # noqa: E501
 
 

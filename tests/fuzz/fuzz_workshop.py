@@ -146,6 +146,13 @@ MODEL = {
     "torch_dtype": "bfloat16",
 }
 
+SERVED = """\
+model,kind,machine,size_mb,step_s,prompt_s,most_batch,memory_mb,sla_s,llm
+a,single,large,100,0.02,,,,2,
+b,continuous-batch,large,500,1:0.01;8:0.02,1:0.1;1000:0.5,8,900,,
+c,autoregressive,,,,,,,9,qwen3-30b-a3b
+"""
+
 
 def kubectl_list() -> dict[str, Any]:
     """Two nodes of eight H200 with a pod each, and a disruption budget."""
@@ -199,6 +206,12 @@ TEXTS = {
     "ties.csv": "node\n" + "".join(f"n{k}\n" for k in (5, 4, 3, 2, 1, 0)),
     "spot-nodes.csv": SPOT_NODES,
     "jobs.csv": JOBS,
+    "pool.csv": "machine,count,slots,memory_mb,load_mbit_s,reserve,gpu\nlarge,2,2,,100000,1,H100\nsmall,1,2,8000,,,\n",
+    "served.csv": SERVED,
+    "asked.csv": "arrival_s,model,prompt_tokens,output_tokens\n"
+    + "".join(f"{k * 0.4},{'abc'[k % 3]},{50 * k},{k}\n" for k in range(12)),
+    "minutes.csv": "minute,model,requests\n0,a,9\n0,b,3\n1,c,2\n",
+    "outages.csv": "machine,start_s,end_s\n0,2,6\n1,3,\n",
     "numa.yaml": NUMA,
     "devices.yaml": "ns/b: [4, 5]\n",
     "list.json": json.dumps(kubectl_list(), indent=1),

@@ -103,6 +103,7 @@ def test_commands_run_in_order(planner: Planner, checkout: Path) -> None:
     assert (checkout / "mine.yaml").is_file()
     assert (checkout / "runs/policies/metrics.csv").is_file()
     assert (checkout / "runs/preemption/hit_rates.csv").is_file()
+    assert (checkout / "runs/serving/serving.csv").is_file()
     assert (checkout / "runs/quickstart-script/routing.json").is_file()
     assert (checkout / "runs/spot/curve.csv").is_file()
     assert (checkout / "runs/budget/plan.json").is_file()

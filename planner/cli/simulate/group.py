@@ -5,6 +5,7 @@ import typer
 from planner.cli.simulate.cluster import command as cluster_command
 from planner.cli.simulate.preemption import command as preemption_command
 from planner.cli.simulate.queue import command as queue_command
+from planner.cli.simulate.serving import command as serving_command
 from planner.cli.simulate.spot import command as spot_command
 
 group = typer.Typer(help="Traces of pods on clusters, under online policies.", no_args_is_help=True)
@@ -12,6 +13,7 @@ group.command("cluster")(cluster_command)
 group.command("queue")(queue_command)
 group.command("spot")(spot_command)
 group.command("preemption")(preemption_command)
+group.command("serving")(serving_command)
 
 
 @group.callback()

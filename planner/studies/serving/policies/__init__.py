@@ -1,0 +1,1 @@
+"""Schedulers as small state machines behind one protocol."""

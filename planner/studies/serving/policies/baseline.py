@@ -1,0 +1,70 @@
+"""Baseline, modified (sections 4.2.1 and 4.2.2 of the thesis): a model is loaded when it is asked for and nowhere.
+
+It never makes a second copy of a model. A machine may be reloaded once it has inferred since its last load, or has been
+idle for `idle_s`. Of idle machines the first that may be reloaded is taken, faster types before slower ones.
+"""
+
+from collections.abc import Callable
+from math import inf
+
+from planner.studies.serving.policies.inference import next_in_line
+from planner.studies.serving.policies.seam import Load
+from planner.studies.serving.records import VictimOrder
+from planner.studies.serving.simulation.cluster import Cluster
+from planner.studies.serving.simulation.machines import Machine, Place
+
+
+class Baseline:
+    """One run's scheduler."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.wake_s = inf
+
+    def load(self, now: float) -> Load | None:
+        """For the model on no machine whose first request came first."""
+        self.wake_s = inf
+        cluster = self.cluster
+        if not cluster.absent:
+            return None
+        machines = cluster.idle_machines()
+        for model in sorted(cluster.absent, key=lambda model: cluster.queues[model][0]):
+            for machine in cluster.fastest_first(machines, model):
+                free_s = self._free_s(machine)
+                if free_s > now:
+                    self.wake_s = min(self.wake_s, free_s)
+                    continue
+                order = sorted(
+                    (place for place in machine.places if not cluster.protected(place)), key=self._order(machine)
+                )
+                victims = cluster.victims(machine, model, order)
+                if victims is not None:
+                    return Load(machine=machine, model=model, replaces=tuple(victims))
+        return None
+
+    def _free_s(self, machine: Machine) -> float:
+        """From when on a machine may be reloaded."""
+        if machine.inferred or not machine.places:
+            return 0.0
+        return machine.idle_s + self.cluster.settings.idle_s
+
+    def _order(self, machine: Machine) -> Callable[[Place], float]:
+        orders: dict[VictimOrder, Callable[[Place], float]] = {
+            VictimOrder.LRU: lambda place: place.used_s,
+            VictimOrder.OLDEST: lambda place: place.loaded_s,
+            VictimOrder.LARGEST: lambda place: -self.cluster.times.memory_mb(place.model, machine.kind),
+        }
+        return orders[self.cluster.settings.victims]
+
+    def pick(self, machine: Machine, now: float) -> tuple[Place, int] | None:
+        """Starved requests first, then by arrival."""
+        return next_in_line(self.cluster, machine, now)
+
+    def loaded(self, machine: Machine, place: Place, now: float) -> None:
+        """Nothing to remember."""
+
+    def inferred(self, machine: Machine, place: Place, now: float) -> None:
+        """Nothing to remember."""
+
+    def unloaded(self, machine: Machine, place: Place, now: float) -> None:
+        """Nothing to remember."""

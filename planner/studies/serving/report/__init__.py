@@ -1,0 +1,1 @@
+"""The serving study as page, tables and figures."""

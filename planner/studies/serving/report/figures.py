@@ -1,0 +1,102 @@
+"""The thesis' figures 5.2-5.7 and 6.1-6.15 for any run, by number. matplotlib is loaded with the first of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from planner.errors import InputError
+from planner.studies.serving.orderings import by_policies
+from planner.studies.serving.records import ServingPool
+from planner.studies.serving.study import ServingSeedRun
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureRow:
+    """A figure by its number. `policies`: those it compares, all that ran where none is named."""
+
+    number: str
+    kind: str
+    policies: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its file, without the ending."""
+        return f"{self.number}_{self.kind}"
+
+
+def _pair(first: str, second: str, policies: tuple[str, ...]) -> tuple[FigureRow, FigureRow]:
+    return (
+        FigureRow(number=first, kind="completion", policies=policies),
+        FigureRow(number=second, kind="misses", policies=policies),
+    )
+
+
+SERVING_FIGURES = (
+    FigureRow(number="5.2", kind="arrivals"),
+    FigureRow(number="5.3", kind="models"),
+    FigureRow(number="5.4", kind="completion"),
+    FigureRow(number="5.5", kind="misses"),
+    FigureRow(number="5.6", kind="loading"),
+    FigureRow(number="5.7", kind="machine"),
+    *_pair("6.1", "6.2", ("baseline", "clockwork", "rr")),
+    FigureRow(number="6.3", kind="machine", policies=("rr",)),
+    *_pair("6.4", "6.5", ("baseline", "rr", "rr-quantum")),
+    *_pair("6.6", "6.7", ("baseline", "rr-quantum", "rr-starvation")),
+    *_pair("6.8", "6.9", ("baseline", "rr-starvation", "rr-model-quantum")),
+    *_pair("6.10", "6.11", ("baseline", "rr-model-quantum", "rr-deadline")),
+    FigureRow(number="6.12", kind="machine", policies=("rr-deadline",)),
+    FigureRow(number="6.13", kind="completion", policies=("baseline", "clockwork", "rr-deadline")),
+    FigureRow(number="6.14", kind="misses"),
+    FigureRow(number="6.15", kind="loading"),
+)
+"""Kinds: arrivals by minute, requests by model, completion (a distribution), misses by minute, loading time, and what
+one machine holds and does."""
+
+
+def serving_figure(number: str, runs: Sequence[ServingSeedRun], pool: ServingPool, *, machine: int = 0) -> "Figure":
+    """The figure of that number, of the first seed. `machine`: whose places 5.7, 6.3 and 6.12 show.
+
+    InputError: another number, one whose policies did not run, another machine.
+    """
+    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.studies.serving.report import panels  # noqa: PLC0415  # as above
+
+    rows = {row.number: row for row in numbers_of(runs)}
+    row = rows.get(number)
+    if row is None:
+        raise InputError(
+            f"figure: must be one of {', '.join(rows)} for these runs, got {number!r:.40}.",
+            hint="Choose one of these numbers, or run more policies.",
+        )
+    machines = sum(kind.machines + kind.reserve for kind in pool.types)
+    if not 0 <= machine < machines:
+        raise InputError(
+            f"machine: must be a number from 0 to {machines - 1}, got {machine}.", hint="Choose one of these machines."
+        )
+    chosen = _firsts(runs, row.policies)
+    with style.look():
+        return panels.DRAWN[row.kind](panels.Scene(number=number, runs=chosen, pool=pool, machine=machine))
+
+
+def numbers_of(runs: Sequence[ServingSeedRun]) -> tuple[FigureRow, ...]:
+    """The figures whose policies all ran."""
+    ran = by_policies(runs)
+    return tuple(row for row in SERVING_FIGURES if ran and all(policy in ran for policy in row.policies))
+
+
+def _firsts(runs: Sequence[ServingSeedRun], policies: Sequence[str]) -> list[ServingSeedRun]:
+    """Each policy's first run."""
+    grouped = by_policies(runs)
+    return [grouped[policy][0] for policy in policies or grouped]
+
+
+def serving_figures(runs: Sequence[ServingSeedRun], pool: ServingPool, *, machine: int = 0) -> dict[str, bytes]:
+    """Every figure that the runs allow as a PNG, by its name."""
+    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+
+    return {
+        row.name: style.encoded(serving_figure(row.number, runs, pool, machine=machine)) for row in numbers_of(runs)
+    }

@@ -1,0 +1,1 @@
+"""Requests, queues and machines in virtual time."""
