@@ -128,13 +128,14 @@ class PlannedDeployment:
         trace: str | Path | RequestTrace | LengthProfile | None = None,
         rate: str | float | None = None,
         *,
-        policy: str = "waiting_tokens",
+        policy: str | None = None,
         **settings: Any,
     ) -> "ReplayedPlan":
         """The plan, met by requests one by one: does its promise hold?
 
         `trace`: a file, a workload, the word lengths (the plan's own table), or the record; None: the trace that the
-        plan was made for. `rate`: requests/s, 0.9x of the capacity, or promise (the default). `settings`: arrivals,
+        plan was made for. `rate`: requests/s, 0.9x of the capacity, or promise (the default). `policy`: the plan's own where it
+        is None. `settings`: arrivals,
         variation, curve, between, requests, seeds, warm_up, storage_gb_s and failures, as of `planner replay`. Raises
         InputError.
         """
@@ -146,7 +147,7 @@ class PlannedDeployment:
         self,
         trace: str | Path | RequestTrace | LengthProfile | None = None,
         *,
-        policy: str = "waiting_tokens",
+        policy: str | None = None,
         **settings: Any,
     ) -> "SweptRates":
         """The highest rate that holds the levels, and latency against the rate; all else as for `replay`."""

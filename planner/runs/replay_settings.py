@@ -4,9 +4,8 @@ import math
 from collections.abc import Sequence
 
 from planner import files
-from planner.domain import Plan
+from planner.domain import Plan, RouterPolicy
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
-from planner.domain.replay.results import ReplayPolicy
 from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
 
@@ -62,18 +61,18 @@ def _require_used(process: ArrivalProcess, *, variation: float | None, curve: ob
         raise _fault("curve", "must be given with diurnal arrivals", "none", "Give --curve NAME.")
 
 
-def _policy(word: str) -> ReplayPolicy:
+def _policy(word: str) -> RouterPolicy:
     try:
-        return ReplayPolicy(word)
+        return RouterPolicy(word)
     except ValueError:
-        words = ", ".join(policy.value for policy in ReplayPolicy)
+        words = ", ".join(policy.value for policy in RouterPolicy)
         raise _fault("policy", f"must be one of {words}", repr(word), "Choose one of these.") from None
 
 
 def replay_settings(
     plan: Plan,
     *,
-    policy: str = ReplayPolicy.WAITING_TOKENS.value,
+    policy: str | None = None,
     arrivals: str | ArrivalSettings | None = None,
     variation: float | None = None,
     curve: str | RateCurve | None = None,
@@ -103,7 +102,7 @@ def replay_settings(
     for failure in failures:
         _require_island(plan, failure)
     return ReplaySettings(
-        policy=_policy(policy),
+        policy=plan.scenario.routing.policy if policy is None else _policy(policy),
         arrivals=process,
         seeds=drawn_with,
         requests=requests,

@@ -12,9 +12,8 @@ from fleets import fleet, prefill_pool
 
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, PrefillServers
-from planner.domain import CostSettings, LengthRange, ParallelConfig, Phase, SloSettings, Workload
+from planner.domain import CostSettings, LengthRange, ParallelConfig, Phase, RouterPolicy, SloSettings, Workload
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
-from planner.domain.replay.results import ReplayPolicy
 from planner.domain.replay.settings import ReplaySettings
 from planner.evaluation.replay.curves import ServerCurves
 from planner.files import load_gpu_spec, load_model
@@ -85,7 +84,7 @@ def closed(of: ReplayFleet, per_rank: int, *, in_flight: int, alike: int = 1) ->
     answers[: in_flight // alike] = rng.integers(2, ANSWER, in_flight // alike)  # out of step with each other
     answers = np.repeat(answers, alike)
     table = RequestTable([0.0] * requests, [PROMPT] * requests, answers.tolist(), of.lengths)
-    engine = Engine(of, table, ReplaySettings(policy=ReplayPolicy.ROUND_ROBIN), 0)
+    engine = Engine(of, table, ReplaySettings(policy=RouterPolicy.ROUND_ROBIN), 0)
     engine.run_closed(in_flight)
     ended = np.sort(np.array(engine.log.ended))
     first, last = requests // 4, 3 * requests // 4

@@ -10,15 +10,15 @@ from drawn_fleets import Case, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.domain import RouterPolicy
 from planner.domain.layout import Phase
-from planner.domain.replay.results import ReplayPolicy
 from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.replay import engine as engines
 from planner.replay.engine import Engine
 from planner.replay.events import Events
 from planner.replay.stations.decode import DecodeServer
 
-POLICIES = st.sampled_from(list(ReplayPolicy))
+POLICIES = st.sampled_from(list(RouterPolicy))
 CLOSE_MS = 1e-6
 MOMENTS = ("started", "prefilled", "arrived", "placed", "first", "ended")
 
@@ -47,7 +47,7 @@ def check_moments(engine: Watched, case: Case) -> None:
 
 @settings(max_examples=80)
 @given(case=cases(), policy=POLICIES)
-def test_every_request_is_served_once_and_its_moments_are_in_order(case: Case, policy: ReplayPolicy) -> None:
+def test_every_request_is_served_once_and_its_moments_are_in_order(case: Case, policy: RouterPolicy) -> None:
     engine = Watched(case, ReplaySettings(policy=policy, overflow_ms=20.0))
     engine.run()
     check_moments(engine, case)
@@ -56,7 +56,7 @@ def test_every_request_is_served_once_and_its_moments_are_in_order(case: Case, p
 
 @settings(max_examples=80)
 @given(case=cases(), policy=POLICIES, data=st.data())
-def test_failures_lose_no_request(case: Case, policy: ReplayPolicy, data: st.DataObject) -> None:
+def test_failures_lose_no_request(case: Case, policy: RouterPolicy, data: st.DataObject) -> None:
     islands = st.sampled_from([pool.island for pool in case.fleet.pools])
     failures = data.draw(
         st.lists(
@@ -123,7 +123,7 @@ class Integrals(Events):
 
 @settings(max_examples=60)
 @given(case=cases(), policy=POLICIES)
-def test_littles_law(case: Case, policy: ReplayPolicy) -> None:
+def test_littles_law(case: Case, policy: RouterPolicy) -> None:
     """Requests at the stations of a pool, over time, are the times that requests spent there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "Events", Integrals)
@@ -151,7 +151,7 @@ def _here(server: Any) -> float:
 
 @settings(max_examples=30)
 @given(case=cases(), policy=POLICIES)
-def test_prefill_servers_are_busy_for_their_steps(case: Case, policy: ReplayPolicy) -> None:
+def test_prefill_servers_are_busy_for_their_steps(case: Case, policy: RouterPolicy) -> None:
     """A step takes 5 ms, and 0.1 ms a token of the mean of the fullest and the average rank."""
     engine = Engine(case.fleet, case.requests, ReplaySettings(policy=policy), 0)
     engine.run()

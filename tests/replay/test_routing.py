@@ -10,9 +10,9 @@ from fleets import LENGTHS, LONGEST, answers, decode_pool, fleet, interval, mixe
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.domain import RouterPolicy
 from planner.domain.prefix import PromptBlocks
 from planner.domain.replay.fleet import Interval, PoolShare
-from planner.domain.replay.results import ReplayPolicy
 from planner.domain.replay.settings import ReplaySettings
 from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
@@ -32,7 +32,7 @@ class Stub:
     alive: bool = True
 
 
-def picks(policy: ReplayPolicy, weights: list[float], count: int) -> Counter[int]:
+def picks(policy: RouterPolicy, weights: list[float], count: int) -> Counter[int]:
     chooser = chooser_of(policy, [Stub() for _ in weights], weights, Random(1))
     return Counter(chooser.pick() for _ in range(count))
 
@@ -40,7 +40,7 @@ def picks(policy: ReplayPolicy, weights: list[float], count: int) -> Counter[int
 @given(weights=WEIGHTS)
 def test_in_turn_everybody_gets_his_share_at_every_moment(weights: list[float]) -> None:
     """After any number of turns nobody is as much as a turn of each of the others off his share."""
-    chooser = chooser_of(ReplayPolicy.ROUND_ROBIN, [Stub() for _ in weights], weights, Random(1))
+    chooser = chooser_of(RouterPolicy.ROUND_ROBIN, [Stub() for _ in weights], weights, Random(1))
     counts, total = [0] * len(weights), sum(weights)
     for turn in range(1, 400):
         counts[chooser.pick()] += 1
@@ -49,7 +49,7 @@ def test_in_turn_everybody_gets_his_share_at_every_moment(weights: list[float]) 
 
 
 def test_in_turn_with_equal_weights_is_in_turn() -> None:
-    chooser = chooser_of(ReplayPolicy.ROUND_ROBIN, [Stub()] * 3, [1.0] * 3, Random(1))
+    chooser = chooser_of(RouterPolicy.ROUND_ROBIN, [Stub()] * 3, [1.0] * 3, Random(1))
     turns = [chooser.pick() for _ in range(9)]
     assert turns == turns[:3] * 3
     assert sorted(turns[:3]) == [0, 1, 2]
@@ -58,7 +58,7 @@ def test_in_turn_with_equal_weights_is_in_turn() -> None:
 @given(weights=WEIGHTS)
 def test_at_random_everybody_gets_his_share_within_chance(weights: list[float]) -> None:
     count = 4000
-    drawn = picks(ReplayPolicy.RANDOM, weights, count)
+    drawn = picks(RouterPolicy.RANDOM, weights, count)
     for place, weight in enumerate(weights):
         share = weight / sum(weights)
         assert abs(drawn[place] - count * share) <= 5 * np.sqrt(count * share * (1 - share))
@@ -68,17 +68,17 @@ def test_at_random_everybody_gets_his_share_within_chance(weights: list[float]) 
 def test_least_work_and_shortest_queue(servers: list[tuple[float, int, float]]) -> None:
     stubs = [Stub(work=work, queue=queue, speed=speed) for work, queue, speed in servers]
     weights = [1.0] * len(stubs)
-    for policy in (ReplayPolicy.LEAST_WORK, ReplayPolicy.WAITING_TOKENS):
+    for policy in (RouterPolicy.RANKS_IN_TURN, RouterPolicy.LEAST_WORK):
         chosen = stubs[chooser_of(policy, stubs, weights, Random(1)).pick()]
         assert chosen.work == min(stub.work for stub in stubs)
-    chosen = stubs[chooser_of(ReplayPolicy.SHORTEST_QUEUE, stubs, weights, Random(1)).pick()]
+    chosen = stubs[chooser_of(RouterPolicy.SHORTEST_QUEUE, stubs, weights, Random(1)).pick()]
     assert chosen.queue / chosen.speed == min(stub.queue / stub.speed for stub in stubs)
 
 
 def test_the_better_of_two() -> None:
     """Of n servers the one with the k-th least work is chosen with chance (2 (n - k) + 1) / n^2."""
     stubs, count = [Stub(work=float(place)) for place in range(5)], 20_000
-    chooser = chooser_of(ReplayPolicy.POWER_OF_TWO, stubs, [1.0] * 5, Random(2))
+    chooser = chooser_of(RouterPolicy.POWER_OF_TWO, stubs, [1.0] * 5, Random(2))
     drawn = Counter(chooser.pick() for _ in range(count))
     for place in range(5):
         assert drawn[place] / count == pytest.approx((2 * (5 - place) - 1) / 25, abs=0.015)
@@ -107,7 +107,7 @@ def test_work_is_what_is_outstanding() -> None:
         chosen.append(taken)
 
 
-def two_buckets(policy: ReplayPolicy) -> Engine:
+def two_buckets(policy: RouterPolicy) -> Engine:
     pools = [
         prefill_pool(servers=1, island="short"),
         prefill_pool(servers=2, island="long"),
@@ -124,26 +124,26 @@ def two_buckets(policy: ReplayPolicy) -> Engine:
     return run(fleet(pools, intervals), requests, ReplaySettings(policy=policy, overflow_ms=100.0))
 
 
-@pytest.mark.parametrize("policy", list(ReplayPolicy))
-def test_prompts_go_to_their_bucket_or_to_a_longer_one(policy: ReplayPolicy) -> None:
+@pytest.mark.parametrize("policy", list(RouterPolicy))
+def test_prompts_go_to_their_bucket_or_to_a_longer_one(policy: RouterPolicy) -> None:
     engine = two_buckets(policy)
     for prompt, pool in zip(engine.requests.prompt, engine.log.prefill, strict=True):
         if prompt >= 500:
             assert pool == 1
-        elif policy is not ReplayPolicy.OVERFLOW:
+        elif policy is not RouterPolicy.OVERFLOW:
             assert pool == 0
 
 
 def test_overflow_takes_the_tail_off() -> None:
-    plain, over = two_buckets(ReplayPolicy.WAITING_TOKENS), two_buckets(ReplayPolicy.OVERFLOW)
+    plain, over = two_buckets(RouterPolicy.LEAST_WORK), two_buckets(RouterPolicy.OVERFLOW)
     longer = sum(p < 500 and pool == 1 for p, pool in zip(over.requests.prompt, over.log.prefill, strict=True))
     assert 0 < longer < 1500
     tails = [np.quantile(np.array(e.log.first) - e.requests.arrival_ms, 0.99) for e in (plain, over)]
     assert tails[1] < 0.8 * tails[0]
 
 
-@pytest.mark.parametrize("policy", list(ReplayPolicy))
-def test_mixed_and_split_pools_of_an_interval_get_their_shares(policy: ReplayPolicy) -> None:
+@pytest.mark.parametrize("policy", list(RouterPolicy))
+def test_mixed_and_split_pools_of_an_interval_get_their_shares(policy: RouterPolicy) -> None:
     pools = [prefill_pool(servers=2), decode_pool(batch=100), mixed_pool(servers=3, batch=50)]
     shares = (PoolShare(pool=0, share=0.3), PoolShare(pool=2, share=0.7))
     of = fleet(pools, [Interval(start=0, end=LONGEST + 1, prefill=shares, decode=(PoolShare(pool=1, share=1.0),))])
@@ -153,14 +153,14 @@ def test_mixed_and_split_pools_of_an_interval_get_their_shares(policy: ReplayPol
     assert abs(counts[2] - 700) <= 1
 
 
-@pytest.mark.parametrize("policy", [ReplayPolicy.RANDOM, ReplayPolicy.ROUND_ROBIN])
-def test_pools_of_a_kind_are_chosen_by_their_shares(policy: ReplayPolicy) -> None:
+@pytest.mark.parametrize("policy", [RouterPolicy.RANDOM, RouterPolicy.ROUND_ROBIN])
+def test_pools_of_a_kind_are_chosen_by_their_shares(policy: RouterPolicy) -> None:
     pools = [prefill_pool(servers=2), prefill_pool(servers=1, island="other"), decode_pool(batch=500)]
     shares = (PoolShare(pool=0, share=0.8), PoolShare(pool=1, share=0.2))
     of = fleet(pools, [Interval(start=0, end=LONGEST + 1, prefill=shares, decode=(PoolShare(pool=2, share=1.0),))])
     requests = table(list(np.arange(2000) * 100.0), [100] * 2000, [5] * 2000)
     counts = Counter(run(of, requests, ReplaySettings(policy=policy)).log.prefill)
-    exact = policy is ReplayPolicy.ROUND_ROBIN
+    exact = policy is RouterPolicy.ROUND_ROBIN
     assert abs(counts[0] - 1600) <= (2 if exact else 5 * np.sqrt(2000 * 0.16))
 
 
@@ -172,7 +172,7 @@ def test_caches_go_to_the_decode_server_with_the_least_load() -> None:
     assert counts[2] / 2000 == pytest.approx(0.75, abs=0.02)
 
 
-def shared_prefixes(policy: ReplayPolicy) -> Engine:
+def shared_prefixes(policy: RouterPolicy) -> Engine:
     """100 conversations whose prompts begin alike, through four caches that hold half of them each."""
     rng = np.random.default_rng(4)
     conversations = rng.integers(0, 100, 3000)
@@ -198,6 +198,6 @@ def shared_prefixes(policy: ReplayPolicy) -> Engine:
 def test_a_router_that_knows_prefixes_finds_more_of_them() -> None:
     aware, plain = (
         sum(shared_prefixes(policy).log.hits) / (64 * 9 * 3000)
-        for policy in (ReplayPolicy.PREFIX_AWARE, ReplayPolicy.WAITING_TOKENS)
+        for policy in (RouterPolicy.PREFIX_AWARE, RouterPolicy.LEAST_WORK)
     )
     assert aware > plain + 0.2

@@ -9,9 +9,9 @@ from small_plans import small_plan, small_trace
 
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, MixedServers
-from planner.domain import Phase, Plan, PlannedIsland, RequestTrace
+from planner.domain import Phase, Plan, PlannedIsland, RequestTrace, RouterPolicy
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
-from planner.domain.replay.results import ReplayPolicy, ReplayResult
+from planner.domain.replay.results import ReplayResult
 from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
 from planner.evaluation.replay.fleet import replay_fleet
@@ -205,8 +205,8 @@ def test_a_trace_that_is_shorter_than_what_is_asked_for() -> None:
         assert np.isfinite(result.total.rate_rps)
 
 
-@pytest.mark.parametrize("policy", list(ReplayPolicy))
-def test_every_policy_serves_all(policy: ReplayPolicy) -> None:
+@pytest.mark.parametrize("policy", list(RouterPolicy))
+def test_every_policy_serves_all(policy: RouterPolicy) -> None:
     result = replayed(LLAMA, 0.7, policy=policy, requests=500)
     assert result.unfinished == 0
     assert result.total.requests == 450

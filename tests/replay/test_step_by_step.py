@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_by_step import StepServer
 
+from planner.domain import RouterPolicy
 from planner.domain.replay.fleet import ReplayPool
-from planner.domain.replay.results import ReplayPolicy
 from planner.domain.replay.settings import ReplaySettings
 from planner.replay.events import Events
 from planner.replay.log import RequestLog
@@ -139,7 +139,7 @@ def test_prefill_equals_the_simulation_of_its_cap(servers: int, ranks: int, pace
         prefill_pool(servers=servers, ranks=ranks, budget=1000, base_ms=3.0, ms_per_token=0.013, pace=pace),
         decode_pool(batch=1000),
     ]
-    settings_of = ReplaySettings(policy=ReplayPolicy.WAITING_TOKENS)
+    settings_of = ReplaySettings(policy=RouterPolicy.LEAST_WORK)
     engine = run(fleet(pools, [interval(pools)]), table(arrivals, prompts, [1] * 4000), settings_of)
     assert list(engine.log.prefilled) == pytest.approx(simulated.finished_ms(arrivals, prompts).tolist(), abs=CLOSE_MS)
 

@@ -9,9 +9,9 @@ from planner.domain.replay.results import (
     LevelCheck,
     Moment,
     ReplayGroup,
-    ReplayPolicy,
     ReplayResult,
     ReplaySweep,
+    RouterPolicy,
     Spread,
     Times,
 )
@@ -109,7 +109,7 @@ def replayed(rate_rps: float = PROMISE_RPS, *, ttft_ms: float = 500.0, kept: flo
     return ReplayResult(
         plan="two | buckets",
         trace="code",
-        policy=ReplayPolicy.WAITING_TOKENS,
+        policy=RouterPolicy.LEAST_WORK,
         arrivals="poisson",
         rate_rps=rate_rps,
         promise_rps=PROMISE_RPS,

@@ -30,12 +30,13 @@ def command(
         typer.Option(help="0.9x of the capacity, promise, or requests/s. [default: promise]", show_default=False),
     ] = None,
     policy: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="random, round_robin, power_of_two, shortest_queue, least_work, waiting_tokens, overflow or "
-            "prefix_aware."
+            help="random, round_robin, power_of_two, shortest_queue, ranks_in_turn, least_work, overflow or "
+            "prefix_aware. [default: the plan's]",
+            show_default=False,
         ),
-    ] = "waiting_tokens",
+    ] = None,
     arrivals: Annotated[
         str | None,
         typer.Option(help="trace, compressed, poisson, gamma or diurnal. [default: poisson]", show_default=False),

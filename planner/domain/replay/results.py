@@ -1,36 +1,15 @@
 """What became of replayed requests: times, goodput, use of the servers; figures over seeds with their spread."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import Phase
+from planner.domain.serving.routing import RouterPolicy
 
 _Amount = Annotated[float, Bounds(low=0)]
 _Share = Annotated[float, Bounds(low=0, high=1)]
 _Count = Annotated[int, Bounds(low=0)]
-
-
-class ReplayPolicy(StrEnum):
-    """Whom the router sends a request to.
-
-    `random`: a server by its weight. `round_robin`: servers in turn, by weight. `power_of_two`: of two servers drawn by
-    weight the one with less work for its speed. `shortest_queue`: the fewest requests for its speed. `least_work`: the
-    least outstanding tokens for its speed; ranks in turn. `waiting_tokens`: the same, and within the server the rank
-    with the fewest waiting tokens. `overflow`: the same, and to a longer bucket where the own one is late.
-    `prefix_aware`: the rank with most of the prompt in its cache, else as `waiting_tokens`. Under all policies before
-    `waiting_tokens` ranks are taken in turn.
-    """
-
-    RANDOM = "random"
-    ROUND_ROBIN = "round_robin"
-    POWER_OF_TWO = "power_of_two"
-    SHORTEST_QUEUE = "shortest_queue"
-    LEAST_WORK = "least_work"
-    WAITING_TOKENS = "waiting_tokens"
-    OVERFLOW = "overflow"
-    PREFIX_AWARE = "prefix_aware"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +121,7 @@ class ReplayResult:
 
     plan: str
     trace: str
-    policy: ReplayPolicy
+    policy: RouterPolicy
     arrivals: str
     rate_rps: _Amount
     promise_rps: _Amount

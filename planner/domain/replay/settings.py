@@ -5,7 +5,7 @@ from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
-from planner.domain.replay.results import ReplayPolicy
+from planner.domain.serving.routing import RouterPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class ReplaySettings:
     servers from which on the policy `overflow` looks at longer buckets.
     """
 
-    policy: ReplayPolicy = ReplayPolicy.WAITING_TOKENS
+    policy: RouterPolicy = RouterPolicy.LEAST_WORK
     arrivals: ArrivalSettings = field(default_factory=lambda: ArrivalSettings(process=ArrivalProcess.POISSON))
     seeds: tuple[int, ...] = (0, 1, 2)
     requests: Annotated[int, Bounds(low=1)] = 20_000

@@ -11,7 +11,7 @@ from operator import attrgetter
 from random import Random
 from typing import Protocol
 
-from planner.domain.replay.results import ReplayPolicy
+from planner.domain import RouterPolicy
 
 
 class Server(Protocol):
@@ -108,17 +108,17 @@ class LeastWork:
 _WORK = attrgetter("work")
 
 
-def chooser_of(policy: ReplayPolicy, servers: Sequence[Server], weights: Sequence[float], random: Random) -> Chooser:
+def chooser_of(policy: RouterPolicy, servers: Sequence[Server], weights: Sequence[float], random: Random) -> Chooser:
     """The way that a policy chooses among servers of such weights."""
-    if policy is ReplayPolicy.POWER_OF_TWO:
+    if policy is RouterPolicy.POWER_OF_TWO:
         return BetterOfTwo(servers, weights, random)
-    if policy is ReplayPolicy.SHORTEST_QUEUE:
+    if policy is RouterPolicy.SHORTEST_QUEUE:
         return Shortest(servers)
     return by_weight(policy, weights, random) or LeastWork(servers)
 
 
-def by_weight(policy: ReplayPolicy, weights: Sequence[float], random: Random) -> Chooser | None:
+def by_weight(policy: RouterPolicy, weights: Sequence[float], random: Random) -> Chooser | None:
     """The way of a policy that looks at weights alone; None of the others."""
-    if policy is ReplayPolicy.RANDOM:
+    if policy is RouterPolicy.RANDOM:
         return Drawn(weights, random)
-    return InTurn(weights) if policy is ReplayPolicy.ROUND_ROBIN else None
+    return InTurn(weights) if policy is RouterPolicy.ROUND_ROBIN else None

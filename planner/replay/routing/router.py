@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from operator import attrgetter
 from random import Random
 
+from planner.domain import RouterPolicy
 from planner.domain.layout import Phase
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet
-from planner.domain.replay.results import ReplayPolicy
 from planner.replay.requests import RequestTable
 from planner.replay.routing.choosers import Chooser, InTurn, by_weight, chooser_of
 from planner.replay.stations.decode import DecodeServer
@@ -22,10 +22,10 @@ from planner.replay.stations.prefill import PrefillServer
 Taker = PrefillServer | MixedServer
 _LOAD = attrgetter("load")
 _WORK = attrgetter("work")
-_RANKS_IN_TURN = frozenset(ReplayPolicy) - {
-    ReplayPolicy.WAITING_TOKENS,
-    ReplayPolicy.OVERFLOW,
-    ReplayPolicy.PREFIX_AWARE,
+_RANKS_IN_TURN = frozenset(RouterPolicy) - {
+    RouterPolicy.LEAST_WORK,
+    RouterPolicy.OVERFLOW,
+    RouterPolicy.PREFIX_AWARE,
 }
 _TOO_MUCH = 2.0  # times the mean work: a server with the longest match is passed over from here on
 
@@ -35,7 +35,7 @@ class TakerGroup:
 
     __slots__ = ("_arguments", "_chooser", "alive", "servers")
 
-    def __init__(self, policy: ReplayPolicy, servers: list[Taker], weights: list[float], random: Random) -> None:
+    def __init__(self, policy: RouterPolicy, servers: list[Taker], weights: list[float], random: Random) -> None:
         self.servers = servers
         self._arguments = (policy, weights, random)
         self.refresh()
@@ -85,7 +85,7 @@ class Router:
     def __init__(
         self,
         fleet: ReplayFleet,
-        policy: ReplayPolicy,
+        policy: RouterPolicy,
         servers: Sequence[Sequence[Taker | DecodeServer]],
         requests: RequestTable,
         random: Random,
@@ -143,10 +143,10 @@ class Router:
         group = route.group()
         if group is None:
             return None
-        if self._policy is ReplayPolicy.PREFIX_AWARE and group.alive[0].caches:
+        if self._policy is RouterPolicy.PREFIX_AWARE and group.alive[0].caches:
             return self._by_prefix(group, request)
         server = group.pick()
-        if self._policy is ReplayPolicy.OVERFLOW and server.work > self._overflow_ms and route.longer:
+        if self._policy is RouterPolicy.OVERFLOW and server.work > self._overflow_ms and route.longer:
             others = [other for longer in route.longer for other in longer.alive]
             server = min([server, *others], key=_WORK)
         if server.ranks == 1:
