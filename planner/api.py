@@ -134,10 +134,9 @@ class PlannedDeployment:
         """The plan, met by requests one by one: does its promise hold?
 
         `trace`: a file, a workload, the word lengths (the plan's own table), or the record; None: the trace that the
-        plan was made for. `rate`: requests/s, 0.9x of the capacity, or promise (the default). `policy`: the plan's own where it
-        is None. `settings`: arrivals,
-        variation, curve, between, requests, seeds, warm_up, storage_gb_s and failures, as of `planner replay`. Raises
-        InputError.
+        plan was made for. `rate`: requests/s, 0.9x of the capacity, or promise (the default). `policy`: the plan's own
+        where it is None. `settings`: arrivals, variation, curve, between, requests, seeds, warm_up, storage_gb_s and
+        failures, as of `planner replay`. Raises InputError.
         """
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
         result = pipeline.replay(self.record, source, chosen, rate_of(self.record, rate))

