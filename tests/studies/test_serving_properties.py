@@ -6,6 +6,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from serving_pools import actions_of, model, require_sound
 
+from planner.studies.serving.measures import figures_of
 from planner.studies.serving.policies.named import POLICIES
 from planner.studies.serving.records import (
     Action,
@@ -56,7 +57,8 @@ def pools(draw: st.DrawFn) -> ServingPool:
     )
     second = MachineType(name="n", machines=draw(st.integers(0, 2)), load_mbit_s=1024.0)
     outages = tuple(
-        Outage(machine=0, start_s=start_s, end_s=start_s + 3.0) for start_s in draw(st.sampled_from([(), (4.0, 9.5)]))
+        Outage(machine=draw(st.integers(0, first.machines + first.reserve - 1)), start_s=start_s, end_s=start_s + 3.0)
+        for start_s in draw(st.sampled_from([(), (4.0, 9.5)]))
     )
     return ServingPool(
         types=(first, second),
@@ -100,6 +102,11 @@ def test_no_request_is_lost_or_served_twice(policy: str, data: st.DataObject) ->
     )
     run = simulate_serving(served, asked, policy, seed=data.draw(st.integers(0, 3)), settings=chosen)
     require_sound(run, served, asked)
+    figures = figures_of(run, served)
+    machines = sum(kind.machines + kind.reserve for kind in served.types)
+    assert served.types[0].machines * figures.span_s <= 3600 * figures.machine_h + 1e-6
+    assert 3600 * figures.machine_h <= machines * figures.span_s + 1e-6
+    assert 0 <= figures.infer_percent + figures.load_percent <= 100 + 1e-6
 
 
 @pytest.mark.parametrize("policy", POLICIES)

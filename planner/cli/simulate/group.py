@@ -1,4 +1,4 @@
-"""`planner simulate`: what becomes of pods that arrive at a cluster one by one."""
+"""`planner simulate`: what becomes of pods and requests that arrive at a cluster one by one."""
 
 import typer
 
@@ -8,7 +8,7 @@ from planner.cli.simulate.queue import command as queue_command
 from planner.cli.simulate.serving import command as serving_command
 from planner.cli.simulate.spot import command as spot_command
 
-group = typer.Typer(help="Traces of pods on clusters, under online policies.", no_args_is_help=True)
+group = typer.Typer(help="Traces of pods and requests on clusters, under online policies.", no_args_is_help=True)
 group.command("cluster")(cluster_command)
 group.command("queue")(queue_command)
 group.command("spot")(spot_command)
@@ -18,4 +18,4 @@ group.command("serving")(serving_command)
 
 @group.callback()
 def _group() -> None:
-    """Traces of pods on clusters, under online policies."""
+    """Traces of pods and requests on clusters, under online policies."""

@@ -100,7 +100,7 @@ def command(
     constants: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="A constant that the thesis leaves open, as quantum_s=5; may be repeated.", show_default=False
+            "--set", help="A constant, as quantum_s=5; summary.md lists them; may be repeated.", show_default=False
         ),
     ] = None,
     machine: Annotated[int, typer.Option(min=0, help="Machine whose models are drawn over time.")] = 0,

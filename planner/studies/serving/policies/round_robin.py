@@ -31,23 +31,22 @@ class RoundRobin:
     def load(self, now: float) -> Load | None:
         """For the model whose turn it is."""
         machines = self.cluster.idle_machines()
+        types = self.cluster.pool.types
+        roomy = [machine for machine in machines if len(machine.places) < types[machine.kind].slots]
         for model in self.cluster.overdue(now):
-            load = self._place(model, machines, self._outstayed(machines, now), now)
+            load = self._place(model, roomy, self._outstayed(machines, now), now)
             if load is not None:
                 return load
         expired = self._expired(machines, now)
-        if any(self._has_room(machine) for machine in machines) or expired:
+        if roomy or expired:
             for model in self._turns(now):
-                load = self._place(model, machines, expired, now)
+                load = self._place(model, roomy, expired, now)
                 if load is not None:
                     return load
         self.wake_s = min(
             (place.expires_s for machine in machines for place in machine.places if place.expires_s > now), default=inf
         )
         return None
-
-    def _has_room(self, machine: Machine) -> bool:
-        return len(machine.places) < self.cluster.pool.types[machine.kind].slots
 
     def _expired(self, machines: Sequence[Machine], now: float) -> list[tuple[float, Machine, Place]]:
         """Places whose quantum has ended, the first to end first."""
@@ -85,10 +84,10 @@ class RoundRobin:
         return sorted(models, key=keys.__getitem__)
 
     def _place(
-        self, model: int, machines: Sequence[Machine], expired: Sequence[tuple[float, Machine, Place]], now: float
+        self, model: int, roomy: Sequence[Machine], expired: Sequence[tuple[float, Machine, Place]], now: float
     ) -> Load | None:
         """A load of the model, or its quantum renewed, which passes the turn on."""
-        for machine in self.cluster.fastest_first(machines, model):
+        for machine in self.cluster.fastest_first(roomy, model):
             victims = self.cluster.victims(machine, model, ())
             if victims is not None:
                 return self._turned(Load(machine=machine, model=model))

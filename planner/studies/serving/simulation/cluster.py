@@ -140,21 +140,22 @@ class Cluster:
 
     def victims(self, machine: Machine, model: int, order: Sequence[Place]) -> list[Place] | None:
         """The first of `order` that must go for `model` to fit on an idle machine; None where it cannot."""
-        if machine.holds(model) or not self.times.runs(model, machine.kind):
-            return None
         kind = self.pool.types[machine.kind]
         slots = kind.slots - len(machine.places)
-        memory = inf if kind.memory_mb is None else kind.memory_mb
-        memory -= sum(self.times.memory_mb(place.model, machine.kind) for place in machine.places)
-        needed_mb = self.times.memory_mb(model, machine.kind)
+        if slots + len(order) < 1 or machine.holds(model) or not self.times.runs(model, machine.kind):
+            return None
+        room_mb = needed_mb = 0.0
+        if kind.memory_mb is not None:
+            needed_mb = self.times.memory_mb(model, machine.kind)
+            room_mb = kind.memory_mb - sum(self.times.memory_mb(place.model, machine.kind) for place in machine.places)
         chosen: list[Place] = []
         for place in order:
-            if slots >= 1 and memory >= needed_mb:
+            if slots >= 1 and room_mb >= needed_mb:
                 break
             chosen.append(place)
             slots += 1
-            memory += self.times.memory_mb(place.model, machine.kind)
-        return chosen if slots >= 1 and memory >= needed_mb else None
+            room_mb += self.times.memory_mb(place.model, machine.kind)
+        return chosen if slots >= 1 and room_mb >= needed_mb else None
 
     def add(self, machine: Machine, place: Place) -> None:
         """A load begins."""

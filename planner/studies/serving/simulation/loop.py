@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable
 from math import inf
 
-from planner.errors import SolverError
+from planner.errors import InconsistentPlanError, SolverError
 from planner.studies.serving.policies.seam import Load, Scheduler
 from planner.studies.serving.records import Action, MachineStatus
 from planner.studies.serving.simulation.cluster import Cluster
@@ -88,7 +88,7 @@ class Simulation:
             return  # broken off, or a batch that was joined since
         place = machine.place
         if place is None:
-            raise AssertionError("an action has a place")
+            raise InconsistentPlanError("serving: an action ended on no model.", hint="Report it.")
         if machine.action is Action.LOAD:
             self._loaded(machine, place, now)
         elif machine.stream is not None:
@@ -133,10 +133,9 @@ class Simulation:
             self._passed(machine, place, now)
 
     def _join(self, machine: Machine, model: int, now: float) -> None:
-        """Requests of the model's queue join a batch as far as there is room."""
-        stream, times = machine.stream, self.cluster.times.of[model][machine.kind]
-        if stream is None or times is None:
-            raise AssertionError("a batch runs where its model has times")
+        """Requests of the model's queue join the machine's batch, or begin one, as far as there is room."""
+        times = self.cluster.times.where_run(model, machine.kind)
+        stream = machine.stream = machine.stream or Stream(times, now)
         queue = self.cluster.queues[model]
         while queue and stream.has_room:
             request = self.cluster.pop(model)
@@ -169,10 +168,6 @@ class Simulation:
         place, most = pick
         machine.action, machine.place, machine.since_s = Action.INFER, place, now
         if self._joins[place.model]:
-            times = self.cluster.times.of[place.model][machine.kind]
-            if times is None:
-                raise AssertionError("a model is loaded where it has times")
-            machine.stream, machine.requests = Stream(times, now), []
             self._join(machine, place.model, now)
             return True
         queue = self.cluster.queues[place.model]

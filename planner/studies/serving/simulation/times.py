@@ -14,6 +14,7 @@ all, then max(o) s(b); continuous batch: see `streams`.
 from collections.abc import Sequence
 from math import inf
 
+from planner.errors import InconsistentPlanError
 from planner.studies.serving.records import InferenceKind, InferenceTimes, ServedModel, ServingPool, ServingRequest
 
 MBIT_PER_MB = 8.0
@@ -51,10 +52,17 @@ class Times:
         single = self._single_s[model][kind]
         if single is not None:
             return single
+        return inference_s(self.models[model], self.where_run(model, kind), requests)
+
+    def where_run(self, model: int, kind: int) -> InferenceTimes:
+        """The model's times on a machine type that runs it."""
         times = self.of[model][kind]
         if times is None:
-            raise AssertionError("a model runs only where it has times")
-        return inference_s(self.models[model], times, requests)
+            raise InconsistentPlanError(
+                f"serving: {self.models[model].name} is on {self.types[kind].name}, which cannot run it.",
+                hint="Report it.",
+            )
+        return times
 
     def alone_s(self, request: ServingRequest) -> float:
         """Seconds of a request by itself on the fastest machine that can run it; 0 where none can."""

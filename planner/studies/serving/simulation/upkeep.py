@@ -28,7 +28,10 @@ class Upkeep:
             self._simulation.at(end_s, lambda now: self._repair(machine, now))
 
     def _crash(self, machine: Machine, now: float, *, for_good: bool) -> None:
+        awake = machine.reserve and machine.status in (MachineStatus.READY, MachineStatus.TERMINATING)
         self._simulation.crash(machine, now)
+        if awake:  # its hours end here, not at the end of the run
+            self._simulation.log.act(machine, Action.SCALE_DOWN, now, now, done=False)
         if for_good:
             machine.status = MachineStatus.TERMINATED
 
