@@ -3,7 +3,7 @@
 A property that names no number of its own is tried on 50 examples; `--hypothesis-profile thorough` tries 500.
 
 What costs every test a little is done once. Every file of the planner is compiled once, not anew by each process that a
-test starts nor by each worker that collects the tests. What collecting makes, seventeen thousand tests and the
+test starts nor by each worker that collects the tests. What collecting makes, ten thousand tests and the
 libraries they load, lives to the end: the garbage collector does not look through it again and again.
 """
 
