@@ -108,6 +108,11 @@ class LeftOut:
     long_prompts: int = 0
     long_answers: int = 0
 
+    @classmethod
+    def of(cls, counts: Sequence[int]) -> "LeftOut":
+        """Counts in the order of the fields."""
+        return cls(empty_prompts=counts[0], empty_answers=counts[1], long_prompts=counts[2], long_answers=counts[3])
+
     @property
     def total(self) -> int:
         """Of all reasons."""

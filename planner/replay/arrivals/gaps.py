@@ -19,37 +19,27 @@ import math
 
 import numpy as np
 
-from planner.domain.replay.arrivals import POISSON_VARIATION, RateCurve
+from planner.domain.replay.arrivals import POISSON_VARIATION, ArrivalSettings, RateCurve
 from planner.errors import InputError
-from planner.replay.arrivals.lengths import StreamLength, require_fits
+from planner.replay.arrivals.demands import StreamLength, require_fits
 from planner.replay.arrivals.parts import Reals
 
 MOST_VARIATION = 10_000.0
-"""Fifty times what the burstiest public trace has (Azure's code, 173)."""
+"""Fifty times what the burstiest trace has that we know (Azure's code, 173)."""
 
 
-def drawn_times(
-    rate_rps: float,
-    variation: float,
-    length: StreamLength,
-    random: np.random.Generator,
-    *,
-    curve: RateCurve | None = None,
-    curve_start_s: float = 0.0,
-) -> Reals:
-    """Arrivals (s), ascending, at a mean rate of `rate_rps`; that of a curve is over its span."""
+def drawn_times(settings: ArrivalSettings, rate_rps: float, length: StreamLength, random: np.random.Generator) -> Reals:
+    """Arrivals (s) of a process that draws them, ascending, at a mean rate of `rate_rps`; of a curve, over its span."""
+    variation = settings.variation
     if not 0 <= variation <= MOST_VARIATION:
         raise InputError(
             f"Arrivals: variation must be a number from 0 to {MOST_VARIATION:g}, got {variation:g}.", hint="Poisson: 1."
         )
-    if curve is None:
-        if length.count is not None:
-            return _unit_arrivals(length.count, variation, random) / rate_rps
-        return _unit_arrivals_until((length.seconds or 0.0) * rate_rps, variation, random) / rate_rps
-    changed = _CurveTime(curve, rate_rps, curve_start_s)
+    curve = settings.curve
+    clock = _SteadyTime(rate_rps) if curve is None else _CurveTime(curve, rate_rps, settings.curve_start_s)
     if length.count is not None:
-        return changed.times(_unit_arrivals(length.count, variation, random))
-    return changed.times(_unit_arrivals_until(changed.expected(length.seconds or 0.0), variation, random))
+        return clock.times(_unit_arrivals(length.count, variation, random))
+    return clock.times(_unit_arrivals_until(clock.expected(length.seconds or 0.0), variation, random))
 
 
 def _unit_arrivals(count: int, variation: float, random: np.random.Generator) -> Reals:
@@ -80,6 +70,21 @@ def _unit_arrivals_until(end: float, variation: float, random: np.random.Generat
         arrivals = np.concatenate((arrivals, more))
         require_fits(len(arrivals))
     return arrivals[: np.searchsorted(arrivals, end)]
+
+
+class _SteadyTime:
+    """L(t) of a steady rate, and its inverse."""
+
+    def __init__(self, rate_rps: float) -> None:
+        self._rate_rps = rate_rps
+
+    def expected(self, seconds: float) -> float:
+        """Arrivals that are expected in the first `seconds`."""
+        return seconds * self._rate_rps
+
+    def times(self, unit_arrivals: Reals) -> Reals:
+        """Seconds at which so many are expected."""
+        return unit_arrivals / self._rate_rps
 
 
 class _CurveTime:

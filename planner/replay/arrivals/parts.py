@@ -66,7 +66,8 @@ def part_of(
             hint="Widen `between`, or leave it out.",
         )
     rows = order[first:last]
-    sound, left_out = _sound(prompts[rows], answers[rows], most_tokens)
+    faults = faults_of(prompts[rows], answers[rows], most_tokens)
+    sound, left_out = ~np.any(faults, axis=0), LeftOut.of([int(fault.sum()) for fault in faults])
     if not sound.any():
         raise InputError(
             f"Trace {trace.name}: must hold a request that can be served; of {len(rows)} none is left: "
@@ -136,13 +137,9 @@ def _window(name: str, between: tuple[float, float] | None, period_s: float) -> 
     return start, min(end, period_s) - start
 
 
-def _sound(prompts: Places, answers: Places, most_tokens: int | None) -> tuple[NDArray[np.bool_], LeftOut]:
-    """Which requests can be served, and how many cannot, each counted for its first fault."""
+def faults_of(prompts: Places, answers: Places, most_tokens: int | None) -> NDArray[np.bool_]:
+    """Which requests cannot be served, each by its first fault only: a row for each field of `LeftOut`."""
     most = np.iinfo(np.int64).max if most_tokens is None else most_tokens
-    sound, counts = np.ones(len(prompts), dtype=bool), []
-    for faulty in (prompts == 0, answers == 0, prompts > most, answers > most - prompts):
-        counts.append(int((faulty & sound).sum()))
-        sound &= ~faulty
-    return sound, LeftOut(
-        empty_prompts=counts[0], empty_answers=counts[1], long_prompts=counts[2], long_answers=counts[3]
-    )
+    faults = np.stack((prompts == 0, answers == 0, prompts > most, answers > most - prompts))
+    faults[1:] &= ~np.logical_or.accumulate(faults, axis=0)[:-1]
+    return faults

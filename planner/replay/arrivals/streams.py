@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from planner.domain import RequestTrace
-from planner.domain.replay.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings, Requests
+from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, Requests
 from planner.errors import InputError
 from planner.replay.arrivals.copied_blocks import copied_blocks
+from planner.replay.arrivals.demands import StreamLength, generators, require_rate, require_sense, require_some
 from planner.replay.arrivals.gaps import drawn_times
-from planner.replay.arrivals.lengths import StreamLength
 from planner.replay.arrivals.parts import Reals, TracePart, part_of
 from planner.replay.arrivals.superposition import DrawnRequests, superposed
 from planner.units import MS_PER_S
@@ -39,34 +39,17 @@ def requests_of(
     same arguments give the same stream to the bit. InputError where the trace, the settings or the rate allow none.
     """
     length = StreamLength(count=count, seconds=seconds)
+    require_sense(settings)
     part = part_of(trace, settings.between, most_tokens)
-    rate = _rate(part, rate_rps)
-    if seed < 0:
-        raise InputError(f"Stream: seed must be a whole number of at least 0, got {seed}.", hint="Give another.")
-    times, lengths = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
+    rate = part.rate_rps if rate_rps is None else require_rate(trace.name, rate_rps)
+    times, lengths = generators(seed)
     of_users = trace.blocks is not None
     if settings.process is ArrivalProcess.TRACE:
         drawn, notes = _replayed(part, settings, rate, length, times, of_users=of_users)
     else:
         drawn, notes = _drawn(part, settings, rate, length, times, lengths, of_users=of_users), ()
-    if not len(drawn.places):
-        raise InputError(
-            f"Stream of trace {trace.name}: must hold at least one request; at {rate:g} requests/s none came in "
-            f"{seconds:g} s.",
-            hint="Ask for more seconds, or give a count.",
-        )
+    require_some(trace.name, len(drawn.places), rate, seconds)
     return _requests(trace, part, drawn, notes)
-
-
-def _rate(part: TracePart, rate_rps: float | None) -> float:
-    if rate_rps is None:
-        return part.rate_rps
-    if not 0 < rate_rps < math.inf:
-        raise InputError(
-            f"Stream of trace {part.name}: rate_rps must be above 0 and finite, got {rate_rps:g}.",
-            hint="Give requests a second, or leave it out for the trace's own rate.",
-        )
-    return rate_rps
 
 
 def _replayed(
@@ -89,11 +72,12 @@ def _replayed(
     else:
         note = f"{times:.4g} copies of the trace lie over each other, all but the first begun at a random time of it."
     drawn = superposed(part, rate_rps, length, random, of_users=of_users)
-    return drawn, _what_happened(part, drawn, () if math.isclose(times, 1) else (note,))
+    return drawn, (() if math.isclose(times, 1) else (note,)) + _notes_on(part, drawn)
 
 
-def _what_happened(part: TracePart, drawn: DrawnRequests, notes: tuple[str, ...]) -> tuple[str, ...]:
-    """`notes`, and what else a replayed trace has that one may not expect."""
+def _notes_on(part: TracePart, drawn: DrawnRequests) -> tuple[str, ...]:
+    """What a replayed trace has that one may not expect."""
+    notes: tuple[str, ...] = ()
     passes = float(drawn.arrival_s.max(initial=0.0)) / part.period_s
     if passes > 1:
         notes += (f"The trace ends after {part.period_s:,.4g} s and begins anew: the stream is {passes:.3g} as long.",)
@@ -119,20 +103,7 @@ def _drawn(
 ) -> DrawnRequests:
     """Arrivals drawn; prompts with their answers drawn from the trace, or in its order where they have blocks, so that
     what comes back in the trace comes back in the stream."""
-    diurnal = settings.process is ArrivalProcess.DIURNAL
-    if diurnal and settings.curve is None:
-        raise InputError(
-            "Arrivals: curve must be given for the process diurnal; it is missing.",
-            hint="Give a rate curve, shipped ones by name: `planner.files.load_rate_curve('servegen-m-large')`.",
-        )
-    arrival_s = drawn_times(
-        rate_rps,
-        POISSON_VARIATION if settings.process is ArrivalProcess.POISSON else settings.variation,
-        length,
-        times,
-        curve=settings.curve if diurnal else None,
-        curve_start_s=settings.curve_start_s,
-    )
+    arrival_s = drawn_times(settings, rate_rps, length, times)
     n = len(part.rows)
     if not of_users:
         return DrawnRequests(arrival_s=arrival_s, places=lengths.integers(0, n, len(arrival_s)), users=None)
@@ -162,7 +133,7 @@ def require_longer_than(requests: Requests, warmup_s: float) -> None:
     last_s = requests.arrival_ms[-1] / MS_PER_S
     if not last_s > warmup_s:
         raise InputError(
-            f"Stream of trace {requests.name}: must be longer than the warm-up of {warmup_s:g} s; its last request "
+            f"Stream of {requests.name}: must be longer than the warm-up of {warmup_s:g} s; its last request "
             f"comes at {last_s:.4g} s.",
             hint="Ask for more requests or seconds, or for a shorter warm-up.",
         )

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.errors import InputError
-from planner.replay.arrivals.lengths import StreamLength, require_fits
+from planner.replay.arrivals.demands import StreamLength, require_fits
 from planner.replay.arrivals.parts import Places, Reals, TracePart
 
 MOST_COPIES = 1_000_000

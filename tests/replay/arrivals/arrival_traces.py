@@ -6,6 +6,7 @@ import numpy as np
 from reference_data import reference_path
 
 from planner.domain import PromptBlocks, RequestTrace
+from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
 from planner.files import read_trace
 
 
@@ -54,6 +55,22 @@ def switching_dispersion(window_s):
     mean = busy * BUSY_RPS + (1 - busy) * QUIET_RPS
     variance = busy * (1 - busy) * (BUSY_RPS - QUIET_RPS) ** 2
     return 1 + 2 * variance / (mean * both) * (1 - (1 - np.exp(-both * window_s)) / (both * window_s))
+
+
+STEPS = RateCurve(name="steps", starts_s=(0.0, 3.0), rates=(1.0, 5.0), span_s=10.0)
+
+
+def settings_of(process, *, variation=1.0, compress=False, curve_start_s=0.0):
+    """Settings of a process with those of these that it heeds."""
+    process = ArrivalProcess(process)
+    diurnal = process is ArrivalProcess.DIURNAL
+    return ArrivalSettings(
+        process=process,
+        variation=variation if diurnal or process is ArrivalProcess.GAMMA else 1.0,
+        compress=compress and process is ArrivalProcess.TRACE,
+        curve=STEPS if diurnal else None,
+        curve_start_s=curve_start_s if diurnal else 0.0,
+    )
 
 
 def two_turns(block_tokens=512):
