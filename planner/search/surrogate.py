@@ -20,16 +20,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from botorch import fit_gpytorch_mll
 from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.acquisition.multi_objective import logei
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.models import SingleTaskGP
 from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
+from botorch.models.transforms.outcome import Standardize
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import AdditiveKernel, MaternKernel, ScaleKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
+from numpy.typing import NDArray
 
 from planner.domain import Surrogate
 
@@ -110,3 +115,18 @@ def reproducible(seed: int) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         logei._load_attempted = compiled
+
+
+def smooth_predictions(
+    points: NDArray[np.float64], values: NDArray[np.float64], asked: NDArray[np.float64], seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(mean, standard deviation) at `asked` of a Gaussian process through noisy `values` at `points`, coordinates in
+    0..1; shapes (n, d), (n,), (m, d)."""
+    with reproducible(seed):
+        known = torch.tensor(points, dtype=torch.double)
+        observed = torch.tensor(values, dtype=torch.double)[:, None]
+        model = SingleTaskGP(known, observed, outcome_transform=Standardize(m=1))
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        with torch.no_grad():
+            posterior = model.posterior(torch.tensor(asked, dtype=torch.double))
+        return posterior.mean[:, 0].numpy(), posterior.variance.clamp_min(0.0).sqrt()[:, 0].numpy()
