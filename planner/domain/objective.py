@@ -109,7 +109,10 @@ OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
         ),
         ObjectiveKind.PLACED: ObjectiveRow(rents=False, solvable=False, placed=True, may=("demand_rps",)),
         ObjectiveKind.REPLAYED: ObjectiveRow(
-            rents=False, solvable=False, replayed=True, may=("demand_rps", "arrivals", "drawn_from", "requests", "replays")
+            rents=False,
+            solvable=False,
+            replayed=True,
+            may=("demand_rps", "arrivals", "drawn_from", "requests", "replays"),
         ),
     }
 )

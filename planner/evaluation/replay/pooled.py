@@ -95,9 +95,7 @@ class PooledReplay:
     def _requests(self, rate_rps: float, seed: int, count: int) -> Requests:
         scenario, settings, context = self._scenario, self._settings.arrivals, self._scenario.model.max_context
         if scenario.objective.drawn_from is DrawnFrom.TRACE and scenario.trace is not None:
-            return requests_of(
-                scenario.trace, settings, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context
-            )
+            return requests_of(scenario.trace, settings, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context)
         return requests_of_profile(
             scenario.workload, settings, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context
         )
