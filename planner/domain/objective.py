@@ -151,8 +151,8 @@ class Pick(StrEnum):
 
 
 class DrawnFrom(StrEnum):
-    """What the requests of a replay are drawn from. `lengths`: the workload's probabilities of prompt lengths, each with
-    its mean answer. `trace`: the requests of the workload's trace file."""
+    """What the requests of a replay are drawn from. `lengths`: the workload's probabilities of prompt lengths, each
+    with its mean answer. `trace`: the requests of the workload's trace file."""
 
     LENGTHS = "lengths"
     TRACE = "trace"

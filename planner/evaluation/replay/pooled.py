@@ -105,9 +105,10 @@ def _arrivals(scenario: Scenario) -> ArrivalSettings:
     objective, burstiness = scenario.objective, scenario.workload.burstiness
     if objective.drawn_from is DrawnFrom.TRACE and scenario.trace is None:
         raise InputError(
-            f"scenario {scenario.name}: the trace of workload {scenario.workload.name} must be at hand to be replayed; "
-            "a run keeps its lengths alone.",
-            hint="Resume with the scenario's file: `planner plan SCENARIO --resume DIR`.",
+            f"scenario {scenario.name}: workload {scenario.workload.name} must be a trace, at hand, where "
+            "objective.drawn_from is trace; it is a table of lengths, which is all that a run keeps of a trace.",
+            hint="Name the trace's file as the workload; to resume, name the scenario: `planner plan SCENARIO --resume "
+            "DIR`.",
         )
     if objective.arrivals is not ArrivalProcess.GAMMA:
         return ArrivalSettings(process=objective.arrivals)

@@ -209,8 +209,7 @@ def _require_replayable(file: str, scenario: Scenario) -> None:
         raise InputError(
             f"{file}: routing.form must be buckets where objective.kind is {kind}: their pools are what is replayed, "
             f"got {scenario.routing_form.value}{f' ({scenario.beyond_buckets})' if scenario.beyond_buckets else ''}.",
-            hint="Set routing.form to buckets (without network, reference mode or tabulated costs), or objective.kind to "
-            "rate.",
+            hint="Set routing.form to buckets, and leave out what they do not go with, or set objective.kind to rate.",
         )
     if not scenario.slo.bounds_anything:
         raise InputError(

@@ -101,7 +101,7 @@ class ReplayRounds:
 
     def _proposed(self, iteration: int) -> Proposed:
         start = time.process_time()
-        rng = Random(self.settings.seed * _PRIME + iteration)
+        rng = Random(self.settings.seed * _PRIME + iteration)  # noqa: S311  (no secrets: to be repeated)
         fresh = dict(self._fresh(rng, first=not iteration))
         for point in fresh:
             check()
