@@ -100,6 +100,11 @@ class SearchRecord:
         """Whether trials are judged by their replays; those without one count for nothing."""
         return any(trial.replayed_rps is not None for trial in self.trials)
 
+    @property
+    def judged(self) -> tuple[Trial, ...]:
+        """The trials that count."""
+        return tuple(t for t in self.trials if t.replayed_rps is not None) if self.replayed else self.trials
+
     def judged_rps(self, trial: Trial) -> float:
         """What a trial is judged by."""
         return trial.replayed_rps or 0.0 if self.replayed else trial.throughput_rps

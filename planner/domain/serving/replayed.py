@@ -30,8 +30,8 @@ class ReplayedChoice:
     arrivals: Annotated[str, Key("how requests come")]
     requests: Annotated[_Count, Key("of a replay of the search")]
     fresh_requests: Annotated[_Count, Key("of a replay on fresh seeds")]
-    search_seeds: tuple[_Count, ...]
-    fresh_seeds: tuple[_Count, ...]
+    search_seeds: Annotated[tuple[int, ...], Bounds(low=0)]
+    fresh_seeds: Annotated[tuple[int, ...], Bounds(low=0)]
     replayed: Annotated[_Count, Key("candidates that were replayed, the programme's answer included")]
     solved: ReplayedRates
     candidate: Annotated[ReplayedRates | None, Key("the best other one, where it was better in the search")]
