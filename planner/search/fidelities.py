@@ -18,6 +18,7 @@ import numpy as np
 from planner.search.promise import log_expected_improvement
 
 _FEWEST = 3  # of which a model is made
+_LEAST_SPREAD = 0.01  # of d: what the dear judge's rates are known to
 Features = tuple[float, ...]
 
 
@@ -41,8 +42,9 @@ def by_improvement(
     from planner.search.surrogate import smooth_predictions  # noqa: PLC0415  (torch only for a search that needs it)
 
     off = np.log([judgement.dear_rps / judgement.cheap_rps for judgement in judged])
+    middle, scale = off.mean(), max(float(off.std()), _LEAST_SPREAD)
     points = np.array([judgement.features for judgement in judged])
-    mean, deviation = smooth_predictions(points, off, np.array(features), seed)
+    mean, deviation = smooth_predictions(points, (off - middle) / scale, np.array(features), seed)
     best = float(np.log(max(judgement.dear_rps for judgement in judged)))
-    worth = log_expected_improvement(guesses + mean, deviation, best)
+    worth = log_expected_improvement(guesses + middle + scale * mean, scale * deviation, best)
     return [int(place) for place in np.argsort(-worth, kind="stable")]

@@ -29,7 +29,6 @@ from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolu
 from botorch.models import SingleTaskGP
 from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
-from botorch.models.transforms.outcome import Standardize
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import AdditiveKernel, MaternKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -121,11 +120,11 @@ def smooth_predictions(
     points: NDArray[np.float64], values: NDArray[np.float64], asked: NDArray[np.float64], seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(mean, standard deviation) at `asked` of a Gaussian process through noisy `values` at `points`, coordinates in
-    0..1; shapes (n, d), (n,), (m, d)."""
+    0..1, values of about mean 0 and variance 1; shapes (n, d), (n,), (m, d)."""
     with reproducible(seed):
         known = torch.tensor(points, dtype=torch.double)
         observed = torch.tensor(values, dtype=torch.double)[:, None]
-        model = SingleTaskGP(known, observed, outcome_transform=Standardize(m=1))
+        model = SingleTaskGP(known, observed, outcome_transform=None)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         with torch.no_grad():
             posterior = model.posterior(torch.tensor(asked, dtype=torch.double))

@@ -46,6 +46,9 @@ class Ladder:
             while rung < _HIGHEST and holds(self.rate_rps(rung + stride)):
                 rung, stride = rung + stride, 2 * stride
             return rung, rung + stride
-        while rung - stride >= _LOWEST and not holds(self.rate_rps(rung - stride)):
-            rung, stride = rung - stride, 2 * stride
-        return (rung - stride, rung) if rung - stride >= _LOWEST else (_LOWEST - 1, rung)
+        while rung > _LOWEST:
+            lower = max(rung - stride, _LOWEST)
+            if holds(self.rate_rps(lower)):
+                return lower, rung
+            rung, stride = lower, 2 * stride
+        return _LOWEST - 1, rung

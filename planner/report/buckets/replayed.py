@@ -15,8 +15,8 @@ def replayed_text(plan: Plan) -> str:
     mine = replayed.plan
     return (
         f"**Replayed, the plan holds the levels up to {_held(mine)}**, with the router `{mine.policy}` "
-        f"({escaped(replayed.arrivals)}; {_streams(replayed)}). {_rivals(plan, replayed)} The model of queues, of which "
-        "promise, capacity and bounds are, knows of no router."
+        f"({escaped(replayed.arrivals)}; {_streams(replayed)}). {_rivals(plan, replayed)} Promise, capacity and bounds "
+        "are of the model of queues, which knows of no router."
     )
 
 

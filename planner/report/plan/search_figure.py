@@ -33,9 +33,8 @@ def draw(plan: Plan) -> Figure:
 
 def _rounds(axes: Axes, record: SearchRecord) -> None:
     served = [t for t in record.judged if record.judged_rps(t) > 0]
-    rates = {
-        i: [record.judged_rps(t) for t in served if t.iteration == i] for i in sorted({t.iteration for t in served})
-    }
+    iterations = sorted({t.iteration for t in served})
+    rates = {i: [record.judged_rps(t) for t in served if t.iteration == i] for i in iterations}
     colour = style.TYPE_PALETTE[0]
     low, high = [min(r) for r in rates.values()], [max(r) for r in rates.values()]
     axes.fill_between(list(rates), low, high, color=colour, alpha=0.13, linewidth=0, label="round: lowest to highest")
