@@ -31,20 +31,29 @@ class Judgement:
     dear_rps: float
 
 
-def by_improvement(
-    judged: Sequence[Judgement], features: Sequence[Features], cheap_rps: Sequence[float], seed: int
+def most_promising(
+    judged: Sequence[Judgement], features: Sequence[Features], cheap_rps: Sequence[float], count: int, seed: int
 ) -> list[int]:
-    """Places of the candidates, the most promising first; equal ones in their order. Until there is enough to learn
-    from, the cheap judge's order."""
+    """Places of at most `count` candidates, each the best where what the model says of those before it came true; of
+    equal ones the first. Until there is enough to learn from, the cheap judge's order."""
     guesses = np.log(np.asarray(cheap_rps, dtype=float))
     if len(judged) < _FEWEST or not features:
-        return [int(place) for place in np.argsort(-guesses, kind="stable")]
-    from planner.search.surrogate import smooth_predictions  # noqa: PLC0415  (torch only for a search that needs it)
+        return [int(place) for place in np.argsort(-guesses, kind="stable")[:count]]
+    from planner.search.surrogate import SmoothFunction  # noqa: PLC0415  (torch only for a search that needs it)
 
     off = np.log([judgement.dear_rps / judgement.cheap_rps for judgement in judged])
-    middle, scale = off.mean(), max(float(off.std()), _LEAST_SPREAD)
+    middle, scale = float(off.mean()), max(float(off.std()), _LEAST_SPREAD)
     points = np.array([judgement.features for judgement in judged])
-    mean, deviation = smooth_predictions(points, (off - middle) / scale, np.array(features), seed)
+    model, asked = SmoothFunction(points, (off - middle) / scale, seed), np.array(features)
     best = float(np.log(max(judgement.dear_rps for judgement in judged)))
-    worth = log_expected_improvement(guesses + middle + scale * mean, scale * deviation, best)
-    return [int(place) for place in np.argsort(-worth, kind="stable")]
+    chosen: list[int] = []
+    while len(chosen) < min(count, len(features)):
+        mean, deviation = model.predicted(asked)
+        expected = guesses + middle + scale * mean
+        worth = log_expected_improvement(expected, scale * deviation, best)
+        worth[chosen] = -np.inf
+        place = int(np.argmax(worth))
+        chosen.append(place)
+        best = max(best, float(expected[place]))
+        model.believe(asked[place])
+    return chosen

@@ -116,16 +116,27 @@ def reproducible(seed: int) -> Iterator[None]:
         logei._load_attempted = compiled
 
 
-def smooth_predictions(
-    points: NDArray[np.float64], values: NDArray[np.float64], asked: NDArray[np.float64], seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(mean, standard deviation) at `asked` of a Gaussian process through noisy `values` at `points`, coordinates in
-    0..1, values of about mean 0 and variance 1; shapes (n, d), (n,), (m, d)."""
-    with reproducible(seed):
-        known = torch.tensor(points, dtype=torch.double)
-        observed = torch.tensor(values, dtype=torch.double)[:, None]
-        model = SingleTaskGP(known, observed, outcome_transform=None)
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        with torch.no_grad():
-            posterior = model.posterior(torch.tensor(asked, dtype=torch.double))
-        return posterior.mean[:, 0].numpy(), posterior.variance.clamp_min(0.0).sqrt()[:, 0].numpy()
+class SmoothFunction:
+    """A Gaussian process through noisy values of about mean 0 and variance 1; coordinates lie in 0..1."""
+
+    def __init__(self, points: NDArray[np.float64], values: NDArray[np.float64], seed: int) -> None:
+        """`points`: shape (n, d); `values`: (n,)."""
+        self._seed = seed
+        with reproducible(seed):
+            known = torch.tensor(points, dtype=torch.double)
+            observed = torch.tensor(values, dtype=torch.double)[:, None]
+            self._model = SingleTaskGP(known, observed, outcome_transform=None)
+            fit_gpytorch_mll(ExactMarginalLogLikelihood(self._model.likelihood, self._model))
+
+    def predicted(self, points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(mean, standard deviation) at each of `points`."""
+        with reproducible(self._seed), torch.no_grad():
+            posterior = self._model.posterior(torch.tensor(points, dtype=torch.double))
+            return posterior.mean[:, 0].numpy(), posterior.variance.clamp_min(0.0).sqrt()[:, 0].numpy()
+
+    def believe(self, point: NDArray[np.float64]) -> None:
+        """Take the mean at a point, shape (d,), for observed: what comes next should tell something else."""
+        with reproducible(self._seed), torch.no_grad():
+            there = torch.tensor(point, dtype=torch.double)[None]
+            mean = self._model.posterior(there).mean
+            self._model = self._model.condition_on_observations(there, mean)

@@ -27,7 +27,7 @@ from planner.interrupts import check, deferred
 from planner.layouts.replayed.judges import Judges
 from planner.layouts.replayed.moves import neighbours
 from planner.layouts.replayed.space import Point, ReplaySpace
-from planner.search import Judgement, by_improvement
+from planner.search import Judgement, most_promising
 
 PRICED = "neighbour"
 """Who proposed what the model of queues alone has judged."""
@@ -138,7 +138,9 @@ class ReplayRounds:
         waiting = [point for point, rate in self.cheap.items() if rate > 0 and point not in self.dear]
         if iteration == 0:
             by_rate = sorted(waiting, key=lambda point: -self.cheap[point])
-            firsts = {moves[point]: point for point in reversed(by_rate)}
+            firsts: dict[str, Point] = {}
+            for point in by_rate:
+                firsts.setdefault(moves[point], point)
             order = [self.space.base, *firsts.values(), *by_rate]
             return list(dict.fromkeys(order))[: self.budget.replays]
         judged = [
@@ -151,10 +153,9 @@ class ReplayRounds:
             if trial.replayed_rps
         ]
         features = [self.space.features(point) for point in waiting]
-        places = by_improvement(
-            judged, features, [self.cheap[point] for point in waiting], self.settings.seed * _PRIME + iteration
-        )
-        return [waiting[place] for place in places[: self.budget.replays]]
+        rates = [self.cheap[point] for point in waiting]
+        seed = self.settings.seed * _PRIME + iteration
+        return [waiting[place] for place in most_promising(judged, features, rates, self.budget.replays, seed)]
 
     def _who(self, point: Point) -> str:
         return WarmStart.EXACT.value if point == self.space.base else REPLAYED
