@@ -262,7 +262,7 @@ def test_the_search_finds_the_best_of_all_where_the_first_judge_is_blind() -> No
     assert replays <= 24 < len(every) / 4
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_the_search_finds_the_best_of_all_replays() -> None:
     scenario = asked(16, routing={"most": 1})
     _, space, judges = _space(scenario, (ReplayPolicy.WAITING_TOKENS,))
