@@ -67,10 +67,10 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: Se
     question = posed(scenario)
     with open_evaluator(question) as evaluator:
         if scenario.objective.kind.row.replayed:
-            found = find_replayed(evaluator, progress, journal)
-            assert found.result.best is not None, "an answer that was solved for serves"
-            replayed = found.replayed
-            return _pooled(evaluator, found.result.best, found.result.record, found.choice, replayed)
+            chosen = find_replayed(evaluator, progress, journal)
+            assert chosen.result.best is not None, "an answer that was solved for serves"
+            best, record = chosen.result.best, chosen.result.record
+            return _pooled(evaluator, best, record, chosen.choice, chosen.replayed)
         if scenario.bucketed:
             choice, result = find_pools(scenario, evaluator, progress, journal)
             if result.best is None or result.best.assignment is None:

@@ -4,6 +4,7 @@ A round depends on the seed, its number and the trials before, so that a search 
 have gone. The answer that was solved for is the first candidate to be replayed.
 """
 
+import math
 import statistics
 import time
 from collections.abc import Iterator
@@ -112,7 +113,7 @@ class ReplayRounds:
         proposed = Proposed(
             iteration=iteration,
             proposals=tuple(
-                [*(self._proposal(point, self._who(point)) for point in chosen)]
+                [*(self._proposal(point, self._generator(point)) for point in chosen)]
                 + [self._proposal(point, PRICED) for point in others]
             ),
             generation_cpu_s=time.process_time() - start,
@@ -145,19 +146,25 @@ class ReplayRounds:
             return list(dict.fromkeys(order))[: self.budget.replays]
         judged = [
             Judgement(
-                features=self.space.features(point),
+                features=self._features(point),
                 cheap_rps=trial.throughput_rps,
                 dear_rps=trial.replayed_rps,
             )
             for point, trial in self.dear.items()
             if trial.replayed_rps
         ]
-        features = [self.space.features(point) for point in waiting]
+        features = [self._features(point) for point in waiting]
         rates = [self.cheap[point] for point in waiting]
         seed = self.settings.seed * _PRIME + iteration
         return [waiting[place] for place in most_promising(judged, features, rates, self.budget.replays, seed)]
 
-    def _who(self, point: Point) -> str:
+    def _features(self, point: Point) -> tuple[float, ...]:
+        """Where the dials stand, and what each phase could serve: the model of queues errs by phase."""
+        priced, base_rps = self.judges.priced(point), self.judges.priced(self.space.base).rate_rps
+        phases = (_scaled(priced.prefill_rps / base_rps), _scaled(priced.decode_rps / base_rps))
+        return (*self.space.features(point), *phases)
+
+    def _generator(self, point: Point) -> str:
         return WarmStart.EXACT.value if point == self.space.base else REPLAYED
 
     def _proposal(self, point: Point, generator: str) -> Proposal:
@@ -216,3 +223,8 @@ class ReplayRounds:
             guess_rps=rate * (usual or 1.0),
             to_beat_rps=self.best_rps,
         )
+
+
+def _scaled(ratio: float) -> float:
+    """A rate over the answer's, from half to twice as much, as 0 to 1."""
+    return min(1.0, max(0.0, 0.5 + math.log2(ratio) / 2)) if ratio > 0 else 0.0

@@ -14,13 +14,13 @@ def replayed_text(plan: Plan) -> str:
         return ""
     mine = replayed.plan
     return (
-        f"**Replayed, the plan holds the levels up to {_held(mine)}**, with the router `{mine.policy}` "
+        f"**Replayed, the plan holds the levels up to {_rate_words(mine)}**, with the router `{mine.policy}` "
         f"({escaped(replayed.arrivals)}; {_streams(replayed)}). {_rivals(plan, replayed)} Promise, capacity and bounds "
         "are of the model of queues, which knows of no router."
     )
 
 
-def _held(rates: ReplayedRates) -> str:
+def _rate_words(rates: ReplayedRates) -> str:
     if rates.fresh_rps is None:
         return f"{significant(rates.search_rps)} requests/s on the search's seeds, and was not held against fresh ones"
     return f"{significant(rates.fresh_rps)} requests/s on fresh seeds, {significant(rates.search_rps)} on the search's"
@@ -40,8 +40,8 @@ def _rivals(plan: Plan, replayed: ReplayedChoice) -> str:
     if replayed.candidate is None:
         return f"It is the pools that were solved for: none {tried} was better by more than {share}."
     if replayed.chosen:
-        return f"The pools that were solved for, with `{replayed.solved.policy}`: {_held(replayed.solved)}."
+        return f"The pools that were solved for, with `{replayed.solved.policy}`: {_rate_words(replayed.solved)}."
     return (
         f"It is the pools that were solved for: the best {tried}, with `{replayed.candidate.policy}`, is not better by "
-        f"more than {share}: {_held(replayed.candidate)}."
+        f"more than {share}: {_rate_words(replayed.candidate)}."
     )
