@@ -29,22 +29,16 @@ def scenario(here: Path) -> Path:
     return here / "replayed.yaml"
 
 
-def test_a_plan_is_made_and_told(planner: Command, scenario: Path) -> None:
-    answer = planner("plan", scenario, "--out", "run")
+def test_a_plan_is_made_and_told_and_an_interrupted_search_resumes_to_the_same(
+    planner: Command, scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = planner("plan", scenario, "--out", "whole")
     assert answer.status == EXIT_DONE
     assert "Replayed, the plan holds the levels up to" in answer.out
-    document = json.loads(Path("run/plan.json").read_text())
+    document = json.loads(Path("whole/plan.json").read_text())
     assert document["scenario"]["objective"]["kind"] == "replayed"
     assert document["buckets"]["replayed"]["solved"]["search_rps"] > 0
     assert document["search"]["trials"][0]["replayed_rps"] > 0
-    assert planner("plan", "--resume", "run").status == EXIT_DONE
-    assert planner("export", "run", "--out", "manifests").status == EXIT_DONE
-
-
-def test_an_interrupted_search_resumes_to_the_same_run(
-    planner: Command, scenario: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert planner("plan", scenario, "--out", "whole").status == EXIT_DONE
     judge = ReplayRounds._judge
 
     def interrupted(rounds: ReplayRounds, proposed: Any) -> None:

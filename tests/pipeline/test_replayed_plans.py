@@ -42,7 +42,7 @@ from planner.report import summary
 
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 OBJECTIVE = {"kind": "replayed", "requests": 1000, "replays": 2}
-SEARCH = {"iterations": 3, "batch_size": 6, "timings": False}
+SEARCH = {"iterations": 2, "batch_size": 5, "timings": False}
 RUNG = 1.01
 
 
@@ -117,7 +117,7 @@ def test_the_record_tells_every_trial_with_both_rates(made: Plan) -> None:
     record, replayed = made.search, replayed_of(made)
     replays = [trial for trial in record.trials if trial.replayed_rps is not None]
     assert len({trial.parameters for trial in replays}) == len(replays) == replayed.replayed
-    assert len(replays) <= 3 * OBJECTIVE["replays"]
+    assert len(replays) <= 2 * OBJECTIVE["replays"]
     assert len(record.trials) > len(replays)
     best = record.trials[record.best_trial]
     assert (best.throughput_rps, best.replayed_rps) == (replayed.plan.analytic_rps, replayed.plan.search_rps)
@@ -147,14 +147,9 @@ def test_pools_are_replayed_as_the_finished_plan_is(made: Plan) -> None:
     assert mine == theirs
 
 
-def test_equal_seeds_give_equal_plans(made: Plan) -> None:
-    assert encode_plan(plan(asked())) == encode_plan(made)
-
-
-@pytest.mark.parametrize("after", [1, 2])
-def test_an_interrupt_leaves_the_best_so_far_and_a_journal_goes_on(made: Plan, after: int) -> None:
+def test_an_interrupt_leaves_the_best_so_far_and_equal_seeds_give_equal_plans_from_there(made: Plan) -> None:
     journal = Kept()
-    cut_short = plan(asked(), interrupting(after), journal)
+    cut_short = plan(asked(), interrupting(after=1), journal)
     assert cut_short.search.interrupted
     assert replayed_of(cut_short).plan.fresh_rps is None
     assert cut_short.search.trials == made.search.trials[: len(cut_short.search.trials)]
