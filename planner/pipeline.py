@@ -24,6 +24,7 @@ from planner.domain import (
 )
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.replay.settings import ReplaySettings
+from planner.domain.serving.replayed import ReplayedChoice
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment
 from planner.evaluation.buckets.placing import PlacedPools, place_pools
@@ -41,6 +42,7 @@ from planner.layouts.buckets.sensitivity import bucketed_sensitivity
 from planner.layouts.certificate import certified_again, certify, is_exact
 from planner.layouts.choice import find_layout, find_pools
 from planner.layouts.feasibility import nothing_found, posed, require_room
+from planner.layouts.replayed.choice import find_replayed
 from planner.layouts.sensitivity import sensitivity_of
 from planner.placement import violations
 from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
@@ -65,6 +67,11 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: Se
     """
     question = posed(scenario)
     with open_evaluator(question) as evaluator:
+        if scenario.objective.kind.row.replayed:
+            chosen = find_replayed(evaluator, progress, journal)
+            assert chosen.result.best is not None, "an answer that was solved for serves"
+            best, record = chosen.result.best, chosen.result.record
+            return _pooled(evaluator, best, record, chosen.choice, chosen.replayed)
         if scenario.bucketed:
             choice, result = find_pools(scenario, evaluator, progress, journal)
             if result.best is None or result.best.assignment is None:
@@ -142,7 +149,9 @@ def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Pla
         simpler=buckets.simpler,
         survival_cost_rps=buckets.survival_cost_rps,
     )
-    plan_there = _of_pools(evaluator, placed.priced.pools, assignment, saved.search, choice, placed)
+    plan_there = _of_pools(
+        evaluator, placed.priced.pools, assignment, saved.search, choice, placed, replayed=buckets.replayed
+    )
     provenance = replace(plan_there.provenance, unverified=saved.provenance.unverified)
     return replace(plan_there, provenance=provenance)
 
@@ -209,17 +218,23 @@ def _finished(
     return finished
 
 
-def _pooled(evaluator: Evaluator, best: Evaluation, record: SearchRecord, choice: BucketChoice) -> Plan:
+def _pooled(
+    evaluator: Evaluator,
+    best: Evaluation,
+    record: SearchRecord,
+    choice: BucketChoice,
+    replayed: ReplayedChoice | None = None,
+) -> Plan:
     """The plan of pools behind buckets; on nodes where the scenario names a cluster."""
     assert best.assignment is not None, "pools that serve have an assignment"
     question, scenario = evaluator.question, evaluator.question.scenario
     assignment, pools = best.assignment, named_pools(best.assignment.pools)
     if evaluator.fleet is None:
-        return _of_pools(evaluator, pools, assignment, record, choice, layout=best.layout)
+        return _of_pools(evaluator, pools, assignment, record, choice, layout=best.layout, replayed=replayed)
     placed = place_pools(pools, question, evaluator.fleet)
     assignment = pooled_assignment(placed.priced, assignment.solver, optimal=assignment.optimal)
     _require_target(scenario, assignment.throughput_rps)
-    return _of_pools(evaluator, placed.priced.pools, assignment, record, choice, placed)
+    return _of_pools(evaluator, placed.priced.pools, assignment, record, choice, placed, replayed=replayed)
 
 
 def _of_pools(
@@ -231,6 +246,7 @@ def _of_pools(
     placed: PlacedPools | None = None,
     *,
     layout: Layout | None = None,
+    replayed: ReplayedChoice | None = None,
 ) -> Plan:
     """The plan of pools; `layout`: the islands that were searched for, where they are not the pools' own."""
     question, scenario = evaluator.question, evaluator.question.scenario
@@ -264,6 +280,7 @@ def _of_pools(
             unrestricted_rps=certificate.bound_rps,
             survival_cost_rps=choice.survival_cost_rps,
             reaches=reaches,
+            replayed=replayed,
         ),
     )
     finished = with_cached_shares(finished, question.workload)

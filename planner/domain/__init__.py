@@ -61,7 +61,15 @@ from planner.domain.layout import (
 from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
-from planner.domain.objective import Certificate, CurrentIsland, Goal, ObjectiveKind, ObjectiveSettings, Pick
+from planner.domain.objective import (
+    Certificate,
+    CurrentIsland,
+    DrawnFrom,
+    Goal,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Pick,
+)
 from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
 from planner.domain.placement import (
     Alignment,
@@ -179,6 +187,7 @@ __all__ = [
     "DeployedPlan",
     "DeployedRoute",
     "DisruptionBudget",
+    "DrawnFrom",
     "Duty",
     "Encoding",
     "EngineProfile",

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import Phase
+from planner.domain.replay.arrivals import ArrivalProcess
 
 _MOST_GPUS = 10_000_000
 _Figure = Annotated[float, Bounds(above=0, high=1e12)]
@@ -17,8 +18,9 @@ class ObjectiveKind(StrEnum):
     """`rate`: most requests/s of the inventory. `budget`: most for a rent. `target`: cheapest fleet for a rate.
 
     `per_dollar`: most requests per USD. `watts`: least watts for a rate. `pareto`: several goals, a frontier. `placed`:
-    most requests/s once the islands are put on a cluster's nodes. All but `rate` and `placed` (and `pareto` without
-    price and watts) choose how many GPUs to rent.
+    most requests/s once the islands are put on a cluster's nodes. `replayed`: most requests/s that hold the levels when
+    requests are replayed through the pools. All but `rate`, `placed` and `replayed` (and `pareto` without price and
+    watts) choose how many GPUs to rent.
     """
 
     RATE = "rate"
@@ -28,6 +30,7 @@ class ObjectiveKind(StrEnum):
     WATTS = "watts"
     PARETO = "pareto"
     PLACED = "placed"
+    REPLAYED = "replayed"
 
     @property
     def row(self) -> "ObjectiveRow":
@@ -43,7 +46,7 @@ class ObjectiveRow:
     several goals the goals decide). `priced`: GPUs must cost something; `in_watts`: they are charged by watts, else by
     rent; `per_charge`: the value is a rate per charge. `plain`: the rate of all that is offered, and nothing else.
     `solvable`: the layout's programme takes it; else it is solved for the rate. `several`: there is a frontier.
-    `placed`: layouts are put on nodes before they are judged.
+    `placed`: layouts are put on nodes before they are judged; `replayed`: the best of them are replayed.
     """
 
     unit: str = "requests/s"
@@ -60,6 +63,7 @@ class ObjectiveRow:
     solvable: bool = True
     several: bool = False
     placed: bool = False
+    replayed: bool = False
 
     @property
     def budgeted(self) -> bool:
@@ -104,6 +108,12 @@ OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
             needs=("goals",), may=("pick", "within", "demand_rps", "current"), solvable=False, several=True
         ),
         ObjectiveKind.PLACED: ObjectiveRow(rents=False, solvable=False, placed=True, may=("demand_rps",)),
+        ObjectiveKind.REPLAYED: ObjectiveRow(
+            rents=False,
+            solvable=False,
+            replayed=True,
+            may=("demand_rps", "arrivals", "drawn_from", "requests", "replays"),
+        ),
     }
 )
 
@@ -140,6 +150,14 @@ class Pick(StrEnum):
     WITHIN = "within"
 
 
+class DrawnFrom(StrEnum):
+    """What the requests of a replay are drawn from. `lengths`: the workload's probabilities of prompt lengths, each
+    with its mean answer. `trace`: the requests of the workload's trace file."""
+
+    LENGTHS = "lengths"
+    TRACE = "trace"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentIsland:
     """Islands that run now."""
@@ -162,6 +180,10 @@ class ObjectiveSettings:
     within: Annotated[float, Bounds(low=0, below=1), Key("share of the best first goal, of pick: within")] = 0.05
     demand_rps: Annotated[_Figure, Key("where headroom is measured; else the workload's own rate", sparse=True)] = 0.0
     current: Annotated[tuple[CurrentIsland, ...], Key("islands that run now, or the run of them; of changes")] = ()
+    arrivals: Annotated[ArrivalProcess, Key("of replayed: poisson, gamma or trace")] = ArrivalProcess.POISSON
+    drawn_from: Annotated[DrawnFrom, Key("of replayed: the workload's lengths, or its trace")] = DrawnFrom.LENGTHS
+    requests: Annotated[int, Bounds(low=1000, high=1_000_000), Key("of replayed: of one replay")] = 10_000
+    replays: Annotated[int, Bounds(low=1, high=1000), Key("of replayed: candidates of a round that are replayed")] = 4
 
     @property
     def rents(self) -> bool:

@@ -28,7 +28,7 @@ from planner.domain.serving.routing import (
 )
 from planner.domain.slo import SloSettings
 from planner.domain.stocks import Sizes, SizeSet, Stock, stocks_of
-from planner.domain.workload import LengthProfile, Workload
+from planner.domain.workload import LengthProfile, RequestTrace, Workload
 
 FEWEST_FAILURES = 8  # fewer do not end a search
 STEEPEST = 20.0  # of a skew, either way
@@ -261,7 +261,8 @@ class Scenario:
     """Model, workload, inventory and settings. `workload` keeps exact lengths; the pipeline cuts the ranges.
 
     `network` is None where KV transfer is taken to be free; `cluster` is None where islands are not put on nodes.
-    `engine`: whose rules a plan has to keep.
+    `engine`: whose rules a plan has to keep. `trace`: the workload's own requests, where the objective replays them; a
+    scenario that was read back from a run has lost them.
     """
 
     name: str
@@ -283,6 +284,7 @@ class Scenario:
     serving: ServingForm = DEFAULT_SERVING
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
     engine: EngineProfile = field(default_factory=EngineProfile)
+    trace: RequestTrace | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Tell the cost settings what their `auto` draws on, whichever part of a scenario was replaced."""

@@ -45,6 +45,9 @@ class Trial:
     goals: Annotated[
         tuple[tuple[str, float], ...], Mapped(), Key("value of each goal, where the search has several", sparse=True)
     ] = ()
+    replayed_rps: Annotated[
+        _Measured, Key("requests/s that hold the levels in a replay, where it was replayed", sparse=True)
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +95,25 @@ class SearchRecord:
     ] = ()
     trials: Annotated[tuple[Trial, ...], Items(least=1)]
 
+    @property
+    def replayed(self) -> bool:
+        """Whether trials are judged by their replays; those without one count for nothing."""
+        return any(trial.replayed_rps is not None for trial in self.trials)
+
+    @property
+    def judged(self) -> tuple[Trial, ...]:
+        """The trials that count."""
+        return tuple(t for t in self.trials if t.replayed_rps is not None) if self.replayed else self.trials
+
+    def judged_rps(self, trial: Trial) -> float:
+        """What a trial is judged by."""
+        return trial.replayed_rps or 0.0 if self.replayed else trial.throughput_rps
+
     def best_by_iteration(self) -> tuple[float, ...]:
-        """Best throughput so far after each round (requests/s)."""
+        """Best rate so far after each round (requests/s), of replays where there are some."""
         best, rows = 0.0, []
         for iteration in range(1 + max(t.iteration for t in self.trials)):
-            best = max([best, *(t.throughput_rps for t in self.trials if t.iteration == iteration)])
+            best = max([best, *(self.judged_rps(t) for t in self.trials if t.iteration == iteration)])
             rows.append(best)
         return tuple(rows)
 

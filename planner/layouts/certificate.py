@@ -189,6 +189,7 @@ def _unseen(scenario: Scenario) -> tuple[tuple[str, bool], ...]:
         ("queues", _queues(scenario) and not scenario.bucketed),
         ("deviation formulation", scenario.assignment.formulation is Formulation.DEVIATION),
         (PLACEMENT, scenario.cluster is not None),
+        ("replay", scenario.objective.kind.row.replayed),
     )
 
 

@@ -138,7 +138,7 @@ def _rounds(plan: Plan) -> Iterator[str]:
     """Each round of the search reports what its trials come to."""
     best = 0.0
     for row, entry in enumerate(plan.search.rounds):
-        mine = [trial.throughput_rps for trial in plan.search.trials if trial.iteration == entry.iteration]
+        mine = [plan.search.judged_rps(trial) for trial in plan.search.trials if trial.iteration == entry.iteration]
         best = max([best, *mine])
         yield from _due(f"search.rounds.{row}.evaluations", entry.evaluations, len(mine))
         yield from _due(f"search.rounds.{row}.best_rps", entry.best_rps, best)

@@ -20,7 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from botorch import fit_gpytorch_mll
 from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.acquisition.multi_objective import logei
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
@@ -29,7 +31,9 @@ from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import AdditiveKernel, MaternKernel, ScaleKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
+from numpy.typing import NDArray
 
 from planner.domain import Surrogate
 
@@ -110,3 +114,29 @@ def reproducible(seed: int) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         logei._load_attempted = compiled
+
+
+class SmoothFunction:
+    """A Gaussian process through noisy values of about mean 0 and variance 1; coordinates lie in 0..1."""
+
+    def __init__(self, points: NDArray[np.float64], values: NDArray[np.float64], seed: int) -> None:
+        """`points`: shape (n, d); `values`: (n,)."""
+        self._seed = seed
+        with reproducible(seed):
+            known = torch.tensor(points, dtype=torch.double)
+            observed = torch.tensor(values, dtype=torch.double)[:, None]
+            self._model = SingleTaskGP(known, observed, outcome_transform=None)
+            fit_gpytorch_mll(ExactMarginalLogLikelihood(self._model.likelihood, self._model))
+
+    def predicted(self, points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(mean, standard deviation) at each of `points`."""
+        with reproducible(self._seed), torch.no_grad():
+            posterior = self._model.posterior(torch.tensor(points, dtype=torch.double))
+            return posterior.mean[:, 0].numpy(), posterior.variance.clamp_min(0.0).sqrt()[:, 0].numpy()
+
+    def believe(self, point: NDArray[np.float64]) -> None:
+        """Take the mean at a point, shape (d,), for observed: what comes next should tell something else."""
+        with reproducible(self._seed), torch.no_grad():
+            there = torch.tensor(point, dtype=torch.double)[None]
+            mean = self._model.posterior(there).mean
+            self._model = self._model.condition_on_observations(there, mean)

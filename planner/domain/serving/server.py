@@ -6,6 +6,7 @@ from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import ParallelConfig, Phase, halves_of
+from planner.domain.serving.replayed import ReplayedChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -131,6 +132,9 @@ class BucketPlan:
     losses: tuple[NodeLoss, ...]
     transfer: Annotated[
         KvTransfer | None, Key("what handing over KV caches costs (absent: nothing is split)", sparse=True)
+    ] = None
+    replayed: Annotated[
+        ReplayedChoice | None, Key("what replays said of it (absent: it was not chosen by replays)", sparse=True)
     ] = None
 
     @property

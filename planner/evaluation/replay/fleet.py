@@ -3,11 +3,11 @@
 Everything follows from the plan's islands and routes, as they would be deployed, whatever its formulation.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from planner.cost import CostContext
-from planner.domain import PHASES, Phase, Plan, PlannedIsland, Workload, kv_gb
+from planner.domain import PHASES, Phase, Plan, PlannedIsland, Reach, Scenario, ServerConfig, Workload, kv_gb
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool, Uplink
 from planner.evaluation.replay.curves import ServerCurves
 
@@ -36,37 +36,87 @@ def replay_fleet(plan: Plan, workload: Workload, *, replay_prefixes: bool, stora
 def _pool(
     plan: Plan, island: PlannedIsland, workload: Workload, replay_prefixes: bool, storage_gb_s: float
 ) -> ReplayPool:
-    scenario = plan.scenario
     assert island.parallel is not None, "an island that serves runs the model"
     assert island.phase is not None, "an island that serves has a phase"
-    gpu = scenario.inventory.item(island.gpu).gpu
-    budget = island.tokens_per_step or scenario.cost.max_tokens_per_step
-    settings = replace(scenario.cost, max_tokens_per_step=budget, reach=island.reach or scenario.cost.reach)
-    overlapped = settings.two_micro_batches if island.overlapped is None else island.overlapped
-    curves = ServerCurves(
-        context=CostContext(gpu=gpu, model=scenario.model, settings=settings),
-        shape=replace(island.parallel, replicas=1),
-        overlapped=overlapped,
-        workload=workload,
-        replay_prefixes=replay_prefixes,
+    settings = plan.scenario.cost
+    server = ServerConfig(
+        parallel=replace(island.parallel, replicas=1),
+        tokens_per_step=island.tokens_per_step,
+        batch_size=island.batch_size,
+        overlapped=settings.two_micro_batches if island.overlapped is None else island.overlapped,
     )
-    return replace(
-        curves.pool(island.phase, budget, island.batch_size),
-        island=island.id,
-        servers=island.parallel.replicas,
-        reload_s=curves.node_weights_gb / storage_gb_s,
-        servers_per_node=max(1, gpu.gpus_per_host // island.parallel.stage_devices // island.parallel.pp),
+    servers = ReplayServers(
+        scenario=plan.scenario, workload=workload, replay_prefixes=replay_prefixes, storage_gb_s=storage_gb_s
     )
+    one_server = servers.pool(island.gpu, island.phase, server, island.reach)
+    return replace(one_server, island=island.id, servers=island.parallel.replicas)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayServers:
+    """Servers of a scenario with their step times. `replay_prefixes`, `storage_gb_s`: as of `replay_fleet`."""
+
+    scenario: Scenario
+    workload: Workload
+    replay_prefixes: bool
+    storage_gb_s: float
+
+    def pool(self, gpu: str, phase: Phase, server: ServerConfig, reach: Reach | None = None) -> ReplayPool:
+        """A pool of one such server, without a name."""
+        spec, shape = self.scenario.inventory.item(gpu).gpu, server.parallel
+        budget = server.tokens_per_step or self.scenario.cost.max_tokens_per_step
+        settings = replace(self.scenario.cost, max_tokens_per_step=budget, reach=reach or self.scenario.cost.reach)
+        curves = ServerCurves(
+            context=CostContext(gpu=spec, model=self.scenario.model, settings=settings),
+            shape=shape,
+            overlapped=server.overlapped,
+            workload=self.workload,
+            replay_prefixes=self.replay_prefixes,
+        )
+        return replace(
+            curves.pool(phase, budget, server.batch_size),
+            reload_s=curves.node_weights_gb / self.storage_gb_s,
+            servers_per_node=max(1, spec.gpus_per_host // shape.stage_devices // shape.pp),
+        )
 
 
 def _intervals(plan: Plan, numbers: Mapping[str, int]) -> tuple[Interval, ...]:
-    """The phases may have buckets of their own: lengths between two edges of any of them, equal neighbours as one.
-    Lengths that no range holds belong to the one below."""
-    edges = sorted({route.range_start for route in plan.routing})
-    ends = (*edges[1:], max(route.range_end for route in plan.routing))
+    """Servers of both phases stand in prefill alone."""
+    mixed = {island.id for island in plan.islands if island.phase is Phase.MIXED}
+    return intervals_of(
+        [
+            Duty(
+                phase=route.phase,
+                start=route.range_start,
+                end=route.range_end,
+                pool=numbers[route.island],
+                share=route.share,
+            )
+            for route in plan.routing
+            if route.share > 0 and not (route.phase is Phase.DECODE and route.island in mixed)
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """A pool, by its number, takes `share` of the prompts of `start` <= tokens < `end` in a phase."""
+
+    phase: Phase
+    start: int
+    end: int
+    pool: int
+    share: float
+
+
+def intervals_of(duties: Sequence[Duty]) -> tuple[Interval, ...]:
+    """Prompts cut wherever a duty of either phase begins. Intervals with the same shares are one; lengths between two
+    ranges belong to the one below."""
+    starts = sorted({duty.start for duty in duties})
+    ends = [*starts[1:], max(duty.end for duty in duties)]
     intervals: list[Interval] = []
-    for start, end in zip(edges, ends, strict=True):
-        prefill, decode = (_shares(plan, phase, start, numbers) for phase in PHASES)
+    for start, end in zip(starts, ends, strict=True):
+        prefill, decode = (_shares(duties, phase, start) for phase in PHASES)
         if intervals and _alike(intervals[-1].prefill, prefill) and _alike(intervals[-1].decode, decode):
             intervals[-1] = replace(intervals[-1], end=end)
         else:
@@ -74,16 +124,12 @@ def _intervals(plan: Plan, numbers: Mapping[str, int]) -> tuple[Interval, ...]:
     return tuple(intervals)
 
 
-def _shares(plan: Plan, phase: Phase, start: int, numbers: Mapping[str, int]) -> tuple[PoolShare, ...]:
-    """Of a phase in the range that holds `start`; servers of both phases stand in prefill alone."""
-    mixed = {island.id for island in plan.islands if island.phase is Phase.MIXED}
+def _shares(duties: Sequence[Duty], phase: Phase, start: int) -> tuple[PoolShare, ...]:
+    """Of a phase for prompts of `start` tokens."""
     return tuple(
-        PoolShare(pool=numbers[route.island], share=route.share)
-        for route in plan.routing
-        if route.phase is phase
-        and route.range_start <= start < route.range_end
-        and route.share > 0
-        and not (phase is Phase.DECODE and route.island in mixed)
+        PoolShare(pool=duty.pool, share=duty.share)
+        for duty in duties
+        if duty.phase is phase and duty.start <= start < duty.end
     )
 
 

@@ -128,7 +128,7 @@ class Journal:
         InputError where the disk does not take it."""
         if undertaking != self.undertaking:
             self._keep("header", _header(undertaking))
-            self.undertaking = undertaking
+        self.undertaking = undertaking  # equal ones may differ in the trace, which no file holds
 
     def forget(self, indices: Iterable[int]) -> None:
         """These trials are to be judged again. InputError where the disk does not take it."""

@@ -5,15 +5,18 @@ from pathlib import Path
 
 from planner.domain import (
     CurrentIsland,
+    DrawnFrom,
     Goal,
     InputHash,
     ObjectiveKind,
     ObjectiveSettings,
     Phase,
     Pick,
+    RequestTrace,
     Scenario,
     SearchSettings,
 )
+from planner.domain.replay.arrivals import ArrivalProcess
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE
@@ -25,6 +28,7 @@ from planner.files.scenario.inventories import require_prices
 from planner.files.sections import Section, nearest_hint, referred_from
 
 _OF_SEVERAL = ("goals", "pick", "within", "demand_rps", "current")
+_OF_REPLAYED = ("arrivals", "drawn_from", "requests", "replays")
 _FIGURES = ("budget_usd_per_hour", "target_rps")
 _FEWEST_GOALS = 2
 
@@ -43,7 +47,7 @@ def read_objective(section: Section, base: Path) -> tuple[ObjectiveSettings, tup
     """
     section.allow_only(*record_keys(ObjectiveSettings))
     kind = section.choice("kind", ObjectiveKind, default=ObjectiveKind.RATE)
-    for key in (*_FIGURES, *_OF_SEVERAL):
+    for key in (*_FIGURES, *_OF_SEVERAL, *_OF_REPLAYED):
         if key in section and key not in (*kind.row.needs, *kind.row.may):
             raise section.fault(key, f"left out where objective.kind is {kind.value}", hint="Choose one objective.")
     if kind.row.several:
@@ -113,7 +117,7 @@ def _running(path: Path) -> tuple[CurrentIsland, ...]:
 
 def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
     """The section that `read_objective` reads back as the same settings."""
-    left_out = {
+    left_out = dict.fromkeys(_OF_REPLAYED, not settings.kind.row.replayed) | {
         "goals": not settings.kind.row.several,
         "pick": not settings.kind.row.several,
         "within": settings.pick is not Pick.WITHIN,
@@ -139,6 +143,12 @@ def require_method(file: str, objective: ObjectiveSettings, search: SearchSettin
                 f"got {search.method.value}.",
                 hint="Set search.method to direct or divider, or choose one objective.",
             )
+    elif objective.kind.row.replayed and not search.method.row.may_solve:
+        raise InputError(
+            f"{file}: search.method must be auto where objective.kind is {objective.kind.value}: a search of its own "
+            f"begins with the pools that are solved for, got {search.method.value}.",
+            hint="Leave out search.method, or set objective.kind to rate.",
+        )
     elif objective.rents and not exact and not search.method.row.may_solve:
         raise InputError(
             f"{file}: search.method must be exact where objective.kind is {objective.kind.value}, as the other methods "
@@ -170,4 +180,46 @@ def require_measurable(file: str, scenario: Scenario) -> None:
             f"{file}: prices_usd_per_gpu_hour must be above 0 for some GPU type where price is among objective.goals; "
             "all cost nothing.",
             hint="Give prices, or leave price out of objective.goals.",
+        )
+
+
+def with_requests(file: str, scenario: Scenario, section: Section, trace: RequestTrace | None) -> Scenario:
+    """The scenario with the requests that its objective replays: its `trace`, or its lengths where it has none.
+    InputError where those do not go together, or a replay is asked for what it cannot judge."""
+    objective = scenario.objective
+    if not objective.kind.row.replayed:
+        return scenario
+    _require_replayable(file, scenario)
+    if "drawn_from" not in section:
+        objective = replace(objective, drawn_from=DrawnFrom.TRACE if trace else DrawnFrom.LENGTHS)
+    if objective.arrivals is ArrivalProcess.DIURNAL:
+        raise section.fault("arrivals", "poisson, gamma or trace", hint="Choose one of them.")
+    if objective.arrivals is ArrivalProcess.TRACE and objective.drawn_from is not DrawnFrom.TRACE:
+        raise InputError(
+            f"{file}: objective.arrivals must be poisson or gamma where requests are drawn from lengths, which say "
+            "nothing of when they came, got trace.",
+            hint="Name the trace's file as the workload, or set objective.arrivals to poisson or gamma.",
+        )
+    return replace(scenario, objective=objective, trace=trace)
+
+
+def _require_replayable(file: str, scenario: Scenario) -> None:
+    kind = scenario.objective.kind.value
+    if not scenario.bucketed:
+        raise InputError(
+            f"{file}: routing.form must be buckets where objective.kind is {kind}: their pools are what is replayed, "
+            f"got {scenario.routing_form.value}{f' ({scenario.beyond_buckets})' if scenario.beyond_buckets else ''}.",
+            hint="Set routing.form to buckets, and leave out what they do not go with, or set objective.kind to rate.",
+        )
+    if not scenario.slo.bounds_anything:
+        raise InputError(
+            f"{file}: slo must hold a bound where objective.kind is {kind}: the rate is the highest that holds it; it "
+            "has none.",
+            hint="Add slo.ttft_ms or slo.tpot_ms, or set objective.kind to rate.",
+        )
+    if scenario.survive.share:
+        raise InputError(
+            f"{file}: survive.share must be 0 where objective.kind is {kind}: replays lose no nodes, got "
+            f"{scenario.survive.share:g}.",
+            hint="Leave out survive, or set objective.kind to rate.",
         )

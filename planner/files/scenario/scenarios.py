@@ -35,6 +35,7 @@ from planner.files.scenario.objective_sections import (
     read_objective,
     require_measurable,
     require_method,
+    with_requests,
 )
 from planner.files.scenario.placement_sections import read_placement, require_placeable
 from planner.files.scenario.routing_sections import read_routing, read_survival, with_form
@@ -111,8 +112,9 @@ def scenario_from_section(
 ) -> Scenario:
     """The scenario of a mapping with its place; `inputs` are the files that it stands in."""
     document.allow_only(*_KEYS)
-    question, read_inputs = _question(document, base, summarize)
+    question, read_inputs, trace = _question(document, base, summarize)
     scenario = with_form(document.file, question)
+    scenario = with_requests(document.file, scenario, objective_section(document), trace)
     section = document.section("search", optional=True)
     search, search_inputs = read_search(section, base, scenario.inventory, bucketed=scenario.bucketed)
     scenario = replace(scenario, search=search, inputs=inputs + read_inputs + search_inputs)
@@ -122,10 +124,15 @@ def scenario_from_section(
     return scenario
 
 
-def _question(document: Section, base: Path, summarize: Summarize) -> tuple[Scenario, tuple[InputHash, ...]]:
-    """The scenario but for its search, whose defaults depend on the rest, and the files that it refers to."""
+def _question(
+    document: Section, base: Path, summarize: Summarize
+) -> tuple[Scenario, tuple[InputHash, ...], RequestTrace | None]:
+    """The scenario but for its search, whose defaults depend on the rest, the files that it refers to, and the trace
+    that its workload is of."""
     model, model_inputs = _model(document, base)
-    workload, workload_inputs = _workload(document, base, summarize)
+    requests, workload_inputs = _workload(document, base)
+    trace = requests if isinstance(requests, RequestTrace) else None
+    workload = summarize(requests) if isinstance(requests, RequestTrace) else requests
     cluster, cluster_inputs = read_cluster(document, base)
     placement = read_placement(document.section("placement", optional=True))
     inventory, inventory_inputs = read_inventory(document, cluster, placement)
@@ -156,7 +163,7 @@ def _question(document: Section, base: Path, summarize: Summarize) -> tuple[Scen
         survive=read_survival(document.section("survive", optional=True)),
     )
     inputs = (model_inputs, workload_inputs, cost_inputs, objective_inputs, cluster_inputs)
-    return scenario, sum(inputs, inventory_inputs)
+    return scenario, sum(inputs, inventory_inputs), trace
 
 
 def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, ...]]:
@@ -168,14 +175,12 @@ def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, .
         return read_model(path), (input_hash(path),)
 
 
-def _workload(document: Section, base: Path, summarize: Summarize) -> tuple[LengthProfile, tuple[InputHash, ...]]:
+def _workload(document: Section, base: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
     if document.holds_section("workload"):
-        workload, inputs = workload_from_document(document.section("workload"), base)
-    else:
-        name = document.text("workload")
-        with referred_from(document, "workload"):
-            workload, inputs = read_workload(workload_file(name, base))
-    return summarize(workload) if isinstance(workload, RequestTrace) else workload, inputs
+        return workload_from_document(document.section("workload"), base)
+    name = document.text("workload")
+    with referred_from(document, "workload"):
+        return read_workload(workload_file(name, base))
 
 
 def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:

@@ -18,6 +18,7 @@ STOPPED = "the solver stopped at its time limit: the best found so far"
 SEARCHED = "searched, not solved for: the bound is the programme's"
 OF_DEPLOYABLE = "the bound is of pools that can be deployed"
 UNBROKEN = "what was not solved for is bounded as if no node were lost"
+REPLAYED = "the bounds and gaps are of the model of queues, nothing is claimed of the replayed rate"
 PLACED = "without the placement, which the bound does not see"
 
 
@@ -44,6 +45,7 @@ def certify_buckets(
         SEARCHED if searched else "",
         _of_one_family(scenario, prices),
         UNBROKEN if scenario.survive.share else "",
+        REPLAYED if scenario.objective.kind.row.replayed else "",
         PLACED if scenario.cluster is not None else "",
     )
     return Certificate(

@@ -10,6 +10,7 @@ from planner.domain import (
     Reach,
     SimplerPlan,
 )
+from planner.domain.serving.replayed import ReplayedChoice
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.buckets.transfer import transfer_of
 
@@ -23,6 +24,7 @@ def outlook(
     unrestricted_rps: float | None,
     survival_cost_rps: float | None,
     reaches: Mapping[str, Reach] | None = None,
+    replayed: ReplayedChoice | None = None,
 ) -> BucketPlan:
     """What a plan of buckets says beyond its islands and routes."""
     scenario, service = question.scenario, BucketService(question, reaches)
@@ -41,6 +43,7 @@ def outlook(
         simpler=tuple(simpler),
         losses=tuple(service.losses(tuple(pools), scenario.survive.nodes)),
         transfer=transfer_of(question, pools, promise, reaches),
+        replayed=replayed,
     )
 
 

@@ -110,7 +110,8 @@ def placement_frame(plan: Plan) -> Frame:
 def trials_frame(plan: Plan) -> Frame:
     """One row an evaluated layout; parameters as `parameter_<name>`, missing where not given.
 
-    `goal_<name>` where the search had several goals, `failed` where an evaluation broke off.
+    `goal_<name>` where the search had several goals, `replayed_rps` where the best were replayed, `failed` where an
+    evaluation broke off.
     """
     trials = plan.search.trials
     names = dict.fromkeys(name for t in trials for name, _ in t.parameters)
@@ -121,6 +122,7 @@ def trials_frame(plan: Plan) -> Frame:
         *(f"parameter_{name}" for name in names),
         "layout",
         "throughput_rps",
+        *(["replayed_rps"] if plan.search.replayed else []),
         *(f"goal_{name}" for name in goals),
         "generator",
         "error",
@@ -161,6 +163,7 @@ def _trial_row(trial: Trial) -> dict[str, object]:
         **{f"parameter_{name}": value for name, value in trial.parameters},
         "layout": trial.layout.label,
         "throughput_rps": trial.throughput_rps,
+        "replayed_rps": trial.replayed_rps,
         **{f"goal_{name}": value for name, value in trial.goals},
         "generator": trial.generator,
         "error": trial.error,

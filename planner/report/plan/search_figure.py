@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from planner.domain import Plan, Trial
+from planner.domain import Plan, SearchRecord, Trial
 from planner.report.kit import style
 from planner.report.kit.bands import banded_rate
 
@@ -17,11 +17,11 @@ def draw(plan: Plan) -> Figure:
     axes = figure.add_subplot()
     style.titled(figure, plan, "throughput of the layouts tried")
     axes.set_xlabel("search iteration (rounds of layouts)")
-    axes.set_ylabel("throughput (requests/s)")
+    axes.set_ylabel("replayed rate (requests/s)" if plan.search.replayed else "throughput (requests/s)")
     if plan.search.trials:
-        _rounds(axes, plan.search.trials)
+        _rounds(axes, plan.search)
         _best(axes, plan)
-        _failures(axes, plan.search.trials)
+        _failures(axes, plan.search)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.margins(x=0.03)
         axes.set_ylim(bottom=0)
@@ -31,16 +31,17 @@ def draw(plan: Plan) -> Figure:
     return figure
 
 
-def _rounds(axes: Axes, trials: tuple[Trial, ...]) -> None:
-    served = [t for t in trials if t.throughput_rps > 0]
-    rates = {i: [t.throughput_rps for t in served if t.iteration == i] for i in sorted({t.iteration for t in served})}
+def _rounds(axes: Axes, record: SearchRecord) -> None:
+    served = [t for t in record.judged if record.judged_rps(t) > 0]
+    iterations = sorted({t.iteration for t in served})
+    rates = {i: [record.judged_rps(t) for t in served if t.iteration == i] for i in iterations}
     colour = style.TYPE_PALETTE[0]
     low, high = [min(r) for r in rates.values()], [max(r) for r in rates.values()]
     axes.fill_between(list(rates), low, high, color=colour, alpha=0.13, linewidth=0, label="round: lowest to highest")
     axes.vlines(list(rates), low, high, color=colour, alpha=0.35, linewidth=1.0)
     means = [sum(r) / len(r) for r in rates.values()]
     axes.plot(list(rates), means, color=colour, linestyle="--", linewidth=1.2, label="round: mean")
-    x, y = [t.iteration for t in served], [t.throughput_rps for t in served]
+    x, y = [t.iteration for t in served], [record.judged_rps(t) for t in served]
     axes.scatter(x, y, s=13, color=colour, linewidths=0, alpha=0.75, label="one layout")
 
 
@@ -51,7 +52,7 @@ def _best(axes: Axes, plan: Plan) -> None:
     if winner:
         axes.scatter(
             [winner.iteration],
-            [winner.throughput_rps],
+            [plan.search.judged_rps(winner)],
             marker="*",
             s=150,
             color=style.TYPE_PALETTE[1],
@@ -66,12 +67,12 @@ def _best(axes: Axes, plan: Plan) -> None:
 def _band(axes: Axes, plan: Plan, winner: Trial) -> None:
     """Where the plan's rate may come to lie; placed on nodes, it may not be the one that the search saw."""
     banded = banded_rate(plan)
-    if banded is not None:
+    if banded is not None and not plan.search.replayed:
         style.rate_bar(axes, winner.iteration, banded)
 
 
-def _failures(axes: Axes, trials: tuple[Trial, ...]) -> None:
-    failed = [t.iteration for t in trials if t.throughput_rps <= 0]
+def _failures(axes: Axes, record: SearchRecord) -> None:
+    failed = [t.iteration for t in record.judged if record.judged_rps(t) <= 0]
     if failed:
         axes.scatter(
             failed,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from planner.domain import PHASES, Band, Phase, Plan, Trial
+from planner.domain import PHASES, Band, Phase, Plan, SearchRecord
 from planner.report.kit.bands import band_in_percent
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, percent_span, rate, span, whole
@@ -120,9 +120,12 @@ def search_text(plan: Plan) -> str:
         f"Method {settings.method}{surrogate}: {len(trials)} layouts in {rounds} rounds "
         f"(planned: {settings.iterations} rounds of {settings.batch_size}), seed {settings.seed}."
     )
+    if plan.search.replayed:
+        replays = sum(trial.replayed_rps is not None for trial in trials)
+        effort += f" The model of queues judged all of them; {replays} were replayed, and of those are the rates here."
     by_round = plan.search.best_by_iteration()
     progress = f"Best so far, round by round: `{_sparkline(by_round)}`"
-    table_of_rounds = _progress_table(trials, by_round)
+    table_of_rounds = _progress_table(plan.search, by_round)
     return "\n\n".join([effort, progress, table_of_rounds, *_best_trial(plan), *_as_predicted(plan)])
 
 
@@ -142,17 +145,17 @@ def _sparkline(values: Sequence[float]) -> str:
     return "".join(_BARS[int((v - low) / step)] for v in values)
 
 
-def _progress_table(trials: Sequence[Trial], by_round: Sequence[float]) -> str:
+def _progress_table(record: SearchRecord, by_round: Sequence[float]) -> str:
     """Only rounds that improved on the one before, and the last."""
     last = len(by_round) - 1
     listed = [i for i, best in enumerate(by_round) if i in (0, last) or best > by_round[i - 1]]
-    lines = [_progress_row(trials, i, by_round[i]) for i in listed]
+    lines = [_progress_row(record, i, by_round[i]) for i in listed]
     return table(["Iteration", "Best so far (requests/s)", "Mean of round", "Failed or zero"], lines, "rrrr")
 
 
-def _progress_row(trials: Sequence[Trial], iteration: int, best: float) -> list[str]:
-    batch = [t for t in trials if t.iteration == iteration]
-    served = [t.throughput_rps for t in batch if t.throughput_rps > 0]
+def _progress_row(record: SearchRecord, iteration: int, best: float) -> list[str]:
+    batch = [record.judged_rps(trial) for trial in record.judged if trial.iteration == iteration]
+    served = [rate_rps for rate_rps in batch if rate_rps > 0]
     mean = rate(sum(served) / len(served)) if served else NONE
     return [whole(iteration), rate(best), mean, f"{len(batch) - len(served)} of {len(batch)}"]
 
@@ -161,7 +164,7 @@ def _best_trial(plan: Plan) -> list[str]:
     best = [t for t in plan.search.trials if t.index == plan.search.best_trial]
     members = "islands" if plan.buckets is None else "servers"
     return [
-        f"Best trial: number {t.index}, iteration {t.iteration}, {rate(t.throughput_rps)} requests/s, "
+        f"Best trial: number {t.index}, iteration {t.iteration}, {rate(plan.search.judged_rps(t))} requests/s, "
         f"proposed by {escaped(t.generator)}, layout {escaped(t.layout.label)} (GPUs each x {members})."
         for t in best
     ]

@@ -3,6 +3,7 @@
 from planner.domain import CostMode, Phase, Plan, Scenario
 from planner.report.buckets.headline import promise_text
 from planner.report.buckets.page import bucket_sections
+from planner.report.buckets.replayed import replayed_text
 from planner.report.cluster.placement import placement_text
 from planner.report.comparison.pareto import frontier_text
 from planner.report.kit.bands import LEFT_OUT, banded_rate
@@ -33,6 +34,7 @@ def summary(plan: Plan) -> str:
         *_unverified(plan),
         *_network(plan),
         *certificate_text(plan),
+        *([replayed_text(plan)] if pooled and plan.buckets is not None and plan.buckets.replayed else []),
         *_warning(plan),
         _question(plan.scenario),
         *(bucket_sections(plan) if pooled else _island_sections(plan)),

@@ -1,0 +1,195 @@
+"""Door: the pools of a plan whose objective is its replayed rate, the programme's answer or better.
+
+What is chosen has to be better than the answer by more than `simplicity` twice: on the seeds that it was searched with,
+and on fresh ones with longer streams. An interrupt leaves the best so far, not held against fresh seeds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from planner.domain import (
+    BucketPool,
+    Evaluation,
+    Forgetful,
+    Phase,
+    ReportProgress,
+    RouterPolicy,
+    SearchJournal,
+    SimplerPlan,
+)
+from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
+from planner.evaluation.buckets.judging import layout_of, pooled_assignment
+from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.replay.pooled import PooledReplay
+from planner.interrupts import deferred
+from planner.layouts.buckets.pools import BucketChoice, solve_buckets
+from planner.layouts.replayed.judges import Judges
+from planner.layouts.replayed.rounds import ReplayBudget, ReplayRounds
+from planner.layouts.replayed.space import Point, ReplaySpace
+from planner.search import SearchResult
+
+SEARCH_SEEDS, FRESH_SEEDS = 2, 3
+LONGER = 2
+"""Times the requests of a replay in the search: how many one on fresh seeds has. An overload shows late."""
+
+OTHER_POLICIES = (RouterPolicy.OVERFLOW, RouterPolicy.SHORTEST_QUEUE, RouterPolicy.POWER_OF_TWO)
+"""What gateways offer beside the scenario's own; those that draw or take turns are never better than all of these."""
+
+_SEEDS_APART = 100
+_FIRST_FRESH = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedPools:
+    """The plan's pools with what they were chosen from, the search, and what the replays said."""
+
+    choice: BucketChoice
+    result: SearchResult
+    replayed: ReplayedChoice
+
+
+def find_replayed(
+    evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None = None
+) -> ReplayedPools:
+    """The pools that hold the levels at the highest replayed rate.
+
+    Raises InfeasibleError where nothing serves, InputError where the trace is not at hand, KeyboardInterrupt where the
+    search was cut short before the programme's answer was replayed.
+    """
+    question = evaluator.question
+    replay = PooledReplay(question)
+    choice = solve_buckets(evaluator)
+    space = ReplaySpace(question, evaluator.prices, choice.priced.pools, _policies(evaluator, replay))
+    judges = Judges(question, space, replay, choice.priced.rate_rps)
+    objective, seed = question.scenario.objective, question.scenario.search.seed * _SEEDS_APART
+    budget = ReplayBudget(
+        replays=objective.replays,
+        requests=objective.requests,
+        seeds=tuple(seed + number for number in range(SEARCH_SEEDS)),
+    )
+    rounds = ReplayRounds(
+        space=space,
+        judges=judges,
+        settings=question.scenario.search,
+        budget=budget,
+        journal=journal or Forgetful(),
+    )
+    rounds.run(progress)
+    if space.base not in rounds.dear:
+        raise KeyboardInterrupt
+    fresh = tuple(seed + _FIRST_FRESH + number for number in range(FRESH_SEEDS))
+    verdict = _verdict(rounds, question.scenario.simplicity, fresh)
+    replayed = ReplayedChoice(
+        arrivals=replay.arrivals,
+        requests=budget.requests,
+        fresh_requests=LONGER * budget.requests,
+        search_seeds=budget.seeds,
+        fresh_seeds=fresh,
+        replayed=len(rounds.dear),
+        solved=verdict.solved,
+        candidate=verdict.candidate,
+        chosen=verdict.plan != space.base,
+    )
+    return _of_plan(rounds, choice, verdict.plan, replayed)
+
+
+def _policies(evaluator: Evaluator, replay: PooledReplay) -> tuple[RouterPolicy, ...]:
+    """The scenario's own router first."""
+    by_prefix = (RouterPolicy.PREFIX_AWARE,) if replay.prefixes else ()
+    first = evaluator.question.scenario.routing.policy
+    if first is RouterPolicy.PREFIX_AWARE and not by_prefix:
+        first = RouterPolicy.LEAST_WORK
+    return tuple(dict.fromkeys((first, RouterPolicy.LEAST_WORK, *by_prefix, *OTHER_POLICIES)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verdict:
+    """The plan, and the rates of the answer and of its best rival, where the search had one."""
+
+    plan: Point
+    solved: ReplayedRates
+    candidate: ReplayedRates | None
+
+
+def _verdict(rounds: ReplayRounds, simplicity: float, fresh: Sequence[int]) -> _Verdict:
+    base = rounds.space.base
+    best = _simplest_best(rounds, simplicity)
+    rates = [_rates(rounds, point) for point in dict.fromkeys((base, best))]
+    if not rounds.interrupted:
+        try:
+            with deferred():
+                rates = [_with_fresh(rounds, point, fresh) for point in dict.fromkeys((base, best))]
+        except KeyboardInterrupt:
+            rounds.interrupted = True
+    solved, candidate = rates[0], rates[1] if best != base else None
+    return _Verdict(plan=best if _stands(solved, candidate, simplicity) else base, solved=solved, candidate=candidate)
+
+
+def _simplest_best(rounds: ReplayRounds, simplicity: float) -> Point:
+    """Of what is within `simplicity` of the best on the search's seeds the answer; else the simplest."""
+    rates = {point: trial.replayed_rps or 0.0 for point, trial in rounds.dear.items()}
+    best, base = max(rates.values()), rounds.space.base
+    if best <= rates[base] * (1 + simplicity):
+        return base
+    better = [point for point, rate in rates.items() if rate > rates[base] and rate >= best * (1 - simplicity)]
+    return min(better, key=lambda point: (*_complexity(rounds.space, point), -rates[point]))
+
+
+def _complexity(space: ReplaySpace, point: Point) -> tuple[int, ...]:
+    """Kinds, buckets and pools, then how many dials are not as the answer has them."""
+    simple = _simplicity(space.pools(point), 0.0)
+    turned = sum(value != base for value, base in zip(point, space.base, strict=True))
+    return simple.prefill_buckets + simple.decode_buckets, simple.kinds, simple.pools, turned
+
+
+def _stands(solved: ReplayedRates, candidate: ReplayedRates | None, simplicity: float) -> bool:
+    """Whether the candidate is the plan; what was not held against fresh seeds stands on those of the search."""
+    if candidate is None:
+        return False
+    if candidate.fresh_rps is None or solved.fresh_rps is None:
+        return candidate.search_rps > solved.search_rps * (1 + simplicity)
+    return candidate.fresh_rps > solved.fresh_rps * (1 + simplicity)
+
+
+def _rates(rounds: ReplayRounds, point: Point) -> ReplayedRates:
+    trial = rounds.dear[point]
+    return ReplayedRates(
+        policy=rounds.space.policy(point),
+        analytic_rps=trial.throughput_rps,
+        search_rps=trial.replayed_rps or 0.0,
+        fresh_rps=None,
+    )
+
+
+def _with_fresh(rounds: ReplayRounds, point: Point, seeds: Sequence[int]) -> ReplayedRates:
+    rates = _rates(rounds, point)
+    guess = rates.search_rps or rates.analytic_rps
+    fresh = rounds.judges.replayed_rps(point, seeds, LONGER * rounds.budget.requests, guess_rps=guess)
+    return replace(rates, fresh_rps=fresh)
+
+
+def _of_plan(rounds: ReplayRounds, choice: BucketChoice, plan: Point, replayed: ReplayedChoice) -> ReplayedPools:
+    """The chosen point, priced again as any pools are."""
+    priced = choice.priced if plan == rounds.space.base else rounds.judges.priced(plan)
+    assignment = pooled_assignment(priced, choice.solver, optimal=choice.proven)
+    evaluation = Evaluation(
+        layout=layout_of(priced.pools), throughput_rps=assignment.throughput_rps, assignment=assignment
+    )
+    if plan != rounds.space.base:
+        others = tuple(replace(point, chosen=False) for point in choice.simpler)
+        mine = _simplicity(priced.pools, priced.rate_rps)
+        choice = replace(choice, priced=priced, simpler=(*others, replace(mine, chosen=True)))
+    return ReplayedPools(
+        choice=choice, result=SearchResult(record=rounds.record(plan), best=evaluation), replayed=replayed
+    )
+
+
+def _simplicity(pools: Sequence[BucketPool], rate_rps: float) -> SimplerPlan:
+    spans = {phase: {(pool.start, pool.end) for pool in pools if pool.serves(phase)} for phase in Phase}
+    return SimplerPlan(
+        kinds=len({(pool.gpu, pool.phase, pool.server) for pool in pools}),
+        prefill_buckets=len(spans[Phase.PREFILL]),
+        decode_buckets=len(spans[Phase.DECODE]),
+        pools=len(pools),
+        rate_rps=rate_rps,
+    )

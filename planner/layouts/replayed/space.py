@@ -1,0 +1,237 @@
+"""What a search by replays may turn: dials around the pools that were solved for.
+
+| dial | of | values |
+|---|---|---|
+| policy | the router | places in `policies` |
+| cut | a bound between two buckets of a phase, or one where the phase has none | rows of ranges; 0: none |
+| servers, above | a pool | its servers, and how many of them stand above a cut that the answer did not have |
+| shape, budget, batch | a pool | place in its menu, tokens, steps below the programme's batch limit |
+
+Buckets that mixed servers serve are cut alike in both phases. A point is a value for every dial, in their order.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from planner.domain import PHASES, BucketPool, Phase, Question, RouterPolicy
+from planner.evaluation.buckets.judging import named_pools
+from planner.evaluation.buckets.prices import BucketPrices
+from planner.layouts.replayed.servers import BATCH_STEPS, ServerMenu, menu_of
+
+Point = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dial:
+    """`values` ascend; `pool` is the number of the slot that it belongs to, `kind` the word of the table above."""
+
+    kind: str
+    name: str
+    values: tuple[int, ...]
+    pool: int = -1
+
+    def scaled(self, value: int) -> float:
+        """A value as a place among the others, 0 to 1."""
+        return self.values.index(value) / max(1, len(self.values) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A pool of the answer: its menu, and the dials where its bucket begins and ends (None: at the first or last
+    length)."""
+
+    pool: BucketPool
+    menu: ServerMenu
+    start: int | None
+    end: int | None
+
+
+class ReplaySpace:
+    """The dials of one answer. `base`: the answer itself."""
+
+    def __init__(
+        self, question: Question, prices: BucketPrices, solved: Sequence[BucketPool], policies: Sequence[RouterPolicy]
+    ) -> None:
+        self.question = question
+        self.policies = tuple(policies)
+        self.counts = {item.gpu.name: item.count for item in question.scenario.inventory.items}
+        pools = named_pools(solved)
+        cuts = _cuts(pools, question)
+        self.slots = tuple(
+            Slot(
+                pool=pool,
+                menu=menu_of(prices, pool),
+                start=_place(cuts, pool, _rows(question, pool)[0]),
+                end=_place(cuts, pool, _rows(question, pool)[1]),
+            )
+            for pool in pools
+        )
+        self.dials = tuple(self._dials(cuts))
+        self.base = tuple(self._base(dial, cuts) for dial in self.dials)
+        self._numbers = {(dial.kind, dial.pool): number for number, dial in enumerate(self.dials)}
+        self.new_cuts = {cut.phase: number for number, cut in enumerate(cuts) if not cut.row}
+
+    def _dials(self, cuts: Sequence["_Cut"]) -> Iterator[Dial]:
+        for cut in cuts:
+            yield Dial(kind="cut", name=cut.name, values=cut.values)
+        yield Dial(kind="policy", name="policy", values=tuple(range(len(self.policies))))
+        for number, slot in enumerate(self.slots):
+            least = min(shape.devices for shape, _ in slot.menu.shapes)
+            most = self.counts[slot.pool.gpu] // least
+            island = slot.pool.island
+            yield Dial(kind="servers", name=f"servers_{island}", values=tuple(range(most + 1)), pool=number)
+            if any(not cut.row and cut.phase is slot.pool.phase for cut in cuts):
+                yield Dial(kind="above", name=f"above_{island}", values=tuple(range(most + 1)), pool=number)
+            if len(slot.menu.shapes) > 1:
+                shapes = tuple(range(len(slot.menu.shapes)))
+                yield Dial(kind="shape", name=f"shape_{island}", values=shapes, pool=number)
+            if len(slot.menu.budgets) > 1:
+                yield Dial(kind="budget", name=f"budget_{island}", values=slot.menu.budgets, pool=number)
+            if slot.pool.phase is not Phase.PREFILL:
+                yield Dial(kind="batch", name=f"batch_{island}", values=BATCH_STEPS, pool=number)
+
+    def _base(self, dial: Dial, cuts: Sequence["_Cut"]) -> int:
+        if dial.kind == "cut":
+            return next(cut.row for cut in cuts if cut.name == dial.name)
+        if dial.kind == "servers":
+            return self.slots[dial.pool].pool.count
+        return self.slots[dial.pool].pool.server.tokens_per_step if dial.kind == "budget" else 0
+
+    def number(self, kind: str, pool: int) -> int | None:
+        """The number of a pool's dial; None where it has none."""
+        return self._numbers.get((kind, pool))
+
+    def value(self, point: Point, kind: str, pool: int, default: int = 0) -> int:
+        """What a pool's dial is set to."""
+        number = self.number(kind, pool)
+        return default if number is None else point[number]
+
+    def policy(self, point: Point) -> RouterPolicy:
+        """Whom the router chooses."""
+        return self.policies[point[self._numbers["policy", -1]]]
+
+    def features(self, point: Point) -> tuple[float, ...]:
+        """Coordinates in 0..1 for a model: dials in proportion, policies each by itself, pools by their GPUs."""
+        policy = self._numbers["policy", -1]
+        scaled = [dial.scaled(value) for dial, value in zip(self.dials, point, strict=True)]
+        of_policies = [float(point[policy] == place) for place in range(1, len(self.policies))]
+        of_gpus = [self._gpus(point, number) / self.counts[slot.pool.gpu] for number, slot in enumerate(self.slots)]
+        return (*scaled[:policy], *scaled[policy + 1 :], *of_policies, *of_gpus)
+
+    def _gpus(self, point: Point, number: int) -> int:
+        return self.value(point, "servers", number) * self.devices(point, number)
+
+    def devices(self, point: Point, number: int) -> int:
+        """GPUs of a server of a pool."""
+        shape, _ = self.slots[number].menu.shapes[self.value(point, "shape", number)]
+        return shape.devices
+
+    def spare(self, point: Point) -> dict[str, int]:
+        """GPUs of each type that no pool has; below 0 where there are too few."""
+        left = dict(self.counts)
+        for number, slot in enumerate(self.slots):
+            left[slot.pool.gpu] -= self._gpus(point, number)
+        return left
+
+    def parameters(self, point: Point) -> tuple[tuple[str, float], ...]:
+        """The point as a trial has it."""
+        return tuple(sorted((dial.name, float(value)) for dial, value in zip(self.dials, point, strict=True)))
+
+    def point(self, parameters: Mapping[str, float]) -> Point:
+        """The point of a trial."""
+        return tuple(round(parameters[dial.name]) for dial in self.dials)
+
+    def pools(self, point: Point) -> tuple[BucketPool, ...]:
+        """The pools of a point, unpriced; none where it is not one that can be deployed."""
+        if min(self.spare(point).values()) < 0 or any(
+            value not in dial.values for dial, value in zip(self.dials, point, strict=True)
+        ):
+            return ()
+        counts: dict[BucketPool, int] = {}
+        for number in range(len(self.slots)):
+            parts = self._parts(point, number)
+            if parts is None:
+                return ()
+            for pool, count in parts:
+                counts[pool] = counts.get(pool, 0) + count
+        pools = tuple(replace(pool, count=count) for pool, count in counts.items())
+        return named_pools(pools) if self._covered(pools) else ()
+
+    def _parts(self, point: Point, number: int) -> list[tuple[BucketPool, int]] | None:
+        """A slot's pools, each counted apart: two where a new cut parts its servers. None: there are no such."""
+        slot = self.slots[number]
+        server = slot.menu.server(
+            self.value(point, "shape", number),
+            self.value(point, "budget", number, slot.pool.server.tokens_per_step),
+            self.value(point, "batch", number),
+        )
+        servers, above = self.value(point, "servers", number), self.value(point, "above", number)
+        cut_dial = self.new_cuts.get(slot.pool.phase)
+        cut = 0 if cut_dial is None else point[cut_dial]
+        if server is None or above > servers or (above and not cut):
+            return None
+        pool = replace(slot.pool, server=server, count=1, island="")
+        if cut:
+            n = len(self.question.workload.ranges)
+            parts = [(self._spanning(pool, 0, cut), servers - above), (self._spanning(pool, cut, n), above)]
+        else:
+            start = 0 if slot.start is None else point[slot.start]
+            end = len(self.question.workload.ranges) if slot.end is None else point[slot.end]
+            parts = [(self._spanning(pool, start, end), servers)]
+        return [(part, count) for part, count in parts if count]
+
+    def _spanning(self, pool: BucketPool, first: int, after: int) -> BucketPool:
+        """The pool behind the bucket of these rows; who may miss a bound is shared evenly where the bucket is new."""
+        ranges = self.question.workload.ranges
+        start, end = ranges[first].start, ranges[after - 1].end
+        if (start, end) == (pool.start, pool.end):
+            return pool
+        percentile = self.question.scenario.slo.percentile
+        late = None if pool.late_share is None else 1 - percentile / 100 if percentile is not None else 0.0
+        return replace(pool, start=start, end=end, late_share=late)
+
+    def _covered(self, pools: Sequence[BucketPool]) -> bool:
+        """Whether every bucket of both phases has servers."""
+        for phase in PHASES:
+            rows = sorted({_rows(self.question, pool) for pool in pools if pool.serves(phase)})
+            edges = [0, *(after for _, after in rows)]
+            if [first for first, _ in rows] != edges[:-1] or edges[-1] != len(self.question.workload.ranges):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """A bound between buckets: `row` of the answer's (0: it has none); `phase` None: of both."""
+
+    phase: Phase | None
+    row: int
+    name: str
+    values: tuple[int, ...]
+
+
+def _cuts(pools: Sequence[BucketPool], question: Question) -> list[_Cut]:
+    """The bounds that may be moved, each half way to its neighbours, and those that may be set."""
+    mixed = any(pool.phase is Phase.MIXED for pool in pools)
+    n, cuts = len(question.workload.ranges), list[_Cut]()
+    for phase in (None,) if mixed else PHASES:
+        mine = [pool for pool in pools if phase in (None, pool.phase)]
+        marks = sorted({0, n}.union(*(_rows(question, pool) for pool in mine)))
+        scope = "both" if phase is None else phase.value
+        for number, (before, row, after) in enumerate(zip(marks, marks[1:], marks[2:], strict=False), start=1):
+            near = tuple(r for r in range(1, n) if r == row or before + row < 2 * r < row + after)
+            cuts.append(_Cut(phase=phase, row=row, name=f"cut_{scope}_{number}", values=near))
+        if phase is not None and marks == [0, n] and n > 1 and question.scenario.routing.most > 1:
+            cuts.append(_Cut(phase=phase, row=0, name=f"cut_{scope}_1", values=tuple(range(n))))
+    return cuts
+
+
+def _rows(question: Question, pool: BucketPool) -> tuple[int, int]:
+    """The first row of a pool's bucket, and that after its last."""
+    ranges = question.workload.ranges
+    return sum(span.start < pool.start for span in ranges), sum(span.end <= pool.end for span in ranges)
+
+
+def _place(cuts: Sequence[_Cut], pool: BucketPool, row: int) -> int | None:
+    """The number of the dial that a pool's bucket begins or ends at."""
+    return next((n for n, cut in enumerate(cuts) if cut.phase in (None, pool.phase) and cut.row == row > 0), None)
