@@ -297,7 +297,7 @@ class Scenario:
         workload = self.workload
         if self.cost.kv_cache_rate is not CacheRate.AUTO or workload.prefix is None:
             return None
-        blind = self.routing.policy is RouterPolicy.LEAST_WORK
+        blind = self.routing.policy is not RouterPolicy.PREFIX_AWARE
         gpus = tuple((item.gpu.name, item.count) for item in self.inventory.items) if blind else ()
         mean = max(1.0, workload.mean_input_tokens)
         return CachedPrefixes(reuse=workload.prefix, mean_prompt=mean, arrival_rps=workload.arrival_rps, gpus=gpus)

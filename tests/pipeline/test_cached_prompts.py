@@ -108,7 +108,9 @@ def test_what_every_cache_finds_is_found_whoever_routes() -> None:
 
 
 def test_the_report_says_what_is_assumed() -> None:
-    blind, aware = (summary(plan(automatic(0.0, 0.6, chosen))) for chosen in RouterPolicy)
+    blind, aware = (
+        summary(plan(automatic(0.0, 0.6, chosen))) for chosen in (RouterPolicy.LEAST_WORK, RouterPolicy.PREFIX_AWARE)
+    )
     assert "Prefix cache: prompts find" in blind
     assert "does not look at prefixes" in blind
     assert "rank that holds most of its prefix" in aware

@@ -23,7 +23,7 @@ Sources: Choe and Shroff, A Central-Limit-Theorem-Based Approach for Analyzing Q
 1998 (the likeliest t); facts on bucketed plans.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class Arrivals:
     def varied(cls, variation: float) -> "Arrivals":
         """Independent gaps of this squared variation, to the router that the cap was made for."""
         return cls(dispersion=(variation,))
+
+    def thinned(self, share: float) -> "Arrivals":
+        """Of the requests of a bucket, which are such a share of all: 1 + share (I - 1)."""
+        return replace(self, dispersion=tuple(1 + share * (counts - 1) for counts in self.dispersion))
 
     @property
     def steady(self) -> bool:

@@ -98,7 +98,7 @@ def _priced(
     workload, scenario, start, end = question.workload, question.scenario, pools[0].start, pools[0].end
     rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
     buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)])
-    late = pools[0].late_share
+    arrivals, late = arrivals.thinned(float(buckets.probabilities[0])), pools[0].late_share
     levels = Levels.of(scenario.slo, workload, None if late is None else np.array([late]))
     servers = tuple(_servers(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
     full = [_full_rps(pool, mine, buckets, levels) for pool, mine in zip(pools, servers, strict=True)]

@@ -23,11 +23,10 @@ FREE = frozenset(
         "search.timings",
         "objective.pick",
         "objective.within",
-        "routing.policy",  # of the router that is deployed
     }
 )
 OF_SOLVED_LAYOUTS = frozenset({"search.gap"})
-OF_BUCKETS = frozenset({"routing.most", "routing.margin", "simplicity", "serving", "survive"})
+OF_BUCKETS = frozenset({"routing.policy", "routing.most", "routing.margin", "simplicity", "serving", "survive"})
 AFTER_THE_SEARCH = frozenset({"cluster", "placement"})
 MOST_SHOWN = 5
 LONGEST_VALUE = 40

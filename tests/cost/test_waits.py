@@ -1,0 +1,78 @@
+"""Tails of waits: closed forms where there are any, and what must hold between arrivals and routers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, WaitTail, wait_tail
+from planner.domain import CountDispersion, RouterPolicy
+
+WINDOWS = (0.1, 1.0, 10.0, 100.0)
+BURSTS = CountDispersion(windows_s=WINDOWS, dispersion=(2.0, 8.0, 30.0, 60.0))
+
+
+def cell(value: float) -> np.ndarray:
+    return np.array([[value]])
+
+
+def tail_of(arrivals: Arrivals, rho: float = 0.8, *, dp: float = 4.0, servers: float = 6.0) -> WaitTail:
+    """Of servers that work a request each 10 ms, prompts of 1000 tokens with a variation of 0.5."""
+    ranks = FullRanks(cycle_ms=cell(80.0 * dp), tokens=cell(8192 * rho), budget=cell(8192.0), ranks=cell(dp))
+    moments = (cell(1000.0), cell(1.5e6))
+    return wait_tail(arrivals, cell(0.1), cell(0.1 * servers), cell(rho), moments, ranks)
+
+
+@given(rho=st.floats(0.05, 0.99), variation=st.floats(0.1, 50), wait_ms=st.floats(1, 1e5))
+def test_gaps_of_one_variation_have_the_tail_of_heavy_traffic(rho: float, variation: float, wait_ms: float) -> None:
+    """(ca2 + cs2) / (2 X (1 - rho)), whatever the wait."""
+    expected = (variation + 0.5) / (2 * 0.6 * (1 - rho))
+    assert tail_of(Arrivals.varied(variation), rho).at(cell(wait_ms)) == pytest.approx(expected)
+
+
+@given(rho=st.floats(0.3, 0.95), level=st.floats(0.5, 20), wait_ms=st.floats(100, 5000))
+def test_the_likeliest_time_gives_the_closed_form_where_counts_vary_alike(
+    rho: float, level: float, wait_ms: float
+) -> None:
+    """At t = y / (1 - rho), between the times that are tried."""
+    nearly = CountDispersion(windows_s=(1e-6, 1e4), dispersion=(level, level * (1 + 1e-9)))
+    tail = tail_of(Arrivals.of(RouterPolicy.LEAST_WORK, nearly), rho).at(cell(wait_ms))
+    assert tail == pytest.approx((level + 0.5) / (2 * 0.6 * (1 - rho)), rel=0.02)
+
+
+def test_a_queue_that_takes_longer_to_fill_sees_longer_bursts() -> None:
+    tail = tail_of(Arrivals.of(RouterPolicy.LEAST_WORK, BURSTS))
+    waits = [float(tail.at(cell(wait))[0, 0]) for wait in (50, 500, 5000, 20000)]
+    assert waits == sorted(waits)
+    poisson = float(tail_of(POISSON).at(cell(500))[0, 0])
+    assert 2 * poisson < waits[1] < 60 * poisson
+
+
+def test_a_bucket_of_few_requests_sees_weaker_bursts() -> None:
+    bursts = Arrivals.of(RouterPolicy.LEAST_WORK, BURSTS)
+    assert bursts.thinned(1.0) == bursts
+    assert bursts.thinned(0.25).dispersion == (1.25, 2.75, 8.25, 15.75)
+    assert POISSON.thinned(0.3) == POISSON
+
+
+def test_one_server_behind_any_router_is_one_queue() -> None:
+    """Drawn or balanced: with one server of one rank there is nothing to choose."""
+    drawn = tail_of(Arrivals(policy=RouterPolicy.RANDOM), dp=1.0, servers=1.0)
+    balanced = tail_of(POISSON, dp=1.0, servers=1.0)
+    # a full step of 8192 tokens in 80 ms is 0.1024 requests a ms
+    assert drawn.at(cell(100)) == pytest.approx(balanced.at(cell(100)) * 0.1 / 0.1024)
+
+
+@pytest.mark.parametrize("counts", [None, BURSTS])
+def test_the_less_a_router_sees_the_longer_the_wait(counts: CountDispersion | None) -> None:
+    order = (RouterPolicy.LEAST_WORK, RouterPolicy.RANKS_IN_TURN, RouterPolicy.RANDOM)
+    waits = [float(tail_of(Arrivals.of(policy, counts)).at(cell(1000))[0, 0]) for policy in order]
+    assert waits == sorted(waits)
+    assert float(tail_of(Arrivals.of(RouterPolicy.ROUND_ROBIN, counts)).at(cell(1000))[0, 0]) <= waits[-1]
+
+
+def test_policies_that_rank_servers_by_work_share_a_tail() -> None:
+    for policy in (RouterPolicy.OVERFLOW, RouterPolicy.PREFIX_AWARE):
+        assert tail_of(replace(POISSON, policy=policy)).at(cell(1000)) == tail_of(POISSON).at(cell(1000))
