@@ -29,8 +29,8 @@ CASES: dict[str, dict[str, Any]] = {
     "mixed wins": {"inventory": {"H100": 4}, "slo": PATIENT, "serving": "auto"},
     "split wins": {"inventory": {"H100": 8}, "slo": {**PATIENT, "tpot_ms": 30}, "serving": "auto"},
     "beside each other": {
-        "inventory": {"H100": 16},
-        "slo": {**PATIENT, "tpot_ms": 60},
+        "inventory": {"H100": 20},
+        "slo": {**PATIENT, "tpot_ms": 70},
         "serving": "auto",
         "simplicity": 0,
     },
