@@ -1,6 +1,7 @@
 """What the tests of run folders share: small plans from a shipped workload, by table and by buckets, and of a trace."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,15 @@ TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
 )
 
 
+@pytest.fixture
+def painted() -> None:
+    """For tests that look at what is painted."""
+
+
 @pytest.fixture(autouse=True)
-def _pictures() -> Iterator[None]:
+def _pictures(request: pytest.FixtureRequest) -> Iterator[None]:
     """Runs are written again and again: their pictures are built each time, and painted where a process is started."""
-    with copied_pictures():
+    with nullcontext() if "painted" in request.fixturenames else copied_pictures():
         yield
 
 

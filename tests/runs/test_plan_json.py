@@ -14,7 +14,8 @@ import pytest
 from edited_documents import of_before_digests, resealed, unverified
 from placed_plans import placed_by_hand
 
-from planner.domain import LengthProfile, Plan
+from planner.domain import LengthProfile, Plan, RouterPolicy
+from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
 from planner.errors import InputError
 from planner.files import encode_plan, load_run, plan_document, plan_schema, write_run
 from planner.files.plan.plan_schemas import schema_text
@@ -43,7 +44,7 @@ def test_loading_gives_back_the_plan(plan: Plan, tmp_path: Path) -> None:
     assert encode_plan(load_run(tmp_path / "run")) == encode_plan(plan)
 
 
-def test_a_whole_run_is_loaded_and_published_alike(run_files: dict[str, bytes], tmp_path: Path) -> None:
+def test_a_whole_run_is_loaded_and_published_alike(run_files: dict[str, bytes], tmp_path: Path, painted: None) -> None:
     write_run(tmp_path / "run", run_files)
     assert publish(load_run(tmp_path / "run")).files == run_files
     written = {p.relative_to(tmp_path / "run").as_posix() for p in (tmp_path / "run").rglob("*") if p.is_file()}
@@ -99,14 +100,31 @@ def _objects(schema: Document, value: object, where: str) -> Iterator[tuple[str,
 def eventful(plan: Plan, pooled: Plan) -> Plan:
     """The plan with all that can befall a search, on nodes, and with the pools of another."""
     trial, *trials = plan.search.trials
-    trial = replace(trial, failed=True, goals=(("rate", 3.5), ("price", 0.1 + 0.2)))
+    trial = replace(trial, failed=True, goals=(("rate", 3.5), ("price", 0.1 + 0.2)), replayed_rps=1 / 3)
     told = replace(plan.search.rounds[0], hypervolume=1 / 3, note="drawn by chance")
     record = replace(
         plan.search, trials=(trial, *trials), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
     )
     first, *others = plan.islands
     islands = (replace(first, tokens_per_step=8192, overlapped=True, cached_share=0.25), *others)
-    return placed_by_hand(unverified(replace(plan, search=record, buckets=pooled.buckets, islands=islands)))
+    assert pooled.buckets is not None
+    buckets = replace(pooled.buckets, replayed=_replayed())
+    return placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
+
+
+def _replayed() -> ReplayedChoice:
+    rates = ReplayedRates(policy=RouterPolicy.LEAST_WORK, analytic_rps=2.0, search_rps=1.5, fresh_rps=1 / 3)
+    return ReplayedChoice(
+        arrivals="poisson",
+        requests=5000,
+        fresh_requests=10000,
+        search_seeds=(0, 1),
+        fresh_seeds=(100, 101),
+        replayed=3,
+        solved=rates,
+        candidate=replace(rates, search_rps=1.6),
+        chosen=True,
+    )
 
 
 def test_the_published_schema_is_the_one_that_plans_are_held_against() -> None:
