@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.domain import CacheRate, RangeHits, RouterPolicy, Scenario
+from planner.domain import CacheRate, RangeHits, RouterPolicy, RoutingForm, Scenario
 from planner.domain.slo import LONGEST_PROMPT
 from planner.files import deciding_differences, scenario_document
 
@@ -69,13 +69,27 @@ def test_a_number_draws_on_nothing(read: Read, auto: dict[str, Any]) -> None:
     assert (cost.kv_cache_rate, cost.prefixes) == (0.25, None)
 
 
-def test_whom_the_router_chooses_decides_a_search_with_auto_alone(read: Read, auto: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("form", "rate", "times"),
+    [
+        (RoutingForm.TABLE, CacheRate.AUTO, 1),
+        (RoutingForm.TABLE, 0.25, 0),
+        (RoutingForm.BUCKETS, CacheRate.AUTO, 1),
+        (RoutingForm.BUCKETS, 0.25, 1),  # whose capacities are those behind the router
+    ],
+)
+def test_whom_the_router_chooses_decides_a_search(
+    read: Read, auto: dict[str, Any], form: RoutingForm, rate: float | CacheRate, times: int
+) -> None:
     scenario = read(auto)
-    for rate, times in ((CacheRate.AUTO, 1), (0.25, 0)):
-        begun = replace(scenario, cost=replace(scenario.cost, kv_cache_rate=rate))
-        came = replace(begun, routing=replace(begun.routing, policy=RouterPolicy.PREFIX_AWARE))
-        told = deciding_differences(begun, came)
-        assert [words.split()[0] for words in told] == ["routing.policy"] * times
+    begun = replace(
+        scenario,
+        cost=replace(scenario.cost, kv_cache_rate=rate),
+        routing=replace(scenario.routing, form=form),
+    )
+    came = replace(begun, routing=replace(begun.routing, policy=RouterPolicy.PREFIX_AWARE))
+    told = deciding_differences(begun, came)
+    assert [words.split()[0] for words in told] == ["routing.policy"] * times
 
 
 @pytest.mark.parametrize(
