@@ -170,10 +170,12 @@ class PlannedDeployment:
         engine: str = "",
         options: export.ExportOptions | None = None,
         cells: int = CELLS,
+        router: str = "",
         force: bool = False,
     ) -> Path:
-        """Write manifests for `target` into the folder `path`; `cells` of prompt length where its router has a grid."""
-        rendered = render_plan(self.record, target=target, engine=engine, options=options, cells=cells)
+        """Write manifests for `target` into the folder `path`; `cells` of prompt length where its router has a grid,
+        `router`: another than the target's own, or none."""
+        rendered = render_plan(self.record, target=target, engine=engine, options=options, cells=cells, router=router)
         files.write_folder(Path(path), {k: v.encode() for k, v in rendered.files.items()}, force=force)
         return Path(path)
 

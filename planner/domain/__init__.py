@@ -131,6 +131,7 @@ from planner.domain.search_record import (
 from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
 from planner.domain.service import RangeService, Service
 from planner.domain.serving.forms import PURE_FORMS, FormChange, FormComparison, FormPoint, better_form
+from planner.domain.serving.routers import LengthMeasure, RouterBehaviour
 from planner.domain.serving.routing import RouterPolicy, RoutingForm, RoutingSettings, ServingForm, SurvivalSettings
 from planner.domain.serving.server import (
     BucketLatency,
@@ -227,6 +228,7 @@ __all__ = [
     "KvTraffic",
     "KvTransfer",
     "Layout",
+    "LengthMeasure",
     "LengthProfile",
     "LengthRange",
     "Load",
@@ -290,6 +292,7 @@ __all__ = [
     "Role",
     "Round",
     "Route",
+    "RouterBehaviour",
     "RouterGrid",
     "RouterPolicy",
     "RoutingForm",

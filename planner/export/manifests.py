@@ -1,5 +1,6 @@
 """The door: a plan becomes files, and no file leaves unchecked."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.domain import Plan, RouterGrid
@@ -8,8 +9,10 @@ from planner.export.engines.dialects import priced_engine
 from planner.export.islands import serving_islands
 from planner.export.objects.evictions import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
+from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
-from planner.export.seams import Deployment
+from planner.export.routers.registry import router_named
+from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
 from planner.export.targets import target_named
 
 
@@ -21,19 +24,20 @@ def render(
     options: ExportOptions | None = None,
     schemas: CrdSchemas | None = None,
     grid: RouterGrid | None = None,
+    router: str = "",
 ) -> dict[str, str]:
     """Manifests that deploy `plan`: file name -> YAML text; and a script of its evictions, where pods have to go. The
     same plan gives the same bytes.
 
     They follow our own schemas, and `schemas` where those know a kind. The scenario's priority class is used unless
     the options name another. `engine`: the plan's own where none is named. `grid`: the uniform grid that the plan's
-    routing table is on, if any.
+    routing table is on, if any. `router`: who executes the routing; empty: the target's own, `none`: nobody's.
 
     Raises:
-        InputError: no such target or engine, an option, a name, a label or a model location that cannot be
+        InputError: no such target, engine or router, an option, a name, a label or a model location that cannot be
             used.
-        ExportError: the plan's servers were priced for another engine, or the target cannot start the engine, heed an
-            option or express an island; the message names it.
+        ExportError: the plan's servers were priced for another engine, the target cannot start the engine, heed an
+            option or express an island, or the router cannot execute the routing; the message names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
     chosen_engine = priced_engine(plan, engine)
@@ -52,9 +56,22 @@ def render(
         target=chosen_target.name,
         options=chosen_options,
         grid=grid,
+        router=router_named(router, chosen_target, chosen_engine.name),
     )
-    files = chosen_target.manifests(deployment)
+    written = chosen_target.manifests(deployment)
+    files = dict(written.files)
+    if written.endpoints:
+        files |= shared_files(deployment, written.endpoints, applied=chosen_target.applied)
+        files |= _router_files(deployment, chosen_target, written.endpoints)
     if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
     check_manifests(files, plan, schemas)
     return files
+
+
+def _router_files(deployment: Deployment, target: Target, endpoints: Sequence[Endpoint]) -> dict[str, str]:
+    """What the router adds: files of its own, and its programs in the target's form."""
+    router = deployment.router
+    written = router.render(deployment, endpoints) if router else RouterFiles()
+    programs = target.processes(written.processes, deployment) if target.processes and written.processes else {}
+    return {**written.files, **programs}

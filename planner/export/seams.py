@@ -1,12 +1,13 @@
-"""The two seams of the export. An engine knows flags and no target; a target knows objects and no flag."""
+"""The three seams of the export. An engine knows flags and no target; a target knows objects and no flag; a router
+knows who takes which lengths, and neither."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from planner.domain import DeployedIsland, Phase, Plan, RouterGrid, ServerConfig
+from planner.domain import DeployedIsland, DeployedRoute, Phase, Plan, RouterBehaviour, RouterGrid, ServerConfig
 from planner.export.engines.groups import FoundGroup, LineFault
-from planner.export.found import CheckObjects, Kind
+from planner.export.found import CheckObjects, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.options import ExportOptions
 
@@ -138,6 +139,7 @@ class Deployment:
     """All that a target needs. `name` is the plan's DNS label, `target` the target's name.
 
     `grid`: the uniform grid that the plan's routing table is on, where it is on one; for routers that can run no other.
+    `router`: who executes the routing; None: whoever reads the routing table.
     """
 
     name: str
@@ -147,12 +149,124 @@ class Deployment:
     target: str
     options: ExportOptions
     grid: RouterGrid | None = None
+    router: "Router | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where an island answers: one Service over its groups, and the leader of each group as `host:port`."""
+
+    island: ServingIsland
+    service: str
+    port: int
+    leaders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFiles:
+    """What a target writes: files, name -> text, and where its islands answer; none where nobody is served."""
+
+    files: Mapping[str, str]
+    endpoints: tuple[Endpoint, ...] = ()
 
 
 class RenderManifests(Protocol):
-    """Turns a deployment into files, name -> text; raises ExportError where the target cannot express it."""
+    """Turns a deployment into files; raises ExportError where the target cannot express it."""
 
-    def __call__(self, deployment: Deployment, /) -> dict[str, str]: ...
+    def __call__(self, deployment: Deployment, /) -> TargetFiles: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterProcess:
+    """A program that takes requests in front of the engines, or in front of other such programs.
+
+    `name`: its object's, a DNS label, and the host at which others reach it. `command`: program and arguments; the
+    text `CONFIG_FOLDER` in them stands for the folder that holds `config`, (file name, text) pairs. `health_path`
+    answers 200 at `port` once it takes requests. `watches_pods`: it asks the API server for pods by label.
+    """
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    port: int
+    health_path: str
+    config: tuple[tuple[str, str], ...] = ()
+    replicas: int = 1
+    watches_pods: bool = False
+    notes: tuple[str, ...] = ()
+
+
+CONFIG_FOLDER = "{config}"
+"""In a router's command: the folder of its configuration, which the target puts in its place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterFiles:
+    """What a router adds to an export: files of its own, and programs that the target brings into its own form."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    processes: tuple[RouterProcess, ...] = ()
+
+
+class RenderRouter(Protocol):
+    """A router's configuration; raises ExportError where it cannot execute the plan's routing."""
+
+    def __call__(self, deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterFiles: ...
+
+
+class RenderProcesses(Protocol):
+    """Turns programs into a target's files, name -> text."""
+
+    def __call__(self, processes: Sequence[RouterProcess], deployment: Deployment, /) -> dict[str, str]: ...
+
+
+class PodLabels(Protocol):
+    """Labels by which a router picks the pods of an island."""
+
+    def __call__(self, island: ServingIsland, deployment: Deployment, /) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """By what a router's configuration may name an island. `hosts`: Service, leader's host, or leader's host:port ->
+    island. `pods`: (island, labels of the pods that answer) pairs."""
+
+    hosts: Mapping[str, str]
+    pods: tuple[tuple[str, Mapping[str, str]], ...] = ()
+
+    def selected(self, selector: Mapping[str, str]) -> tuple[str, ...]:
+        """The islands whose answering pods have all labels of `selector`."""
+        return tuple(island for island, labels in self.pods if selector.items() <= labels.items())
+
+
+class ReadRouter(Protocol):
+    """Who takes which prompts, read back from finished manifests; None where they have no such router.
+
+    `share` of a route: 1 over the number of its islands where the router balances by itself.
+    """
+
+    def __call__(self, manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[DeployedRoute, ...] | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Router:
+    """A program, not ours, that executes a plan's routing.
+
+    `targets` whose endpoints it can reach, `engines` whose hand-over of KV caches it knows. `behaviour`: what it goes
+    by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
+    `exact_shares`: shares are in its files; else it balances, and only who serves which lengths can be read back.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    engines: tuple[str, ...]
+    render: RenderRouter
+    read: ReadRouter
+    behaviour: Callable[[Plan], RouterBehaviour]
+    pod_labels: PodLabels | None = None
+    kinds: tuple[Kind, ...] = ()
+    checks: tuple[CheckObjects, ...] = ()
+    exact_shares: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +277,9 @@ class Target:
     `checks` look at what only this target knows of (see `CheckObjects`); they run on every folder.
     `unheeded`: names of options that nothing in its files can carry.
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
+    `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
+    `router`: name of the router that its exports come with unless another is named. `processes`: how it starts programs
+    of routers; None where it cannot.
     """
 
     name: str
@@ -172,3 +289,6 @@ class Target:
     checks: tuple[CheckObjects, ...] = ()
     unheeded: tuple[str, ...] = ("namespace",)
     by_grid: bool = False
+    applied: bool = True
+    router: str = ""
+    processes: RenderProcesses | None = None

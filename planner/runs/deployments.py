@@ -39,16 +39,19 @@ def render_plan(
     cells: int = CELLS,
     schemas: export.CrdSchemas | None = None,
     topology_objects: bool = False,
+    router: str = "",
 ) -> Rendered:
     """Manifests of `plan` for `target`; `cells` of prompt length where the target's router has a grid.
 
-    `topology_objects`: with those of the nodes that the plan lies on.
+    `topology_objects`: with those of the nodes that the plan lies on. `router`: as of `export.render`.
 
     Raises what `export.render`, `export.node_files` and `router_grid.grid_of` raise.
     """
     topology = topology_files(plan, schemas) if topology_objects else {}
     there, grid = routed_plan(plan, target=target, cells=cells)
-    files = export.render(there, target=target, engine=engine, options=options, schemas=schemas, grid=grid)
+    files = export.render(
+        there, target=target, engine=engine, options=options, schemas=schemas, grid=grid, router=router
+    )
     files = {**files, **topology}
     return Rendered(
         files=files,

@@ -173,11 +173,12 @@ TARGET = Addition(
     edits={
         "planner/export/targets/noted.py": new(
             '"""Target `noted`: LeaderWorkerSets and a note."""\n\n'
-            "from planner.export.seams import Deployment, Target\n"
+            "from planner.export.seams import Deployment, Target, TargetFiles\n"
             "from planner.export.targets.lws import LWS\n\n\n"
-            "def _manifests(deployment: Deployment, /) -> dict[str, str]:\n"
-            "    files = LWS.manifests(deployment)\n"
-            '    return {name: f"# noted\\n{text}" for name, text in files.items()}\n\n\n'
+            "def _manifests(deployment: Deployment, /) -> TargetFiles:\n"
+            "    written = LWS.manifests(deployment)\n"
+            '    files = {name: f"# noted\\n{text}" for name, text in written.files.items()}\n'
+            "    return TargetFiles(files=files, endpoints=written.endpoints)\n\n\n"
             'NOTED = Target(name="noted", engines=("vllm",), manifests=_manifests)\n'
         ),
         "planner/export/targets/__init__.py": put(
@@ -188,31 +189,34 @@ TARGET = Addition(
     },
     use=typed("planner export run --target noted --out noted")
     + typed("planner export run --check noted")
-    + "from pathlib import Path\nassert '# noted' in Path('noted/routing.yaml').read_text()\n",
+    + "from pathlib import Path\nassert all('# noted' in p.read_text() for p in Path('noted').glob('0*.yaml'))\n",
 )
 ROUTER = Addition(
     name="router",
     edits={
         "planner/export/routers/shares.py": new(
-            '"""The routing table for a router that knows shares of services alone."""\n\n'
+            '"""A router that knows shares of services alone."""\n\n'
             "from collections.abc import Sequence\n\n"
+            "from planner.domain import Plan, RouterBehaviour, RouterPolicy\n"
             "from planner.export.objects.documents import yaml_text\n"
-            "from planner.export.routers.routing import Endpoint\n"
-            "from planner.export.seams import Deployment\n\n\n"
-            "def shares_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[str, str]:\n"
-            '    """`shares.yaml` with a ConfigMap."""\n'
+            "from planner.export.seams import Deployment, Endpoint, Router, RouterFiles\n\n\n"
+            "def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterFiles:\n"
             "    data = {endpoint.service: str(endpoint.port) for endpoint in endpoints}\n"
             '    labels = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}\n'
             '    metadata = {"name": f"{deployment.name}-shares", "labels": labels}\n'
             '    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}\n'
-            '    return {"shares.yaml": yaml_text(("Shares.",), [document])}\n'
+            '    return RouterFiles(files={"shares.yaml": yaml_text(("Shares.",), [document])})\n\n\n'
+            "def _behaviour(_plan: Plan) -> RouterBehaviour:\n"
+            "    return RouterBehaviour(policy=RouterPolicy.RANDOM)\n\n\n"
+            'SHARES = Router(name="shares", targets=("lws",), engines=("vllm",), render=_render,\n'
+            "    read=lambda _manifests, _addresses: None, behaviour=_behaviour)\n"
         ),
-        "planner/export/objects/shared_files.py": put(
-            (r"^from planner.export.seams", "from planner.export.routers.shares import shares_file\n\\g<0>"),
-            (r"return routing_file\(deployment, endpoints\)", "\\g<0> | shares_file(deployment, endpoints)"),
+        "planner/export/routers/registry.py": put(
+            (r"^from planner.export.seams", "from planner.export.routers.shares import SHARES\n\\g<0>"),
+            (r"^_ROUTERS: tuple\[Router, ...\] = \(", "\\g<0>SHARES, "),
         ),
     },
-    use=typed("planner export run --target lws --out routed")
+    use=typed("planner export run --target lws --router shares --out routed")
     + typed("planner export run --check routed")
     + "from pathlib import Path\nassert Path('routed/shares.yaml').is_file()\n",
 )

@@ -23,6 +23,9 @@ def command(
     run: Annotated[Path | None, typer.Argument(help="A run folder, or its plan.json.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the manifests.")] = None,
     target: Annotated[str, typer.Option(help=f"Kind of manifests: {TARGETS}.")] = "lws",
+    router: Annotated[
+        str, typer.Option(help="Who executes the routing, or none. [default: the target's]", show_default=False)
+    ] = "",
     engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
     name: Annotated[str, typer.Option(help="What object names begin with; else the scenario's name.")] = "",
     image: Annotated[
@@ -81,7 +84,9 @@ def command(
         model_volume=model_volume,
         namespace=namespace,
     )
-    rendered = _rendered(run, target, engine, options, grid_cells, schemas, topology_objects=topology_objects)
+    rendered = _rendered(
+        run, target, engine, options, grid_cells, schemas, topology_objects=topology_objects, router=router
+    )
     _write(out, rendered, force=force, as_json={"target": target, "engine": rendered.engine} if json else None)
 
 
@@ -109,6 +114,7 @@ def _rendered(
     schemas: Path | None,
     *,
     topology_objects: bool,
+    router: str,
 ) -> "Rendered":
     from planner import export
     from planner.plans import router_grid
@@ -128,6 +134,7 @@ def _rendered(
         cells=router_grid.CELLS if grid_cells is None else grid_cells,
         schemas=_schemas(schemas),
         topology_objects=topology_objects,
+        router=router,
     )
 
 

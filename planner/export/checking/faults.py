@@ -2,6 +2,7 @@
 counted when they wrote it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from planner.domain import Plan
 from planner.errors import InconsistentPlanError
@@ -16,9 +17,11 @@ from planner.export.checking.pods.services import service_faults
 from planner.export.checking.pods.serving import serving_faults, together_faults
 from planner.export.checking.pods.workloads import total_faults, workload_faults
 from planner.export.checking.references import reference_faults
+from planner.export.checking.routing.routers import router_faults
 from planner.export.checking.routing.tables_of_routes import routing_faults
 from planner.export.checking.structure import FoundManifests, read_manifests
 from planner.export.found import Fault, FoundWorkload, Kind, Manifest
+from planner.export.routers.registry import ROUTERS
 from planner.export.targets import TARGETS
 
 _MOST_TOLD = 20
@@ -107,7 +110,8 @@ def _joint_faults(
         yield from pin_faults(owned, expected)
     endpoints, wrong = service_faults(manifests, workloads)
     yield from wrong
-    yield from routing_faults(manifests, endpoints, expected)
+    wrong_routes = tuple(routing_faults(manifests, endpoints, expected))
+    yield from wrong_routes or router_faults(manifests, owned)
     yield from together_faults(manifests, owned, expected)
     yield from eviction_faults(manifests, expected)
     yield from _target_faults(sound, expected)
@@ -115,7 +119,7 @@ def _joint_faults(
 
 def _target_faults(sound: Sequence[tuple[Manifest, Kind | None]], expected: Expectation) -> Iterator[Fault]:
     manifests = [manifest for manifest, _ in sound]
-    for target in TARGETS.values():
-        for check in target.checks:
-            yield from check(manifests, expected.plan)
+    checks = (*(t.checks for t in TARGETS.values()), *(r.checks for r in ROUTERS.values()))
+    for check in chain.from_iterable(checks):
+        yield from check(manifests, expected.plan)
     yield from node_faults(manifests, expected)

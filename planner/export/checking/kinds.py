@@ -13,6 +13,7 @@ from planner.export.objects.evictions import KIND as EVICTIONS_KIND
 from planner.export.objects.evictions import read_evictions
 from planner.export.objects.names import ROUTING
 from planner.export.objects.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
+from planner.export.routers.registry import ROUTERS
 from planner.export.targets import TARGETS
 
 ROUTING_TABLE = "routing table"
@@ -37,7 +38,9 @@ EVICTIONS = Kind(kind=EVICTIONS_KIND, schema="evictions.json", files=EVICTIONS_F
 
 
 def known_kinds() -> tuple[Kind, ...]:
-    """Every kind once, targets' first; but evictions are no launch script, which their name ends like."""
+    """Every kind once, targets' first; but evictions are no launch script, which their name ends like, and neither are
+    routers' programs."""
     targets = (kind for target in TARGETS.values() for kind in target.kinds)
-    rows = {(kind.api_version, kind.kind): kind for kind in (EVICTIONS, *targets, *SHARED_KINDS)}
+    routers = (kind for router in ROUTERS.values() for kind in router.kinds)
+    rows = {(kind.api_version, kind.kind): kind for kind in (EVICTIONS, *routers, *targets, *SHARED_KINDS)}
     return tuple(rows.values())

@@ -76,6 +76,12 @@ def labels(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
     }
 
 
+def router_labels(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """Labels by which the router, if any, picks the island's pods; no selector of ours goes by them."""
+    router = deployment.router
+    return router.pod_labels(island, deployment) if router and router.pod_labels else {}
+
+
 def check_gpus_told_apart(deployment: Deployment) -> None:
     """Every two GPU types of one vendor need node selectors that no node can satisfy at once.
 
@@ -109,7 +115,7 @@ def pod_template(
     }
     if island.gpu.node_selector:
         spec["nodeSelector"] = dict(island.gpu.node_selector)
-    metadata: dict[str, Any] = {"labels": labels(island, deployment)}
+    metadata: dict[str, Any] = {"labels": labels(island, deployment) | router_labels(island, deployment)}
     if annotations := pod_annotations(island, deployment):
         metadata["annotations"] = annotations
     return {"metadata": metadata, "spec": spec | pod_scheduling(island, deployment)}

@@ -7,8 +7,8 @@ from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.model_volume import model_claim
 from planner.export.objects.scheduling import preemption_policy
-from planner.export.routers.routing import Endpoint, routing_file
-from planner.export.seams import Deployment
+from planner.export.routers.routing import routing_file, table_file
+from planner.export.seams import Deployment, Endpoint
 
 
 def island_files(deployment: Deployment, suffix: str = ".yaml") -> Iterator[tuple[str, ServingIsland]]:
@@ -18,13 +18,14 @@ def island_files(deployment: Deployment, suffix: str = ".yaml") -> Iterator[tupl
         yield f"{number:0{digits}}-{island.slug}{suffix}", island
 
 
-def shared_files(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[str, str]:
-    """The routing table, and the objects that the options ask for.
+def shared_files(deployment: Deployment, endpoints: Sequence[Endpoint], *, applied: bool) -> dict[str, str]:
+    """The routing table, as an object where it is `applied` with the rest, and the objects that the options ask for.
 
     Raises:
         ExportError: the routing table is larger than a ConfigMap may be.
     """
-    return routing_file(deployment, endpoints) | option_files(deployment)
+    table = routing_file(deployment, endpoints) if applied else table_file(deployment, endpoints)
+    return table | option_files(deployment)
 
 
 def option_files(deployment: Deployment) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""The routing of a plan as routers read it."""
+"""A plan's routing: as routers read it, and the programs, not ours, that execute it."""

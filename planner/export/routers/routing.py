@@ -2,29 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import ExportError
-from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import ROUTING, workload_name
 from planner.export.routers.coverage import covering_routes
-from planner.export.seams import Deployment
+from planner.export.seams import Deployment, Endpoint
 from planner.export.summary import balanced, plan_head
 
 ROUTING_KEY = "routing.json"
 _CONFIG_MAP_BYTES = 1024 * 1024 - 4096  # Kubernetes' limit on a ConfigMap's data, less room for its metadata
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """Where an island answers: one Service over its groups, and the leader of each group as `host:port`."""
-
-    island: ServingIsland
-    service: str
-    port: int
-    leaders: tuple[str, ...]
 
 
 def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[str, str]:
@@ -81,9 +69,13 @@ def _labels(deployment: Deployment) -> dict[str, str]:
     return {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
 
 
+def table_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[str, str]:
+    """`routing.json`, for targets whose files nobody applies."""
+    return {ROUTING_KEY: table_text(deployment, endpoints)}
+
+
 def table_text(deployment: Deployment, endpoints: Sequence[Endpoint]) -> str:
-    """The routing table as JSON, one row a line, so that two plans can be compared line by line. Targets without
-    ConfigMaps write it to `routing.json`."""
+    """The routing table as JSON, one row a line, so that two plans can be compared line by line."""
     services = {endpoint.island.id: endpoint.service for endpoint in endpoints}
     routes = sorted(covering_routes(deployment.plan), key=lambda r: (r.phase, r.range_start, services[r.island]))
     rows = [

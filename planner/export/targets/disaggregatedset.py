@@ -25,10 +25,8 @@ from planner.export.objects.names import DIGEST, plan_slug
 from planner.export.objects.packing import switch_domains
 from planner.export.objects.pods import check_gpus_told_apart, workload_labels
 from planner.export.objects.services import island_service, launch_ports
-from planner.export.objects.shared_files import shared_files
 from planner.export.options import LEVELS
-from planner.export.routers.routing import Endpoint
-from planner.export.seams import Deployment, Launch, Target
+from planner.export.seams import Deployment, Endpoint, Launch, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.disaggregatedset_checks import (
     KIND,
@@ -63,9 +61,8 @@ class _Part:
     deployment: Deployment
 
 
-def _manifests(deployment: Deployment, /) -> dict[str, str]:
-    """`disaggregatedset.yaml` (`disaggregatedset-1.yaml` and so on where there are several), `services.yaml`, and what
-    all targets add.
+def _manifests(deployment: Deployment, /) -> TargetFiles:
+    """`disaggregatedset.yaml` (`disaggregatedset-1.yaml` and so on where there are several), and `services.yaml`.
 
     Raises:
         ExportError: fewer than 2 serving islands, one of both phases, a phase that no island serves, or what `lws`
@@ -92,7 +89,7 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
         ("One Service over the leaders of each role.",),
         [_service(names[island.id], island, deployment, launches[island.id]) for island in deployment.islands],
     )
-    return files | shared_files(deployment, endpoints)
+    return TargetFiles(files=files, endpoints=tuple(endpoints))
 
 
 def _check_roles(deployment: Deployment) -> None:

@@ -42,9 +42,7 @@ from planner.export.objects.pods import (
 )
 from planner.export.objects.scheduling import queue_labels
 from planner.export.objects.services import http_port, island_service
-from planner.export.objects.shared_files import shared_files
-from planner.export.routers.routing import Endpoint
-from planner.export.seams import Deployment, Launch, Target
+from planner.export.seams import Deployment, Endpoint, Launch, Target, TargetFiles
 from planner.export.summary import part_annotations
 from planner.export.targets.inference_services import (
     API_VERSION,
@@ -71,8 +69,8 @@ _TOLD = (ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
 _LONGEST_SUFFIX = "-kserve-mn-prefill"
 
 
-def _manifests(deployment: Deployment, /) -> dict[str, str]:
-    """`NN.yaml` for each pair, `services.yaml`, and what all targets add.
+def _manifests(deployment: Deployment, /) -> TargetFiles:
+    """`NN.yaml` for each pair, and `services.yaml`.
 
     Raises:
         ExportError: a copy over several pods that is not data parallel, a model that KServe cannot fetch, or what `lws`
@@ -90,10 +88,10 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     }
     services = [_service(pair, island, deployment) for pair in pairs for island in pair.islands]
     files["services.yaml"] = yaml_text(("One Service over the pods of each role that answer requests.",), services)
-    endpoints = [
+    endpoints = (
         Endpoint(island=i, service=_service_name(i), port=SERVICE_PORT, leaders=()) for i in deployment.islands
-    ]
-    return files | shared_files(deployment, endpoints)
+    )
+    return TargetFiles(files=files, endpoints=tuple(endpoints))
 
 
 def _check_model(deployment: Deployment) -> None:

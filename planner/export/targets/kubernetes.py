@@ -23,16 +23,15 @@ from planner.export.objects.pods import (
     workload_labels,
 )
 from planner.export.objects.services import island_service, launch_ports
-from planner.export.objects.shared_files import island_files, shared_files
-from planner.export.routers.routing import Endpoint
-from planner.export.seams import Deployment, Launch, Rendezvous, Target
+from planner.export.objects.shared_files import island_files
+from planner.export.seams import Deployment, Endpoint, Launch, Rendezvous, Target, TargetFiles
 from planner.export.summary import island_annotations
 
 _ALONE = Rendezvous(leader_address="127.0.0.1", pod_index="0")
 
 
-def _manifests(deployment: Deployment, /) -> dict[str, str]:
-    """One file an island, `NN-<island>.yaml`, and what all targets add.
+def _manifests(deployment: Deployment, /) -> TargetFiles:
+    """One file an island, `NN-<island>.yaml`.
 
     Raises:
         ExportError: a copy of the model spans nodes, a GPU vendor without a device plugin or image, or GPU types that
@@ -49,7 +48,7 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
             (_deployment(island, deployment, launch), _service(island, deployment, launch)),
         )
         endpoints.append(Endpoint(island=island, service=island.name, port=launch.ports[0].number, leaders=()))
-    return files | shared_files(deployment, endpoints)
+    return TargetFiles(files=files, endpoints=tuple(endpoints))
 
 
 def _check_single_pods(deployment: Deployment) -> None:

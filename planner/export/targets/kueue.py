@@ -24,7 +24,7 @@ from planner.export.objects.names import check_node_selector, island_slugs, labe
 from planner.export.objects.pods import GPU_RESOURCES
 from planner.export.objects.scheduling import HOSTNAME, tolerations
 from planner.export.options import LEVELS
-from planner.export.seams import Deployment, Target
+from planner.export.seams import Deployment, Target, TargetFiles
 from planner.export.summary import PREFIX
 from planner.export.targets.quotas import quota_faults
 
@@ -33,7 +33,7 @@ _MOST_FLAVORS = 64  # flavors of a resource group
 _MOST_TAINTS = 8
 
 
-def _manifests(deployment: Deployment, /) -> dict[str, str]:
+def _manifests(deployment: Deployment, /) -> TargetFiles:
     """`flavors.yaml`, `queues.yaml`, and `topology.yaml` where switch levels have labels.
 
     Raises:
@@ -60,7 +60,7 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     if _levels(deployment):
         comments = (f"Switch levels of plan {scenario}, from the widest down to the host.",)
         files["topology.yaml"] = yaml_text(comments, [_topology(deployment)])
-    return files
+    return TargetFiles(files=files)
 
 
 def _check_types(gpus: Sequence[GpuSpec], deployment: Deployment) -> None:

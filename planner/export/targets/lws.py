@@ -16,9 +16,8 @@ from planner.export.objects.names import MAX_WORKLOAD_NAME
 from planner.export.objects.packing import packing
 from planner.export.objects.pods import check_gpus_told_apart, found_pod, pod_template, workload_labels
 from planner.export.objects.services import island_service, launch_ports
-from planner.export.objects.shared_files import island_files, shared_files
-from planner.export.routers.routing import Endpoint
-from planner.export.seams import Deployment, Launch, Rendezvous, Target
+from planner.export.objects.shared_files import island_files
+from planner.export.seams import Deployment, Endpoint, Launch, Rendezvous, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.lws_checks import group_policy_faults
 
@@ -29,8 +28,8 @@ _TEMPLATE = "spec.leaderWorkerTemplate"
 RENDEZVOUS = Rendezvous(leader_address="$(LWS_LEADER_ADDRESS)", pod_index="$(LWS_WORKER_INDEX)")
 
 
-def _manifests(deployment: Deployment, /) -> dict[str, str]:
-    """One file an island, `NN-<island>.yaml`, and what all targets add.
+def _manifests(deployment: Deployment, /) -> TargetFiles:
+    """One file an island, `NN-<island>.yaml`.
 
     Raises:
         ExportError: a GPU vendor without a device plugin or image, or GPU types that no label tells apart.
@@ -45,7 +44,7 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
             (_leader_worker_set(island, deployment, launch), _service(island, deployment, launch)),
         )
         endpoints.append(_endpoint(island, launch))
-    return files | shared_files(deployment, endpoints)
+    return TargetFiles(files=files, endpoints=tuple(endpoints))
 
 
 def _service_name(island: ServingIsland) -> str:

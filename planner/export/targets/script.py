@@ -34,8 +34,7 @@ from planner.export.objects.names import MAX_WORKLOAD_NAME, check_node_selector,
 from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
 from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
 from planner.export.objects.shared_files import island_files
-from planner.export.routers.routing import ROUTING_KEY, Endpoint, table_text
-from planner.export.seams import Deployment, Launch, PodCommand, Rendezvous, Target
+from planner.export.seams import Deployment, Endpoint, Launch, PodCommand, Rendezvous, Target, TargetFiles
 from planner.export.summary import island_annotations
 
 KIND = "launch script"
@@ -59,8 +58,8 @@ _UNHEEDED = (
 """Options that only a cluster can heed."""
 
 
-def _manifests(deployment: Deployment, /) -> dict[str, str]:
-    """One script an island, `NN-<island>.sh`, and `routing.json`.
+def _manifests(deployment: Deployment, /) -> TargetFiles:
+    """One script an island, `NN-<island>.sh`.
 
     Raises:
         ExportError: a GPU vendor without a known variable or image, or more copies on shared hosts than ports.
@@ -77,7 +76,7 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
         script = _script(island, deployment, launches, hosts)
         files[file] = script_text(_comments(file, island, deployment, launches, hosts), script)
         endpoints.append(_endpoint(island, launches))
-    return files | {ROUTING_KEY: table_text(deployment, endpoints)}
+    return TargetFiles(files=files, endpoints=tuple(endpoints))
 
 
 def _shares_host(island: ServingIsland) -> bool:
@@ -284,4 +283,5 @@ SCRIPT = Target(
     kinds=(Kind(kind=KIND, schema="launch_script.json", files="*.sh", parse=_parsed, workloads=_workloads),),
     checks=(_faults,),
     unheeded=_UNHEEDED,
+    applied=False,
 )

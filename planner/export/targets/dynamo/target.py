@@ -24,9 +24,7 @@ from planner.export.islands import ServingIsland
 from planner.export.objects.documents import whole_number, yaml_text
 from planner.export.objects.packing import packing
 from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod
-from planner.export.objects.shared_files import shared_files
-from planner.export.routers.routing import Endpoint
-from planner.export.seams import Deployment, Target
+from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import part_path, read_part
 from planner.export.targets.dynamo.checks import graph_faults
 from planner.export.targets.dynamo.components import (
@@ -54,8 +52,8 @@ _LONGEST_NAME = 42
 _WORKERS = frozenset({"worker", "prefill", "decode"})
 
 
-def _manifests(deployment: Deployment, /) -> dict[str, str]:
-    """`00-frontend.yaml`, a file for each pool where there are several, and what all targets add.
+def _manifests(deployment: Deployment, /) -> TargetFiles:
+    """`00-frontend.yaml`, and a file for each pool where there are several.
 
     Raises:
         ExportError: pools that the engine cannot be routed to, options that no graph carries, a GPU vendor without a
@@ -67,15 +65,12 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
     deployment = replace(deployment, engine=replace(deployment.engine, images=images))
     if any(island.mixed for island in deployment.islands):
         _check_mixed(deployment)
-        written = _one_pool(deployment)
-        return written.files | shared_files(deployment, written.endpoints)
+        return _one_pool(deployment)
     pools = {phase: phase_pools(deployment, phase) for phase in PHASES}
     if all(len(grid.pools) == 1 for grid in pools.values()):
-        written = _one_pool(deployment)
-    else:
-        _check_routable(deployment, pools)
-        written = _many_pools(deployment, pools)
-    return written.files | shared_files(deployment, written.endpoints)
+        return _one_pool(deployment)
+    _check_routable(deployment, pools)
+    return _many_pools(deployment, pools)
 
 
 def _check_options(deployment: Deployment) -> None:
@@ -123,15 +118,7 @@ def _check_mixed(deployment: Deployment) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
-    """Files, and where the islands in them answer."""
-
-    files: dict[str, str]
-    endpoints: tuple[Endpoint, ...]
-
-
-def _one_pool(deployment: Deployment) -> _Written:
+def _one_pool(deployment: Deployment) -> TargetFiles:
     name = graph_name(deployment)
     comments = (
         f"Plan {deployment.plan.scenario.name}: a frontend that spreads prompts of all lengths over workers by load.",
@@ -141,7 +128,7 @@ def _one_pool(deployment: Deployment) -> _Written:
     )
 
 
-def _many_pools(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> _Written:
+def _many_pools(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> TargetFiles:
     control = graph_name(deployment, "ctrl")
     config = f"{control}-routes"
     routers = [frontend(deployment, control, routes=False), global_router(deployment, control, config)]
@@ -149,12 +136,12 @@ def _many_pools(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -> _W
     endpoints: tuple[Endpoint, ...] = ()
     for number, pool in enumerate((pool for phase in PHASES for pool in pools[phase].pools), start=1):
         written = _pool(deployment, pools[pool.phase], pool, f"{number:02}-{pool.phase}-{pool.index}")
-        files |= written.files
+        files |= dict(written.files)
         endpoints += written.endpoints
-    return _Written(files=files, endpoints=endpoints)
+    return TargetFiles(files=files, endpoints=endpoints)
 
 
-def _pool(deployment: Deployment, phase: PhasePools, pool: Pool, file: str) -> _Written:
+def _pool(deployment: Deployment, phase: PhasePools, pool: Pool, file: str) -> TargetFiles:
     name = pool_graph(deployment, pool)
     cells = [index for index, owner in enumerate(phase.cells) if owner == pool.index]
     comments = (
@@ -171,7 +158,7 @@ def _graphs(
     islands: Sequence[ServingIsland],
     file: str,
     comments: tuple[str, ...],
-) -> _Written:
+) -> TargetFiles:
     """A router and its workers, in as many graphs as they fill, a file each."""
     namespace = dynamo_namespace(deployment.options.namespace, name)
     first = MOST_COMPONENTS - 1
@@ -186,7 +173,7 @@ def _graphs(
         head = comments if not number else (f"More workers of graph {name}, in its Dynamo namespace {namespace}.",)
         files[f"{file}-{number}.yaml" if number else f"{file}.yaml"] = yaml_text((*head, *built.comments), [body])
         endpoints += built.endpoints
-    return _Written(files=files, endpoints=endpoints)
+    return TargetFiles(files=files, endpoints=endpoints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,9 +41,7 @@ from planner.export.objects.pods import (
 )
 from planner.export.objects.scheduling import queue_labels
 from planner.export.objects.services import http_port, island_service
-from planner.export.objects.shared_files import option_files
-from planner.export.routers.routing import ROUTING_KEY, Endpoint, table_text
-from planner.export.seams import Deployment, Launch, PodCommand, Target
+from planner.export.seams import Deployment, Endpoint, Launch, PodCommand, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.llm_d.release_checks import accelerator_faults
 from planner.export.targets.llm_d.release_values import (
@@ -69,8 +67,8 @@ _ACCELERATORS = {GPU_RESOURCES["NVIDIA"]: "nvidia", GPU_RESOURCES["AMD"]: "amd"}
 _TOLD = (ENGINE_LABEL, ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
 
 
-def _manifests(deployment: Deployment, /) -> dict[str, str]:
-    """`NN-<release>.values.yaml` for each pair, `releases.yaml`, `services.yaml`, `routing.json`, and what options ask.
+def _manifests(deployment: Deployment, /) -> TargetFiles:
+    """`NN-<release>.values.yaml` for each pair, `releases.yaml` and `services.yaml`.
 
     Raises:
         ExportError: a rank that spans pods, pipeline stages, or what `lws` cannot express either.
@@ -85,13 +83,12 @@ def _manifests(deployment: Deployment, /) -> dict[str, str]:
         for pair in pairs
     }
     services = [_service(pair, island, deployment) for pair in pairs for island in pair.islands]
-    endpoints = [
+    endpoints = (
         Endpoint(island=i, service=_service_name(i), port=SERVICE_PORT, leaders=()) for i in deployment.islands
-    ]
+    )
     files["services.yaml"] = yaml_text(("One Service over the leaders of each role; not part of a release.",), services)
     files["releases.yaml"] = yaml_text(_release_comments(deployment), [_releases(pairs)])
-    files[ROUTING_KEY] = table_text(deployment, endpoints)
-    return files | option_files(deployment)
+    return TargetFiles(files=files, endpoints=tuple(endpoints))
 
 
 def _file(pair: IslandPair) -> str:
@@ -358,4 +355,5 @@ LLM_D = Target(
         Kind(kind=RELEASES_KIND, schema="llmd_releases.json", files="releases.yaml", parse=parse_yaml),
     ),
     checks=(release_faults, accelerator_faults),
+    applied=False,
 )

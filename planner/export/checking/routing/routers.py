@@ -1,0 +1,66 @@
+"""Routers' own configurations against the routing table: the same lengths to the same islands."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isclose
+
+from planner.export.checking.expectation import Owned
+from planner.export.checking.routing.routes import told_routes
+from planner.export.checking.tables import routing_tables
+from planner.export.found import Fault, Manifest
+from planner.export.routers.intervals import RoutedBucket, routed_buckets
+from planner.export.routers.registry import ROUTERS
+from planner.export.seams import Addresses
+
+_SHARE_TOLERANCE = 0.005
+"""Weights of gateways are whole numbers of at most three digits."""
+
+
+def router_faults(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> Iterator[Fault]:
+    """Where what a router would do differs from the routing table, which other checks hold against the plan."""
+    planned = routed_buckets(told_routes(manifests))
+    if not planned:
+        return
+    addresses = island_addresses(manifests, owned)
+    for router in ROUTERS.values():
+        routes = router.read(manifests, addresses)
+        if routes is None:
+            continue
+        for expected, got in _differences(planned, routed_buckets(routes), exact=router.exact_shares):
+            yield Fault(where=f"Router {router.name}", expected=f"must send {expected} as the routing table", got=got)
+
+
+def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> Addresses:
+    """The names under which finished manifests have their islands answer."""
+    tables, _ = routing_tables(manifests)
+    hosts: dict[str, str] = {}
+    for row in (row for table in tables for row in table.table.get("services", ())):
+        hosts[row["service"]] = row["island"]
+        for leader in row.get("leaders", ()):
+            hosts[str(leader)] = hosts[str(leader).rpartition(":")[0]] = row["island"]
+    pods = tuple((item.island.id, item.workload.pods[0].labels) for item in owned if item.workload.pods)
+    return Addresses(hosts=hosts, pods=pods)
+
+
+def _differences(
+    planned: Sequence[RoutedBucket], read: Sequence[RoutedBucket], *, exact: bool
+) -> Iterator[tuple[str, str]]:
+    """What must hold and what came, at each end of each bucket."""
+    lengths = {(b.phase, length) for b in (*planned, *read) for length in (b.start, b.last)}
+    for phase, length in sorted(lengths):
+        wanted, came = (_islands_at(buckets, phase, length) for buckets in (planned, read))
+        if wanted and not _alike(wanted, came, exact=exact):
+            yield f"{phase} of {length} tokens to {_text(wanted)}", _text(came)
+
+
+def _islands_at(buckets: Sequence[RoutedBucket], phase: str, length: int) -> dict[str, float]:
+    return next((dict(b.islands) for b in buckets if b.phase == phase and b.start <= length < b.end), {})
+
+
+def _alike(wanted: Mapping[str, float], came: Mapping[str, float], *, exact: bool) -> bool:
+    return wanted.keys() == came.keys() and (
+        not exact or all(isclose(came[name], share, abs_tol=_SHARE_TOLERANCE) for name, share in wanted.items())
+    )
+
+
+def _text(shares: Mapping[str, float]) -> str:
+    return ", ".join(shares) or "nobody"

@@ -1,0 +1,42 @@
+"""The routers by name. A new one is a module of this package, and a row here."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from planner.errors import ExportError, InputError
+from planner.export.seams import Router, Target
+
+_ROUTERS: tuple[Router, ...] = ()
+ROUTERS: Mapping[str, Router] = MappingProxyType({router.name: router for router in _ROUTERS})
+NO_ROUTER = "none"
+"""Said instead of a router's name: the routing table alone, for a router of one's own."""
+
+
+def router_named(name: str, target: Target, engine: str) -> Router | None:
+    """The router called `name`, or where that is empty the target's own; None: no router.
+
+    Raises:
+        InputError: there is none of that name.
+        ExportError: it cannot reach what the target starts, or does not know the engine's hand-over.
+    """
+    chosen = name or target.router
+    if chosen in ("", NO_ROUTER):
+        return None
+    if chosen not in ROUTERS:
+        raise InputError(
+            f"Router {chosen!r}: must be one of {', '.join((*ROUTERS, NO_ROUTER))}.", hint="Choose one of them."
+        )
+    router = ROUTERS[chosen]
+    if target.name not in router.targets:
+        raise ExportError(
+            f"Router {chosen}, target: must be {' or '.join(router.targets)}, whose servers it reaches, got "
+            f"{target.name}.",
+            hint="Choose another router or target, or --router none for the routing table alone.",
+        )
+    if engine not in router.engines:
+        raise ExportError(
+            f"Router {chosen}, engine: must be {' or '.join(router.engines)}, whose hand-over of KV caches it knows, "
+            f"got {engine}.",
+            hint="Choose another router or engine, or --router none for the routing table alone.",
+        )
+    return router
