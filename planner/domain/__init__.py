@@ -87,7 +87,7 @@ from planner.domain.placement import (
     Shortfall,
     Victim,
 )
-from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route
+from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route, context_tokens
 from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
 from planner.domain.prefix import (
@@ -337,6 +337,7 @@ __all__ = [
     "admits",
     "allows",
     "better_form",
+    "context_tokens",
     "contradictions",
     "halves_of",
     "kv_gb",

@@ -76,6 +76,11 @@ class PlannedIsland:
         )
 
 
+def context_tokens(scenario: Scenario, island: PlannedIsland) -> int:
+    """Prompt and answer that the island's engines are started for (tokens)."""
+    return min(island.longest_prompt + scenario.workload.max_output_tokens, scenario.model.max_context)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """One cell of the routing table: `share` of the requests of a range go to an island in a phase."""

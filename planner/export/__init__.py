@@ -7,12 +7,14 @@ from planner.export.manifests import render
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.options import ExportOptions
 from planner.export.reading import read_plan, summarize_plan
+from planner.export.routers.registry import ROUTERS
 from planner.export.targets import TARGETS
 from planner.export.targets.dynamo.components import GRID_CELLS
 
 __all__ = [
     "ENGINES",
     "GRID_CELLS",
+    "ROUTERS",
     "TARGETS",
     "BenchmarkCommands",
     "CrdSchemas",

@@ -24,6 +24,7 @@ from planner.domain import (
     PlannedIsland,
     Route,
     Scenario,
+    context_tokens,
     halves_of,
 )
 from planner.domain.engine import ExchangeSite, pod_sizes
@@ -153,11 +154,6 @@ def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
         )
         for island in serving
     )
-
-
-def context_tokens(scenario: Scenario, island: PlannedIsland) -> int:
-    """Prompt and answer that the island's engines are started for (tokens)."""
-    return min(island.longest_prompt + scenario.workload.max_output_tokens, scenario.model.max_context)
 
 
 class _Exchange(TypedDict):

@@ -42,7 +42,7 @@ class Engine:
             server: k for k, server in enumerate(server for servers in self._servers for server in servers)
         }
         random = Random(seed)  # noqa: S311  (draws of a simulation)
-        self._router = Router(fleet, settings.policy, self._servers, requests, random, settings.overflow_ms)
+        self._router = Router(fleet, settings, self._servers, requests, random)
         for failure in settings.failures:
             self._events.at(failure.at_s * MS_PER_S, self._fail, failure)
 
@@ -57,6 +57,11 @@ class Engine:
         if pool.phase is Phase.PREFILL:
             return PrefillServer(*shared, self._handed, row)
         return MixedServer(*shared, self._done, row)
+
+    @property
+    def sent_to(self) -> Sequence[int]:
+        """The number of the interval that the router sends each request to."""
+        return self._router.numbers
 
     @property
     def usages(self) -> list[list[Usage]]:

@@ -13,7 +13,7 @@ from planner.errors import InputError
 from planner.replay.bottleneck import bottleneck_of
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns
-from planner.replay.measures.results import SeedRun, groups_of, islands_of, levels_of, moments_of
+from planner.replay.measures.results import SeedRun, groups_of, islands_of, levels_of, misroutes_of, moments_of
 from planner.replay.requests import RequestTable
 from planner.units import MS_PER_S
 
@@ -76,6 +76,7 @@ def simulate(
         runs.append(_run(fleet, settings, arrivals_of(rate_rps, seed), seed, listen))
     total, buckets = groups_of(runs, fleet, promise.slo)
     islands = islands_of(runs, fleet)
+    misrouted, refused = misroutes_of(runs, fleet)
     result = ReplayResult(
         plan=promise.plan,
         trace=promise.trace,
@@ -93,6 +94,8 @@ def simulate(
         levels=levels_of(runs, fleet, promise.slo),
         moments=moments_of(runs[0], promise.slo, settings.moments),
         unfinished=0 if promise.slo.bounds_anything else sum(run.columns.more_in_flight for run in runs),
+        misrouted=misrouted,
+        refused=refused,
     )
     return replace(result, bottleneck=bottleneck_of(result))
 

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 
-from planner import files
-from planner.domain import Plan, RouterPolicy
+from planner import export, files
+from planner.domain import LengthMeasure, Plan, RouterBehaviour, RouterPolicy
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
 from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
 
 _MOST_REQUESTS = 10_000_000
+LENGTH_SPREAD = 0.2
+"""Of a length told by bytes or characters, over the true one: an assumption, as tokens have 3 to 5 bytes."""
 COMPRESSED = "compressed"
 """The word for the trace's own arrivals at another speed."""
 
@@ -73,6 +75,8 @@ def replay_settings(
     plan: Plan,
     *,
     policy: str | None = None,
+    router: str | None = None,
+    length_spread: float | None = None,
     arrivals: str | ArrivalSettings | None = None,
     variation: float | None = None,
     curve: str | RateCurve | None = None,
@@ -85,8 +89,13 @@ def replay_settings(
 ) -> ReplaySettings:
     """The settings, checked against the plan; `arrivals` to `between` as for `arrival_settings`, or the record.
 
-    `seeds`: how many, or which. `failures` of islands, by id. InputError names the value that cannot be.
+    `router`: its policy, and its way to tell a prompt's length, whose error is `length_spread` (standard deviation of
+    the logarithm; None: 0.2 where it counts bytes or characters). `seeds`: how many, or which. `failures` of islands,
+    by id. InputError names the value that cannot be.
     """
+    if router is not None and policy is not None:
+        raise _fault("policy", "must be left out with a router, which has its own", policy, "Give one of both.")
+    behaviour = None if router is None else behaviour_of(plan, router)
     process = arrivals
     if not isinstance(process, ArrivalSettings):
         process = arrival_settings(process, variation=variation, curve=curve, between=between)
@@ -99,10 +108,14 @@ def replay_settings(
         raise _fault("warm_up", "must be a share of the requests from 0 to below 1", warm_up, "Try 0.1.")
     if not 0 < storage_gb_s < math.inf:
         raise _fault("storage_gb_s", "must be above 0", storage_gb_s, "Give GB/s that a server reads weights at.")
+    if length_spread is not None and not 0 <= length_spread <= 1:
+        raise _fault("length_spread", "must be from 0 to 1", length_spread, "Try 0.2.")
     for failure in failures:
         _require_island(plan, failure)
+    own_policy = plan.scenario.routing.policy if behaviour is None else behaviour.policy
     return ReplaySettings(
-        policy=plan.scenario.routing.policy if policy is None else _policy(policy),
+        policy=own_policy if policy is None else _policy(policy),
+        length_spread=_spread(behaviour) if length_spread is None else length_spread,
         arrivals=process,
         seeds=drawn_with,
         requests=requests,
@@ -110,6 +123,18 @@ def replay_settings(
         storage_gb_s=storage_gb_s,
         failures=tuple(sorted(failures, key=lambda failure: failure.at_s)),
     )
+
+
+def behaviour_of(plan: Plan, router: str) -> RouterBehaviour:
+    """What a router goes by. InputError where there is none of that name."""
+    if router not in export.ROUTERS:
+        raise _fault("router", f"must be one of {', '.join(export.ROUTERS)}", repr(router), "Choose one of these.")
+    return export.ROUTERS[router].behaviour(plan)
+
+
+def _spread(behaviour: RouterBehaviour | None) -> float:
+    counts_tokens = behaviour is None or behaviour.measure is LengthMeasure.TOKENS
+    return 0.0 if counts_tokens else LENGTH_SPREAD
 
 
 def _require_island(plan: Plan, failure: Failure) -> None:

@@ -37,6 +37,14 @@ def command(
             show_default=False,
         ),
     ] = None,
+    router: Annotated[
+        str | None,
+        typer.Option(help="As this router of `planner export` would route: its policy, its measure of a prompt."),
+    ] = None,
+    length_spread: Annotated[
+        float | None,
+        typer.Option(help="Error of a length told by bytes: standard deviation of its logarithm. [default: 0.2]"),
+    ] = None,
     arrivals: Annotated[
         str | None,
         typer.Option(help="trace, compressed, poisson, gamma or diurnal. [default: poisson]", show_default=False),
@@ -81,6 +89,8 @@ def command(
     settings = replay_settings(
         plan,
         policy=policy,
+        router=router,
+        length_spread=length_spread,
         arrivals=arrivals,
         variation=variation,
         curve=curve,

@@ -99,12 +99,13 @@ class PoolShare:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """Who serves prompts of `start` <= tokens < `end`: `prefill` pools, mixed ones among them, and `decode` pools for
-    what was prefilled by itself."""
+    what was prefilled by itself. `context`: tokens of prompt and answer that each of them takes (0: any)."""
 
     start: int
     end: int
     prefill: tuple[PoolShare, ...]
     decode: tuple[PoolShare, ...]
+    context: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,8 @@ class ReplayResult:
 
     `unfinished`: requests by which those in flight grew, where no level tells of it (a fleet that cannot keep up); 0
     where that may be chance. `bottleneck`: what holds the rate back, in words. `events`: seconds from the start and
-    what happened then, such as a failure.
+    what happened then, such as a failure. `misrouted`: share of the requests that came to another bucket than their
+    length's; `refused`: share that came to servers whose context is too short for them, which no engine answers.
     """
 
     plan: str
@@ -139,11 +140,15 @@ class ReplayResult:
     bottleneck: str = ""
     notes: tuple[str, ...] = ()
     events: tuple[tuple[float, str], ...] = ()
+    misrouted: _Share = 0.0
+    refused: _Share = 0.0
 
     @property
     def holds(self) -> bool:
-        """Whether every bound is kept by as many requests as it must, and the fleet keeps up."""
-        return all(level.holds for level in self.levels) and not self.unfinished
+        """Whether every bound is kept by as many requests as it must, those that nobody answers not among them, and
+        the fleet keeps up."""
+        answered = all(level.share.mean - self.refused >= level.needed for level in self.levels) or not self.refused
+        return all(level.holds for level in self.levels) and answered and not self.unfinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,8 @@ class ReplaySettings:
     """`requests`: how many of the process are replayed, warm-up included; `warm_up`: share of them that is not counted.
 
     `storage_gb_s`: bandwidth at which a server that comes back reads its weights. `overflow_ms`: work before a bucket's
-    servers from which on the policy `overflow` looks at longer buckets.
+    servers from which on the policy `overflow` looks at longer buckets. `length_spread`: of what the router takes for a
+    prompt's length, over the true one: standard deviation of its logarithm, 0 where it counts tokens.
     """
 
     policy: RouterPolicy = RouterPolicy.LEAST_WORK
@@ -34,4 +35,5 @@ class ReplaySettings:
     moments: Annotated[int, Bounds(low=1)] = 60
     storage_gb_s: Annotated[float, Bounds(above=0)] = 2.0
     overflow_ms: Annotated[float, Bounds(low=0)] = 1000.0
+    length_spread: Annotated[float, Bounds(low=0, high=1)] = 0.0
     failures: tuple[Failure, ...] = ()

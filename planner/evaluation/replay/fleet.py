@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost import CostContext
-from planner.domain import PHASES, Phase, Plan, PlannedIsland, Reach, Scenario, ServerConfig, Workload, kv_gb
+from planner.domain import (
+    PHASES,
+    Phase,
+    Plan,
+    PlannedIsland,
+    Reach,
+    Scenario,
+    ServerConfig,
+    Workload,
+    context_tokens,
+    kv_gb,
+)
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool, Uplink
 from planner.evaluation.replay.curves import ServerCurves
 
@@ -26,11 +37,17 @@ def replay_fleet(plan: Plan, workload: Workload, *, replay_prefixes: bool, stora
         name=scenario.name,
         model=scenario.model.name,
         pools=pools,
-        intervals=_intervals(plan, numbers),
+        intervals=tuple(replace(i, context=_context(plan, serving, i)) for i in _intervals(plan, numbers)),
         kv_gb_per_token=kv_gb(scenario.model, 1.0),
         uplinks=tuple(Uplink(gpu=gpu, gb_s=gb_s) for gpu, gb_s in (network.switch_gb_s if network else ())),
         context=scenario.model.max_context,
     )
+
+
+def _context(plan: Plan, serving: Sequence[PlannedIsland], interval: Interval) -> int:
+    """Tokens of the longest sequence that every server of an interval takes."""
+    rows = (*interval.prefill, *interval.decode)
+    return min(context_tokens(plan.scenario, serving[row.pool]) for row in rows)
 
 
 def _pool(

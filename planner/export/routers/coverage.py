@@ -2,7 +2,7 @@
 
 symbol   meaning                                                            unit    source
 gap      lengths between two ranges, or below the first                     tokens
-context  prompt and answer that an engine takes, of the islands that serve  tokens  `islands.context_tokens`
+context  prompt and answer that an engine takes, of the islands that serve  tokens  `domain.context_tokens`
          the longest range in either phase, the least
 
 A gap goes with the range above it: who serves longer prompts has the context for these. What is longer than the longest
@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from planner.domain import PHASES, Phase, Plan, Route
-from planner.export.islands import context_tokens
+from planner.domain import PHASES, Phase, Plan, Route, context_tokens
 
 
 def covering_routes(plan: Plan) -> tuple[Route, ...]:

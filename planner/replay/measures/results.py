@@ -90,6 +90,21 @@ def _slow_tokens(runs: Sequence[SeedRun], members: Sequence[NDArray[np.bool_]]) 
     return spread(slow) if slow else None
 
 
+def misroutes_of(runs: Sequence[SeedRun], fleet: ReplayFleet) -> tuple[float, float]:
+    """(share of all requests that came to another interval than their length's, share that came to servers whose
+    context is too short for prompt and answer)."""
+    starts = np.array([interval.start for interval in fleet.intervals])
+    contexts = np.array([interval.context or np.iinfo(np.int64).max for interval in fleet.intervals])
+    misrouted = refused = total = 0
+    for run in runs:
+        requests, sent_to = run.engine.requests, np.array(run.engine.sent_to)
+        prompts = np.array(requests.prompt)
+        misrouted += int((np.searchsorted(starts, prompts, side="right") - 1 != sent_to).sum())
+        refused += int((prompts + np.array(requests.answer) > contexts[sent_to]).sum())
+        total += len(prompts)
+    return misrouted / total, refused / total
+
+
 def islands_of(runs: Sequence[SeedRun], fleet: ReplayFleet) -> tuple[IslandUse, ...]:
     """What the servers of every pool did."""
     return tuple(_island(runs, fleet, number) for number in range(len(fleet.pools)))

@@ -7,12 +7,14 @@ or as the policy draws.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from math import exp
 from operator import attrgetter
 from random import Random
 
 from planner.domain import RouterPolicy
 from planner.domain.layout import Phase
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet
+from planner.domain.replay.settings import ReplaySettings
 from planner.replay.requests import RequestTable
 from planner.replay.routing.choosers import Chooser, InTurn, by_weight, chooser_of
 from planner.replay.stations.decode import DecodeServer
@@ -85,20 +87,21 @@ class Router:
     def __init__(
         self,
         fleet: ReplayFleet,
-        policy: RouterPolicy,
+        settings: ReplaySettings,
         servers: Sequence[Sequence[Taker | DecodeServer]],
         requests: RequestTable,
         random: Random,
-        overflow_ms: float,
     ) -> None:
+        policy = settings.policy
         self._policy = policy
         self._requests = requests
-        self._overflow_ms = overflow_ms
+        self._overflow_ms = settings.overflow_ms
         self._ranks_in_turn = policy in _RANKS_IN_TURN
         self._starts = [interval.start for interval in fleet.intervals]
         self._routes = [self._route(fleet, interval, servers, random) for interval in fleet.intervals]
         for number, route in enumerate(self._routes):
             route.longer = [group for later in self._routes[number + 1 :] for group in later.groups]
+        self.numbers = self._numbers(settings.length_spread, random)
 
     def _route(
         self,
@@ -130,6 +133,15 @@ class Router:
         number = bisect_right(self._starts, tokens) - 1
         return number if number >= 0 and tokens < self._routes[number].end else -1
 
+    def _numbers(self, spread: float, random: Random) -> list[int]:
+        """The interval that each request is sent to; where the router takes a length for what it is not, the nearest
+        that there is."""
+        prompts = self._requests.prompt
+        if not spread or len(self._routes) == 1:
+            return list(map(self.interval_of, prompts))
+        last = self._routes[-1].end - 1
+        return [self.interval_of(min(last, round(tokens * exp(random.gauss(0.0, spread))))) for tokens in prompts]
+
     def refresh(self) -> None:
         """A server died or came back."""
         for route in self._routes:
@@ -139,7 +151,7 @@ class Router:
 
     def taker(self, request: int) -> tuple[Taker, int] | None:
         """Server and rank that take a prompt in; None where nobody is alive."""
-        route = self._routes[self.interval_of(self._requests.prompt[request])]
+        route = self._routes[self.numbers[request]]
         group = route.group()
         if group is None:
             return None
@@ -171,7 +183,7 @@ class Router:
 
     def answerer(self, request: int) -> DecodeServer | None:
         """The server that decodes; None where nobody is alive."""
-        route = self._routes[self.interval_of(self._requests.prompt[request])]
+        route = self._routes[self.numbers[request]]
         if route.decode_turns is not None:
             server = route.decode[route.decode_turns.pick()]
             if server.alive:

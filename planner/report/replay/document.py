@@ -35,6 +35,8 @@ def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> d
         "warm_up_s": result.warm_up_s,
         "seconds": result.seconds,
         "unfinished": result.unfinished,
+        "misrouted": result.misrouted,
+        "refused": result.refused,
         "left_out": [{"reason": reason, "requests": count} for reason, count in result.left_out],
         "events": [{"at_s": at_s, "what": text} for at_s, text in result.events],
         "moments": [asdict(moment) for moment in result.moments],
@@ -112,6 +114,8 @@ def _sweep(sweep: ReplaySweep) -> dict[str, Any]:
                 "rate_rps": result.rate_rps,
                 "holds": result.holds,
                 "unfinished": result.unfinished,
+                "misrouted": result.misrouted,
+                "refused": result.refused,
                 **_group(result.total),
                 "levels": [_level(level) for level in result.levels],
             }

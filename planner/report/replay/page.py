@@ -36,6 +36,7 @@ def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None, figures:
         _INTERVALS if len(result.seeds) > 1 else _ONE_SEED,
         "## Goodput\n\n" + goodput_table(result),
         _GOODPUT,
+        *_misrouted(result),
         *_unlisted(result),
         *_waiting(result),
         "## Islands\n\n" + islands_table(result),
@@ -62,6 +63,16 @@ _ISLANDS = (
     "before their steps are full. Batch: sequences of an attention group; tokens a step: of a prompt rank; KV: share "
     "of the room for caches."
 )
+
+
+def _misrouted(result: ReplayResult) -> list[str]:
+    """What the router's measure of a prompt costs."""
+    if not result.misrouted:
+        return []
+    refused = (
+        f"; {percent(result.refused)} are longer than the servers take that they came to" if result.refused else ""
+    )
+    return [f"{percent(result.misrouted)} of the requests came to another bucket than their length's{refused}."]
 
 
 def _unlisted(result: ReplayResult) -> list[str]:

@@ -47,6 +47,8 @@ def _share_words(result: ReplayResult) -> str:
 
 def _how_far(result: ReplayResult) -> str:
     """The level with the least room, or that the fleet falls behind."""
+    if result.refused and not result.holds and all(level.holds for level in result.levels):
+        return f"{percent(result.refused)} of the requests are longer than the servers take that they came to"
     if result.unfinished:
         return f"{counted(result.unfinished, 'request')} had not ended when the replay stopped"
     return level_words(tightest(result)) if result.levels else "no service levels are set"
