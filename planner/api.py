@@ -165,7 +165,7 @@ class PlannedDeployment:
     def export(
         self,
         path: str | Path,
-        target: str = "lws",
+        target: str = "",
         *,
         engine: str = "",
         options: export.ExportOptions | None = None,
@@ -173,8 +173,8 @@ class PlannedDeployment:
         router: str = "",
         force: bool = False,
     ) -> Path:
-        """Write manifests for `target` into the folder `path`; `cells` of prompt length where its router has a grid,
-        `router`: another than the target's own, or none."""
+        """Write manifests into the folder `path`: for `target`, with `options` and `router`, the scenario's where they
+        are not given. `cells` of prompt length where the target's router has a grid."""
         rendered = render_plan(self.record, target=target, engine=engine, options=options, cells=cells, router=router)
         files.write_folder(Path(path), {k: v.encode() for k, v in rendered.files.items()}, force=force)
         return Path(path)

@@ -17,6 +17,7 @@ from planner.domain.benchmark import (
 from planner.domain.cluster import (
     CORE_GROUP_SIZE,
     MOST_GPUS_OF_A_NODE,
+    SWITCH_LEVELS,
     Cluster,
     ClusterNode,
     DisruptionBudget,
@@ -130,6 +131,7 @@ from planner.domain.search_record import (
 )
 from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
 from planner.domain.service import RangeService, Service
+from planner.domain.serving.deploy import DeploySettings
 from planner.domain.serving.forms import PURE_FORMS, FormChange, FormComparison, FormPoint, better_form
 from planner.domain.serving.routers import LengthMeasure, RouterBehaviour
 from planner.domain.serving.routing import RouterPolicy, RoutingForm, RoutingSettings, ServingForm, SurvivalSettings
@@ -156,6 +158,7 @@ __all__ = [
     "PHASES",
     "PURE_FORMS",
     "SPARE_NOTE",
+    "SWITCH_LEVELS",
     "WHOLE_GPU",
     "Accuracy",
     "Alignment",
@@ -184,6 +187,7 @@ __all__ = [
     "CountDispersion",
     "CpuPower",
     "CurrentIsland",
+    "DeploySettings",
     "DeployedIsland",
     "DeployedPlan",
     "DeployedRoute",

@@ -11,6 +11,8 @@ MOST_GPUS_OF_A_NODE = 16
 """More than any host has today; a node's GPUs are kept as bits of one word."""
 
 CORE_GROUP_SIZE = 8
+SWITCH_LEVELS = ("asw", "aggregation")
+"""Switch levels of a cluster, from the node upwards."""
 
 HIGHEST_GPU = 63
 HIGHEST_CORE = 65_535
@@ -151,7 +153,8 @@ class DisruptionBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Nodes and the pods on them. `notes`: what an import assumed, in words."""
+    """Nodes and the pods on them. `notes`: what an import assumed, in words. `levels`: (switch level, node label that
+    names a node's switch of it) pairs, where that is known."""
 
     name: str
     nodes: tuple[ClusterNode, ...]
@@ -159,6 +162,7 @@ class Cluster:
     core_group_size: int = CORE_GROUP_SIZE
     notes: tuple[str, ...] = ()
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
+    levels: tuple[tuple[str, str], ...] = ()
 
     @property
     def gpus(self) -> dict[str, int]:

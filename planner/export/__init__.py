@@ -3,24 +3,27 @@
 from planner.export.checking import CrdSchemas, check_manifests, find_faults, read_crds, read_manifests, tells_fleet
 from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.engines.dialects import ENGINES, priced_engine, read_server
-from planner.export.manifests import render
+from planner.export.manifests import check_deployable, render
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.options import ExportOptions
 from planner.export.reading import read_plan, summarize_plan
-from planner.export.routers.registry import ROUTERS
+from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
 from planner.export.targets import TARGETS
 from planner.export.targets.dynamo.components import GRID_CELLS
 
 __all__ = [
     "ENGINES",
     "GRID_CELLS",
+    "NO_ROUTER",
     "ROUTERS",
     "TARGETS",
     "BenchmarkCommands",
     "CrdSchemas",
     "ExportOptions",
     "benchmark_commands",
+    "check_deployable",
     "check_manifests",
+    "chosen_router",
     "find_faults",
     "node_files",
     "node_pods",

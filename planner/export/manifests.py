@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.domain import Plan, RouterGrid
+from planner.domain import Plan, RouterGrid, Scenario
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.engines.dialects import priced_engine
 from planner.export.islands import serving_islands
@@ -41,12 +41,8 @@ def render(
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
     chosen_engine = priced_engine(plan, engine)
+    chosen_options = check_deployable(plan.scenario, chosen_engine.name, target, router, options or ExportOptions())
     chosen_target = target_named(target, chosen_engine.name)
-    chosen_options = options or ExportOptions()
-    if "priority_class" not in chosen_target.unheeded and not chosen_options.priority_class:
-        chosen_options = replace(chosen_options, priority_class=plan.scenario.placement.priority_class)
-    check_options(chosen_options, plan.scenario.placement)
-    check_heeded(chosen_options, chosen_target.name, chosen_target.unheeded)
     name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
     deployment = Deployment(
         name=name,
@@ -67,6 +63,25 @@ def render(
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
     check_manifests(files, plan, schemas)
     return files
+
+
+def check_deployable(
+    scenario: Scenario, engine: str, target: str, router: str, options: ExportOptions
+) -> ExportOptions:
+    """The options, completed by what the scenario says: its priority class, and the switch levels of its cluster.
+
+    Raises InputError and ExportError as `render` does, as far as that can be told without a plan.
+    """
+    chosen_target = target_named(target, engine)
+    router_named(router, chosen_target, engine)
+    check_heeded(options, chosen_target.name, chosen_target.unheeded)
+    levels = scenario.cluster.levels if scenario.cluster else ()
+    if "topology_labels" not in chosen_target.unheeded and not options.topology_labels:
+        options = replace(options, topology_labels=levels)
+    if "priority_class" not in chosen_target.unheeded and not options.priority_class:
+        options = replace(options, priority_class=scenario.placement.priority_class)
+    check_options(options, scenario.placement)
+    return options
 
 
 def _router_files(deployment: Deployment, target: Target, endpoints: Sequence[Endpoint]) -> dict[str, str]:

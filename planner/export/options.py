@@ -2,19 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from planner.domain import PlacementSettings
+from planner.domain import SWITCH_LEVELS, DeploySettings, PlacementSettings
 from planner.errors import ExportError, InputError
 from planner.export.objects.names import is_dns_label, is_label_key
-
-LEVELS = ("asw", "aggregation")
-"""Switch levels of a cluster file, from the node upwards."""
 
 _MOST_PRIORITY = 1_000_000_000  # above are Kubernetes' own
 LEAST_SHARED_GIB = 1
 """The shared memory that an engine needs at least."""
-_CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
 _MOST = {"cpus_per_gpu": 1024, "memory_gib_per_gpu": 65_536, "shared_memory_gib": 65_536}
 """For a GPU: a host of 8 would have 8192 cores and 512 TiB, ten times the largest there are."""
 
@@ -26,43 +21,8 @@ _IMAGE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportOptions:
-    """Choices that shape the manifests and leave the plan as it is.
-
-    `name`: prefix of every object's name; empty: the scenario's. `images`: (vendor, image) pairs that replace
-    an engine's pinned image. `cpus_per_gpu` and `memory_gib_per_gpu` set limits equal to requests, so that
-    pods get the Guaranteed class that NUMA alignment needs (None: what the plan's placement settings give each GPU,
-    else 8 cores and 64 GiB). `shared_memory_gib` is the size of `/dev/shm`. `pod_resources`: further extended
-    resources of every pod, such as ("rdma/ib", 8). `topology_labels`: (switch level, node label) pairs, see `packing`.
-    `pin_nodes`: pods may only go to the nodes of the plan's placement. `priority_class`: name of a PriorityClass to
-    make, with the placement's priority. `queue`: the Kueue LocalQueue that admits the workloads. `model_volume`: name
-    of a claim to make for the weights, which every pod mounts. Empty: none of it. `namespace`: the Kubernetes namespace
-    that manifests are made for where a name in them holds it (target dynamo); others leave it to whoever applies them.
-    """
-
-    name: str = ""
-    images: tuple[tuple[str, str], ...] = ()
-    cpus_per_gpu: int | None = None
-    memory_gib_per_gpu: int | None = None
-    shared_memory_gib: int = 16
-    pod_resources: tuple[tuple[str, int], ...] = ()
-    topology_labels: tuple[tuple[str, str], ...] = ()
-    pin_nodes: bool = False
-    priority_class: str = ""
-    queue: str = ""
-    model_volume: str = ""
-    namespace: str = "default"
-
-    def cpus(self, settings: PlacementSettings) -> int:
-        """Cores that each GPU takes along."""
-        return self.cpus_per_gpu if self.cpus_per_gpu is not None else settings.cpus_per_gpu or _CPUS_PER_GPU
-
-    def memory_gib(self, settings: PlacementSettings) -> int:
-        """Memory that each GPU takes along (GiB)."""
-        if self.memory_gib_per_gpu is not None:
-            return self.memory_gib_per_gpu
-        return int(settings.memory_gb_per_gpu * 1e9 / 2**30) or _MEMORY_GIB_PER_GPU
+ExportOptions = DeploySettings
+"""Choices that shape the manifests and leave the plan as it is."""
 
 
 def image_is_pinned(image: str) -> bool:
@@ -147,9 +107,9 @@ def _check_names(options: ExportOptions) -> None:
 def _check_topology(options: ExportOptions) -> None:
     levels = [level for level, _ in options.topology_labels]
     for level, label in options.topology_labels:
-        if level not in LEVELS or levels.count(level) > 1:
+        if level not in SWITCH_LEVELS or levels.count(level) > 1:
             raise InputError(
-                f"ExportOptions.topology_labels: must be of {', '.join(LEVELS)}, each once, got {level!r}.",
+                f"ExportOptions.topology_labels: must be of {', '.join(SWITCH_LEVELS)}, each once, got {level!r}.",
                 hint="Name each level once, for example asw=example.com/rack.",
             )
         if not is_label_key(label):

@@ -75,6 +75,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     """
     scenario = _altered(_read(job), job)
     engine = job.engine or scenario.engine.name or ENGINE
+    publication.require_deployable(scenario, engine)
     if not scenario.search.method.row.solves:
         undertaking = files.Undertaking(scenario=scenario, versions=versions(), engine=engine)
         with closing(files.Journal.begin(job.folder, undertaking, force=job.force)) as journal:

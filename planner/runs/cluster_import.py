@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from planner.domain import CORE_GROUP_SIZE, Cluster, ClusterNode, Pod, require_sound
+from planner.domain import CORE_GROUP_SIZE, SWITCH_LEVELS, Cluster, ClusterNode, Pod, require_sound
 from planner.domain.node_report import GpuNumaMap, GpuTypeNames, NodeReport
 from planner.errors import InputError
 from planner.files.cluster.flextopo_files import read_flextopos
@@ -29,7 +29,6 @@ from planner.placement.clusters.imported_pods import (
     with_devices,
 )
 
-LEVELS = ("asw", "aggregation")
 _SHOWN = 3
 
 
@@ -80,6 +79,7 @@ def import_cluster(sources: ClusterSources) -> Cluster:
         core_group_size=sources.core_group_size,
         notes=_note_texts(notes),
         disruption_budgets=lists.disruption_budgets,
+        levels=sources.levels,
     )
     require_sound(cluster, f"cluster {sources.name}")
     return cluster
@@ -124,9 +124,9 @@ def _require_usable(sources: ClusterSources) -> None:
     _require_once([product for product, _ in sources.gpu_types], "--gpu-type")
     _require_once([node for node, _ in sources.hosts], "--host")
     for level, label in sources.levels:
-        if level not in LEVELS or not label:
+        if level not in SWITCH_LEVELS or not label:
             raise InputError(
-                f"--level: must be {' or '.join(LEVELS)}, with a label, got {level}={label}.",
+                f"--level: must be {' or '.join(SWITCH_LEVELS)}, with a label, got {level}={label}.",
                 hint="For example --level asw=topology.kubernetes.io/rack.",
             )
     for product, gpu in sources.gpu_types:

@@ -8,7 +8,9 @@ from planner.domain import Phase, Plan, RouterGrid
 from planner.errors import InputError
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
+from planner.runs.router_losses import router_loss
 
+DEFAULT_TARGET = "lws"
 WARNING_MARK = "# WARNING: "
 MOST_COST = 0.03
 """Share of the plan's rate above which it is told what gives up less."""
@@ -21,45 +23,60 @@ FINER = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
     """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), the
-    engine that they start, and what the reader must be told."""
+    engine that they start, target and router, and what the reader must be told."""
 
     files: dict[str, str]
     plan: Plan
     grid: RouterGrid | None = None
     engine: str = ""
+    target: str = ""
+    router: str = export.NO_ROUTER
     warnings: tuple[str, ...] = ()
 
 
 def render_plan(
     plan: Plan,
     *,
-    target: str = "lws",
+    target: str = "",
     engine: str = "",
     options: export.ExportOptions | None = None,
     cells: int = CELLS,
     schemas: export.CrdSchemas | None = None,
     topology_objects: bool = False,
     router: str = "",
+    price_router: bool = False,
 ) -> Rendered:
     """Manifests of `plan` for `target`; `cells` of prompt length where the target's router has a grid.
 
-    `topology_objects`: with those of the nodes that the plan lies on. `router`: as of `export.render`.
+    Target, router and options are the scenario's where they are not given. `topology_objects`: with those of the nodes
+    that the plan lies on. `price_router`: a replay tells what the router gives up of the promise.
 
     Raises what `export.render`, `export.node_files` and `router_grid.grid_of` raise.
     """
+    settings = options or plan.scenario.deploy
+    target, router = target or settings.target or DEFAULT_TARGET, router or settings.router
     topology = topology_files(plan, schemas) if topology_objects else {}
     there, grid = routed_plan(plan, target=target, cells=cells)
     files = export.render(
-        there, target=target, engine=engine, options=options, schemas=schemas, grid=grid, router=router
+        there, target=target, engine=engine, options=settings, schemas=schemas, grid=grid, router=router
     )
     files = {**files, **topology}
+    chosen_router = export.chosen_router(export.TARGETS[target], router)
+    losses = _router_losses(there, chosen_router) if price_router else ()
     return Rendered(
         files=files,
         plan=there,
         grid=grid,
         engine=export.priced_engine(there, engine).name,
-        warnings=(*_grid_warnings(plan, grid), *_file_warnings(files)),
+        target=target,
+        router=chosen_router,
+        warnings=(*_grid_warnings(plan, grid), *losses, *_file_warnings(files)),
     )
+
+
+def _router_losses(plan: Plan, router: str) -> tuple[str, ...]:
+    loss = None if router == export.NO_ROUTER else router_loss(plan, router)
+    return () if loss is None else (loss.text,)
 
 
 def topology_files(plan: Plan, schemas: export.CrdSchemas | None = None) -> dict[str, str]:

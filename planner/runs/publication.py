@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from planner import files, report
-from planner.domain import Plan
+from planner import export, files, report
+from planner.domain import DeploySettings, Plan, Scenario
 from planner.errors import ExportError, InputError
-from planner.runs.deployments import render_plan
+from planner.runs.deployments import DEFAULT_TARGET, render_plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,17 @@ class Publication:
     warnings: tuple[str, ...] = ()
 
 
-def publish(plan: Plan, *, target: str = "lws", engine: str = "") -> Publication:
+def require_deployable(scenario: Scenario, engine: str) -> None:
+    """Refuse, before anything is searched, what `deploy` asks for and no manifests can have.
+
+    Raises InputError and ExportError as `export.render` does.
+    """
+    settings = scenario.deploy
+    if settings != DeploySettings():
+        export.check_deployable(scenario, engine, settings.target or DEFAULT_TARGET, settings.router, settings)
+
+
+def publish(plan: Plan, *, engine: str = "") -> Publication:
     """Every file of the run folder; nothing is written here.
 
     Where manifests cannot be made (a reference-mode plan may ask for degrees that no engine has, a model may lack a
@@ -35,7 +45,7 @@ def publish(plan: Plan, *, target: str = "lws", engine: str = "") -> Publication
         **report.render(plan),
     }
     try:
-        rendered = render_plan(plan, target=target, engine=engine)
+        rendered = render_plan(plan, engine=engine)
     except (ExportError, InputError) as error:
         note = f"no manifests were written: {error}"
         return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{note}\n".encode()}, warnings=(note,))

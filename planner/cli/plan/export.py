@@ -11,7 +11,8 @@ from planner.cli.plan.export_options import export_options
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.export import CrdSchemas, ExportOptions
+    from planner.domain import DeploySettings, Plan
+    from planner.export import CrdSchemas
     from planner.runs.deployments import Rendered
 
 TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, kueue or script"
@@ -22,7 +23,10 @@ def command(
     context: typer.Context,
     run: Annotated[Path | None, typer.Argument(help="A run folder, or its plan.json.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the manifests.")] = None,
-    target: Annotated[str, typer.Option(help=f"Kind of manifests: {TARGETS}.")] = "lws",
+    target: Annotated[
+        str,
+        typer.Option(help=f"Kind of manifests: {TARGETS}. [default: the scenario's, else lws]", show_default=False),
+    ] = "",
     router: Annotated[
         str, typer.Option(help="Who executes the routing, or none. [default: the target's]", show_default=False)
     ] = "",
@@ -54,7 +58,9 @@ def command(
         bool,
         typer.Option("--topology-objects", help="NodeResourceTopology and FlexTopo of the placement's nodes, too."),
     ] = False,
-    namespace: Annotated[str, typer.Option(help="Kubernetes namespace of the graphs (dynamo).")] = "default",
+    namespace: Annotated[
+        str, typer.Option(help="Kubernetes namespace of the graphs (dynamo). [default: default]", show_default=False)
+    ] = "",
     check: Annotated[
         Path | None, typer.Option(help="Write nothing: check the manifests of this folder, against RUN if given.")
     ] = None,
@@ -71,7 +77,11 @@ def command(
         return
     if run is None or out is None:
         raise typer.BadParameter("must be given to write manifests", param_hint="RUN" if run is None else "--out")
+    plan = saved_runs.read_run(run)
     options = export_options(
+        plan.scenario.deploy,
+        target=target,
+        router=router,
         name=name,
         images=image,
         cpus_per_gpu=cpus_per_gpu,
@@ -84,10 +94,9 @@ def command(
         model_volume=model_volume,
         namespace=namespace,
     )
-    rendered = _rendered(
-        run, target, engine, options, grid_cells, schemas, topology_objects=topology_objects, router=router
-    )
-    _write(out, rendered, force=force, as_json={"target": target, "engine": rendered.engine} if json else None)
+    rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
+    head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}
+    _write(out, rendered, force=force, as_json=head if json else None)
 
 
 def _refuse_writing_options(context: typer.Context) -> None:
@@ -106,35 +115,32 @@ def _refuse_writing_options(context: typer.Context) -> None:
 
 
 def _rendered(
-    run: Path,
-    target: str,
+    plan: "Plan",
     engine: str,
-    options: "ExportOptions",
+    options: "DeploySettings",
     grid_cells: int | None,
     schemas: Path | None,
     *,
     topology_objects: bool,
-    router: str,
 ) -> "Rendered":
     from planner import export
     from planner.plans import router_grid
     from planner.runs import deployments
 
-    chosen = export.TARGETS.get(target)
+    chosen = export.TARGETS.get(options.target)
     if grid_cells is not None and chosen is not None and not chosen.by_grid:
         raise InputError(
-            f"--grid-cells: must be left out with --target {target}, whose routers take the plan's own ranges.",
+            f"--grid-cells: must be left out with --target {options.target}, whose routers take the plan's own ranges.",
             hint="Leave it out, or plan with `ranges: {cells: N}`.",
         )
     return deployments.render_plan(
-        saved_runs.read_run(run),
-        target=target,
+        plan,
         engine=engine,
         options=options,
         cells=router_grid.CELLS if grid_cells is None else grid_cells,
         schemas=_schemas(schemas),
         topology_objects=topology_objects,
-        router=router,
+        price_router=True,
     )
 
 

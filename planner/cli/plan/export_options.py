@@ -1,15 +1,17 @@
-"""The options of `planner export` as the export's record."""
+"""The options of `planner export`, laid over what the scenario says."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.export import ExportOptions
+    from planner.domain import DeploySettings
 
 
 def export_options(
+    settings: "DeploySettings",
     *,
     name: str,
     images: Sequence[str] | None,
@@ -22,25 +24,31 @@ def export_options(
     queue: str,
     model_volume: str,
     namespace: str,
-) -> "ExportOptions":
-    """The record; the export checks the values. InputError where a pair is malformed."""
-    from planner.export import ExportOptions
+    target: str,
+    router: str,
+) -> "DeploySettings":
+    """The scenario's settings, with what was typed in their place; the export checks the values.
 
-    return ExportOptions(
-        name=name,
-        images=tuple(_pair("--image", text, "VENDOR=IMAGE", "AMD=name:tag") for text in images or ()),
-        cpus_per_gpu=cpus_per_gpu,
-        memory_gib_per_gpu=memory_gib_per_gpu,
-        pod_resources=tuple(_counted(text) for text in pod_resources or ()),
-        topology_labels=tuple(
+    InputError where a pair is malformed.
+    """
+    flags: dict[str, object] = {
+        "target": target,
+        "router": router,
+        "name": name,
+        "images": tuple(_pair("--image", text, "VENDOR=IMAGE", "AMD=name:tag") for text in images or ()),
+        "cpus_per_gpu": cpus_per_gpu,
+        "memory_gib_per_gpu": memory_gib_per_gpu,
+        "pod_resources": tuple(_counted(text) for text in pod_resources or ()),
+        "topology_labels": tuple(
             _pair("--topology", text, "LEVEL=LABEL", "asw=example.com/rack") for text in topology or ()
         ),
-        pin_nodes=pin_nodes,
-        priority_class=priority_class,
-        queue=queue,
-        model_volume=model_volume,
-        namespace=namespace,
-    )
+        "pin_nodes": pin_nodes,
+        "priority_class": priority_class,
+        "queue": queue,
+        "model_volume": model_volume,
+        "namespace": namespace,
+    }
+    return replace(settings, **{key: value for key, value in flags.items() if value})  # type: ignore[arg-type]
 
 
 def _pair(option: str, text: str, form: str, example: str) -> tuple[str, str]:

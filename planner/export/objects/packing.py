@@ -7,9 +7,8 @@ A plan's placement says under which switches its copies lie; the user says which
 from collections import Counter
 from dataclasses import dataclass
 
-from planner.domain import PlacedPart
+from planner.domain import SWITCH_LEVELS, PlacedPart
 from planner.export.islands import ServingIsland
-from planner.export.options import LEVELS
 from planner.export.seams import Deployment
 
 
@@ -36,7 +35,7 @@ class Packing:
 def packing(island: ServingIsland, deployment: Deployment) -> Packing | None:
     """The constraint on the pods of each copy; None where a copy is one pod, or no level has a label."""
     labels = dict(deployment.options.topology_labels)
-    levels = [level for level in LEVELS if level in labels]
+    levels = [level for level in SWITCH_LEVELS if level in labels]
     if not levels or island.grouping.pods == 1:
         return None
     for level in levels:

@@ -12,6 +12,11 @@ NO_ROUTER = "none"
 """Said instead of a router's name: the routing table alone, for a router of one's own."""
 
 
+def chosen_router(target: Target, name: str = "") -> str:
+    """The name of the router that `target`'s exports come with where `name` asks for none of its own."""
+    return name or target.router or NO_ROUTER
+
+
 def router_named(name: str, target: Target, engine: str) -> Router | None:
     """The router called `name`, or where that is empty the target's own; None: no router.
 
@@ -19,8 +24,8 @@ def router_named(name: str, target: Target, engine: str) -> Router | None:
         InputError: there is none of that name.
         ExportError: it cannot reach what the target starts, or does not know the engine's hand-over.
     """
-    chosen = name or target.router
-    if chosen in ("", NO_ROUTER):
+    chosen = chosen_router(target, name)
+    if chosen == NO_ROUTER:
         return None
     if chosen not in ROUTERS:
         raise InputError(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from planner.domain import PHASES
+from planner.domain import PHASES, SWITCH_LEVELS
 from planner.errors import ExportError, InputError
 from planner.export.explanation import island_comments
 from planner.export.found import FoundWorkload, Kind, Manifest
@@ -25,7 +25,6 @@ from planner.export.objects.names import DIGEST, plan_slug
 from planner.export.objects.packing import switch_domains
 from planner.export.objects.pods import check_gpus_told_apart, workload_labels
 from planner.export.objects.services import island_service, launch_ports
-from planner.export.options import LEVELS
 from planner.export.seams import Deployment, Endpoint, Launch, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.disaggregatedset_checks import (
@@ -230,7 +229,7 @@ def _placement_policy(deployment: Deployment) -> dict[str, str]:
     none, or where a Kueue queue does the packing."""
     options = dict(deployment.options.topology_labels)
     ids = {island.id for island in deployment.islands}
-    for level in LEVELS:
+    for level in SWITCH_LEVELS:
         if level not in options or deployment.options.queue:
             continue
         domains = switch_domains(deployment, level)

@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from planner.domain import GpuSpec
+from planner.domain import SWITCH_LEVELS, GpuSpec
 from planner.errors import ExportError
 from planner.export.found import Kind
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import check_node_selector, island_slugs, label_value, one_line, workload_name
 from planner.export.objects.pods import GPU_RESOURCES
 from planner.export.objects.scheduling import HOSTNAME, tolerations
-from planner.export.options import LEVELS
 from planner.export.seams import Deployment, Target, TargetFiles
 from planner.export.summary import PREFIX
 from planner.export.targets.quotas import quota_faults
@@ -106,7 +105,7 @@ def _queue_name(deployment: Deployment) -> str:
 def _levels(deployment: Deployment) -> tuple[str, ...]:
     """Node labels from the widest level to the narrowest; empty where none is given."""
     labels = dict(deployment.options.topology_labels)
-    return tuple(labels[level] for level in reversed(LEVELS) if level in labels)
+    return tuple(labels[level] for level in reversed(SWITCH_LEVELS) if level in labels)
 
 
 def _metadata(name: str, deployment: Deployment, **labels: str) -> dict[str, Any]:

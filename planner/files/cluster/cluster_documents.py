@@ -16,6 +16,7 @@
     - {name: web-0, node: node-0, gpus: [0, 1], cpus: 16, cores: 0-15, priority: 100, disruption_budget: web}
     disruption_budgets:
     - {name: web, allowed: 1}
+    levels: {asw: example.com/rack}
 
 What has its default is left out: a GPU's uuid is GPU-<node>-<index>, GPU indices count from 0. Labels and taints of a
 shape hold for all its nodes. `cluster_sections` is the way back.
@@ -46,6 +47,7 @@ def cluster_document(cluster: Cluster) -> Row:
         "name": cluster.name,
         **({"core_group_size": cluster.core_group_size} if cluster.core_group_size != CORE_GROUP_SIZE else {}),
         **({"notes": list(cluster.notes)} if cluster.notes else {}),
+        **({"levels": dict(cluster.levels)} if cluster.levels else {}),
         "shapes": shapes,
         "nodes": [rows[node.name] for node in cluster.nodes],
         "pods": [_row(pod) for pod in cluster.pods],

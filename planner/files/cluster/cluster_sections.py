@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from planner.domain import (
     CORE_GROUP_SIZE,
+    SWITCH_LEVELS,
     Cluster,
     ClusterNode,
     DisruptionBudget,
@@ -43,7 +44,7 @@ class _Shape:
 
 def cluster_from_section(section: Section) -> Cluster:
     """The cluster that a document describes. InputError where a key is wrong, or two objects contradict each other."""
-    section.allow_only("name", "core_group_size", "notes", "shapes", "nodes", "pods", "disruption_budgets")
+    section.allow_only("name", "core_group_size", "notes", "shapes", "nodes", "pods", "disruption_budgets", "levels")
     ids = _Ids()
     shapes = _shapes(section.section("shapes"), ids)
     cluster = Cluster(
@@ -53,6 +54,7 @@ def cluster_from_section(section: Section) -> Cluster:
         core_group_size=section.integer("core_group_size", default=CORE_GROUP_SIZE, low=1, high=HIGHEST_CORE),
         notes=section.texts("notes") if "notes" in section else (),
         disruption_budgets=_budgets(section),
+        levels=_levels(section),
     )
     if not cluster.nodes:
         raise section.fault("nodes", "at least one node")
@@ -63,6 +65,13 @@ def cluster_from_section(section: Section) -> Cluster:
 def _budgets(section: Section) -> tuple[DisruptionBudget, ...]:
     rows = section.sections("disruption_budgets") if "disruption_budgets" in section else ()
     return tuple(read_record(DisruptionBudget, row) for row in rows)
+
+
+def _levels(section: Section) -> tuple[tuple[str, str], ...]:
+    """Node labels of switch levels."""
+    labels = section.section("levels", optional=True)
+    labels.allow_only(*SWITCH_LEVELS)
+    return tuple((level, labels.printable(level)) for level in SWITCH_LEVELS if level in labels)
 
 
 class _Ids:

@@ -15,6 +15,7 @@ FREE = frozenset(
     {
         "name",
         "node_selectors",
+        "deploy",
         "assignment.time_limit_s",  # an evaluation that ended within it is the same within another
         "search.processes",
         "search.failure_limit",

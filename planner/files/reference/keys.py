@@ -15,6 +15,7 @@ from planner.domain import (
     AssignmentSettings,
     CostSettings,
     CurrentIsland,
+    DeploySettings,
     LengthProfile,
     NetworkSettings,
     NumaNode,
@@ -50,7 +51,13 @@ _ELSEWHERE = {
     "scenario": re.compile(r"^(cluster|workload|model|cost\.calibration)\."),  # documents of their own
 }
 _RENAMED = {
-    "scenario": ((re.compile(rf"\b{_SAMPLE_GPU}\b"), "GPU"), (re.compile(r"\blabel\b"), "LABEL")),
+    "scenario": (
+        (re.compile(rf"\b{_SAMPLE_GPU}\b"), "GPU"),
+        (re.compile(r"\blabel\b"), "LABEL"),
+        (re.compile(r"^(deploy\.images)\..*"), r"\1.VENDOR"),
+        (re.compile(r"^(deploy\.pod_resources)\..*"), r"\1.RESOURCE"),
+        (re.compile(r"^(deploy\.topology)\..*"), r"\1.LEVEL"),
+    ),
     "gpu": (
         (re.compile(r"^\w+\.(unit|source)$"), r"FIGURE.\1"),
         (re.compile(r"^(\w+)\.value$"), r"\1"),
@@ -75,6 +82,7 @@ _RECORDS: Mapping[str, Mapping[str, type]] = {
         "placement.tolerations[]": Taint,
         "routing": RoutingSettings,
         "survive": SurvivalSettings,
+        "deploy": DeploySettings,
     },
     "cluster": {"shapes.SHAPE.numa_nodes[]": NumaNode, "shapes.SHAPE.taints[]": Taint, "pods[]": Pod},
 }

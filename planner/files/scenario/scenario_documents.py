@@ -1,6 +1,6 @@
 """A scenario as a mapping with every key and its value, for a plan's record."""
 
-from planner.domain import LengthProfile, ModelSpec, PlacementSettings, Scenario
+from planner.domain import DeploySettings, LengthProfile, ModelSpec, PlacementSettings, Scenario
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.shipped import shipped_models, shipped_workloads
 from planner.files.engine_profiles.profiles import engine_document
@@ -40,6 +40,7 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "simplicity": scenario.simplicity,
         "serving": scenario.serving.value,
         "survive": record_document(scenario.survive),
+        **({"deploy": record_document(scenario.deploy)} if scenario.deploy != DeploySettings() else {}),
     }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from planner.domain import (
     AssignmentSettings,
+    DeploySettings,
     InputHash,
     LengthProfile,
     ModelSpec,
@@ -68,6 +69,7 @@ _KEYS = (
     "simplicity",
     "serving",
     "survive",
+    "deploy",
 )
 
 
@@ -161,6 +163,7 @@ def _question(
         simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
         serving=document.choice("serving", ServingForm, default=DEFAULT_SERVING),
         survive=read_survival(document.section("survive", optional=True)),
+        deploy=read_record(DeploySettings, document.section("deploy", optional=True)),
     )
     inputs = (model_inputs, workload_inputs, cost_inputs, objective_inputs, cluster_inputs)
     return scenario, sum(inputs, inventory_inputs), trace
