@@ -3,16 +3,21 @@
 from planner.export.checking import CrdSchemas, check_manifests, find_faults, read_crds, read_manifests, tells_fleet
 from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.engines.dialects import ENGINES, priced_engine, read_server
+from planner.export.found import Manifest
 from planner.export.manifests import check_deployable, render
+from planner.export.objects.evictions import FILE as EVICTIONS_FILE
+from planner.export.objects.names import one_line
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.options import ExportOptions
 from planner.export.reading import read_plan, summarize_plan
 from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
+from planner.export.seams import Step
 from planner.export.targets import TARGETS
 from planner.export.targets.dynamo.components import GRID_CELLS
 
 __all__ = [
     "ENGINES",
+    "EVICTIONS_FILE",
     "GRID_CELLS",
     "NO_ROUTER",
     "ROUTERS",
@@ -20,6 +25,8 @@ __all__ = [
     "BenchmarkCommands",
     "CrdSchemas",
     "ExportOptions",
+    "Manifest",
+    "Step",
     "benchmark_commands",
     "check_deployable",
     "check_manifests",
@@ -27,6 +34,7 @@ __all__ = [
     "find_faults",
     "node_files",
     "node_pods",
+    "one_line",
     "placed_nodes",
     "priced_engine",
     "read_crds",

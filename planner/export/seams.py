@@ -214,6 +214,23 @@ class RenderRouter(Protocol):
     def __call__(self, deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterFiles: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step of a deployment: shell `commands` to run, `looks` that show whether they did it, `undo` to go back."""
+
+    title: str
+    why: str
+    commands: tuple[str, ...]
+    looks: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+
+
+class TellSteps(Protocol):
+    """The steps of a target whose engines are not started by applying objects; `files`: name -> text, as written."""
+
+    def __call__(self, files: Mapping[str, str], /) -> tuple[Step, ...]: ...
+
+
 class RenderProcesses(Protocol):
     """Turns programs into a target's files, name -> text."""
 
@@ -279,7 +296,7 @@ class Target:
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
     `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
     `router`: name of the router that its exports come with unless another is named. `processes`: how it starts programs
-    of routers; None where it cannot.
+    of routers; None where it cannot. `steps`: how its engines are started, where not by `kubectl apply`.
     """
 
     name: str
@@ -292,3 +309,4 @@ class Target:
     applied: bool = True
     router: str = ""
     processes: RenderProcesses | None = None
+    steps: TellSteps | None = None

@@ -8,6 +8,7 @@ from planner.domain import Phase, Plan, RouterGrid
 from planner.errors import InputError
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
+from planner.runs import runbook
 from planner.runs.router_losses import router_loss
 
 DEFAULT_TARGET = "lws"
@@ -61,13 +62,15 @@ def render_plan(
         there, target=target, engine=engine, options=settings, schemas=schemas, grid=grid, router=router
     )
     files = {**files, **topology}
+    engine_name = export.priced_engine(there, engine).name
     chosen_router = export.chosen_router(export.TARGETS[target], router)
     losses = _router_losses(there, chosen_router) if price_router else ()
+    page = runbook.runbook(there, files, target=target, engine=engine_name, router=chosen_router)
     return Rendered(
-        files=files,
+        files={**files, runbook.FILE: page},
         plan=there,
         grid=grid,
-        engine=export.priced_engine(there, engine).name,
+        engine=engine_name,
         target=target,
         router=chosen_router,
         warnings=(*_grid_warnings(plan, grid), *losses, *_file_warnings(files)),

@@ -28,7 +28,7 @@ def test_untouched_manifests_pass_with_and_without_the_run(planner: Command, run
 
 
 def test_every_fault_of_an_edited_folder_is_told_and_ends_in_2(planner: Command, run: Path, made: Path) -> None:
-    before = {path.name: path.read_bytes() for path in made.iterdir()}
+    before = [path.name for path in made.iterdir() if path.suffix != ".md"]
     file = sorted(made.glob("0*.yaml"))[0]
     text = file.read_text()
     file.write_text(text.replace("startupPolicy: LeaderCreated", "startupPolicy: Whenever"))

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from planner.domain import DeploySettings
 
 
+_NOT_GIVEN = (None, "", ())
+"""What an option holds that nobody typed."""
+
+
 def export_options(
     settings: "DeploySettings",
     *,
@@ -42,13 +46,13 @@ def export_options(
         "topology_labels": tuple(
             _pair("--topology", text, "LEVEL=LABEL", "asw=example.com/rack") for text in topology or ()
         ),
-        "pin_nodes": pin_nodes,
+        "pin_nodes": pin_nodes or settings.pin_nodes,
         "priority_class": priority_class,
         "queue": queue,
         "model_volume": model_volume,
         "namespace": namespace,
     }
-    return replace(settings, **{key: value for key, value in flags.items() if value})  # type: ignore[arg-type]
+    return replace(settings, **{key: value for key, value in flags.items() if value not in _NOT_GIVEN})  # type: ignore[arg-type]
 
 
 def _pair(option: str, text: str, form: str, example: str) -> tuple[str, str]:

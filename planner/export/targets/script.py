@@ -13,6 +13,7 @@ offset     added to every port of a copy that may share its host            port
            port of an engine, 30000 + 256 x 128, is still a port
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -34,7 +35,7 @@ from planner.export.objects.names import MAX_WORKLOAD_NAME, check_node_selector,
 from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
 from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
 from planner.export.objects.shared_files import island_files
-from planner.export.seams import Deployment, Endpoint, Launch, PodCommand, Rendezvous, Target, TargetFiles
+from planner.export.seams import Deployment, Endpoint, Launch, PodCommand, Rendezvous, Step, Target, TargetFiles
 from planner.export.summary import island_annotations
 
 KIND = "launch script"
@@ -276,6 +277,22 @@ def _parsed(text: str) -> Iterator[object]:
     yield read_script(text)
 
 
+def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
+    """One step an island."""
+    scripts = {name: read_script(text) for name, text in files.items() if name[:1].isdigit() and name.endswith(".sh")}
+    return tuple(
+        Step(
+            title=f"Island {script['metadata']['name']}",
+            why=f"On its hosts, for every copy (0 to {script['copies'] - 1}) and rank (0 to {script['ranks'] - 1}); "
+            "rank 0 leads. The script's comments tell ports and, where the plan is placed, hosts.",
+            commands=(f"bash {shlex.quote(name)} COPY RANK LEADER_ADDRESS OWN_ADDRESS",),
+            looks=("curl --fail http://LEADER_ADDRESS:PORT/health",),
+            undo=(f"# on each of its hosts: end the process that {shlex.quote(name)} started, by its id",),
+        )
+        for name, script in scripts.items()
+    )
+
+
 SCRIPT = Target(
     name="script",
     engines=("vllm", "sglang"),
@@ -284,4 +301,5 @@ SCRIPT = Target(
     checks=(_faults,),
     unheeded=_UNHEEDED,
     applied=False,
+    steps=_steps,
 )

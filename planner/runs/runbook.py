@@ -1,0 +1,212 @@
+"""`README.md` of an export: the commands in order, what to look at after each, and how to go back.
+
+It is made of the finished files alone: what is applied when follows from the kinds of their objects, so a target or a
+router with kinds of its own is told of as soon as they stand in `STAGES`.
+"""
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner import export
+from planner.domain import Plan
+
+FILE = "README.md"
+_ROUTER_PREFIX = "router"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Objects that are applied together. `look`: a shell command that shows how one of them does, given its name;
+    `why`: a sentence to go with it."""
+
+    title: str
+    kinds: tuple[str, ...]
+    why: str
+    look: Callable[[str, str], str] = lambda kind, name: f"kubectl get {kind.lower()} {name}"
+
+
+def _job(kind: str, name: str) -> str:
+    ready = f"kubectl wait --for=condition=complete --timeout=4h {kind.lower()}/{name}"
+    return ready if kind == "Job" else f"kubectl get {kind.lower()} {name}"
+
+
+_CONDITIONS = {"LeaderWorkerSet": "Available", "LLMInferenceService": "Ready", "DynamoGraphDeployment": "Ready"}
+"""What a kind says of itself once all its pods are ready."""
+
+
+def _rolled_out(kind: str, name: str) -> str:
+    if kind in ("Deployment", "DaemonSet", "StatefulSet"):
+        return f"kubectl rollout status {kind.lower()}/{name} --timeout=1h"
+    if kind in _CONDITIONS:
+        return f"kubectl wait --for=condition={_CONDITIONS[kind]} --timeout=1h {kind.lower()}/{name}"
+    return f"kubectl get {kind.lower()} {name}"
+
+
+_BEFORE = (
+    "Topology ResourceFlavor ClusterQueue LocalQueue PriorityClass NodeResourceTopology FlexTopo DeviceClass "
+    "ResourceClaimTemplate ComputeDomain ServiceAccount Role RoleBinding"
+)
+_ENGINES = (
+    "LeaderWorkerSet DisaggregatedSet LLMInferenceService DynamoGraphDeployment Deployment Service ConfigMap "
+    "PodDisruptionBudget"
+)
+
+STAGES = (
+    Stage(
+        title="What the cluster must know first",
+        kinds=tuple(_BEFORE.split()),
+        why="Some of these objects are of the whole cluster: applying them takes the rights to.",
+    ),
+    Stage(
+        title="Weights",
+        kinds=("PersistentVolumeClaim", "Job", "DaemonSet"),
+        why="The claim must be bound, and what downloads must have ended: engines wait for it.",
+        look=_job,
+    ),
+    Stage(
+        title="Engines and their Services",
+        kinds=tuple(_ENGINES.split()),
+        why="Every pod must be ready before requests come; loading the weights takes minutes.",
+        look=_rolled_out,
+    ),
+    Stage(
+        title="Router",
+        kinds=("InferencePool", "HTTPRoute", "EndpointPickerConfig", "InferenceObjective"),
+        why="It sends each prompt to the engines of its length.",
+        look=_rolled_out,
+    ),
+    Stage(
+        title="Watching",
+        kinds=("PodMonitor", "ServiceMonitor", "PrometheusRule"),
+        why="What Prometheus then answers is held against the plan by `planner observe`.",
+    ),
+    Stage(
+        title="Scaling",
+        kinds=("HorizontalPodAutoscaler", "ScaledObject"),
+        why="Last, as it changes the number of copies that the plan's figures belong to.",
+    ),
+)
+"""In the order of their application; an object of another kind goes with the engines."""
+
+_ENGINE_STAGE, _ROUTER_STAGE = 2, 3
+
+
+def runbook(plan: Plan, files: Mapping[str, str], *, target: str, engine: str, router: str) -> str:
+    """The page, in Markdown. `files`: name -> text, all that was written beside it; `router`: who executes the routing,
+    by name."""
+    by_router = f", router {router}" if router != export.NO_ROUTER else ""
+    started = export.TARGETS[target].steps
+    steps = [*_evictions(files), *_in_order(_applied(files), started(files) if started else ())]
+    where = "; `NAMESPACE` is where the engines run" if _objects(files) else ""
+    lines = [
+        f"# {export.one_line(plan.scenario.name)}: how to deploy it, and how to go back",
+        "",
+        f"Target {target}, engine {engine}{by_router}. Run the commands in this folder{where}.",
+        "",
+        *_checking(files),
+    ]
+    for number, step in enumerate(steps, start=1):
+        lines += ["", f"## {number}. {step.title}", "", step.why, "", *_block(step.commands)]
+        if step.looks:
+            lines += ["", "Then look at", "", *_block(step.looks)]
+    if not export.tells_fleet(files):
+        lines += ["", f"## {len(steps) + 1}. A first request", "", *_first_request(plan)]
+    lines += ["", "## Going back", "", *_going_back(steps, files)]
+    return "\n".join(lines) + "\n"
+
+
+def _checking(files: Mapping[str, str]) -> list[str]:
+    applied = " ".join(f"-f {shlex.quote(name)}" for name in sorted(_objects(files)))
+    server = (f"kubectl apply --dry-run=server --namespace NAMESPACE {applied}",) if applied else ()
+    words = ", and against the API server's own checks" if applied else ""
+    return [
+        f"Before anything: the files as they are, against the plan{words}.",
+        "",
+        *_block(("planner export --check . RUN", *server)),
+    ]
+
+
+def _evictions(files: Mapping[str, str]) -> Iterator[export.Step]:
+    if export.EVICTIONS_FILE in files:
+        yield export.Step(
+            title="Make room",
+            why="The plan lies where pods run that have to go first; the script may be run again.",
+            commands=(f"bash {export.EVICTIONS_FILE}",),
+            looks=(f"bash {export.EVICTIONS_FILE} # says for each that it is not there any more",),
+        )
+
+
+def _in_order(applied: Iterable[tuple[int, export.Step]], started: Sequence[export.Step]) -> Iterator[export.Step]:
+    """The target's own steps stand where engines are applied, before the router."""
+    steps = list(applied)
+    yield from (step for stage, step in steps if stage < _ENGINE_STAGE)
+    yield from started
+    yield from (step for stage, step in steps if stage >= _ENGINE_STAGE)
+
+
+def _applied(files: Mapping[str, str]) -> Iterator[tuple[int, export.Step]]:
+    """A step for each stage that has objects."""
+    by_stage: dict[int, dict[str, list[export.Manifest]]] = {}
+    for file, objects in _objects(files).items():
+        by_stage.setdefault(max(map(_stage_of, objects)), {})[file] = objects
+    for number, stage in enumerate(STAGES):
+        if objects_of := by_stage.get(number):
+            names = sorted(objects_of)
+            yield (
+                number,
+                export.Step(
+                    title=stage.title,
+                    why=stage.why,
+                    commands=tuple(f"kubectl apply --namespace NAMESPACE -f {shlex.quote(name)}" for name in names),
+                    looks=tuple(_looks(stage, [item for name in names for item in objects_of[name]])),
+                    undo=tuple(f"kubectl delete --namespace NAMESPACE -f {shlex.quote(name)}" for name in names),
+                ),
+            )
+
+
+def _objects(files: Mapping[str, str]) -> dict[str, list[export.Manifest]]:
+    """File -> the Kubernetes objects in it."""
+    sound = [manifest for manifest, _ in export.read_manifests(files).sound if manifest.api_version]
+    by_file: dict[str, list[export.Manifest]] = {}
+    for manifest in sound:
+        by_file.setdefault(manifest.file, []).append(manifest)
+    return by_file
+
+
+def _stage_of(manifest: export.Manifest) -> int:
+    if manifest.labels.get("app.kubernetes.io/component") == _ROUTER_PREFIX:
+        return _ROUTER_STAGE
+    return next((n for n, stage in enumerate(STAGES) if manifest.kind in stage.kinds), _ENGINE_STAGE)
+
+
+def _looks(stage: Stage, objects: Sequence[export.Manifest]) -> Iterator[str]:
+    """A command an object, for those whose state tells something."""
+    for manifest in objects:
+        if manifest.kind not in ("Service", "ConfigMap", "ServiceAccount", "Role", "RoleBinding"):
+            yield f"{stage.look(manifest.kind, shlex.quote(manifest.name))} --namespace NAMESPACE"
+
+
+def _first_request(plan: Plan) -> list[str]:
+    model = export.one_line(plan.scenario.model.name)
+    body = shlex.quote(json.dumps({"model": model, "prompt": "Hello", "max_tokens": 8}))
+    return [
+        "`ENTRY` is where the router answers, or one of the Services in the routing table.",
+        "",
+        *_block((f"curl --fail-with-body http://ENTRY/v1/completions -H 'content-type: application/json' -d {body}",)),
+    ]
+
+
+def _going_back(steps: Sequence[export.Step], files: Mapping[str, str]) -> list[str]:
+    undo = [command for step in reversed(steps) for command in step.undo]
+    words = ["In this order, so that no request meets half a deployment:", "", *_block(tuple(undo))]
+    if export.EVICTIONS_FILE in files:
+        words += ["", "Pods that were evicted come back by themselves only where a controller makes them anew."]
+    if any(item.kind == "PersistentVolumeClaim" for objects in _objects(files).values() for item in objects):
+        words += ["", "A claim that is deleted takes the weights along; leave its line out to keep them."]
+    return words
+
+
+def _block(commands: Sequence[str]) -> list[str]:
+    return ["```sh", *commands, "```"]
