@@ -176,7 +176,7 @@ class PlannedDeployment:
         """Write manifests into the folder `path`: for `target`, with `options` and `router`, the scenario's where they
         are not given. `cells` of prompt length where the target's router has a grid."""
         rendered = render_plan(self.record, target=target, engine=engine, options=options, cells=cells, router=router)
-        files.write_folder(Path(path), {k: v.encode() for k, v in rendered.files.items()}, force=force)
+        files.write_folder(Path(path), rendered.folder, force=force)
         return Path(path)
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ FINER = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
     """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), the
-    engine that they start, target and router, and what the reader must be told."""
+    engine that they start, target and router, what the reader must be told, and the `page` of commands."""
 
     files: dict[str, str]
     plan: Plan
@@ -33,6 +33,13 @@ class Rendered:
     target: str = ""
     router: str = export.NO_ROUTER
     warnings: tuple[str, ...] = ()
+    page: str = ""
+
+    @property
+    def folder(self) -> dict[str, bytes]:
+        """Name -> content of every file of the folder: the manifests, and the page on how to apply them."""
+        page = {runbook.FILE: self.page} if self.page else {}
+        return {name: text.encode() for name, text in (self.files | page).items()}
 
 
 def render_plan(
@@ -67,7 +74,8 @@ def render_plan(
     losses = _router_losses(there, chosen_router) if price_router else ()
     page = runbook.runbook(there, files, target=target, engine=engine_name, router=chosen_router)
     return Rendered(
-        files={**files, runbook.FILE: page},
+        files=files,
+        page=page,
         plan=there,
         grid=grid,
         engine=engine_name,

@@ -49,7 +49,7 @@ def publish(plan: Plan, *, engine: str = "") -> Publication:
     except (ExportError, InputError) as error:
         note = f"no manifests were written: {error}"
         return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{note}\n".encode()}, warnings=(note,))
-    manifests = {f"manifests/{name}": text.encode() for name, text in rendered.files.items()}
+    manifests = {f"manifests/{name}": content for name, content in rendered.folder.items()}
     return Publication(files=contents | manifests)  # what they warn of stands in their comments
 
 

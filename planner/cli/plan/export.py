@@ -153,8 +153,8 @@ def _schemas(folder: Path | None) -> "CrdSchemas | None":
 def _write(out: Path, rendered: "Rendered", *, force: bool, as_json: dict[str, str] | None) -> None:
     from planner import files
 
-    files.write_folder(out, {name: text.encode() for name, text in rendered.files.items()}, force=force)
-    names = [str(out / name) for name in rendered.files]
+    files.write_folder(out, rendered.folder, force=force)
+    names = [str(out / name) for name in rendered.folder]
     for warning in rendered.warnings:
         screen.show_warning(warning)
     if as_json is not None:
