@@ -18,6 +18,7 @@ COMMANDS = {
     "frontier": "plan.frontier",
     "serving": "plan.serving",
     "replay": "plan.replay",
+    "routers": "plan.routers",
     "check": "plan.check",
     "export": "plan.export",
     "import": "plan.import_plan",

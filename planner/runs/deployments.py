@@ -86,8 +86,8 @@ def render_plan(
 
 
 def _router_losses(plan: Plan, router: str) -> tuple[str, ...]:
-    loss = None if router == export.NO_ROUTER else router_loss(plan, router)
-    return () if loss is None else (loss.text,)
+    loss = "" if router == export.NO_ROUTER else router_loss(plan, router)
+    return (loss,) if loss else ()
 
 
 def topology_files(plan: Plan, schemas: export.CrdSchemas | None = None) -> dict[str, str]:

@@ -76,6 +76,7 @@ def replay_settings(
     *,
     policy: str | None = None,
     router: str | None = None,
+    behaviour: RouterBehaviour | None = None,
     length_spread: float | None = None,
     arrivals: str | ArrivalSettings | None = None,
     variation: float | None = None,
@@ -89,13 +90,14 @@ def replay_settings(
 ) -> ReplaySettings:
     """The settings, checked against the plan; `arrivals` to `between` as for `arrival_settings`, or the record.
 
-    `router`: its policy, and its way to tell a prompt's length, whose error is `length_spread` (standard deviation of
-    the logarithm; None: 0.2 where it counts bytes or characters). `seeds`: how many, or which. `failures` of islands,
-    by id. InputError names the value that cannot be.
+    `router`: by name, or `behaviour`: its policy, and its way to tell a prompt's length, whose error is `length_spread`
+    (standard deviation of the logarithm; None: 0.2 where it counts bytes or characters). `seeds`: how many, or which.
+    `failures` of islands, by id. InputError names the value that cannot be.
     """
     if router is not None and policy is not None:
         raise _fault("policy", "must be left out with a router, which has its own", policy, "Give one of both.")
-    behaviour = None if router is None else behaviour_of(plan, router)
+    if router is not None:
+        behaviour = behaviour_of(plan, router)
     process = arrivals
     if not isinstance(process, ArrivalSettings):
         process = arrival_settings(process, variation=variation, curve=curve, between=between)

@@ -1,55 +1,121 @@
-"""What a router gives up of a plan: the plan's promise replayed as its own policy routes, and as the router does."""
+"""What routers give up of a plan: its promise replayed as its own policy routes, and as each router does.
 
-from dataclasses import dataclass
+What a router is taken for (its policy, and how it tells a prompt's length) is its module's claim; the replay prices
+that claim, and no network, no retries, no time of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
 
 from planner import export, pipeline
 from planner.domain import LengthMeasure, Plan, RouterBehaviour
 from planner.domain.replay.results import ReplayResult
+from planner.domain.replay.settings import ReplaySettings
+from planner.errors import ExportError, InputError
 from planner.runs.replay_settings import replay_settings
 from planner.runs.replays import rate_of
 
 _REQUESTS = 10_000
-WORTH_TELLING = 0.01
-"""Relative difference of P99 TTFT below which two routers do alike."""
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterLoss:
-    """The promise under the plan's policy (`planned`) and under the router's (`routed`)."""
+    """What one router makes of a plan.
+
+    `refusal`: why it cannot execute the plan's routing; then nothing is replayed. `routed`: the promise under its
+    behaviour (None: the plan, without buckets, promises nothing). `held_rps`: the highest rate that holds the levels,
+    where that was looked for. `of_plan`: the plan's own policy, exact lengths.
+    """
 
     router: str
+    targets: tuple[str, ...]
     behaviour: RouterBehaviour
-    planned: ReplayResult
-    routed: ReplayResult
+    refusal: str = ""
+    routed: ReplayResult | None = None
+    held_rps: float | None = None
+    of_plan: bool = False
 
-    @property
-    def text(self) -> str:
-        """One sentence."""
-        policies = f"{self.behaviour.policy.value} where the plan counts on {self.planned.policy.value}"
-        rate = f"at {self.planned.rate_rps:.1f} requests/s"
-        return (
-            f"router {self.router} does {policies}: {rate} {_times(self.routed)} instead of {_times(self.planned)}, by "
-            f"a replay of {_REQUESTS} requests{_misrouted(self.routed)}"
+
+def router_losses(
+    plan: Plan, *, engine: str = "", sweep: bool = False, progress: Progress = lambda _: None
+) -> tuple[RouterLoss, ...]:
+    """The plan's own policy first, then every router that knows the plan's engine. `sweep`: with the rates they hold.
+
+    Raises InputError where the plan has no buckets, so that nothing can be promised.
+    """
+    if plan.buckets is None:
+        raise InputError(
+            f"plan {plan.scenario.name}: must have buckets, whose promise routers are held against, has "
+            f"{plan.scenario.routing_form.value}.",
+            hint="Plan with routing.form buckets.",
         )
+    chosen_engine = export.priced_engine(plan, engine).name
+    own = RouterBehaviour(policy=plan.scenario.routing.policy)
+    replays = _Replays(plan, sweep=sweep)
+    losses = [_replayed(RouterLoss(router="the plan's", targets=(), behaviour=own, of_plan=True), replays)]
+    for router in export.ROUTERS.values():
+        progress(router.name)
+        if chosen_engine in router.engines:
+            refusal = _refusal(plan, chosen_engine, router.name, router.targets)
+            loss = RouterLoss(
+                router=router.name, targets=router.targets, behaviour=router.behaviour(plan), refusal=refusal
+            )
+            losses.append(loss if refusal else _replayed(loss, replays))
+    return tuple(losses)
 
 
-def router_loss(plan: Plan, router: str) -> RouterLoss | None:
-    """What `router` does to the plan's promise; None where it does what the plan counts on, or the plan, without
-    buckets, promises nothing."""
+def router_loss(plan: Plan, router: str) -> str:
+    """One sentence on what `router` does to the plan's promise; empty where it does what the plan counts on, or the
+    plan, without buckets, promises nothing."""
     behaviour = export.ROUTERS[router].behaviour(plan)
     if plan.buckets is None or _as_planned(plan, behaviour):
-        return None
-    rate_rps = rate_of(plan, None)
-    planned, routed = (
-        pipeline.replay(
-            plan,
-            plan.scenario.workload,
-            replay_settings(plan, router=name, requests=_REQUESTS, seeds=1),
-            rate_rps,
-        )
-        for name in (None, router)
+        return ""
+    replays = _Replays(plan, sweep=False)
+    routed, planned = (replays.at(b)[0] for b in (behaviour, RouterBehaviour(policy=plan.scenario.routing.policy)))
+    return (
+        f"router {router} does {behaviour.policy.value} where the plan counts on {planned.policy.value}: at "
+        f"{planned.rate_rps:.1f} requests/s {_times(routed)} instead of {_times(planned)}, by a replay of {_REQUESTS} "
+        f"requests{_misrouted(routed)}"
     )
-    return RouterLoss(router=router, behaviour=behaviour, planned=planned, routed=routed)
+
+
+class _Replays:
+    """Replays of one plan; routers that behave alike share theirs."""
+
+    def __init__(self, plan: Plan, *, sweep: bool) -> None:
+        self._plan = plan
+        self._sweep = sweep
+        self.at = cache(self._at)
+
+    def _at(self, behaviour: RouterBehaviour) -> tuple[ReplayResult, float | None]:
+        """(the promise, the highest rate that holds the levels)."""
+        plan, settings = self._plan, self._settings(behaviour)
+        result = pipeline.replay(plan, plan.scenario.workload, settings, rate_of(plan, None))
+        rates = pipeline.sweep_rates(plan, plan.scenario.workload, settings) if self._sweep else None
+        return result, rates.held_rps if rates else None
+
+    def _settings(self, behaviour: RouterBehaviour) -> ReplaySettings:
+        return replay_settings(self._plan, behaviour=behaviour, requests=_REQUESTS, seeds=1)
+
+
+def _replayed(loss: RouterLoss, replays: _Replays) -> RouterLoss:
+    routed, held_rps = replays.at(loss.behaviour)
+    return replace(loss, routed=routed, held_rps=held_rps)
+
+
+def _refusal(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> str:
+    """Why no target's export can have the router; empty where one can."""
+    reasons = []
+    for target in targets:
+        try:
+            export.render(plan, target=target, engine=engine, router=router)
+        except (ExportError, InputError) as error:
+            reasons.append(error.message)
+        else:
+            return ""
+    return reasons[-1] if reasons else "no target has servers that it reaches"
 
 
 def _as_planned(plan: Plan, behaviour: RouterBehaviour) -> bool:
@@ -66,6 +132,5 @@ def _times(result: ReplayResult) -> str:
 
 
 def _misrouted(result: ReplayResult) -> str:
-    return f"; {result.misrouted:.1%} of the requests come to another bucket than their length's" * bool(
-        result.misrouted
-    )
+    share = f"; {result.misrouted:.1%} of the requests come to another bucket than their length's"
+    return share if result.misrouted else ""

@@ -1,0 +1,85 @@
+"""`planner routers`: which routers can execute a plan, and what each makes of its promise."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from planner.cli import screen
+from planner.cli.plan import saved_runs
+
+if TYPE_CHECKING:
+    from planner.runs.router_losses import RouterLoss
+
+_COLUMNS = ("router", "targets", "tells lengths by", "chooses", "P99 TTFT", "within levels", "wrong bucket", "held")
+
+
+def command(
+    run: Annotated[Path, typer.Argument(help="A run folder, or its plan.json.", show_default=False)],
+    engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="With the highest rate at which each holds the levels; takes minutes.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Replay a plan's promise under every router: which can execute it, and what each gives up."""
+    from planner.runs.router_losses import router_losses
+
+    def listen(router: str) -> None:
+        if not (quiet or json):
+            screen.show_note(f"routers: {router}")
+
+    plan = saved_runs.read_run(run)
+    losses = router_losses(plan, engine=engine, sweep=sweep, progress=listen)
+    if json:
+        screen.show_json([_row(loss) for loss in losses])
+        return
+    columns = _COLUMNS if sweep else _COLUMNS[:-1]
+    rows = [_cells(loss) for loss in losses if not loss.refusal]
+    screen.show_table(f"Promise of {_rate(losses)} requests/s", columns, [row[: len(columns)] for row in rows])
+    for loss in losses:
+        for note in loss.behaviour.notes if not loss.refusal else ():
+            screen.show_text(f"{loss.router}: {note}")
+        if loss.refusal:
+            screen.show_text(f"{loss.router} cannot: {loss.refusal}")
+
+
+def _rate(losses: "tuple[RouterLoss, ...]") -> str:
+    routed = losses[0].routed
+    return f"{routed.rate_rps:.1f}" if routed else "0"
+
+
+def _cells(loss: "RouterLoss") -> tuple[str, ...]:
+    routed = loss.routed
+    assert routed is not None, "only routers that can do the plan are shown"
+    ttft = routed.total.ttft_ms
+    return (
+        loss.router,
+        ", ".join(loss.targets) or "-",
+        loss.behaviour.measure.value,
+        loss.behaviour.policy.value,
+        f"{ttft.p99.mean / 1000:.2f} s" if ttft else "-",
+        f"{routed.total.within_levels.mean:.1%}",
+        f"{routed.misrouted:.1%}" if routed.misrouted else "none",
+        f"{loss.held_rps:.1f}" if loss.held_rps else "none",
+    )
+
+
+def _row(loss: "RouterLoss") -> dict[str, Any]:
+    routed = loss.routed
+    ttft = routed.total.ttft_ms if routed else None
+    return {
+        "router": loss.router,
+        "targets": list(loss.targets),
+        "measure": loss.behaviour.measure.value,
+        "policy": loss.behaviour.policy.value,
+        "notes": list(loss.behaviour.notes),
+        "refusal": loss.refusal or None,
+        "rate_rps": routed.rate_rps if routed else None,
+        "ttft_p99_ms": ttft.p99.mean if ttft else None,
+        "within_levels": routed.total.within_levels.mean if routed else None,
+        "misrouted": routed.misrouted if routed else None,
+        "refused": routed.refused if routed else None,
+        "held_rps": loss.held_rps,
+    }
