@@ -131,6 +131,7 @@ class Kind:
     `upstream`: pattern of the name of a JSON schema that such files follow, to be found where the user's schemas are.
     `inventory`: such objects tell of the fleet and serve nobody; a folder of nothing else needs no workloads and no
     routing table. `of_node`: the object has the name of a node, which may hold dots.
+    `labelled`: people have such objects of their own, so that only those with the planner's label are of the kind.
     """
 
     kind: str
@@ -144,6 +145,7 @@ class Kind:
     upstream: str = ""
     inventory: bool = False
     of_node: bool = False
+    labelled: bool = False
 
 
 CheckObjects = Callable[[Sequence[Manifest], DeployedPlan | None], Iterable[Fault]]

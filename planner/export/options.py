@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from planner.domain import SWITCH_LEVELS, DeploySettings, PlacementSettings
 from planner.errors import ExportError, InputError
 from planner.export.objects.names import is_dns_label, is_label_key
+from planner.export.operating_options import check_operating
 
 _MOST_PRIORITY = 1_000_000_000  # above are Kubernetes' own
 LEAST_SHARED_GIB = 1
@@ -42,6 +43,7 @@ def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
     _check_images(options)
     _check_names(options)
     _check_topology(options)
+    check_operating(options)
     if options.priority_class and settings.priority > _MOST_PRIORITY:
         raise InputError(
             f"placement.priority: must be at most {_MOST_PRIORITY} for a PriorityClass, got {settings.priority}.",

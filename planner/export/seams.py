@@ -114,7 +114,8 @@ class Engine:
 
     `program`: its program in words. `http_port`: where it listens without `--port`; `probe_paths`: what its server
     answers with 200 once it serves; `port_flags` name further ports that others call. A pod with the flag `silent_flag`
-    answers nobody.
+    answers nobody. `drain_flag`: by which it goes on for so many seconds, when told to end, with the requests that it
+    has; empty: it does so by itself.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Engine:
     probe_paths: tuple[str, ...]
     port_flags: tuple[str, ...] = ()
     silent_flag: str = ""
+    drain_flag: str = ""
     images: Mapping[str, str] = field(default_factory=dict)
 
 

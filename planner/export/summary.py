@@ -14,6 +14,7 @@ planner/longest-prompt      longest prompt routed to it                     toke
 planner/rate-rps            rate at the plan's throughput                   requests/s
 planner/utilisation         busy share of its time
 planner/price-usd-per-hour  rent of its GPUs                                USD/h
+planner/load-seconds        how long its pods take to start (`load_time`)   s
 
 They stand on the object that runs the island, never on its pods: there a changed price would replace them. An object
 that runs several islands has one annotation for each, planner/island.<part of the object>, whose JSON holds these rows.
@@ -40,6 +41,7 @@ from planner.domain import (
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import json_document
 from planner.export.objects.names import one_line
+from planner.export.objects.operating.load_time import load_time_annotation
 from planner.export.objects.scheduling import node_annotations
 from planner.export.routers.coverage import covering_routes
 from planner.export.seams import Deployment
@@ -90,8 +92,8 @@ def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> Deployed
     )
 
 
-def island_annotations(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
-    """Annotations of the object, or of the part of one, that runs `island`."""
+def island_annotations(island: ServingIsland, deployment: Deployment, *, probed: bool = True) -> dict[str, str]:
+    """Annotations of the object, or of the part of one, that runs `island`. `probed`: somebody waits for its start."""
     planned = next(placed for placed in deployment.plan.islands if placed.id == island.id)
     scenario = deployment.plan.scenario
     head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
@@ -99,6 +101,7 @@ def island_annotations(island: ServingIsland, deployment: Deployment) -> dict[st
         {f"{PREFIX}{key}": value for key, value in head.items()}
         | island_rows(deployed_island(planned))
         | node_annotations(island, deployment)
+        | (load_time_annotation(island, deployment) if probed else {})
     )
 
 

@@ -16,11 +16,6 @@ def _before_tolerations(words: str) -> Edit:
     return pattern(_TOLERATIONS, rf"\g<1>{words}\n\g<0>", every=True)
 
 
-def _before_probe(words: str) -> Edit:
-    """A field of the engine's container."""
-    return pattern("( +)readinessProbe:\n", rf"\g<1>{words}\n\g<0>", every=True)
-
-
 def _beside(name: str, content: str) -> Edit:
     return lambda files: files | {name: content}
 
@@ -69,12 +64,9 @@ EDITS: dict[str, tuple[tuple[str, ...], Edit]] = {
             every=True,
         ),
     ),
-    "start-up probe and end": (
+    "an end by a command": (
         _KUBERNETES,
-        _before_probe(
-            "startupProbe: {httpGet: {path: /health, port: http}, failureThreshold: 600}\n"
-            "\\g<1>lifecycle: {preStop: {exec: {command: [sleep, '10']}}}"
-        ),
+        pattern(r"( +)sleep:\n +seconds: \d+\n", r"\g<1>exec: {command: [sleep, '10']}\n", every=True),
     ),
     "rollouts in steps": (
         ("lws", "lws, sglang"),

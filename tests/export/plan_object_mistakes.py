@@ -76,13 +76,13 @@ DEVICES = (
     ),
     PlanMistake(
         name="init container with more GPUs than the engine",
-        cases=("lws", "kubernetes", "disaggregatedset", "lws, sglang"),
+        cases=("kubernetes", "disaggregatedset", "lws, sglang"),
         edit=pattern("( +)tolerations:\n", init_container("a/b:v1", 16)),
         told="initContainers.0.resources.limits: must ask for at most the pod's",
     ),
     PlanMistake(
         name="init container of no version",
-        cases=("lws", "kubernetes", "disaggregatedset", "lws, sglang"),
+        cases=("kubernetes", "disaggregatedset", "lws, sglang"),
         edit=pattern("( +)tolerations:\n", init_container("a/b:latest", 0)),
         told="initContainers.0.image: must name a fixed version",
     ),
@@ -93,14 +93,14 @@ _IMAGE = "(image[=: ] ?)vllm/vllm-openai:v0.18.0"
 MODELS = (
     PlanMistake(
         name="other weights on one island",
-        cases=("lws", "kubernetes", "script", *SGLANG),
+        cases=("kubernetes", "script", *SGLANG),
         edit=text("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V2", whole=True),
         told="the model must be deepseek-ai/DeepSeek-V3",
         folder=False,
     ),
     PlanMistake(
         name="other weights in all pods",
-        cases=("lws", "kubernetes", "disaggregatedset", "dynamo", "llm-d", "kserve", "script", *SGLANG),
+        cases=("kubernetes", "disaggregatedset", "dynamo", "llm-d", "kserve", "script", *SGLANG),
         edit=text("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V2", count=-1),
         told="the model must be deepseek-ai/DeepSeek-V3, as in the plan and all pods, got deepseek-ai/DeepSeek-V2",
         folder=False,
@@ -113,20 +113,20 @@ MODELS = (
     ),
     PlanMistake(
         name="another model told in all files",
-        cases=("lws", "kubernetes", "kserve", "llm-d", "script"),
+        cases=("kubernetes", "kserve", "llm-d", "script"),
         edit=pattern("""(planner/model"?[=: ]+)(['"]?)deepseek-v3['"]?""", r"\g<1>\g<2>llama\g<2>", every=True),
         told="planner/model: must be 'deepseek-v3' as in the plan",
         folder=False,
     ),
     PlanMistake(
         name="image of the other engine",
-        cases=("lws", "kubernetes", "disaggregatedset", "llm-d", "script"),
+        cases=("kubernetes", "disaggregatedset", "llm-d", "script"),
         edit=pattern(_IMAGE, r"\g<1>lmsysorg/sglang:v0.5.18"),
         told="must be an image of vllm",
     ),
     PlanMistake(
         name="two versions of an engine",
-        cases=("lws", "kubernetes", "disaggregatedset", "llm-d", "script"),
+        cases=("kubernetes", "disaggregatedset", "llm-d", "script"),
         edit=pattern(_IMAGE, r"\g<1>vllm/vllm-openai:v0.15.0"),
         told="engines of several versions",
     ),
@@ -146,13 +146,13 @@ MODELS = (
     ),
     PlanMistake(
         name="side channel of the host",
-        cases=("lws", "kubernetes", "disaggregatedset", "llm-d", "kserve"),
+        cases=("kubernetes", "disaggregatedset", "llm-d", "kserve"),
         edit=text("status.podIP", "status.hostIP"),
         told="VLLM_NIXL_SIDE_CHANNEL_HOST must be the pod's own address",
     ),
     PlanMistake(
         name="side channel of nobody",
-        cases=("lws", "kubernetes", "disaggregatedset", "llm-d", "kserve", "script"),
+        cases=("kubernetes", "disaggregatedset", "llm-d", "kserve", "script"),
         edit=text("VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_HOSTS"),
         told="VLLM_NIXL_SIDE_CHANNEL_HOST must be the pod's own address",
     ),

@@ -145,8 +145,8 @@ SOUND_EDITS = tuple(
             (
                 (
                     "02-h20-0.yaml",
-                    "          resources:\n",
-                    f"{_PROBE}          resources:\n",
+                    "            value: '128'\n          lifecycle:\n",
+                    f"            value: '128'\n{_PROBE}          lifecycle:\n",
                 ),
             ),
         ),

@@ -173,7 +173,7 @@ def test_the_models_volume_holds_the_model_and_a_fifth_more(target: str, engine:
     gib = int(claim["spec"]["resources"]["requests"]["storage"].removesuffix("Gi"))
     assert gib * 2**30 >= 1.2 * plan.scenario.model.weights_gb * 1e9 > (gib - 1) * 2**30
     container = templates(first(files, "01-h200-0.yaml"))[0]["spec"]["containers"][0]
-    assert {"name": "model", "mountPath": "/models"} in container["volumeMounts"]
+    assert {"name": "model", "mountPath": "/models", "readOnly": True} in container["volumeMounts"]
     assert {"name": "HF_HOME", "value": "/models"} in container["env"]
     assert find_faults(files, plan) == ()
     del files["model-volume.yaml"]

@@ -61,6 +61,26 @@ def command(
     namespace: Annotated[
         str, typer.Option(help="Kubernetes namespace of the graphs (dynamo). [default: default]", show_default=False)
     ] = "",
+    weights: Annotated[
+        str,
+        typer.Option(
+            help="Who fetches weights: job (once, into --model-volume), node (once a node) or hub (every pod). "
+            "[default: job with --model-volume, else hub]",
+            show_default=False,
+        ),
+    ] = "",
+    hf_secret: Annotated[
+        str, typer.Option(help="NAME[:KEY] of the Secret with the Hugging Face token; KEY is HF_TOKEN.")
+    ] = "",
+    load_gb_per_s: Annotated[
+        float | None, typer.Option(help="GB/s at which a pod reads weights. [default: 1]", show_default=False)
+    ] = None,
+    rdma: Annotated[
+        str, typer.Option(help="RESOURCE[=COUNT] of pods that talk to others, as rdma/ib; else one for each GPU.")
+    ] = "",
+    hugepages: Annotated[str, typer.Option(help="SIZE=AMOUNT of a pod's huge pages, as 2Mi=4Gi.")] = "",
+    nccl_ib_hca: Annotated[str, typer.Option(help="Network cards for NCCL, as mlx5; else NCCL chooses.")] = "",
+    socket_interface: Annotated[str, typer.Option(help="Interface of rendezvous between pods, as eth0.")] = "",
     check: Annotated[
         Path | None, typer.Option(help="Write nothing: check the manifests of this folder, against RUN if given.")
     ] = None,
@@ -93,6 +113,13 @@ def command(
         queue=queue,
         model_volume=model_volume,
         namespace=namespace,
+        weights=weights,
+        hf_secret=hf_secret,
+        load_gb_per_s=load_gb_per_s,
+        rdma=rdma,
+        hugepages=hugepages,
+        nccl_ib_hca=nccl_ib_hca,
+        socket_interface=socket_interface,
     )
     rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
     head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}

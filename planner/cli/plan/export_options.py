@@ -30,6 +30,13 @@ def export_options(
     namespace: str,
     target: str,
     router: str,
+    weights: str = "",
+    hf_secret: str = "",
+    load_gb_per_s: float | None = None,
+    rdma: str = "",
+    hugepages: str = "",
+    nccl_ib_hca: str = "",
+    socket_interface: str = "",
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
 
@@ -51,6 +58,13 @@ def export_options(
         "queue": queue,
         "model_volume": model_volume,
         "namespace": namespace,
+        "weights": weights,
+        "hf_secret": hf_secret,
+        "load_gb_per_s": load_gb_per_s,
+        "rdma": rdma,
+        "hugepages": hugepages,
+        "nccl_ib_hca": nccl_ib_hca,
+        "socket_interface": socket_interface,
     }
     return replace(settings, **{key: value for key, value in flags.items() if value not in _NOT_GIVEN})  # type: ignore[arg-type]
 

@@ -6,6 +6,9 @@ from typing import Annotated
 from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.placement import PlacementSettings
 
+LOAD_GB_PER_S = 1.0
+"""GB/s at which a pod reads weights unless somebody says: shared storage behind a link of 10 Gbit/s, which carries 1.25
+at best. An assumption: measure it with `fio` in a pod."""
 _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
 
 
@@ -23,6 +26,13 @@ class DeploySettings:
     make, with the placement's priority. `queue`: the Kueue LocalQueue that admits the workloads. `model_volume`: name
     of a claim to make for the weights, which every pod mounts. Empty: none of it. `namespace`: the Kubernetes namespace
     that manifests are made for where a name in them holds it (target dynamo); others leave it to whoever applies them.
+
+    `weights`: who fetches them: a `job` into the model's volume, each `node` into a folder of its own, or every pod
+    from the `hub`; empty: a job where there is a volume and a repository to fetch from, else the hub. `hf_secret`: the
+    Secret with the Hugging Face token, NAME or NAME:KEY. `load_gb_per_s`: what a pod reads weights at (GB/s, 10^9
+    bytes). `rdma`: RDMA devices of pods that talk to others, RESOURCE (one for each GPU) or RESOURCE=COUNT.
+    `hugepages`: of every engine's pod, SIZE=AMOUNT. `nccl_ib_hca`, `socket_interface`: network cards and interface of
+    pods that talk to others; empty: NCCL chooses.
     """
 
     target: Annotated[str, Key("kind of manifests", sparse=True)] = ""
@@ -45,6 +55,15 @@ class DeploySettings:
     queue: Annotated[str, Key("Kueue LocalQueue that admits the workloads", sparse=True)] = ""
     model_volume: Annotated[str, Key("a claim for the weights", sparse=True)] = ""
     namespace: Annotated[str, Key("of the graphs (dynamo)", sparse=True)] = "default"
+    weights: Annotated[str, Key("who fetches them: job, node or hub", sparse=True)] = ""
+    hf_secret: Annotated[str, Key("Secret with the token, NAME:KEY", sparse=True)] = ""
+    load_gb_per_s: Annotated[
+        float, Bounds(low=0.01, high=1000), Key("at which a pod reads weights", unit="GB/s", sparse=True)
+    ] = LOAD_GB_PER_S
+    rdma: Annotated[str, Key("RDMA devices of pods that talk to others", sparse=True)] = ""
+    hugepages: Annotated[str, Key("of a pod, SIZE=AMOUNT", sparse=True)] = ""
+    nccl_ib_hca: Annotated[str, Key("network cards for NCCL", sparse=True)] = ""
+    socket_interface: Annotated[str, Key("of rendezvous between pods", sparse=True)] = ""
 
     def cpus(self, settings: PlacementSettings) -> int:
         """Cores that each GPU takes along."""

@@ -17,7 +17,7 @@ _SERVER_METADATA = frozenset(
 )
 _SCALED = frozenset({"scaleTargetRef", "targetRef"})
 _CLAIMED = "deviceClassName"
-_BUILT_IN = frozenset({"v1", "apps/v1", "scheduling.k8s.io/v1"})
+_BUILT_IN = frozenset({"v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1"})
 _MOST_DEPTH = 64
 
 
@@ -27,10 +27,9 @@ def obstacle(body: Mapping[str, Any], kinds: Sequence[Kind]) -> str:
     metadata = body.get("metadata")
     if not version or not kind or not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         return "an object without version, kind and name is none"
-    labels = metadata.get("labels")
-    if isinstance(labels, dict) and labels.get(_MANAGED) == "planner":
+    if managed(body):
         return "the planner writes no such kind"
-    versioned = [row for row in kinds if row.api_version]
+    versioned = [row for row in kinds if row.api_version and not row.labelled]
     if any(row.kind == kind for row in versioned):
         return "the kind is known in another version"
     if any(row.api_version == version and version not in _BUILT_IN for row in versioned):
@@ -39,6 +38,13 @@ def obstacle(body: Mapping[str, Any], kinds: Sequence[Kind]) -> str:
     if gpus := sorted(fields & (set(GPU_RESOURCES.values()) | {_CLAIMED})):
         return f"it asks for GPUs ({', '.join(gpus)}) that no plan gives it"
     return "it changes the number of copies" if fields & _SCALED else ""
+
+
+def managed(body: Mapping[str, Any]) -> bool:
+    """Whether an object carries the planner's label."""
+    metadata = body.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return isinstance(labels, dict) and labels.get(_MANAGED) == "planner"
 
 
 def _wanted() -> frozenset[str]:

@@ -389,4 +389,5 @@ VLLM = Engine(
     # vllm/entrypoints/serve/instrumentator, sagemaker and openai/models: routes without parameters
     probe_paths=("/health", "/ping", "/v1/models", "/version"),
     silent_flag=HEADLESS,
+    drain_flag="shutdown-timeout",  # since 0.18.0; without it requests under way are aborted
 )

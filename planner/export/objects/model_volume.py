@@ -1,4 +1,4 @@
-"""A volume for the model's weights, shared by all pods, sized from the model.
+"""A volume for the model's weights, shared by all pods, sized from the model; and where containers see weights.
 
 symbol   meaning                                  unit   source
 weights  bytes of the model's weights             GB     ModelSpec.weights_gb
@@ -11,11 +11,17 @@ from typing import Any
 
 from planner.domain import ModelSpec
 from planner.export.islands import ServingIsland
+from planner.export.objects.operating.weights import (
+    MOUNT_PATH,
+    VOLUME,
+    Source,
+    node_volume,
+    reading_environment,
+    weights_source,
+)
 from planner.export.seams import Deployment
 
-MOUNT_PATH = "/models"
 _MARGIN = 1.2
-_VOLUME = "model"
 
 
 def model_volume_gib(model: ModelSpec) -> int:
@@ -24,7 +30,7 @@ def model_volume_gib(model: ModelSpec) -> int:
 
 
 def model_claim(deployment: Deployment) -> dict[str, Any]:
-    """The claim that every pod mounts; many nodes read it, and the first pods fill it."""
+    """The claim that every pod mounts; many nodes read it."""
     size = f"{model_volume_gib(deployment.plan.scenario.model)}Gi"
     return {
         "apiVersion": "v1",
@@ -38,19 +44,26 @@ def model_claim(deployment: Deployment) -> dict[str, Any]:
 
 
 def model_volumes(deployment: Deployment) -> list[dict[str, Any]]:
-    """Volumes of a pod that mounts the claim; none where no claim is asked for."""
+    """Volumes of a pod that reads weights: the claim, or the node's folder; none where neither is asked for."""
     claim = deployment.options.model_volume
-    return [{"name": _VOLUME, "persistentVolumeClaim": {"claimName": claim}}] if claim else []
+    if claim:
+        return [{"name": VOLUME, "persistentVolumeClaim": {"claimName": claim}}]
+    return [node_volume()] if _source(deployment) is Source.NODE else []
 
 
 def model_mounts(island: ServingIsland, deployment: Deployment) -> list[dict[str, Any]]:
-    """Where a container sees the claim: at the model's own path, or as the hub's cache."""
+    """Where a container sees the volume: at the model's own path, or as the hub's cache."""
+    if not model_volumes(deployment):
+        return []
     path = island.weights if island.weights.startswith("/") else MOUNT_PATH
-    return [{"name": _VOLUME, "mountPath": path}] if deployment.options.model_volume else []
+    read_only = _source(deployment) in (Source.JOB, Source.NODE)
+    return [{"name": VOLUME, "mountPath": path} | ({"readOnly": True} if read_only else {})]
 
 
 def model_environment(island: ServingIsland, deployment: Deployment) -> list[dict[str, Any]]:
-    """Where the engine keeps what it downloads."""
-    if not deployment.options.model_volume or island.weights.startswith("/"):
-        return []
-    return [{"name": "HF_HOME", "value": MOUNT_PATH}]
+    """Where the engine looks for weights, or keeps what it fetches."""
+    return reading_environment(weights_source(island.weights, deployment.options), deployment.options)
+
+
+def _source(deployment: Deployment) -> Source:
+    return weights_source(deployment.islands[0].weights, deployment.options)

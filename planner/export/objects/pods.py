@@ -9,6 +9,10 @@ from planner.export.found import FoundPod
 from planner.export.islands import ServingIsland
 from planner.export.objects.model_volume import model_environment, model_mounts, model_volumes
 from planner.export.objects.names import check_node_selector, label_value
+from planner.export.objects.operating.draining import drain_arguments, engine_finishes, grace_seconds, lifecycle
+from planner.export.objects.operating.network import network_environment, network_limits, privileges
+from planner.export.objects.operating.probes import probes
+from planner.export.objects.operating.weights import waiting
 from planner.export.objects.scheduling import pod_annotations, pod_scheduling, queue_labels, tolerations
 from planner.export.options import image_is_pinned
 from planner.export.seams import Deployment, Launch, PodCommand
@@ -19,8 +23,6 @@ GPU_LABEL = "planner/gpu"
 ENGINE_LABEL = "app.kubernetes.io/name"
 PART_OF_LABEL = "app.kubernetes.io/part-of"
 GPU_RESOURCES: Mapping[str, str] = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
-
-_PROBE_PERIOD_S, _PROBE_FAILURES = 10, 3  # Kubernetes' own defaults
 
 
 def gpu_resource(island: ServingIsland) -> str:
@@ -106,12 +108,14 @@ def check_gpus_told_apart(deployment: Deployment) -> None:
 def pod_template(
     island: ServingIsland, deployment: Deployment, launch: Launch, *, leads: bool = True
 ) -> dict[str, Any]:
-    """The template of one pod of `island`; the leader's gets ports and a readiness probe."""
+    """The template of one pod of `island`; the leader's gets ports and probes."""
     resource = gpu_resource(island)
     spec: dict[str, Any] = {
         "containers": [_container(island, deployment, launch, leads)],
         "tolerations": tolerations(resource, deployment.plan.scenario.placement),
         "volumes": [_shared_memory(deployment), *model_volumes(deployment)],
+        "terminationGracePeriodSeconds": grace_seconds(island, deployment),
+        **_before(island, deployment),
     }
     if island.gpu.node_selector:
         spec["nodeSelector"] = dict(island.gpu.node_selector)
@@ -121,6 +125,12 @@ def pod_template(
     return {"metadata": metadata, "spec": spec | pod_scheduling(island, deployment)}
 
 
+def _before(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
+    """Init containers, which have the engine's image: nodes fetch it anyway."""
+    containers = waiting(island.weights, deployment.options, engine_image(island, deployment))
+    return {"initContainers": containers} if containers else {}
+
+
 def _container(island: ServingIsland, deployment: Deployment, launch: Launch, leads: bool) -> dict[str, Any]:
     command = launch.leader if leads else launch.worker
     assert command is not None
@@ -128,16 +138,18 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         "name": "engine",
         "image": engine_image(island, deployment),
         "command": list(command.command),
-        "args": list(command.arguments),
+        "args": [*command.arguments, *drain_arguments(island, deployment, leads=leads)],
     }
-    if environment := [*_environment(command), *model_environment(island, deployment)]:
+    variables = [*_environment(command), *model_environment(island, deployment)]
+    if environment := [*variables, *network_environment(island, deployment)]:
         container["env"] = environment
     if leads:
         container["ports"] = [{"name": p.name, "containerPort": p.number} for p in launch.ports]
-        container["readinessProbe"] = _probe(launch)
+        container |= probes(island, deployment, launch)
     return container | {
+        **lifecycle(island, deployment, finishes=engine_finishes(island, leads=leads)),
         "resources": {"limits": pod_limits(island, deployment)},
-        **_privileges(island),
+        **privileges(island, deployment),
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  # a mount point, no file
             *model_mounts(island, deployment),
@@ -145,27 +157,10 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
     }
 
 
-def _privileges(island: ServingIsland) -> dict[str, Any]:
-    """KV transfer and expert exchange register GPU memory with the network card; a copy that stays in its pod with both
-    has no need to."""
-    if island.mixed and island.grouping.pods == 1:
-        return {}
-    return {"securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}
-
-
 def _environment(command: PodCommand) -> list[dict[str, Any]]:
     fixed = [{"name": name, "value": value} for name, value in command.environment]
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
     return fixed + [{"name": name, "valueFrom": address} for name in command.address_variables]
-
-
-def _probe(launch: Launch) -> dict[str, Any]:
-    return {
-        "httpGet": {"path": launch.health_path, "port": launch.ports[0].name},
-        "periodSeconds": _PROBE_PERIOD_S,
-        "timeoutSeconds": 5,
-        "failureThreshold": _PROBE_FAILURES,
-    }
 
 
 def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
@@ -181,6 +176,7 @@ def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
         "memory": f"{gpus * options.memory_gib(settings)}Gi",
         gpu_resource(island): gpus,
     }
+    limits |= network_limits(island, deployment)
     for name, count in options.pod_resources:
         if name in limits:
             raise InputError(

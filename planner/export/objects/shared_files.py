@@ -6,6 +6,7 @@ from typing import Any
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.model_volume import model_claim
+from planner.export.objects.operating.weights_job import weights_job_files
 from planner.export.objects.scheduling import preemption_policy
 from planner.export.routers.routing import routing_file, table_file
 from planner.export.seams import Deployment, Endpoint
@@ -29,7 +30,7 @@ def shared_files(deployment: Deployment, endpoints: Sequence[Endpoint], *, appli
 
 
 def option_files(deployment: Deployment) -> dict[str, str]:
-    """The objects that the options ask for: the priority class and the model's volume."""
+    """The objects that the options ask for: the priority class, the model's volume and the Job that fills it."""
     files: dict[str, str] = {}
     if deployment.options.priority_class:
         origin = "as their placement took it" if deployment.plan.placement else "placement.priority of its scenario"
@@ -39,7 +40,7 @@ def option_files(deployment: Deployment) -> dict[str, str]:
         model = deployment.plan.scenario.model
         comments = (f"Weights of {model.name}: {model.weights_gb:.0f} GB and a fifth more.",)
         files["model-volume.yaml"] = yaml_text(comments, [model_claim(deployment)])
-    return files
+    return files | weights_job_files(deployment)
 
 
 def _priority_class(deployment: Deployment) -> dict[str, Any]:

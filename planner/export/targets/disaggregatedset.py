@@ -22,6 +22,7 @@ from planner.export.found import FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import DIGEST, plan_slug
+from planner.export.objects.operating.notes import operating_notes
 from planner.export.objects.packing import switch_domains
 from planner.export.objects.pods import check_gpus_told_apart, workload_labels
 from planner.export.objects.services import island_service, launch_ports
@@ -194,7 +195,8 @@ def _comments(part: _Part, launches: Mapping[str, Launch]) -> tuple[str, ...]:
         lines.append(f"The placement has all roles under one switch: {policy['topology']} is theirs in common.")
     for island in deployment.islands:
         packed = () if policy else packing_notes(island, deployment)
-        lines += island_comments(island, deployment, (*packed, *launches[island.id].notes))
+        notes = (*operating_notes(island, deployment), *packed, *launches[island.id].notes)
+        lines += island_comments(island, deployment, notes)
     return tuple(lines)
 
 

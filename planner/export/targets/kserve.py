@@ -30,6 +30,9 @@ from planner.export.explanation import island_comments
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.operating.draining import drain_seconds, grace_seconds
+from planner.export.objects.operating.network import network_notes
+from planner.export.objects.operating.probes import probe_note, startup_budget
 from planner.export.objects.packing import packing
 from planner.export.objects.pods import (
     GPU_LABEL,
@@ -66,6 +69,7 @@ from planner.export.targets.pairs import IslandPair, island_pairs, refuse_templa
 _IMAGES = {"nvidia.com/gpu": "ghcr.io/llm-d/llm-d-cuda:v0.6.0"}  # the presets': runs without root, as they demand
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 _TOLD = (ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
+_TAKEN = ("nodeSelector", "affinity", "priorityClassName", "tolerations", "terminationGracePeriodSeconds")
 _LONGEST_SUFFIX = "-kserve-mn-prefill"
 
 
@@ -117,7 +121,8 @@ def _service_name(island: ServingIsland) -> str:
 def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> tuple[str, ...]:
     lines = [pair.note]
     for island in pair.islands:
-        lines += island_comments(island, deployment, (*_packing_notes(island, deployment), *launches[island.id].notes))
+        notes = (*_operating_notes(island, deployment), *_packing_notes(island, deployment))
+        lines += island_comments(island, deployment, (*notes, *launches[island.id].notes))
     if pair.decode is not None and _crosses_pairs(deployment):
         lines.append(
             "WARNING: the decode sidecar takes any prefill pod from header x-prefiller-host-port: KServe's check of "
@@ -128,6 +133,18 @@ def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Laun
             "The role without an island has no replicas; it is named so that KServe takes the preset of its own."
         )
     return tuple(lines)
+
+
+def _operating_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    """What KServe's presets do of it, and what they take from here."""
+    return (
+        probe_note(island, deployment),
+        "The presets' startup probe takes its patience from here; their other probes wait for it (KServe 0.17).",
+        f"End: requests under way have up to {drain_seconds(island, deployment)} s. The presets wait 15 s and give the "
+        f"engine what is left of {grace_seconds(island, deployment)} s (KServe 0.19; older ones cut requests off).",
+        "Weights: KServe fetches them for every pod; a token comes with the service account that its documents name.",
+        *network_notes(island, deployment),
+    )
 
 
 def _crosses_pairs(deployment: Deployment) -> bool:
@@ -217,11 +234,11 @@ def _pod(
         "env": [*main.get("env", []), *_flags(island, launch)],
         "resources": main["resources"],
     }
-    if island.grouping.pods == 1 and "securityContext" in main:  # presets of groups ask for more by themselves
+    if leads:
+        container["startupProbe"] = startup_budget(island, deployment)
+    if island.grouping.pods == 1:  # presets of groups ask for more by themselves
         container["securityContext"] = main["securityContext"]
-    scheduling: dict[str, Any] = {
-        key: spec[key] for key in ("nodeSelector", "affinity", "priorityClassName", "tolerations") if key in spec
-    }
+    scheduling: dict[str, Any] = {key: spec[key] for key in _TAKEN if key in spec}
     memory = {"name": "dshm", "emptyDir": spec["volumes"][0]["emptyDir"]}  # the presets' name, with the plan's size
     pod: dict[str, Any] = {"containers": [container], **scheduling, "volumes": [memory]}
     if leads and island.phase is Phase.DECODE and _crosses_pairs(deployment):
@@ -269,4 +286,5 @@ KSERVE = Target(
         ),
     ),
     checks=(service_faults,),
+    unheeded=("namespace", "weights", "hf_secret"),
 )

@@ -13,6 +13,7 @@ from planner.export.explanation import island_comments
 from planner.export.found import Fault, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.operating.notes import operating_notes
 from planner.export.objects.pods import (
     ISLAND_LABEL,
     PART_OF_LABEL,
@@ -44,7 +45,7 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     for file, island in island_files(deployment):
         launch = deployment.engine.launch(island, _ALONE)
         files[file] = yaml_text(
-            island_comments(island, deployment, launch.notes),
+            island_comments(island, deployment, (*operating_notes(island, deployment), *launch.notes)),
             (_deployment(island, deployment, launch), _service(island, deployment, launch)),
         )
         endpoints.append(Endpoint(island=island, service=island.name, port=launch.ports[0].number, leaders=()))

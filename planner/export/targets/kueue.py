@@ -22,7 +22,9 @@ from planner.export.found import Kind
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import check_node_selector, island_slugs, label_value, one_line, workload_name
 from planner.export.objects.pods import GPU_RESOURCES
+from planner.export.objects.quantities import amount
 from planner.export.objects.scheduling import HOSTNAME, tolerations
+from planner.export.operating_options import hugepages_of, rdma_of
 from planner.export.seams import Deployment, Target, TargetFiles
 from planner.export.summary import PREFIX
 from planner.export.targets.quotas import quota_faults
@@ -151,7 +153,7 @@ def _flavor_notes(gpus: Sequence[GpuSpec], deployment: Deployment) -> tuple[str,
 
 def _cluster_queue(gpus: Sequence[GpuSpec], names: dict[str, str], deployment: Deployment) -> dict[str, Any]:
     resources = sorted({GPU_RESOURCES[gpu.vendor.upper()] for gpu in gpus})
-    extended = [name for name, _ in deployment.options.pod_resources]
+    extended = [name for name, _ in _extended_quotas(1, deployment)]
     return {
         "apiVersion": API_VERSION,
         "kind": "ClusterQueue",
@@ -178,8 +180,21 @@ def _quotas(gpu: GpuSpec, resources: Sequence[str], deployment: Deployment) -> l
     resource = GPU_RESOURCES[gpu.vendor.upper()]
     rows: list[tuple[str, int | str]] = [(name, count if name == resource else 0) for name in resources]
     rows += [("cpu", count * options.cpus(settings)), ("memory", f"{count * options.memory_gib(settings)}Gi")]
-    rows += [(name, count * each) for name, each in options.pod_resources]
+    rows += _extended_quotas(count, deployment)
     return [{"name": name, "nominalQuota": quota} for name, quota in rows]
+
+
+def _extended_quotas(pods: int, deployment: Deployment) -> list[tuple[str, int | str]]:
+    """What so many pods of one GPU ask for beside it."""
+    options = deployment.options
+    rows: list[tuple[str, int | str]] = [(name, pods * each) for name, each in options.pod_resources]
+    rdma, hugepages = rdma_of(options), hugepages_of(options)
+    if rdma is not None:
+        rows.append((rdma[0], pods * (rdma[1] or 1)))
+    if hugepages is not None:
+        size, total = hugepages
+        rows.append((f"hugepages-{size}", f"{int(pods * (amount(total) or 0) / 2**20)}Mi"))
+    return rows
 
 
 def _local_queue(deployment: Deployment) -> dict[str, Any]:
@@ -201,6 +216,21 @@ def _topology(deployment: Deployment) -> dict[str, Any]:
     }
 
 
+_UNHEEDED = (
+    "images",
+    "shared_memory_gib",
+    "pin_nodes",
+    "priority_class",
+    "model_volume",
+    "namespace",
+    "weights",
+    "hf_secret",
+    "load_gb_per_s",
+    "nccl_ib_hca",
+    "socket_interface",
+)
+"""Options that no quota depends on."""
+
 KUEUE = Target(
     name="kueue",
     engines=("vllm", "sglang"),
@@ -210,5 +240,5 @@ KUEUE = Target(
         for kind in ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Topology")
     ),
     checks=(quota_faults,),
-    unheeded=("images", "shared_memory_gib", "pin_nodes", "priority_class", "model_volume", "namespace"),
+    unheeded=_UNHEEDED,
 )

@@ -13,6 +13,7 @@ from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import MAX_WORKLOAD_NAME
+from planner.export.objects.operating.notes import operating_notes
 from planner.export.objects.packing import packing
 from planner.export.objects.pods import check_gpus_told_apart, found_pod, pod_template, workload_labels
 from planner.export.objects.services import island_service, launch_ports
@@ -40,7 +41,11 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     for file, island in island_files(deployment):
         launch = deployment.engine.launch(island, RENDEZVOUS)
         files[file] = yaml_text(
-            island_comments(island, deployment, (*packing_notes(island, deployment), *launch.notes)),
+            island_comments(
+                island,
+                deployment,
+                (*operating_notes(island, deployment), *packing_notes(island, deployment), *launch.notes),
+            ),
             (_leader_worker_set(island, deployment, launch), _service(island, deployment, launch)),
         )
         endpoints.append(_endpoint(island, launch))

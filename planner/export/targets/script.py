@@ -55,6 +55,13 @@ _UNHEEDED = (
     "priority_class",
     "queue",
     "model_volume",
+    "weights",
+    "hf_secret",
+    "load_gb_per_s",
+    "rdma",
+    "hugepages",
+    "nccl_ib_hca",
+    "socket_interface",
 )
 """Options that only a cluster can heed."""
 
@@ -140,7 +147,7 @@ def _script(island: ServingIsland, deployment: Deployment, launches: Sequence[La
         devices=_DEVICES[gpu_resource(island)],
         whole_hosts=not _shares_host(island),
         labels=labels(island, deployment),
-        annotations=island_annotations(island, deployment),
+        annotations=island_annotations(island, deployment, probed=False),
         hosts=dict(island.gpu.node_selector),
         pins=tuple(f"{copy}:{rank}={node}" for (copy, rank), (node, _) in sorted(pins.items())),
         commands=_commands(launches),

@@ -75,7 +75,7 @@ def _engine_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterato
 def _probe_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterator[Fault]:
     container, listening = pod.spec["containers"][0], engine_port(pod, engine)
     for probe in _PROBES:
-        if probe not in container:
+        if "httpGet" not in container.get(probe, {}):  # none, or only a preset's patience
             continue
         where = f"{pod.path}.containers.0.{probe}"
         if engine.silent_flag in read_flags(pod.arguments or ()):

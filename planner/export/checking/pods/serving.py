@@ -9,6 +9,9 @@ from planner.export.checking.commands.transfer import address_variable_faults, t
 from planner.export.checking.expectation import Expectation, Owned
 from planner.export.checking.pods.admission import admission_faults
 from planner.export.checking.pods.namespaces import namespace_faults
+from planner.export.checking.pods.operating.endings import ending_faults
+from planner.export.checking.pods.operating.network import lock_faults
+from planner.export.checking.pods.operating.weights import claim_faults, waiting_faults
 from planner.export.checking.pods.priorities import unused_faults
 from planner.export.checking.pods.rollouts import spread_faults, surge_faults
 from planner.export.checking.pods.service_class import class_faults
@@ -31,6 +34,9 @@ def serving_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
     yield from class_faults(owned, expected)
     yield from admission_faults(workload)
     yield from spread_faults(workload)
+    yield from ending_faults(owned)
+    yield from waiting_faults(workload)
+    yield from lock_faults(workload)
 
 
 def together_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
@@ -42,4 +48,5 @@ def together_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expec
     yield from namespace_faults(manifests, [item.workload for item in owned])
     yield from unused_faults(manifests, owned, expected)
     yield from surge_faults(manifests, owned, expected)
+    yield from claim_faults(manifests, [item.workload for item in owned])
     yield from route_faults(manifests, owned, expected)

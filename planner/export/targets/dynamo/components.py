@@ -23,6 +23,8 @@ from planner.export.islands import ServingIsland
 from planner.export.objects.documents import whole_number
 from planner.export.objects.model_volume import model_environment, model_mounts, model_volumes
 from planner.export.objects.names import DIGEST, one_line
+from planner.export.objects.operating.draining import drain_seconds
+from planner.export.objects.operating.weights import waiting
 from planner.export.objects.pods import GPU_RESOURCES, PART_OF_LABEL, labels, pod_template
 from planner.export.seams import Deployment
 from planner.export.summary import PREFIX, part_annotations
@@ -50,6 +52,7 @@ _SHARED_MEMORY = "shared-memory"
 _SYSTEM_PORT = "9090"
 SYSTEM_PORT_VARIABLE = "DYN_SYSTEM_PORT"
 _ROUTER_LIMITS = {"cpu": 4, "memory": "8Gi"}
+GRACE_VARIABLE = "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS"  # 5 by default (Dynamo's documents, graceful shutdown)
 CONFIG_FOLDER = "/etc/dynamo"
 CONFIG_KEY = "global-router.json"
 # load alone decides: lengths were dealt with above, and prefixes are not in the plan's rates
@@ -141,6 +144,7 @@ def worker(
     if spans_ranks(island, deployment.engine):
         template["metadata"]["annotations"] = {MP_ANNOTATION: "mp"}
     _as_main(template["spec"])
+    _drained(template["spec"]["containers"][0], drain_seconds(island, deployment))
     return _versioned(component | {"podTemplate": template}), launch.notes
 
 
@@ -152,6 +156,13 @@ def _as_main(spec: dict[str, Any]) -> None:
         holder[key] = [entry for entry in holder[key] if entry["name"] != _SHARED_MEMORY]
         if not holder[key]:
             del holder[key]
+
+
+def _drained(container: dict[str, Any], seconds: int) -> None:
+    """Dynamo's runtime ends by itself: SIGTERM takes the worker out of discovery, which a hook would put off, and then
+    it serves what it has for as long as the variable says."""
+    del container["lifecycle"]
+    container.setdefault("env", []).append({"name": GRACE_VARIABLE, "value": str(seconds)})
 
 
 def local_router(deployment: Deployment, graph: str, phase: Phase) -> dict[str, Any]:
@@ -214,6 +225,8 @@ def _service(
     if volumes := model_volumes(deployment):  # they read the tokenizer beside the weights
         container["volumeMounts"] = model_mounts(first, deployment)
         spec["volumes"] = volumes
+    if containers := waiting(first.weights, deployment.options, _plain_image(deployment)):
+        spec["initContainers"] = containers
     head: dict[str, Any] = {"name": name, **({"type": kind} if kind else {}), "replicas": 1}
     template = {"metadata": {"labels": plan_labels(deployment)}, "spec": spec}
     return _versioned(head | {"podTemplate": template})

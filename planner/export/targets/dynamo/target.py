@@ -22,6 +22,9 @@ from planner.export.explanation import island_comments
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import whole_number, yaml_text
+from planner.export.objects.operating.draining import drain_seconds, grace_seconds
+from planner.export.objects.operating.network import network_notes
+from planner.export.objects.operating.weights import weights_note
 from planner.export.objects.packing import packing
 from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
@@ -194,13 +197,25 @@ def _built(deployment: Deployment, name: str, namespace: str, islands: Sequence[
         comments=tuple(
             f"{component['name']}: {line}"
             for island, component, notes in workers
-            for line in island_comments(island, deployment, notes)
+            for line in island_comments(island, deployment, (*_operating_notes(island, deployment), *notes))
         ),
         endpoints=tuple(
             Endpoint(island=island, service=_service(name, component["name"]), port=_PORT, leaders=())
             for island, component, _ in workers
         ),
     )
+
+
+def _operating_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    """What Dynamo's operator and runtime do of it, and what they take from here."""
+    seconds, grace = drain_seconds(island, deployment), grace_seconds(island, deployment)
+    notes = [
+        "Probes: the operator's, on its runtime's own port; its startup probe waits two hours.",
+        f"End: out of discovery at SIGTERM, then {seconds} s for requests under way; a pod has {grace} s.",
+    ]
+    if island.grouping.pods > 1:
+        notes.append("All nodes of a copy are told to end at once, and requests under way may be cut off.")
+    return (*notes, weights_note(island.weights, deployment.options), *network_notes(island, deployment))
 
 
 def _service(graph: str, component: str) -> str:

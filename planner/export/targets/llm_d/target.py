@@ -26,8 +26,10 @@ from planner.export.explanation import island_comments
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
-from planner.export.objects.model_volume import model_volume_gib
+from planner.export.objects.model_volume import model_volume_gib, model_volumes
 from planner.export.objects.names import slug
+from planner.export.objects.operating.draining import drain_arguments, lifecycle
+from planner.export.objects.operating.notes import operating_notes
 from planner.export.objects.pods import (
     ENGINE_LABEL,
     GPU_LABEL,
@@ -110,11 +112,13 @@ def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Laun
         )
     for island in pair.islands:
         notes = (*packing_notes(island, deployment), *launches[island.id].notes)
+        notes = (*operating_notes(island, deployment), *notes)
         lines += island_comments(island, deployment, (*notes, *_class_notes(island, deployment)))
         if island.grouping.pods > 1:
             lines.append(
                 f"{island.phase}: the chart makes leader and workers of a group from one template, so the pod's index "
-                "decides what it runs, and no probe is set: workers answer no HTTP."
+                "decides what it runs, and no probe is set: workers answer no HTTP. All of them wait before they end "
+                "until requests under way are done."
             )
     return tuple(lines)
 
@@ -212,6 +216,8 @@ def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[s
         "accelerator": {"type": _ACCELERATORS[gpu_resource(island)]},
         "parallelism": _parallelism(island),
         **_nodes(island, spec),
+        "terminationGracePeriodSeconds": spec["terminationGracePeriodSeconds"],
+        **({"initContainers": spec["initContainers"]} if "initContainers" in spec else {}),
         "tolerations": spec["tolerations"],
         "containers": [_container(island, deployment, launch, spec["containers"][0])],
         "volumes": spec["volumes"],
@@ -259,7 +265,7 @@ def _nodes(island: ServingIsland, spec: dict[str, Any]) -> dict[str, Any]:
 def _container(
     island: ServingIsland, deployment: Deployment, launch: Launch, container: dict[str, Any]
 ) -> dict[str, Any]:
-    command, arguments = _command(island, launch)
+    command, arguments = _command(island, deployment, launch)
     port = _engine_port(island)
     fields: dict[str, Any] = {
         "name": container["name"],
@@ -271,16 +277,16 @@ def _container(
         "ports": [{"name": p.name, "containerPort": port if p is launch.ports[0] else p.number} for p in launch.ports],
     }
     if island.grouping.pods == 1:
-        fields["readinessProbe"] = container["readinessProbe"]
-    claimed = bool(deployment.options.model_volume) or island.weights.startswith("/")
+        fields |= {probe: container[probe] for probe in ("startupProbe", "readinessProbe", "livenessProbe")}
+    claimed = bool(model_volumes(deployment)) or island.weights.startswith("/")
     fields |= {
         "resources": container["resources"],
         "mountModelVolume": not claimed,
         "volumeMounts": container["volumeMounts"],
     }
-    if "securityContext" in container:
-        fields["extraConfig"] = {"securityContext": container["securityContext"]}
-    return fields
+    # one template for leader and workers: none of them may end before the leader's requests are done
+    end = lifecycle(island, deployment, finishes=False) if launch.worker else {"lifecycle": container["lifecycle"]}
+    return fields | {"extraConfig": {"securityContext": container["securityContext"], **end}}
 
 
 def _engine_port(island: ServingIsland) -> int:
@@ -288,12 +294,12 @@ def _engine_port(island: ServingIsland) -> int:
     return _TARGET_PORT if island.phase is Phase.DECODE else SERVICE_PORT
 
 
-def _command(island: ServingIsland, launch: Launch) -> tuple[list[str], list[str]]:
+def _command(island: ServingIsland, deployment: Deployment, launch: Launch) -> tuple[list[str], list[str]]:
     """Command and arguments; in a group of several pods both the leader's and the workers', told apart by a count."""
     leader = _words(launch.leader, launch, island)
     if launch.worker is None:
         command = len(launch.leader.command)
-        return leader[:command], leader[command:]
+        return leader[:command], [*leader[command:], *drain_arguments(island, deployment, leads=True)]
     worker = _words(launch.worker, launch, island)
     return list(GROUP_COMMAND), [str(len(leader)), *leader, *worker]
 

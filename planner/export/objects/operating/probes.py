@@ -1,0 +1,61 @@
+"""Probes of the pods that answer HTTP, all on the engine's own health path.
+
+symbol   meaning                                         unit   source
+T        load time                                       s      `load_time`
+PERIOD   between two questions                           s      10, Kubernetes' default
+F        failures until a start is given up              -      ceil(ROOM T / PERIOD)
+ROOM     times that the estimate fits into the budget    -      2: an estimate can be off, and a start that is given up
+                                                                begins anew
+ALIVE    failures until a pod that served is restarted   -      6: a minute without an answer; a long step answers late
+
+The startup probe keeps the others off until it has passed, so that nothing kills an engine that loads. A pod that is
+not ready gets no requests; one whose liveness fails is started anew. Workers of a group answer no HTTP and have none:
+the set starts a group anew when one of its pods ends.
+"""
+
+import math
+from typing import Any
+
+from planner.export.islands import ServingIsland
+from planner.export.objects.operating.load_time import load_seconds
+from planner.export.seams import Deployment, Launch
+
+ROOM = 2
+_PERIOD_S, _READY, _ALIVE, _TIMEOUT_S = 10, 3, 6, 5
+
+
+def startup_failures(island: ServingIsland, deployment: Deployment) -> int:
+    """How often the startup probe may fail."""
+    return math.ceil(ROOM * load_seconds(island, deployment) / _PERIOD_S)
+
+
+def probes(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
+    """The three probes of a container that answers at the launch's first port."""
+    return {
+        "readinessProbe": _probe(launch, _READY),
+        "startupProbe": _probe(launch, startup_failures(island, deployment)),
+        "livenessProbe": _probe(launch, _ALIVE),
+    }
+
+
+def startup_budget(island: ServingIsland, deployment: Deployment) -> dict[str, int]:
+    """The startup probe's patience alone, where a preset has the rest of it."""
+    return {"periodSeconds": _PERIOD_S, "failureThreshold": startup_failures(island, deployment)}
+
+
+def probe_note(island: ServingIsland, deployment: Deployment) -> str:
+    """The budget in words."""
+    load, failures = load_seconds(island, deployment), startup_failures(island, deployment)
+    return (
+        f"Start: about {load:.0f} s ({island.model.weights_gb:.0f} GB at {deployment.options.load_gb_per_s:g} GB/s and "
+        f"the engine's own start); the startup probe waits {failures * _PERIOD_S} s, {ROOM} times that."
+    )
+
+
+def _probe(launch: Launch, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": launch.health_path, "port": launch.ports[0].name},
+        "periodSeconds": _PERIOD_S,
+        "timeoutSeconds": _TIMEOUT_S,
+        "failureThreshold": failures,
+    }
