@@ -9,6 +9,7 @@ from planner.export.engines.dialects import priced_engine
 from planner.export.islands import serving_islands
 from planner.export.objects.evictions import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
+from planner.export.objects.operating.disruption import budget_files
 from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.registry import router_named
@@ -60,6 +61,7 @@ def render(
         files |= shared_files(deployment, written.endpoints, applied=chosen_target.applied)
         files |= _router_files(deployment, chosen_target, written.endpoints)
     if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
+        files |= _budget_files(deployment, chosen_target)
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
     check_manifests(files, plan, schemas)
     return files
@@ -82,6 +84,12 @@ def check_deployable(
         options = replace(options, priority_class=scenario.placement.priority_class)
     check_options(options, scenario.placement)
     return options
+
+
+def _budget_files(deployment: Deployment, target: Target) -> dict[str, str]:
+    """The bounds on evictions, where the target's pods can be evicted."""
+    namespace = "" if "namespace" in target.unheeded else deployment.options.namespace
+    return budget_files(deployment, target.pods_of, namespace=namespace) if target.pods_of else {}
 
 
 def _router_files(deployment: Deployment, target: Target, endpoints: Sequence[Endpoint]) -> dict[str, str]:

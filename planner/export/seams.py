@@ -178,6 +178,12 @@ class RenderManifests(Protocol):
     def __call__(self, deployment: Deployment, /) -> TargetFiles: ...
 
 
+class SelectPods(Protocol):
+    """The labels that all pods of an island have, and no others."""
+
+    def __call__(self, island: ServingIsland, deployment: Deployment, /) -> dict[str, str]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterProcess:
     """A program that takes requests in front of the engines, or in front of other such programs.
@@ -298,7 +304,12 @@ class Target:
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
     `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
     `router`: name of the router that its exports come with unless another is named. `processes`: how it starts programs
+<<<<<<< HEAD
     of routers; None where it cannot. `steps`: how its engines are started, where not by `kubectl apply`.
+=======
+    of routers; None where it cannot. `pods_of`: how evictions of an island's pods can be bounded; None where nothing is
+    evicted.
+>>>>>>> 90aa5f8 (Budgets of evictions: by island, never below what survive promises)
     """
 
     name: str
@@ -311,4 +322,8 @@ class Target:
     applied: bool = True
     router: str = ""
     processes: RenderProcesses | None = None
+<<<<<<< HEAD
     steps: TellSteps | None = None
+=======
+    pods_of: SelectPods | None = None
+>>>>>>> 90aa5f8 (Budgets of evictions: by island, never below what survive promises)

@@ -84,6 +84,12 @@ def router_labels(island: ServingIsland, deployment: Deployment) -> dict[str, st
     return router.pod_labels(island, deployment) if router and router.pod_labels else {}
 
 
+def island_pods(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """Labels by which the island's pods can be selected where `pod_template` gave them theirs."""
+    every = labels(island, deployment)
+    return {key: every[key] for key in (PART_OF_LABEL, ISLAND_LABEL)}
+
+
 def check_gpus_told_apart(deployment: Deployment) -> None:
     """Every two GPU types of one vendor need node selectors that no node can satisfy at once.
 

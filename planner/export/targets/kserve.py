@@ -267,6 +267,13 @@ def _flags(island: ServingIsland, launch: Launch) -> list[dict[str, str]]:
     return rows + ([{"name": "VLLM_API_SERVER_COUNT", "value": count}] if grouped and count else [])
 
 
+def _pods_of(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
+    """KServe puts the object's name on all pods, and the role's labels."""
+    pairs = island_pairs(deployment, _LONGEST_SUFFIX)
+    pair = next(pair for pair in pairs if island in pair.islands)
+    return {NAME_LABEL: pair.name, ISLAND_LABEL: labels(island, deployment)[ISLAND_LABEL]}
+
+
 def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     selector = {NAME_LABEL: pair.name, **COMPONENT_LABELS, ROLE_LABEL: ROLES[island.phase]}
     return island_service(_service_name(island), island, deployment, selector, http_port(SERVICE_PORT))
@@ -276,6 +283,7 @@ KSERVE = Target(
     name="kserve",
     engines=("vllm",),
     manifests=_manifests,
+    pods_of=_pods_of,
     kinds=(
         Kind(
             api_version=API_VERSION,

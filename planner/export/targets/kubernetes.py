@@ -19,6 +19,7 @@ from planner.export.objects.pods import (
     PART_OF_LABEL,
     check_gpus_told_apart,
     found_pod,
+    island_pods,
     labels,
     pod_template,
     workload_labels,
@@ -131,6 +132,7 @@ KUBERNETES = Target(
     name="kubernetes",
     engines=("vllm", "sglang"),
     manifests=_manifests,
+    pods_of=island_pods,
     kinds=(Kind(api_version="apps/v1", kind="Deployment", schema="deployment.json", workloads=_workloads),),
     checks=(_faults,),
 )

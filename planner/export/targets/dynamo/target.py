@@ -26,7 +26,7 @@ from planner.export.objects.operating.draining import drain_seconds, grace_secon
 from planner.export.objects.operating.network import network_notes
 from planner.export.objects.operating.weights import weights_note
 from planner.export.objects.packing import packing
-from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod
+from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod, island_pods
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import part_path, read_part
 from planner.export.targets.dynamo.checks import graph_faults
@@ -282,6 +282,7 @@ DYNAMO = Target(
     name="dynamo",
     engines=tuple(DYNAMO_ENGINES),
     manifests=_manifests,
+    pods_of=island_pods,
     kinds=(
         Kind(
             api_version=API_VERSION,

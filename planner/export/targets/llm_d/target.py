@@ -309,9 +309,19 @@ def _words(pod: PodCommand, launch: Launch, island: ServingIsland) -> list[str]:
     return [*pod.command, *(new if argument == old else argument for argument in pod.arguments)]
 
 
+def _pods_of(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
+    """What the chart puts on the pods of a release's block."""
+    pair = next(pair for pair in island_pairs(deployment, "-prefill") if island in pair.islands)
+    return {RELEASE_LABEL: pair.name, ROLE_LABEL: _block(island)}
+
+
+def _block(island: ServingIsland) -> str:
+    """The chart's block of an island: one that does both phases is a decode block."""
+    return (Phase.DECODE if island.mixed else island.phase).value
+
+
 def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
-    role = Phase.DECODE if island.mixed else island.phase  # the chart's blocks
-    selector = {RELEASE_LABEL: pair.name, ROLE_LABEL: role.value}
+    selector = {RELEASE_LABEL: pair.name, ROLE_LABEL: _block(island)}
     selector |= {INDEX_LABEL: "0"} if _multinode(pair) else {}
     return island_service(_service_name(island), island, deployment, selector, http_port(SERVICE_PORT))
 
@@ -365,6 +375,7 @@ LLM_D = Target(
     name="llm-d",
     engines=("vllm", "sglang"),
     manifests=_manifests,
+    pods_of=_pods_of,
     kinds=(
         Kind(
             kind=VALUES_KIND,

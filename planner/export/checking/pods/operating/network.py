@@ -22,5 +22,6 @@ def lock_faults(workload: FoundWorkload) -> Iterator[Fault]:
 
 def _context(container: Mapping[str, Any]) -> Mapping[str, Any]:
     """In Helm values it is one level deeper."""
-    deeper: Mapping[str, Any] = container.get("extraConfig", {}).get("securityContext", {})
-    return container.get("securityContext", deeper)
+    deeper = container.get("extraConfig", {}).get("securityContext", {})
+    context: Mapping[str, Any] = container.get("securityContext", deeper)
+    return context

@@ -1,0 +1,186 @@
+"""How many copies evictions may take at once, so that the plan keeps its promise even where all budgets are used up.
+
+symbol   meaning                                              unit         source
+n[i]     copies of island i                                   -            ParallelConfig.replicas
+c[i]     what one of them serves of its bucket                requests/s   BucketPool.capacity_rps
+m[i]     copies that the plan was priced to lose of i         -            NodeLoss.servers
+cell     a phase and a bucket (without buckets: a range of    -            BucketPlan.pools, Plan.routing
+         lengths), and the islands that serve it
+load     what a cell's islands serve at the plan's rate       requests/s   sum of PlannedIsland.rate_rps
+share    of the rate that must survive; 0: nothing is asked   -            SurvivalSettings.share
+x        copies that a budget lets go at once                 -
+
+For every cell, with every budget at its worst (the fastest copies are gone):
+  at least one copy is left
+  where a share must survive: what is left serves share x load, and sum x / m <= 1, as no more copies are lost than the
+  plan was priced for (queues of fewer copies are longer than their number says)
+Where nothing must survive, x <= 1: one copy of many.
+
+An island whose budget would be 0 beside the others' shares one with the islands of its cells, where that lets any go.
+Evictions alone are counted: a node that fails meanwhile takes more.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.domain import Phase, Plan, PlannedIsland, halves_of
+
+_CLOSE = 1e-9  # sums of rates in another order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """An island's copies: how many, what each serves (requests/s), and how many the plan was priced to lose (0: none
+    in particular)."""
+
+    island: str
+    copies: int
+    each_rps: float
+    priced: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Who serves a bucket of a phase, at what load (requests/s)."""
+
+    phase: Phase
+    islands: frozenset[str]
+    load_rps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """`copies` of these islands may be evicted at once."""
+
+    islands: tuple[str, ...]
+    copies: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crews:
+    """All that serves, and the share of the rate that must survive."""
+
+    crews: Mapping[str, Crew]
+    cells: tuple[Cell, ...]
+    share: float
+
+    def keep(self, budgets: Iterable[Budget]) -> bool:
+        """Whether every cell keeps what it must where all budgets are used up."""
+        used = tuple(budgets)
+        return all(self._keeps(cell, used) for cell in self.cells)
+
+    def left(self, budgets: Iterable[Budget]) -> float:
+        """Share of the plan's rate that is served where all budgets are used up; 1 at most."""
+        used = tuple(budgets)
+        rests = [self._rest_rps(cell, used) / cell.load_rps for cell in self.cells if cell.load_rps > 0]
+        return max(0.0, min([1.0, *rests]))
+
+    def most(self, island: str) -> int:
+        """The largest budget that an island can have at all."""
+        crew = self.crews[island]
+        return min(crew.copies, max(1, crew.priced) if self.share else 1)
+
+    def _keeps(self, cell: Cell, budgets: Sequence[Budget]) -> bool:
+        copies = sum(self.crews[island].copies for island in cell.islands)
+        if copies <= sum(len(self._worst(cell, budget)) for budget in budgets):
+            return False
+        if not self.share:
+            return True
+        priced = sum(self._priced_share(cell, budget) for budget in budgets)
+        return priced <= 1 + _CLOSE and self._rest_rps(cell, budgets) >= self.share * cell.load_rps * (1 - _CLOSE)
+
+    def _worst(self, cell: Cell, budget: Budget) -> list[float]:
+        """What the copies serve that a budget takes of a cell at worst."""
+        mine = [self.crews[island] for island in budget.islands if island in cell.islands]
+        return sorted((crew.each_rps for crew in mine for _ in range(crew.copies)), reverse=True)[: budget.copies]
+
+    def _priced_share(self, cell: Cell, budget: Budget) -> float:
+        mine = [self.crews[island].priced for island in budget.islands if island in cell.islands]
+        return budget.copies / max(1, min(mine)) if mine else 0.0
+
+    def _rest_rps(self, cell: Cell, budgets: Sequence[Budget]) -> float:
+        crews = [self.crews[island] for island in cell.islands]
+        whole = sum(crew.copies * crew.each_rps for crew in crews)
+        return whole - sum(sum(self._worst(cell, budget)) for budget in budgets)
+
+
+def crews_of(plan: Plan) -> Crews:
+    """The copies of `plan`, and what they must go on serving."""
+    serving = {island.id: island for island in plan.islands if island.phase is not None}
+    capacities = {pool.island: pool.capacity_rps for pool in plan.buckets.pools} if plan.buckets else {}
+    priced = {loss.island: loss.servers for loss in plan.buckets.losses} if plan.buckets else {}
+    return Crews(
+        crews={
+            name: Crew(
+                island=name,
+                copies=island.parallel.replicas if island.parallel else 1,
+                each_rps=capacities.get(name, 0.0),
+                priced=priced.get(name, 0),
+            )
+            for name, island in serving.items()
+        },
+        cells=tuple(_cells(plan, serving)),
+        share=plan.scenario.survive.share if plan.buckets else 0.0,
+    )
+
+
+def _cells(plan: Plan, serving: Mapping[str, PlannedIsland]) -> Iterator[Cell]:
+    """Buckets where the plan has them, else ranges; those with the same islands once."""
+    groups: dict[tuple[Phase, int, int], set[str]] = {}
+    if plan.buckets:
+        for pool in plan.buckets.pools:
+            for phase in halves_of(pool.phase) if pool.island in serving else ():
+                groups.setdefault((phase, pool.start, pool.end), set()).add(pool.island)
+    else:
+        for route in plan.routing:
+            if route.share > 0 and route.island in serving:
+                groups.setdefault((route.phase, route.range_start, route.range_end), set()).add(route.island)
+    seen: set[tuple[Phase, frozenset[str]]] = set()
+    for (phase, _, _), names in groups.items():
+        key = (phase, frozenset(names))
+        if key not in seen:
+            seen.add(key)
+            load = sum(serving[name].rate_rps for name in sorted(names)) if plan.buckets else 0.0
+            yield Cell(phase=phase, islands=key[1], load_rps=load)
+
+
+def budgets_of(crews: Crews, *, joinable: bool) -> tuple[Budget, ...]:
+    """A budget for every island; one for several together where `joinable` and they could not each have their own."""
+    copies = dict.fromkeys(crews.crews, 0)
+    grew = True
+    while grew:  # in turns, so that no island takes what others could have
+        grew = False
+        for island in copies:
+            more = copies | {island: copies[island] + 1}
+            if copies[island] < crews.most(island) and crews.keep(_alone(more)):
+                copies, grew = more, True
+    if not joinable:
+        return _alone(copies)
+    budgets: list[Budget] = []
+    for group in _groups(crews):
+        alone = _alone({island: copies[island] for island in group})
+        joint = _joint(crews, group) if len(group) > 1 and not all(budget.copies for budget in alone) else None
+        budgets += [joint] if joint else alone
+    return tuple(budgets)
+
+
+def _alone(copies: Mapping[str, int]) -> tuple[Budget, ...]:
+    return tuple(Budget(islands=(island,), copies=count) for island, count in copies.items())
+
+
+def _joint(crews: Crews, group: Sequence[str]) -> Budget | None:
+    """The largest common budget of islands that stand in for each other; None where no copy can be spared."""
+    sizes = range(max(1, min(crews.most(island) for island in group)), 0, -1)
+    budgets = (Budget(islands=tuple(group), copies=count) for count in sizes)
+    return next((budget for budget in budgets if crews.keep([budget])), None)
+
+
+def _groups(crews: Crews) -> Iterator[tuple[str, ...]]:
+    """Islands that hang together by the cells that they serve, in the plan's order."""
+    left = list(crews.crews)
+    while left:
+        group = {left[0]}
+        while more := {i for cell in crews.cells if cell.islands & group for i in cell.islands} - group:
+            group |= more
+        yield tuple(island for island in left if island in group)
+        left = [island for island in left if island not in group]

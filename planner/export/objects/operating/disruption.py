@@ -1,0 +1,95 @@
+"""PodDisruptionBudgets: how many pods of an island `kubectl drain` and autoscalers may evict at once.
+
+A copy that loses a pod is lost, and a copy that does not serve has at least one pod that is not ready, its leader. So a
+budget of x pods never lets more than x copies go, however many pods a copy has; pods of a copy that is down already may
+be evicted beside it (`AlwaysAllow`), or a drain would wait for a start that it prevents.
+`maxUnavailable` follows the number of copies; it takes a controller with a scale subresource, which all have that make
+these pods. A pod must be in one budget: the API server refuses to evict what is in two.
+Source: policy/v1, and Kubernetes' documents on budgets for a single copy (maxUnavailable 0: a drain needs your word).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.operating.allowances import Budget, Crews, budgets_of, crews_of
+from planner.export.objects.pods import PART_OF_LABEL
+from planner.export.seams import Deployment, SelectPods
+
+FILE = "disruption-budgets.yaml"
+KIND = "PodDisruptionBudget"
+
+
+def budget_files(deployment: Deployment, select: SelectPods, *, namespace: str = "") -> dict[str, str]:
+    """The file of the budgets of all islands, in `namespace` where the target's objects name one."""
+    crews = crews_of(deployment.plan)
+    labels = {island.id: select(island, deployment) for island in deployment.islands}
+    joinable = len(_differing(list(labels.values()))) <= 1
+    budgets = budgets_of(crews, joinable=joinable)
+    objects = [_budget(budget, deployment, labels, namespace) for budget in budgets]
+    return {FILE: yaml_text(_comments(deployment, crews, budgets), objects)}
+
+
+def _comments(deployment: Deployment, crews: Crews, budgets: Sequence[Budget]) -> tuple[str, ...]:
+    return (
+        "Evictions that may happen at once, in copies of the model: a pod that goes takes its copy along.",
+        _remains(deployment, crews, budgets),
+        *(_told(budget, crews) for budget in budgets),
+    )
+
+
+def _remains(deployment: Deployment, crews: Crews, budgets: Sequence[Budget]) -> str:
+    if deployment.plan.buckets is None:
+        return (
+            "With all of them used at once every length keeps a copy in each phase. Nodes that fail count beside them."
+        )
+    survive = deployment.plan.scenario.survive
+    asked = f", and at least the {survive.share:.0%} of survive.share" if survive.share else ""
+    return (
+        f"With all of them used at once {crews.left(budgets):.0%} of the plan's rate remains by the copies' capacities"
+        f"{asked}. Nodes that fail count beside them."
+    )
+
+
+def _told(budget: Budget, crews: Crews) -> str:
+    copies = sum(crews.crews[island].copies for island in budget.islands)
+    names = " and ".join(budget.islands) + (" together" if len(budget.islands) > 1 else "")
+    if budget.copies:
+        return f"{names}: {budget.copies} of {copies} copies."
+    return f"{names}: 0 of {copies}, none can be spared: to drain its node, delete this budget first."
+
+
+def _budget(
+    budget: Budget, deployment: Deployment, labels: Mapping[str, Mapping[str, str]], namespace: str
+) -> dict[str, Any]:
+    names = {island.id: island.name for island in deployment.islands}
+    first = names[budget.islands[0]]
+    metadata: dict[str, Any] = {"name": f"{first}-and-others" if len(budget.islands) > 1 else first}
+    if namespace:
+        metadata["namespace"] = namespace
+    metadata["labels"] = {PART_OF_LABEL: deployment.name, "app.kubernetes.io/managed-by": "planner"}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": KIND,
+        "metadata": metadata,
+        "spec": {
+            "maxUnavailable": budget.copies,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": _selector([labels[island] for island in budget.islands]),
+        },
+    }
+
+
+def _selector(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Of several islands: what their labels have in common, and the one that they differ in."""
+    differing = _differing(rows)
+    common = {key: value for key, value in rows[0].items() if key not in differing}
+    if not differing:
+        return {"matchLabels": common}
+    (key,) = differing
+    rules = [{"key": key, "operator": "In", "values": [row[key] for row in rows]}]
+    return {"matchLabels": common, "matchExpressions": rules} if common else {"matchExpressions": rules}
+
+
+def _differing(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    return [key for key in rows[0] if len({row[key] for row in rows}) > 1]
