@@ -6,7 +6,7 @@ c[i]     what one of them serves of its bucket                requests/s   Bucke
 m[i]     copies that the plan was priced to lose of i         -            NodeLoss.servers
 cell     a phase and a bucket (without buckets: a range of    -            BucketPlan.pools, Plan.routing
          lengths), and the islands that serve it
-load     what a cell's islands serve at the plan's rate       requests/s   sum of PlannedIsland.rate_rps
+load     what a cell's islands serve at the plan's rate       requests/s   sum of Route.rate_rps
 share    of the rate that must survive; 0: nothing is asked   -            SurvivalSettings.share
 x        copies that a budget lets go at once                 -
 
@@ -140,7 +140,8 @@ def _cells(plan: Plan, serving: Mapping[str, PlannedIsland]) -> Iterator[Cell]:
         key = (phase, frozenset(names))
         if key not in seen:
             seen.add(key)
-            load = sum(serving[name].rate_rps for name in sorted(names)) if plan.buckets else 0.0
+            rows = (route for route in plan.routing if route.phase is phase and route.island in names)
+            load = sum(route.rate_rps for route in rows) if plan.buckets else 0.0
             yield Cell(phase=phase, islands=key[1], load_rps=load)
 
 
