@@ -304,12 +304,8 @@ class Target:
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
     `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
     `router`: name of the router that its exports come with unless another is named. `processes`: how it starts programs
-<<<<<<< HEAD
-    of routers; None where it cannot. `steps`: how its engines are started, where not by `kubectl apply`.
-=======
-    of routers; None where it cannot. `pods_of`: how evictions of an island's pods can be bounded; None where nothing is
-    evicted.
->>>>>>> 90aa5f8 (Budgets of evictions: by island, never below what survive promises)
+    of routers; None where it cannot. `steps`: how its engines are started, where not by `kubectl apply`. `pods_of`: how
+    evictions of an island's pods can be bounded; None where nothing is evicted.
     """
 
     name: str
@@ -322,8 +318,5 @@ class Target:
     applied: bool = True
     router: str = ""
     processes: RenderProcesses | None = None
-<<<<<<< HEAD
     steps: TellSteps | None = None
-=======
     pods_of: SelectPods | None = None
->>>>>>> 90aa5f8 (Budgets of evictions: by island, never below what survive promises)
