@@ -30,9 +30,9 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")
 
 
-def talks(island: ServingIsland, deployment: Deployment) -> bool:
+def talks(island: ServingIsland, plan: Plan) -> bool:
     """Whether the island's pods talk to other pods on other nodes."""
-    return island.grouping.pods > 1 or not (island.mixed or _on_one_node(deployment.plan))
+    return island.grouping.pods > 1 or not (island.mixed or _on_one_node(plan))
 
 
 def _on_one_node(plan: Plan) -> bool:
@@ -45,7 +45,7 @@ def network_limits(island: ServingIsland, deployment: Deployment) -> dict[str, A
     """Devices and huge pages of one pod."""
     limits: dict[str, Any] = {}
     rdma, hugepages = rdma_of(deployment.options), hugepages_of(deployment.options)
-    if rdma is not None and talks(island, deployment):
+    if rdma is not None and talks(island, deployment.plan):
         name, count = rdma
         limits[name] = count or island.grouping.gpus_per_pod
     if hugepages is not None:
@@ -57,7 +57,7 @@ def network_limits(island: ServingIsland, deployment: Deployment) -> dict[str, A
 def network_environment(island: ServingIsland, deployment: Deployment) -> list[dict[str, Any]]:
     """The variables that the options ask for, in pods that talk to others."""
     options = deployment.options
-    if not talks(island, deployment):
+    if not talks(island, deployment.plan):
         return []
     rows = [(name, options.socket_interface) for name in _INTERFACES]
     return [{"name": name, "value": value} for name, value in (("NCCL_IB_HCA", options.nccl_ib_hca), *rows) if value]
@@ -74,7 +74,9 @@ def privileges(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
 def _registers(island: ServingIsland, deployment: Deployment) -> bool:
     """Whether a pod has RDMA devices, by either option."""
     options = deployment.options
-    return talks(island, deployment) and (bool(options.rdma) or any(RDMA in name for name, _ in options.pod_resources))
+    return talks(island, deployment.plan) and (
+        bool(options.rdma) or any(RDMA in name for name, _ in options.pod_resources)
+    )
 
 
 def network_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
@@ -90,7 +92,7 @@ def network_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, .
         )
     else:
         notes.append(f"Pod Security: level baseline ({ENFORCE}=baseline on the namespace).")
-    if talks(island, deployment) and not rdma:
+    if talks(island, deployment.plan) and not rdma:
         notes.append(
             f"No RDMA devices are asked for (--rdma): between nodes these pods talk TCP, and the plan counts "
             f"on {island.gpu.nic_gb_s:g} GB/s of each GPU's network card."
