@@ -3,6 +3,7 @@
 from planner.domain import halves_of
 from planner.export.engines.kv_caches import image_notes
 from planner.export.islands import ServingIsland
+from planner.export.objects.operating.domains import domain_notes
 from planner.export.objects.scheduling import scheduling_notes
 from planner.export.seams import Deployment
 
@@ -15,7 +16,7 @@ def island_comments(island: ServingIsland, deployment: Deployment, notes: tuple[
         _parallelism(island, deployment),
         _duty(island),
         *_pod_notes(island),
-        *_domain_notes(island),
+        *domain_notes(island, deployment),
         *scheduling_notes(island, deployment),
         *image_notes(island, deployment),
         *notes,
@@ -66,16 +67,6 @@ def _pod_notes(island: ServingIsland) -> tuple[str, ...]:
     return (
         f"Pods of {_counted(grouping.gpus_per_pod, 'GPU')} although a host has {hosts}: "
         f"{_group(island)}{placed} allow no larger equal pods.",
-    )
-
-
-def _domain_notes(island: ServingIsland) -> tuple[str, ...]:
-    """NVLink between hosts needs NVIDIA's IMEX, which the DRA driver sets up for pods that claim a ComputeDomain."""
-    if island.grouping.pods == 1 or island.gpu.gpus_per_nvlink_domain <= island.gpu.gpus_per_host:
-        return ()
-    return (
-        "WARNING: the plan's rates count on NVLink between hosts, which these pods reach only with IMEX: on Kubernetes "
-        "a ComputeDomain (resource.nvidia.com/v1beta1) and its resource claim, which are not written here.",
     )
 
 

@@ -80,6 +80,9 @@ def command(
     ] = "",
     hugepages: Annotated[str, typer.Option(help="SIZE=AMOUNT of a pod's huge pages, as 2Mi=4Gi.")] = "",
     nccl_ib_hca: Annotated[str, typer.Option(help="Network cards for NCCL, as mlx5; else NCCL chooses.")] = "",
+    compute_domains: Annotated[
+        bool, typer.Option("--compute-domains", help="ComputeDomains for copies that count on NVLink between hosts.")
+    ] = False,
     socket_interface: Annotated[str, typer.Option(help="Interface of rendezvous between pods, as eth0.")] = "",
     check: Annotated[
         Path | None, typer.Option(help="Write nothing: check the manifests of this folder, against RUN if given.")
@@ -120,6 +123,7 @@ def command(
         hugepages=hugepages,
         nccl_ib_hca=nccl_ib_hca,
         socket_interface=socket_interface,
+        compute_domains=compute_domains,
     )
     rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
     head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}

@@ -37,6 +37,7 @@ def export_options(
     hugepages: str = "",
     nccl_ib_hca: str = "",
     socket_interface: str = "",
+    compute_domains: bool = False,
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
 
@@ -65,6 +66,7 @@ def export_options(
         "hugepages": hugepages,
         "nccl_ib_hca": nccl_ib_hca,
         "socket_interface": socket_interface,
+        "compute_domains": compute_domains or settings.compute_domains,
     }
     return replace(settings, **{key: value for key, value in flags.items() if value not in _NOT_GIVEN})  # type: ignore[arg-type]
 

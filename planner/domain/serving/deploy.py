@@ -32,7 +32,8 @@ class DeploySettings:
     Secret with the Hugging Face token, NAME or NAME:KEY. `load_gb_per_s`: what a pod reads weights at (GB/s, 10^9
     bytes). `rdma`: RDMA devices of pods that talk to others, RESOURCE (one for each GPU) or RESOURCE=COUNT.
     `hugepages`: of every engine's pod, SIZE=AMOUNT. `nccl_ib_hca`, `socket_interface`: network cards and interface of
-    pods that talk to others; empty: NCCL chooses.
+    pods that talk to others; empty: NCCL chooses. `compute_domains`: ComputeDomains for copies that count on NVLink
+    between hosts.
     """
 
     target: Annotated[str, Key("kind of manifests", sparse=True)] = ""
@@ -63,6 +64,7 @@ class DeploySettings:
     rdma: Annotated[str, Key("RDMA devices of pods that talk to others", sparse=True)] = ""
     hugepages: Annotated[str, Key("of a pod, SIZE=AMOUNT", sparse=True)] = ""
     nccl_ib_hca: Annotated[str, Key("network cards for NCCL", sparse=True)] = ""
+    compute_domains: Annotated[bool, Key("NVLink between the hosts of a copy", sparse=True)] = False
     socket_interface: Annotated[str, Key("of rendezvous between pods", sparse=True)] = ""
 
     def cpus(self, settings: PlacementSettings) -> int:

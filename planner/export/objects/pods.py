@@ -9,6 +9,7 @@ from planner.export.found import FoundPod
 from planner.export.islands import ServingIsland
 from planner.export.objects.model_volume import model_environment, model_mounts, model_volumes
 from planner.export.objects.names import check_node_selector, label_value
+from planner.export.objects.operating.domains import container_claims, pod_claims
 from planner.export.objects.operating.draining import drain_arguments, engine_finishes, grace_seconds, lifecycle
 from planner.export.objects.operating.network import network_environment, network_limits, privileges
 from planner.export.objects.operating.probes import probes
@@ -122,6 +123,7 @@ def pod_template(
         "volumes": [_shared_memory(deployment), *model_volumes(deployment)],
         "terminationGracePeriodSeconds": grace_seconds(island, deployment),
         **_before(island, deployment),
+        **pod_claims(island, deployment),
     }
     if island.gpu.node_selector:
         spec["nodeSelector"] = dict(island.gpu.node_selector)
@@ -154,7 +156,7 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         container |= probes(island, deployment, launch)
     return container | {
         **lifecycle(island, deployment, finishes=engine_finishes(island, leads=leads)),
-        "resources": {"limits": pod_limits(island, deployment)},
+        "resources": {"limits": pod_limits(island, deployment), **container_claims(island, deployment)},
         **privileges(island, deployment),
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  # a mount point, no file

@@ -294,5 +294,5 @@ KSERVE = Target(
         ),
     ),
     checks=(service_faults,),
-    unheeded=("namespace", "weights", "hf_secret"),
+    unheeded=("namespace", "weights", "hf_secret", "compute_domains"),
 )

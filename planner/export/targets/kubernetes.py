@@ -132,6 +132,7 @@ KUBERNETES = Target(
     name="kubernetes",
     engines=("vllm", "sglang"),
     manifests=_manifests,
+    unheeded=("namespace", "compute_domains"),
     pods_of=island_pods,
     kinds=(Kind(api_version="apps/v1", kind="Deployment", schema="deployment.json", workloads=_workloads),),
     checks=(_faults,),

@@ -228,6 +228,7 @@ _UNHEEDED = (
     "load_gb_per_s",
     "nccl_ib_hca",
     "socket_interface",
+    "compute_domains",
 )
 """Options that no quota depends on."""
 

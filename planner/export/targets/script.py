@@ -62,6 +62,7 @@ _UNHEEDED = (
     "hugepages",
     "nccl_ib_hca",
     "socket_interface",
+    "compute_domains",
 )
 """Options that only a cluster can heed."""
 

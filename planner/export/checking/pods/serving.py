@@ -10,6 +10,7 @@ from planner.export.checking.expectation import Expectation, Owned
 from planner.export.checking.pods.admission import admission_faults
 from planner.export.checking.pods.namespaces import namespace_faults
 from planner.export.checking.pods.operating.disruption import budget_faults
+from planner.export.checking.pods.operating.domains import claim_reference_faults
 from planner.export.checking.pods.operating.endings import ending_faults
 from planner.export.checking.pods.operating.network import lock_faults
 from planner.export.checking.pods.operating.weights import claim_faults, waiting_faults
@@ -49,6 +50,7 @@ def together_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expec
     yield from namespace_faults(manifests, [item.workload for item in owned])
     yield from unused_faults(manifests, owned, expected)
     yield from surge_faults(manifests, owned, expected)
+    yield from claim_reference_faults(manifests, [item.workload for item in owned])
     yield from budget_faults(manifests, owned, expected)
     yield from claim_faults(manifests, [item.workload for item in owned])
     yield from route_faults(manifests, owned, expected)

@@ -375,6 +375,7 @@ LLM_D = Target(
     name="llm-d",
     engines=("vllm", "sglang"),
     manifests=_manifests,
+    unheeded=("namespace", "compute_domains"),
     pods_of=_pods_of,
     kinds=(
         Kind(
