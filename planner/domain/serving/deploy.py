@@ -23,6 +23,8 @@ class DeploySettings:
     make, with the placement's priority. `queue`: the Kueue LocalQueue that admits the workloads. `model_volume`: name
     of a claim to make for the weights, which every pod mounts. Empty: none of it. `namespace`: the Kubernetes namespace
     that manifests are made for where a name in them holds it (target dynamo); others leave it to whoever applies them.
+    `bytes_per_token`: of a prompt's text, for routers that know a request's size alone. `images` may also replace those
+    of routers: HAPROXY, VLLM-ROUTER, MODEL-GATEWAY.
     """
 
     target: Annotated[str, Key("kind of manifests", sparse=True)] = ""
@@ -45,6 +47,9 @@ class DeploySettings:
     queue: Annotated[str, Key("Kueue LocalQueue that admits the workloads", sparse=True)] = ""
     model_volume: Annotated[str, Key("a claim for the weights", sparse=True)] = ""
     namespace: Annotated[str, Key("of the graphs (dynamo)", sparse=True)] = "default"
+    bytes_per_token: Annotated[
+        float, Bounds(low=1, high=64), Key("of a prompt's text", unit="bytes/token", sparse=True)
+    ] = 4.0
 
     def cpus(self, settings: PlacementSettings) -> int:
         """Cores that each GPU takes along."""
