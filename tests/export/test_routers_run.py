@@ -19,6 +19,7 @@ _NODE = ParallelConfig(tp=8, dp=1)
 _PAIR = ParallelConfig(tp=8, dp=1, replicas=2)
 CUTS = (0, 512, 2048)
 COUNT = 1000
+AT_ONCE, LATE = 12, 40
 OK, TOO_LARGE = 200, 413
 
 
@@ -55,84 +56,79 @@ def by_tokens(request: Request, cuts: tuple[int, ...]) -> int:
     return max(at for at, cut in enumerate(cuts) if request.tokens >= cut)
 
 
-def counted(sent: tuple[Sent, ...], cuts: tuple[int, ...], plan: Plan, landed: dict[int, int]) -> int:
-    """Requests that went astray by their true tokens; every one lies where its size says."""
-    assert all(landed[one.request.number] == by_size(one.request, cuts, plan) for one in sent)
-    return sum(landed[one.request.number] != by_tokens(one.request, cuts) for one in sent)
+def astray(sent: tuple[Sent, ...], cuts: tuple[int, ...], plan: Plan, landed: dict[int, int]) -> int:
+    """How many lie elsewhere than their true tokens say; every one lies where its size says."""
+    assert all(landed[each.request.number] == by_size(each.request, cuts, plan) for each in sent)
+    return sum(landed[each.request.number] != by_tokens(each.request, cuts) for each in sent)
 
 
 def test_haproxy_sends_a_thousand_requests_by_their_size(tmp_path: Path) -> None:
-    plan = aggregated_intervals()
-    requests = trace_requests(COUNT, plan)
-    with running(plan, tmp_path, router="haproxy", engine="vllm") as programs:
-        sent = send(programs.url, requests, chunked=10)
+    plan, victim = aggregated_intervals(), "three-h20-1-0"
+    with running(plan, tmp_path, router="haproxy", engine="vllm", alone=[victim]) as programs:
+        sent = send(programs.url, trace_requests(COUNT, plan), chunked=10)
         records = programs.records()
         too_large = Request(number=COUNT, tokens=40_000, body=b'{"prompt": "' + b"x" * 160_000 + b'"}')
-        assert [one.status for one in send(programs.url, [too_large])] == [TOO_LARGE]
-    assert Counter(one.status for one in sent) == {OK: COUNT}
+        assert [each.status for each in send(programs.url, [too_large])] == [TOO_LARGE]
+        loses_what_was_under_way(programs, plan, victim, blind_s=0.0)
+    assert Counter(each.status for each in sent) == {OK: COUNT}
     intervals = {"0": 0, "1": 1, "2": 2, "3": 2}
-    landed = {one.request.number: intervals[one.engine.split("-h20-")[1][0]] for one in sent}
-    astray = counted(sent, CUTS, plan, landed)
-    assert 0 < astray < COUNT // 5  # spread of 10 % in bytes a token
+    landed = {each.request.number: intervals[_number(each.engine)] for each in sent}
+    assert 0 < astray(sent, CUTS, plan, landed) < COUNT // 5  # 10 % of spread in bytes a token
     assert sorted(entry["number"] for rows in records.values() for entry in rows) == list(range(COUNT))  # each once
-    for number in range(3):  # servers of one interval are taken alike
-        shares = [len(rows) for name, rows in records.items() if intervals[name.split("-h20-")[1][0]] == number]
-        assert max(shares) <= 1.2 * min(shares) + 10
+    for number in range(len(CUTS)):  # servers of one interval are taken alike
+        counts = [len(rows) for name, rows in records.items() if intervals[_number(name)] == number]
+        assert max(counts) <= 1.2 * min(counts) + 10
 
 
-@pytest.mark.parametrize(("router", "engine"), [("vllm", "vllm"), ("model-gateway", "sglang")])
-def test_gateways_pair_copies_of_the_interval(router: str, engine: str, tmp_path: Path) -> None:
-    plan = two_range_plan()
-    requests = trace_requests(COUNT, plan)
-    cuts = (0, 2048)
-    with running(plan, tmp_path, router=router, engine=engine) as programs:
-        sent = send(programs.url, requests)
+@pytest.mark.parametrize(("router", "engine", "blind_s"), [("vllm", "vllm", 3.0), ("model-gateway", "sglang", 0.0)])
+def test_gateways_pair_copies_of_the_interval(router: str, engine: str, blind_s: float, tmp_path: Path) -> None:
+    plan, cuts, victim = two_range_plan(), (0, 2048), "two-ranges-h20-0-0"
+    with running(plan, tmp_path, router=router, engine=engine, alone=[victim]) as programs:
+        sent = send(programs.url, trace_requests(COUNT, plan))
         records = programs.records()
-    assert Counter(one.status for one in sent) == {OK: COUNT}
-    prefill = {entry["number"]: name for name, rows in records.items() if "h200" in name for entry in rows}
-    decode = {entry["number"]: name for name, rows in records.items() if "h200" not in name for entry in rows}
+        loses_what_was_under_way(programs, plan, victim, blind_s=blind_s)
+    assert Counter(each.status for each in sent) == {OK: COUNT}
+    entries = {name: {int(str(entry["number"])): entry for entry in rows} for name, rows in records.items()}
+    assert sum(map(len, records.values())) == 2 * COUNT  # a prefill and a decode each, and none twice
+    prefill = {number: name for name, rows in entries.items() if "-h200-" in name for number in rows}
+    decode = {number: name for name, rows in entries.items() if "-h20-" in name for number in rows}
     landed = {number: int(int(_number(name)) >= 4) for number, name in prefill.items()}
     assert landed == {number: int(int(_number(name)) >= 2) for number, name in decode.items()}  # both of one interval
-    assert 0 < counted(sent, cuts, plan, landed) < COUNT // 5
-    assert sum(map(len, records.values())) == 2 * COUNT  # a prefill and a decode each, and none twice
-    entries = {name: {int(str(entry["number"])): entry for entry in rows} for name, rows in records.items()}
+    assert 0 < astray(sent, cuts, plan, landed) < COUNT // 5
     for number in range(COUNT):
         first, second = entries[prefill[number]][number], entries[decode[number]][number]
-        if engine == "vllm":  # one token, then the answer, with the cache's place between them
+        if engine == "vllm":  # one token, then the answer, and where the cache lies between them
             assert (first["max_tokens"], second["max_tokens"]) == (1, 7)
             assert second["kv_transfer_params"]["remote_engine_id"] == prefill[number]
         else:  # both at once, in one room
             assert first["bootstrap_room"] == second["bootstrap_room"]
-            assert first["bootstrap_port"] == second["bootstrap_port"] == 8998
+            assert first["bootstrap_port"] == second["bootstrap_port"]
+
+
+def loses_what_was_under_way(programs: Running, plan: Plan, victim: str, *, blind_s: float) -> None:
+    """Kill a server while requests come in: lost are at most those that it had, or that a router sent it in the
+    `blind_s` until it noticed; all others are answered, and then none goes there."""
+    killed: list[float] = []
+
+    def kill(answered: int) -> None:
+        if answered >= LATE and not killed:
+            killed.append(time.monotonic())
+            os.kill(programs.processes[victim].pid, signal.SIGKILL)
+            programs.processes[victim].wait(timeout=3)
+
+    requests = trace_requests(6 * LATE, plan, seed=2)
+    sent = send(programs.url, requests, at_once=AT_ONCE, answered=kill)
+    lost = [each for each in sent if each.status != OK]
+    assert len(sent) == len(requests)
+    assert killed
+    assert all(each.at < killed[0] + blind_s for each in lost), [(e.status, e.at - killed[0]) for e in lost]
+    assert len(lost) <= (AT_ONCE if not blind_s else len(requests) // 2)
+    time.sleep(max(0.0, killed[0] + blind_s - time.monotonic()))
+    late = send(programs.url, requests[:LATE], at_once=4)
+    assert {each.status for each in late} == {OK}
+    assert victim not in {each.engine for each in late}
 
 
 def _number(name: str) -> str:
-    """Of `two-ranges-h200-5-0` the island's number, 5."""
+    """The island's number: of `two-ranges-h200-5-0` it is 5."""
     return name.rsplit("-", 2)[1]
-
-
-@pytest.mark.parametrize(
-    ("router", "engine", "victim"),
-    [("haproxy", "vllm", "three-h20-1-0"), ("vllm", "vllm", "two-ranges-h20-0-0"), ("model-gateway", "sglang", "two-ranges-h20-0-0")],
-)
-def test_a_dead_server_loses_what_it_was_answering_alone(router: str, engine: str, victim: str, tmp_path: Path) -> None:
-    plan = aggregated_intervals() if router == "haproxy" else two_range_plan()
-    requests = trace_requests(300, plan, seed=2)
-    killed: list[float] = []
-
-    def kill(programs: Running, answered: int) -> None:
-        if answered >= 60 and not killed:
-            os.kill(programs.processes[victim].pid, signal.SIGKILL)
-            programs.processes[victim].wait(timeout=3)
-            killed.append(time.monotonic())
-
-    with running(plan, tmp_path, router=router, engine=engine, alone=[victim], seconds=0.02) as programs:
-        sent = send(programs.url, requests, at_once=12, answered=lambda count: kill(programs, count))
-        assert killed
-        late = send(programs.url, requests[:40], at_once=4)
-    lost = [one for one in sent if one.status != OK]
-    assert len(sent) == len(requests)
-    assert all(one.at < killed[0] for one in lost), [(one.status, one.at - killed[0]) for one in lost]
-    assert len(lost) <= 12  # no more than were under way
-    assert {one.status for one in late} == {OK}
-    assert victim not in {one.engine for one in late}

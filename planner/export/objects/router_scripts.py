@@ -12,8 +12,8 @@ from typing import Any
 
 from planner.errors import InputError
 from planner.export.found import Kind
-from planner.export.objects.names import one_line
 from planner.export.objects.documents import whole_number
+from planner.export.objects.names import one_line
 from planner.export.objects.router_fields import CONFIG_KIND, SCRIPT_KIND
 from planner.export.seams import CONFIG_FOLDER, Deployment, RouterProcess
 
@@ -31,9 +31,7 @@ _COMMAND, _END = "command=(", ")"
 def router_script_files(processes: Sequence[RouterProcess], deployment: Deployment, /) -> dict[str, str]:
     """A script a program, and the files of all."""
     prefix = f"{deployment.name}-"
-    files = {
-        f"{process.name.removeprefix(prefix)}.sh": _script(process, deployment) for process in processes
-    }
+    files = {f"{process.name.removeprefix(prefix)}.sh": _script(process, deployment) for process in processes}
     return files | {name: text for process in processes for name, text in process.config}
 
 

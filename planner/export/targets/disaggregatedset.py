@@ -255,9 +255,7 @@ def _role(island: ServingIsland, deployment: Deployment, launch: Launch, by_poli
 
 
 def _service(name: str, island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
-    return island_service(
-        _service_name(island), island, deployment, _selector(name, island), launch_ports(launch)
-    )
+    return island_service(_service_name(island), island, deployment, _selector(name, island), launch_ports(launch))
 
 
 def _selector(name: str, island: ServingIsland) -> dict[str, str]:

@@ -27,8 +27,6 @@ _PROGRAMS = {"vllm_router.launch_router": "vllm-router", "sglang_router.launch_r
 _START_S = 20.0
 _QUICKER = {
     "--worker-startup-check-interval": "1",
-    "--health-check-interval-secs": "1",
-    "--health-failure-threshold": "1",
     "--prometheus-host": "127.0.0.1",
     "--host": "127.0.0.1",
 }
@@ -72,7 +70,7 @@ class _Started:
 
     def start(self, words: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
         with log.open("ab") as output:
-            process = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL)  # noqa: S603
+            process = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         self.processes.append(process)
         return process
 
@@ -89,7 +87,7 @@ class _Started:
 
 @contextlib.contextmanager
 def running(
-    plan: Plan, folder: Path, *, router: str, engine: str, alone: Sequence[str] = (), seconds: float = 0.0
+    plan: Plan, folder: Path, *, router: str, engine: str, alone: Sequence[str] = (), seconds: float = 0.005
 ) -> Iterator[Running]:
     """The plan's router before engines that take `seconds` for an answer; `alone`: engines with a process each."""
     files = render(plan, target="script", engine=engine, router=router)
@@ -138,7 +136,9 @@ def _words(command: Sequence[str], moved: Mapping[str, str], port: str, metrics:
 
 def _moved(text: str, moved: Mapping[str, str]) -> str:
     for address in sorted(moved, key=len, reverse=True):
-        text = text.replace(f" {address} ", f" {moved[address]} ").replace(f"http://{address}", f"http://{moved[address]}")
+        text = text.replace(f" {address} ", f" {moved[address]} ").replace(
+            f"http://{address}", f"http://{moved[address]}"
+        )
     return text
 
 
@@ -181,5 +181,5 @@ def _await(url: str, log: Path) -> None:
 
 
 def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  # a loopback address of ours
+    with urllib.request.urlopen(url, timeout=5) as answer:  # a loopback address of ours
         return str(answer.read().decode())

@@ -39,7 +39,7 @@ class Sent:
 
 def trace_requests(count: int, plan: Plan, *, seed: int = 1, most: int = 1 << 30) -> tuple[Request, ...]:
     """Requests of at most `most` tokens; of each prompt another number of bytes a token, 4 in the mean."""
-    draw = random.Random(seed)  # noqa: S311  # no secrets
+    draw = random.Random(seed)  # no secrets
     with lzma.open(_TRACE, "rt") as text:
         lengths = [int(row["ContextTokens"]) for row in csv.DictReader(text)]
     chosen = draw.sample([length for length in lengths if length <= most], count)
@@ -50,7 +50,7 @@ def _request(number: int, tokens: int, plan: Plan, draw: random.Random) -> Reque
     scale = min(_MOST, max(_LEAST, draw.gauss(BYTES_PER_TOKEN, _SPREAD)))
     head = json.dumps({"model": "stub", "max_tokens": 7, "prompt": f"{number} "})
     room = envelope_bytes(plan) + round(scale * tokens) - len(head)
-    return Request(number=number, tokens=tokens, body=f"{head[:-2]}{'x' * room}\"}}".encode())
+    return Request(number=number, tokens=tokens, body=f'{head[:-2]}{"x" * room}"}}'.encode())
 
 
 def send(
@@ -85,7 +85,9 @@ async def _send(url: str, request: Request, *, in_chunks: bool) -> tuple[int, st
     host, _, port = url.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        head = f"POST /v1/completions HTTP/1.1\r\nhost: {url}\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        head = (
+            f"POST /v1/completions HTTP/1.1\r\nhost: {url}\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        )
         if in_chunks:
             half = len(request.body) // 2
             parts = (b"%x\r\n%s\r\n" % (len(part), part) for part in (request.body[:half], request.body[half:], b""))
@@ -97,7 +99,7 @@ async def _send(url: str, request: Request, *, in_chunks: bool) -> tuple[int, st
         top, _, body = answer.partition(b"\r\n\r\n")
         status = int(top.split(b" ", 2)[1])
         return status, str(json.loads(body[body.index(b"{") : body.rindex(b"}") + 1])["choices"][0]["text"]) if (
-            status == 200  # noqa: PLR2004  # HTTP's own
+            status == 200  # HTTP's own
         ) else ""
     finally:
         writer.close()

@@ -40,7 +40,9 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "ServiceAccount", spec["serviceAccountName"]
 
 
-def _missing(manifest: Manifest, names: Sequence[tuple[str, str]] | Iterator[tuple[str, str]], there: object) -> Iterator[Fault]:
+def _missing(
+    manifest: Manifest, names: Sequence[tuple[str, str]] | Iterator[tuple[str, str]], there: object
+) -> Iterator[Fault]:
     assert isinstance(there, set)
     for kind, name in names:
         if (kind, name) not in there:
@@ -52,7 +54,9 @@ def _probe_faults(program: Manifest, pod: FoundPod) -> Iterator[Fault]:
     for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
         port = pod.spec["containers"][0].get(probe, {}).get("httpGet", {}).get("port")
         if port is not None and resolved(port, pod) not in ports.values():
-            yield program.fault(f"{pod.path}.containers.0.{probe}.httpGet.port", "must be a port of the container", port)
+            yield program.fault(
+                f"{pod.path}.containers.0.{probe}.httpGet.port", "must be a port of the container", port
+            )
 
 
 def _selection_faults(manifest: Manifest, pods: Mapping[str, FoundPod]) -> Iterator[Fault]:

@@ -5,8 +5,8 @@ from math import isclose
 
 from planner.export.checking.expectation import Owned
 from planner.export.checking.routing.routes import told_routes
-from planner.export.checking.tables import routing_tables
 from planner.export.checking.routing.servers import listed_faults
+from planner.export.checking.tables import routing_tables
 from planner.export.found import Fault, Manifest
 from planner.export.objects.names import pods_service
 from planner.export.routers.intervals import RoutedBucket, routed_buckets

@@ -9,7 +9,9 @@ cache_aware    the worker whose earlier prompts share most of the text, until lo
 vllm-router starts without workers that are not there by its startup timeout and takes them in once they answer; the
 gateway gives such workers up for good, so that its timeout is long. Both take requests meanwhile, answer 200 at
 /readiness once a worker is there, and leave out workers that fail their health checks. vllm-router's /health is 503 as
-soon as one worker is dead. A request whose connection is refused is sent to another worker: the retries below.
+soon as one worker is dead. A request whose connection is refused is sent to another worker, but for those that
+vllm-router pairs: these it answers with 500, until two checks a second apart have failed. HAProxy in front leaves it at
+that: it cannot know that nothing was generated.
 
 Sources: the help of both programs and requests that they were sent; src/policies of vllm-project/router; the pages on
 service discovery of SGLang's model gateway (annotation sglang.ai/bootstrap-port).
@@ -32,7 +34,8 @@ BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
 SPLIT, MIXED = "split", "mixed"
 READY = "/readiness"
 _FIRST_PORT, _FIRST_METRICS_PORT = 8100, 29100
-_RETRIES, _HEALTH_PERIOD_S, _HEALTH_FAILURES = 2, 5, 2
+_RETRIES, _STARTUP_PERIOD_S = 2, 5
+HEALTH_PERIOD_S, HEALTH_FAILURES = 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +120,9 @@ def gateway_process(
         *(_watching(interval, groups) if watches else _workers(groups, program)),
         *("--request-timeout-secs", str(timeout)),
         *("--worker-startup-timeout-secs", str(program.startup_s)),
-        *("--worker-startup-check-interval", str(_HEALTH_PERIOD_S)),
-        *("--health-check-interval-secs", str(_HEALTH_PERIOD_S)),
-        *("--health-failure-threshold", str(_HEALTH_FAILURES), "--health-success-threshold", "1"),
+        *("--worker-startup-check-interval", str(_STARTUP_PERIOD_S)),
+        *("--health-check-interval-secs", str(HEALTH_PERIOD_S)),
+        *("--health-failure-threshold", str(HEALTH_FAILURES), "--health-success-threshold", "1"),
         *("--retry-max-retries", str(_RETRIES)),
         *("--prometheus-host", "0.0.0.0"),  # noqa: S104  # as above
         *("--prometheus-port", str(_FIRST_METRICS_PORT + number)),

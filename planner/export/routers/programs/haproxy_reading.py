@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from planner.export.routers.programs.body_sizes import REFUSED_FROM, prompt_tokens
 from planner.export.routers.programs.haproxy_config import BYTES_PER_TOKEN, DOMAIN, ENVELOPE
 
-_SECTIONS = frozenset({"global", "defaults", "frontend", "backend", "resolvers", "listen", "cache", "peers", "userlist"})
+_SECTIONS = frozenset(
+    {"global", "defaults", "frontend", "backend", "resolvers", "listen", "cache", "peers", "userlist"}
+)
 _RULE = re.compile(r"if { req\.body_size (lt|gt) ([0-9]{1,18}) }")
 _MOST_COPIES = 100_000
 

@@ -83,4 +83,3 @@ def server_weights(shares: Sequence[tuple[float, int]]) -> tuple[int, ...]:
     each = [share / servers for share, servers in shares]
     most = max(each, default=0.0)
     return tuple(max(1, round(MOST_WEIGHT * part / most)) for part in each) if most > 0 else ()
-

@@ -81,9 +81,7 @@ def listed_intervals(
     )
 
 
-def read_routes(
-    manifests: Sequence[Manifest], addresses: Addresses, router: str
-) -> tuple[DeployedRoute, ...] | None:
+def read_routes(manifests: Sequence[Manifest], addresses: Addresses, router: str) -> tuple[DeployedRoute, ...] | None:
     """Who serves which lengths."""
     intervals = listed_intervals(manifests, addresses, router)
     if intervals is None:

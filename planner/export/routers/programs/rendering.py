@@ -4,8 +4,11 @@ in front where lengths, or both ways of serving, have to be told apart."""
 from collections.abc import Sequence
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.export.islands import ServingIsland
 from planner.export.routers.programs.gateways import (
     BOOTSTRAP_ANNOTATION,
+    HEALTH_FAILURES,
+    HEALTH_PERIOD_S,
     MIXED,
     SPLIT,
     gateway_process,
@@ -15,9 +18,8 @@ from planner.export.routers.programs.gateways import (
 from planner.export.routers.programs.haproxy_config import Backend, haproxy_process
 from planner.export.routers.programs.intervals_served import ServedInterval, chosen, served_intervals
 from planner.export.routers.programs.timing import held_requests
-from planner.export.islands import ServingIsland
-from planner.export.summary import balanced
 from planner.export.seams import Deployment, Endpoint, Launch, RouterFiles, RouterProcess
+from planner.export.summary import balanced
 
 _NAMELESS = ("kubernetes", "disaggregatedset")
 """Targets whose leaders nobody can name beforehand, so that programs look for labels."""
@@ -37,9 +39,7 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     if not direct and len(ways) == 1:
         interval, way = ways[0]
         return RouterFiles(processes=(gateway_process(deployment, endpoints, interval, way, alone=True),))
-    gateways = {
-        (interval.number, way): gateway_process(deployment, endpoints, interval, way) for interval, way in ways
-    }
+    gateways = {(interval.number, way): gateway_process(deployment, endpoints, interval, way) for interval, way in ways}
     backends = [_backend(interval, gateways, endpoints) for interval in intervals]
     front = haproxy_process(deployment, backends, program_name(deployment))
     return RouterFiles(processes=(front, *gateways.values()))
@@ -112,6 +112,11 @@ def behaviour(plan: Plan, *, direct: bool) -> RouterBehaviour:
         notes.append("Requests count alike, however long: the server with the fewest for its weight takes the next.")
         if prefixes:
             notes.append("HAProxy knows nothing of cached prefixes.")
+    if paired and plan.scenario.engine.name == "vllm":
+        notes.append(
+            f"vllm-router sends a paired request once: of a dead server those of the {HEALTH_PERIOD_S * HEALTH_FAILURES} s "
+            "until its checks have failed are lost, with status 500."
+        )
     if paired and any(interval.mixed for interval in intervals):
         notes.append("Between split and mixed islands requests go by the plan's shares.")
     measure = LengthMeasure.BYTES if len(intervals) > 1 else LengthMeasure.TOKENS
