@@ -166,8 +166,8 @@ class Deployment:
 class Endpoint:
     """Where an island answers: one Service over its groups, and the leader of each group as `host:port`.
 
-    `health_path` of the engine. `bootstrap_ports`: where each leader hands out KV caches, one for all where leaders have
-    no names; empty where the engine has no such port. `selector`: labels that the answering pods have, and no others.
+    `health_path` of the engine. `bootstrap_ports`: where each leader hands out KV caches, one for all where leaders
+    have no names; empty where the engine has no such port. `selector`: labels that the answering pods alone have.
     """
 
     island: ServingIsland

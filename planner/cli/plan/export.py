@@ -61,6 +61,13 @@ def command(
     namespace: Annotated[
         str, typer.Option(help="Kubernetes namespace of the graphs (dynamo). [default: default]", show_default=False)
     ] = "",
+    bytes_per_token: Annotated[
+        float | None,
+        typer.Option(
+            help="Of a prompt's text, for routers that know a request's size alone (haproxy). [default: 4]",
+            show_default=False,
+        ),
+    ] = None,
     check: Annotated[
         Path | None, typer.Option(help="Write nothing: check the manifests of this folder, against RUN if given.")
     ] = None,
@@ -93,6 +100,7 @@ def command(
         queue=queue,
         model_volume=model_volume,
         namespace=namespace,
+        bytes_per_token=bytes_per_token,
     )
     rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
     head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}

@@ -28,6 +28,7 @@ def export_options(
     queue: str,
     model_volume: str,
     namespace: str,
+    bytes_per_token: float | None,
     target: str,
     router: str,
 ) -> "DeploySettings":
@@ -51,6 +52,7 @@ def export_options(
         "queue": queue,
         "model_volume": model_volume,
         "namespace": namespace,
+        "bytes_per_token": bytes_per_token,
     }
     return replace(settings, **{key: value for key, value in flags.items() if value not in _NOT_GIVEN})  # type: ignore[arg-type]
 

@@ -47,8 +47,6 @@ def known_kinds() -> tuple[Kind, ...]:
     routers' programs."""
     targets = (kind for target in TARGETS.values() for kind in target.kinds)
     routers = (kind for router in ROUTERS.values() for kind in router.kinds)
-    rows = {
-        (kind.api_version, kind.kind): kind
-        for kind in (EVICTIONS, *ROUTER_SCRIPT_KINDS, *routers, *targets, *SHARED_KINDS)
-    }
+    every = (EVICTIONS, *ROUTER_SCRIPT_KINDS, *routers, *targets, *SHARED_KINDS)
+    rows = {(kind.api_version, kind.kind): kind for kind in every}
     return tuple(rows.values())

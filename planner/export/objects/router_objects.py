@@ -1,5 +1,5 @@
-"""The programs of a router as Kubernetes objects: a Deployment, its Service and budget, its configuration, and rights to
-list pods where it looks for them; for islands whose pods it tells apart by address, a name that stands for all.
+"""The programs of a router as Kubernetes objects: a Deployment, its Service and budget, its configuration, and rights
+to list pods where it looks for them; for islands whose pods it tells apart by address, a name that stands for all.
 
 Pods run as nobody, without privileges and with a root file system that nobody writes to (Pod Security `restricted`).
 """
@@ -36,9 +36,12 @@ def router_object_files(processes: Sequence[RouterProcess], deployment: Deployme
 def _comments(processes: Sequence[RouterProcess], deployment: Deployment) -> Iterator[str]:
     assert deployment.router is not None
     behaviour = deployment.router.behaviour(deployment.plan)
-    yield f"Router {deployment.router.name} of plan {deployment.plan.scenario.name}: requests go to {processes[0].name}."
-    yield f"Among servers it chooses by {behaviour.policy.value}; the plan's promise assumes "
-    yield f"{deployment.plan.scenario.routing.policy.value}."
+    plan = deployment.plan
+    yield f"Router {deployment.router.name} of plan {plan.scenario.name}: requests go to {processes[0].name}."
+    yield (
+        f"Among the servers of a length it chooses by {behaviour.policy.value}; the plan's promise assumes "
+        f"{plan.scenario.routing.policy.value}."
+    )
     yield from behaviour.notes
     for process in processes:
         yield from (f"{process.name}: {note}" for note in process.notes)

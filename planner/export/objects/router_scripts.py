@@ -1,5 +1,5 @@
-"""The programs of a router as bash scripts, `router.sh` and `router-NAME.sh`, beside the files that they read. Written here, and read
-back here; reading never runs anything.
+"""The programs of a router as bash scripts, `router.sh` and `router-NAME.sh`, beside the files that they read. Written
+here, and read back here; reading never runs anything.
 
 A script is its comments, its settings (`name=value`), a list of words, a word a line and quoted, and fixed lines around
 them. The only expansion is the script's own folder, where the program's files lie.

@@ -29,7 +29,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What became of a request: status (0: no answer), the engine's name, when it was sent (s of the monotonic clock)."""
+    """What became of a request: status (0: no answer), the engine's name, when it was sent (monotonic clock, s)."""
 
     request: Request
     status: int
@@ -85,9 +85,8 @@ async def _send(url: str, request: Request, *, in_chunks: bool) -> tuple[int, st
     host, _, port = url.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        head = (
-            f"POST /v1/completions HTTP/1.1\r\nhost: {url}\r\ncontent-type: application/json\r\nconnection: close\r\n"
-        )
+        head = f"POST /v1/completions HTTP/1.1\r\nhost: {url}\r\ncontent-type: application/json\r\n"
+        head += "connection: close\r\n"
         if in_chunks:
             half = len(request.body) // 2
             parts = (b"%x\r\n%s\r\n" % (len(part), part) for part in (request.body[:half], request.body[half:], b""))

@@ -1,8 +1,8 @@
 """Engines without a model, for routers to send requests to: `python stub_engine.py SECONDS NAME=PORT ...`, loopback
 alone; an answer takes SECONDS.
 
-Each answers what routers ask before they use an engine, completions in the forms of vLLM and SGLang, and `/record`: what
-came to it, in order. A prompt begins with the number of its request. Ends with its process.
+Each answers what routers ask before they use an engine, completions in the forms of vLLM and SGLang, and `/record`:
+what came to it, in order. A prompt begins with the number of its request. Ends with its process.
 """
 
 import asyncio

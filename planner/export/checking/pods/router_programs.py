@@ -1,7 +1,7 @@
 """Programs of routers as objects: what they name is there, their Services and budgets select them, images are pinned,
 and nobody else's pods answer for them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.export.checking.pods.containers import pod_faults
@@ -41,9 +41,8 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _missing(
-    manifest: Manifest, names: Sequence[tuple[str, str]] | Iterator[tuple[str, str]], there: object
+    manifest: Manifest, names: Iterable[tuple[str, str]], there: Container[tuple[str, str]]
 ) -> Iterator[Fault]:
-    assert isinstance(there, set)
     for kind, name in names:
         if (kind, name) not in there:
             yield manifest.fault(f"{kind} {name}", "must be among these files", "none")
@@ -54,9 +53,8 @@ def _probe_faults(program: Manifest, pod: FoundPod) -> Iterator[Fault]:
     for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
         port = pod.spec["containers"][0].get(probe, {}).get("httpGet", {}).get("port")
         if port is not None and resolved(port, pod) not in ports.values():
-            yield program.fault(
-                f"{pod.path}.containers.0.{probe}.httpGet.port", "must be a port of the container", port
-            )
+            where = f"{pod.path}.containers.0.{probe}.httpGet.port"
+            yield program.fault(where, "must be a port of the container", port)
 
 
 def _selection_faults(manifest: Manifest, pods: Mapping[str, FoundPod]) -> Iterator[Fault]:

@@ -40,8 +40,8 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
     tables, _ = routing_tables(manifests)
     hosts: dict[str, str] = {}
     for row in (row for table in tables for row in table.table.get("services", ())):
-        pods = pods_service(row["service"])
-        hosts |= dict.fromkeys((row["service"], pods, f"{pods}:{row.get('port')}"), row["island"])
+        every = pods_service(row["service"])
+        hosts |= dict.fromkeys((row["service"], every, f"{every}:{row.get('port')}"), row["island"])
         for leader in row.get("leaders", ()):
             hosts[str(leader)] = hosts[str(leader).rpartition(":")[0]] = row["island"]
     pods = tuple((item.island.id, item.workload.pods[0].labels) for item in owned if item.workload.pods)

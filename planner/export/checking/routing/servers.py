@@ -17,7 +17,7 @@ def listed_faults(
     addresses: Addresses,
     servers: Mapping[str, tuple[str, ...]],
 ) -> Iterator[Fault]:
-    """What is wrong with the servers of intervals whose islands are right. `servers`: island -> names of all of them."""
+    """What is wrong with the servers of intervals whose islands are right. `servers`: island -> names of its own."""
     for interval in listed:
         where = f"Router {router}, {interval.phase} of {interval.start} to {interval.end - 1} tokens"
         named = Counter(server.host for server in interval.servers if server.host and not server.standing_for)

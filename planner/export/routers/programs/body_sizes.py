@@ -1,12 +1,12 @@
 """Prompt lengths as a proxy sees them: in bytes of the request's body.
 
-symbol     meaning                                                     unit         source
-b          bytes of a prompt's text for each of its tokens             bytes/token  ExportOptions.bytes_per_token; about 4
-                                                                                    in English and code (facts of
-                                                                                    tokenizers with 100 000 words and more)
-e          the JSON around the prompt                                  bytes        counted: a request of the model's
-size(n)    e + ceil(b n), the body of a prompt of n tokens             bytes
-tokens(s)  floor((s - e) / b), the inverse                             tokens
+symbol     meaning                                             unit         source
+b          bytes of a prompt's text for each of its tokens     bytes/token  ExportOptions.bytes_per_token; about 4 in
+                                                                            English and code with tokenizers of 100 000
+                                                                            words and more
+e          the JSON around the prompt                          bytes        counted: a chat request of the model's
+size(n)    e + ceil(b n), the body of a prompt of n tokens     bytes
+tokens(s)  floor((s - e) / b), the inverse                     tokens
 """
 
 import json

@@ -2,8 +2,8 @@
 prefill with decode copies, or balance over copies that do both.
 
 What each policy does, as installed (vllm-router 0.1.17, sglang-router 0.3.2):
-power_of_two   of two workers drawn evenly the one with fewer requests in flight; vllm-router counts its own, and neither
-               knows how fast a worker is
+power_of_two   of two workers drawn evenly the one with fewer requests in flight; vllm-router counts its own, and
+               neither knows how fast a worker is
 cache_aware    the worker whose earlier prompts share most of the text, until loads differ by 64 and by half
 
 vllm-router starts without workers that are not there by its startup timeout and takes them in once they answer; the
@@ -117,7 +117,7 @@ def gateway_process(
         *("--port", str(_FIRST_PORT + number)),
         *("--policy", policy_word(deployment.plan)),
         *(program.pairs if way == SPLIT else ()),
-        *(_watching(interval, groups) if watches else _workers(groups, program)),
+        *(_watching(interval, groups) if watches else _workers(groups)),
         *("--request-timeout-secs", str(timeout)),
         *("--worker-startup-timeout-secs", str(program.startup_s)),
         *("--worker-startup-check-interval", str(_STARTUP_PERIOD_S)),
@@ -163,7 +163,7 @@ def _worker_groups(
     return {"prefill": chosen(interval.prefill, endpoints), "decode": chosen(interval.decode, endpoints)}
 
 
-def _workers(groups: Mapping[str, Sequence[Endpoint]], program: GatewayProgram) -> Iterator[str]:
+def _workers(groups: Mapping[str, Sequence[Endpoint]]) -> Iterator[str]:
     if "mixed" in groups:
         yield "--worker-urls"
         yield from (f"http://{leader}" for endpoint in groups["mixed"] for leader in endpoint.leaders)

@@ -7,8 +7,8 @@ nothing is generated twice. A server that fails its checks, or twice refuses a c
 `req.body_size` is what content-length says, and for bodies in chunks what has arrived: `option http-buffer-request`
 waits for the body's end or a full buffer, so that a buffer holds more than the highest cut point.
 
-Source: HAProxy's configuration manual 2.6 (http-buffer-request, req.body_size, leastconn, redispatch, retry-on, observe,
-track, server-template, resolvers), and `haproxy -c` over what is written here.
+Source: HAProxy's configuration manual 2.6 (http-buffer-request, req.body_size, leastconn, redispatch, retry-on,
+observe, track, server-template, resolvers), and `haproxy -c` over what is written here.
 """
 
 import math

@@ -4,15 +4,13 @@ comments, spaces and the order of settings as anybody likes; a rule that is none
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.export.routers.programs.body_sizes import REFUSED_FROM, prompt_tokens
 from planner.export.routers.programs.haproxy_config import BYTES_PER_TOKEN, DOMAIN, ENVELOPE
 
-_SECTIONS = frozenset(
-    {"global", "defaults", "frontend", "backend", "resolvers", "listen", "cache", "peers", "userlist"}
-)
+_SECTIONS = frozenset({"global", "defaults", "frontend", "backend", "resolvers", "listen", "cache", "peers"})
 _RULE = re.compile(r"if { req\.body_size (lt|gt) ([0-9]{1,18}) }")
 _MOST_COPIES = 100_000
 
@@ -92,7 +90,6 @@ def _servers(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, int], ...]:
         copies = int(row[2].rpartition("-")[2]) if template else 1
         if not 0 <= copies <= _MOST_COPIES:
             raise ValueError("a number of copies")
-        settings: Mapping[str, str] = dict(zip(row, row[1:], strict=False))
-        weight = int(settings["weight"]) if "weight" in row else 1
+        weight = int(row[row.index("weight") + 1]) if "weight" in row else 1
         servers += [(row[2 + template].replace(DOMAIN, ""), weight)] * copies
     return tuple(servers)

@@ -28,7 +28,7 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
         engines=engines,
         render=render,
         read=read,
-        behaviour=partial(behaviour, direct=direct),
+        behaviour=partial(behaviour, direct=direct, engine="" if direct else engines[0]),
         pod_labels=pod_labels,
         pod_annotations=pod_annotations,
         servers=servers,

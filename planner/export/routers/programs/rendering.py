@@ -87,11 +87,13 @@ def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launc
     """Where prefill pods hand out KV caches, for a gateway that finds them by label."""
     if deployment.target not in _NAMELESS or island.phase is not Phase.PREFILL:
         return {}
-    return {BOOTSTRAP_ANNOTATION: str(port) for port in launch.bootstrap_ports}
+    port = next(iter(launch.bootstrap_ports), None)
+    return {} if port is None else {BOOTSTRAP_ANNOTATION: str(port)}
 
 
-def behaviour(plan: Plan, *, direct: bool) -> RouterBehaviour:
-    """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan."""
+def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
+    """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan. `engine`:
+    whose router it is; empty: the plan's."""
     intervals = served_intervals(plan)
     paired = any(interval.prefill for interval in intervals)
     prefixes = plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
@@ -112,10 +114,11 @@ def behaviour(plan: Plan, *, direct: bool) -> RouterBehaviour:
         notes.append("Requests count alike, however long: the server with the fewest for its weight takes the next.")
         if prefixes:
             notes.append("HAProxy knows nothing of cached prefixes.")
-    if paired and plan.scenario.engine.name == "vllm":
+    if paired and (engine or plan.scenario.engine.name) != "sglang":
+        blind = HEALTH_PERIOD_S * HEALTH_FAILURES
         notes.append(
-            f"vllm-router sends a paired request once: of a dead server those of the {HEALTH_PERIOD_S * HEALTH_FAILURES} s "
-            "until its checks have failed are lost, with status 500."
+            f"vllm-router sends a paired request once: what meets a dead server in the {blind} s until its checks have "
+            "failed is lost, with status 500."
         )
     if paired and any(interval.mixed for interval in intervals):
         notes.append("Between split and mixed islands requests go by the plan's shares.")
