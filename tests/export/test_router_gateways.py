@@ -20,7 +20,7 @@ from routers_run.programs_run import installed
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy, RoutingSettings
 from planner.errors import ExportError, InconsistentPlanError, InputError
 from planner.export import ExportOptions, find_faults, render
-from planner.export.objects.router_scripts import read_router_script
+from planner.export.objects.programs.scripts import read_router_script
 from planner.export.routers.registry import ROUTERS
 
 GATEWAYS = [("vllm", "vllm"), ("model-gateway", "sglang")]

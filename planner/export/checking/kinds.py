@@ -13,7 +13,7 @@ from planner.export.objects.evictions import KIND as EVICTIONS_KIND
 from planner.export.objects.evictions import read_evictions
 from planner.export.objects.names import ROUTING
 from planner.export.objects.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
-from planner.export.objects.router_scripts import ROUTER_SCRIPT_KINDS
+from planner.export.objects.programs.scripts import ROUTER_SCRIPT_KINDS
 from planner.export.routers.registry import ROUTERS
 from planner.export.targets import TARGETS
 

@@ -24,7 +24,7 @@ from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import DIGEST, plan_slug
 from planner.export.objects.packing import switch_domains
 from planner.export.objects.pods import check_gpus_told_apart, workload_labels
-from planner.export.objects.router_objects import router_object_files
+from planner.export.objects.programs.kubernetes import router_object_files
 from planner.export.objects.services import island_service, launch_ports
 from planner.export.seams import Deployment, Endpoint, Launch, Target, TargetFiles
 from planner.export.summary import island_annotations

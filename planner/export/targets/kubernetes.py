@@ -22,8 +22,8 @@ from planner.export.objects.pods import (
     pod_template,
     workload_labels,
 )
-from planner.export.objects.router_fields import is_program
-from planner.export.objects.router_objects import router_object_files
+from planner.export.objects.programs.fields import is_program
+from planner.export.objects.programs.kubernetes import router_object_files
 from planner.export.objects.services import island_service, launch_ports
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Launch, Rendezvous, Target, TargetFiles

@@ -15,7 +15,7 @@ from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import MAX_WORKLOAD_NAME
 from planner.export.objects.packing import packing
 from planner.export.objects.pods import check_gpus_told_apart, found_pod, pod_template, workload_labels
-from planner.export.objects.router_objects import router_object_files
+from planner.export.objects.programs.kubernetes import router_object_files
 from planner.export.objects.services import island_service, launch_ports
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Launch, Rendezvous, Target, TargetFiles

@@ -19,7 +19,7 @@ import pytest
 
 from planner.domain import Plan
 from planner.export import render
-from planner.export.objects.router_scripts import read_router_script
+from planner.export.objects.programs.scripts import read_router_script
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[2]

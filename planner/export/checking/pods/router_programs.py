@@ -9,7 +9,7 @@ from planner.export.checking.pods.ports import container_ports, resolved
 from planner.export.checking.references import mount_faults
 from planner.export.found import Fault, FoundPod, Manifest
 from planner.export.objects.pods import found_pod
-from planner.export.objects.router_fields import is_program, of_router
+from planner.export.objects.programs.fields import is_program, of_router
 
 
 def program_faults(manifests: Sequence[Manifest]) -> Iterator[Fault]:
@@ -21,7 +21,7 @@ def program_faults(manifests: Sequence[Manifest]) -> Iterator[Fault]:
         yield from pod_faults(program, pods[program.name])
         yield from mount_faults(program, pods[program.name])
         yield from _probe_faults(program, pods[program.name])
-        yield from _missing(program, _named(pods[program.name].spec), there)
+        yield from _missing(program, _references(pods[program.name].spec), there)
     for manifest in manifests:
         if not of_router(manifest):
             continue
@@ -32,7 +32,7 @@ def program_faults(manifests: Sequence[Manifest]) -> Iterator[Fault]:
             yield from _missing(manifest, [("Role", manifest.body["roleRef"]["name"]), *subjects], there)
 
 
-def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for volume in spec.get("volumes", ()):
         if "configMap" in volume:
             yield "ConfigMap", volume["configMap"]["name"]

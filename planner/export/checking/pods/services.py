@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from planner.export.checking.pods.ports import Answering, answering, leader_ports
 from planner.export.found import Fault, FoundWorkload, Manifest
-from planner.export.objects.router_fields import of_router
+from planner.export.objects.programs.fields import of_router
 
 
 def service_faults(

@@ -41,7 +41,8 @@ HEALTH_PERIOD_S, HEALTH_FAILURES = 1, 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayProgram:
     """How an engine's router is called. `pairs`: its flag for pairing; `startup_s`: how long it waits for workers;
-    `quiet`: the word for a log of warnings alone."""
+    `quiet`: the word for a log of warnings alone. `resends_pairs`: a paired request that meets a dead worker goes to
+    another."""
 
     engine: str
     key: str
@@ -51,6 +52,7 @@ class GatewayProgram:
     pairs: tuple[str, ...]
     startup_s: int
     quiet: str
+    resends_pairs: bool
     more: tuple[str, ...] = ()
 
 
@@ -63,6 +65,7 @@ VLLM_ROUTER = GatewayProgram(
     pairs=("--vllm-pd-disaggregation", "--kv-connector", "nixl"),
     startup_s=30,
     quiet="warning",
+    resends_pairs=False,
 )
 MODEL_GATEWAY = GatewayProgram(
     engine="sglang",
@@ -73,11 +76,18 @@ MODEL_GATEWAY = GatewayProgram(
     pairs=("--pd-disaggregation",),
     startup_s=86400,
     quiet="warn",
+    resends_pairs=True,
     more=("--shutdown-grace-period-secs", "{grace}"),
 )
 GATEWAYS: Mapping[str, GatewayProgram] = MappingProxyType(
     {program.engine: program for program in (VLLM_ROUTER, MODEL_GATEWAY)}
 )
+
+
+def resends_pairs(engine: str) -> bool:
+    """Whether the engine's router sends a paired request again that met a dead worker; the standard engine's where a
+    plan names none."""
+    return GATEWAYS.get(engine, VLLM_ROUTER).resends_pairs
 
 
 def gateway_name(deployment: Deployment, interval: ServedInterval, way: str) -> str:

@@ -116,7 +116,9 @@ def _buffer_bytes(backends: Sequence[Backend], sizes: _Sizes) -> int:
 
 
 def _global(deployment: Deployment, backends: Sequence[Backend], sizes: _Sizes) -> list[str]:
-    total = sum(sum(most for _, _, most in b.programs) + sum(_held(e) for e, _ in b.direct) for b in backends)
+    total = sum(
+        sum(most for _, _, most in b.programs) + sum(_island_requests(e) for e, _ in b.direct) for b in backends
+    )
     return [
         "global",
         "    log stdout format raw local0 notice",
@@ -129,7 +131,7 @@ def _global(deployment: Deployment, backends: Sequence[Backend], sizes: _Sizes) 
     ]
 
 
-def _held(endpoint: Endpoint) -> int:
+def _island_requests(endpoint: Endpoint) -> int:
     return endpoint.island.grouping.groups * held_requests(endpoint.island)
 
 

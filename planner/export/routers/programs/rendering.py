@@ -14,6 +14,7 @@ from planner.export.routers.programs.gateways import (
     gateway_process,
     interval_labels,
     program_name,
+    resends_pairs,
 )
 from planner.export.routers.programs.haproxy_config import Backend, haproxy_process
 from planner.export.routers.programs.intervals_served import ServedInterval, chosen, served_intervals
@@ -60,7 +61,7 @@ def _backend(
         (MIXED, both, chosen(shares, endpoints)),
     )
     programs = tuple(
-        (gateways[interval.number, way], share, sum(_held(endpoint) for endpoint in group))
+        (gateways[interval.number, way], share, sum(_island_requests(endpoint) for endpoint in group))
         for way, share, group in rows
         if (interval.number, way) in gateways
     )
@@ -72,7 +73,7 @@ def _backend(
     )
 
 
-def _held(endpoint: Endpoint) -> int:
+def _island_requests(endpoint: Endpoint) -> int:
     return endpoint.island.grouping.groups * held_requests(endpoint.island)
 
 
@@ -114,7 +115,7 @@ def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
         notes.append("Requests count alike, however long: the server with the fewest for its weight takes the next.")
         if prefixes:
             notes.append("HAProxy knows nothing of cached prefixes.")
-    if paired and (engine or plan.scenario.engine.name) != "sglang":
+    if paired and not resends_pairs(engine or plan.scenario.engine.name):
         blind = HEALTH_PERIOD_S * HEALTH_FAILURES
         notes.append(
             f"vllm-router sends a paired request once: what meets a dead server in the {blind} s until its checks have "

@@ -10,7 +10,7 @@ from typing import Any
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import pods_service
 from planner.export.objects.pods import PART_OF_LABEL, labels
-from planner.export.objects.router_fields import COMPONENT, COMPONENT_LABEL, PROGRAM_LABEL, ROUTER_LABEL
+from planner.export.objects.programs.fields import COMPONENT, COMPONENT_LABEL, PROGRAM_LABEL, ROUTER_LABEL
 from planner.export.seams import CONFIG_FOLDER, NAMESPACE, Deployment, Endpoint, RouterProcess
 
 _CONFIG_PATH, _PACKAGE_PATH, _SCRATCH = "/etc/router", "/opt/router", "/tmp"  # noqa: S108  # mount points, no files

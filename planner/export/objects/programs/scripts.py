@@ -14,7 +14,7 @@ from planner.errors import InputError
 from planner.export.found import Kind
 from planner.export.objects.documents import whole_number
 from planner.export.objects.names import one_line
-from planner.export.objects.router_fields import CONFIG_KIND, SCRIPT_KIND
+from planner.export.objects.programs.fields import CONFIG_KIND, SCRIPT_KIND
 from planner.export.seams import CONFIG_FOLDER, Deployment, RouterProcess
 
 FRONT_SCRIPT = "router.sh"
