@@ -54,6 +54,7 @@ def render(
         options=chosen_options,
         grid=grid,
         router=router_named(router, chosen_target, chosen_engine.name),
+        applied=chosen_target.applied,
     )
     written = chosen_target.manifests(deployment)
     files = dict(written.files)

@@ -15,6 +15,7 @@ _MOST = {"cpus_per_gpu": 1024, "memory_gib_per_gpu": 65_536, "shared_memory_gib"
 """For a GPU: a host of 8 would have 8192 cores and 512 TiB, ten times the largest there are."""
 
 _MOST_PIECES = 1_000_000
+_BYTES_PER_TOKEN = (1.0, 64.0)
 
 _IMAGE = re.compile(
     r"(?=.{1,512}$)(?P<path>[a-z0-9][a-z0-9._-]*(?::[0-9]+)?(?:/[a-z0-9][a-z0-9._-]*)*)"
@@ -73,6 +74,12 @@ def _check_sizes(options: ExportOptions, settings: PlacementSettings) -> None:
                 f"ExportOptions.{key}: must be at least 1 and at most {_MOST[key]}, got {value}.",
                 hint="Give what a host has, divided by its GPUs.",
             )
+    low, high = _BYTES_PER_TOKEN
+    if not low <= options.bytes_per_token <= high:
+        raise InputError(
+            f"ExportOptions.bytes_per_token: must lie in {low:g}..{high:g}, got {options.bytes_per_token}.",
+            hint="Divide the bytes of some of your prompts by their tokens; English has about 4.",
+        )
     memory = options.memory_gib(settings)
     if options.shared_memory_gib > memory:
         raise InputError(

@@ -23,6 +23,10 @@ class Rendezvous:
     port_offset: int = 0
 
 
+BOOTSTRAP = "bootstrap"
+"""Name of the port at which a leader hands out KV caches, in engines that have one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
     """A port that a pod listens on."""
@@ -51,6 +55,11 @@ class Launch:
     ports: tuple[Port, ...]
     health_path: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def bootstrap_ports(self) -> tuple[int, ...]:
+        """Where it hands out KV caches: one port, or none."""
+        return tuple(port.number for port in self.ports if port.name == BOOTSTRAP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +150,7 @@ class Deployment:
     """All that a target needs. `name` is the plan's DNS label, `target` the target's name.
 
     `grid`: the uniform grid that the plan's routing table is on, where it is on one; for routers that can run no other.
-    `router`: who executes the routing; None: whoever reads the routing table.
+    `router`: who executes the routing; None: whoever reads the routing table. `applied`: as of the target.
     """
 
     name: str
@@ -152,16 +161,24 @@ class Deployment:
     options: ExportOptions
     grid: RouterGrid | None = None
     router: "Router | None" = None
+    applied: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where an island answers: one Service over its groups, and the leader of each group as `host:port`."""
+    """Where an island answers: one Service over its groups, and the leader of each group as `host:port`.
+
+    `health_path` of the engine. `bootstrap_ports`: where each leader hands out KV caches, one for all where leaders
+    have no names; empty where the engine has no such port. `selector`: labels that the answering pods alone have.
+    """
 
     island: ServingIsland
     service: str
     port: int
     leaders: tuple[str, ...]
+    health_path: str = ""
+    bootstrap_ports: tuple[int, ...] = ()
+    selector: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,8 +206,12 @@ class RouterProcess:
     """A program that takes requests in front of the engines, or in front of other such programs.
 
     `name`: its object's, a DNS label, and the host at which others reach it. `command`: program and arguments; the
-    text `CONFIG_FOLDER` in them stands for the folder that holds `config`, (file name, text) pairs. `health_path`
-    answers 200 at `port` once it takes requests. `watches_pods`: it asks the API server for pods by label.
+    text `CONFIG_FOLDER` in them stands for the folder that holds `config`, (file name, text) pairs, and `$(NAMESPACE)`
+    for the namespace, which the variable NAMESPACE holds. `health_path` answers 200 at `port` once it takes requests.
+    `watches_pods`: it asks the API server for pods by label. `resolves`: islands whose pods it finds by name, so that
+    `pods_service` of each has to resolve to all of them.
+    `package`: of Python, with its version, that has to be installed into `image` first; empty: it holds all. `grace_s`:
+    how long requests in flight may take once it is told to end.
     """
 
     name: str
@@ -201,11 +222,18 @@ class RouterProcess:
     config: tuple[tuple[str, str], ...] = ()
     replicas: int = 1
     watches_pods: bool = False
+    resolves: tuple[Endpoint, ...] = ()
+    package: str = ""
+    cpus: int = 1
+    memory_mib: int = 1024
+    grace_s: int = 60
     notes: tuple[str, ...] = ()
 
 
 CONFIG_FOLDER = "{config}"
 """In a router's command: the folder of its configuration, which the target puts in its place."""
+NAMESPACE = "NAMESPACE"
+"""The variable that holds a program's Kubernetes namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +279,12 @@ class PodLabels(Protocol):
     def __call__(self, island: ServingIsland, deployment: Deployment, /) -> dict[str, str]: ...
 
 
+class PodAnnotations(Protocol):
+    """What a router reads of the pods of an island once it has picked them."""
+
+    def __call__(self, island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """By what a router's configuration may name an island. `hosts`: Service, leader's host, or leader's host:port ->
@@ -274,12 +308,40 @@ class ReadRouter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListedServer:
+    """A server in a router's configuration: by the name that stands there, an entry of `Addresses.hosts`. `weight`: of
+    each of its connections' share; None where the router tells servers apart by load alone. `standing_for`: the islands
+    behind a program that the name belongs to."""
+
+    host: str
+    weight: int | None = None
+    standing_for: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedInterval:
+    """Servers that share the prompts of `start` <= tokens < `end` in a phase."""
+
+    phase: Phase
+    start: int
+    end: int
+    servers: tuple[ListedServer, ...]
+
+
+class ReadServers(Protocol):
+    """Every server that a router's configuration names, read back from finished manifests."""
+
+    def __call__(self, manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[ListedInterval, ...]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Router:
     """A program, not ours, that executes a plan's routing.
 
     `targets` whose endpoints it can reach, `engines` whose hand-over of KV caches it knows. `behaviour`: what it goes
     by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
     `exact_shares`: shares are in its files; else it balances, and only who serves which lengths can be read back.
+    `servers`: for routers that name servers one by one; those of an island have to be there all, with right weights.
     """
 
     name: str
@@ -289,9 +351,11 @@ class Router:
     read: ReadRouter
     behaviour: Callable[[Plan], RouterBehaviour]
     pod_labels: PodLabels | None = None
+    pod_annotations: PodAnnotations | None = None
     kinds: tuple[Kind, ...] = ()
     checks: tuple[CheckObjects, ...] = ()
     exact_shares: bool = False
+    servers: ReadServers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ def the_set(files: dict[str, str]) -> dict[str, Any]:
 
 
 def dset(plan: Plan, engine: str = "vllm", options: ExportOptions | None = None) -> dict[str, str]:
-    return render(plan, target="disaggregatedset", engine=engine, options=options)
+    return render(plan, target="disaggregatedset", engine=engine, options=options, router="none")
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

@@ -21,7 +21,7 @@ def objects(files: dict[str, str], kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_one_deployment_and_one_service_an_island(engine: str) -> None:
-    files = render(single_node_plan(), target="kubernetes", engine=engine)
+    files = render(single_node_plan(), target="kubernetes", engine=engine, router="none")
     assert list(files) == ["01-h200-0.yaml", "02-h20-0.yaml", "03-h20-1.yaml", "routing.yaml"]
     deployments, services = objects(files, "Deployment"), objects(files, "Service")
     assert [d["spec"]["replicas"] for d in deployments] == [2, 3, 1]
@@ -36,7 +36,7 @@ def test_one_deployment_and_one_service_an_island(engine: str) -> None:
 
 def test_sixty_islands_ask_for_their_gpus_on_their_own_nodes() -> None:
     found: Counter[str] = Counter()
-    for deployment in objects(render(wide_fleet_plan(), target="kubernetes"), "Deployment"):
+    for deployment in objects(render(wide_fleet_plan(), target="kubernetes", router="none"), "Deployment"):
         pod = deployment["spec"]["template"]["spec"]
         limit = pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
         found[pod["nodeSelector"]["nvidia.com/gpu.product"]] += deployment["spec"]["replicas"] * limit

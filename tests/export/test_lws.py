@@ -68,7 +68,7 @@ def test_the_strict_crd_schema_can_fail(path: tuple[str, ...], value: object, st
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_core_objects_pass_the_kubernetes_schemas(engine: str) -> None:
-    files = render(example_plan(), engine=engine)
+    files = render(example_plan(), engine=engine, router="none")
     core = objects(files, "Service") + objects(files, "ConfigMap")
     assert len(core) == 4
     for thing in core:
@@ -92,7 +92,7 @@ def test_gpus_add_up_to_the_serving_islands(engine: str) -> None:
 
 def test_one_file_an_island_and_the_routing_table() -> None:
     files = render(example_plan())
-    assert list(files) == ["01-h200-0.yaml", "02-h20-0.yaml", "03-h20-1.yaml", "routing.yaml"]
+    assert list(files) == ["01-h200-0.yaml", "02-h20-0.yaml", "03-h20-1.yaml", "routing.yaml", "router.yaml"]
     assert not any(IDLE.id in text for text in files.values())
 
 
@@ -120,7 +120,7 @@ def _decode(parallel: ParallelConfig) -> Any:
 
 
 def test_the_routing_table_names_services_shares_and_leaders() -> None:
-    files = render(example_plan())
+    files = render(example_plan(), router="none")
     table = json.loads(objects(files, "ConfigMap")[0]["data"]["routing.json"])
     first = next(row for row in table["routes"] if row["phase"] == "prefill")
     assert first == {
@@ -140,7 +140,7 @@ def test_the_routing_table_names_services_shares_and_leaders() -> None:
 
 
 def test_services_select_the_leaders_and_leave_the_controllers_name_free() -> None:
-    files = render(example_plan(), engine="sglang")
+    files = render(example_plan(), engine="sglang", router="none")
     names = {w["metadata"]["name"] for w in objects(files, "LeaderWorkerSet")}
     services = objects(files, "Service")
     for service in services:

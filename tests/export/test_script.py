@@ -30,8 +30,8 @@ pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")
 
 
 def scripts(plan: Plan, engine: str = "vllm", options: ExportOptions | None = None) -> dict[str, str]:
-    """The scripts among the files."""
-    files = render(plan, target="script", engine=engine, options=options)
+    """The islands' scripts among the files."""
+    files = render(plan, target="script", engine=engine, options=options, router="none")
     return {name: text for name, text in files.items() if name.endswith(".sh")}
 
 

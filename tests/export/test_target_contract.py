@@ -23,7 +23,7 @@ from planner.export.found import FoundWorkload, Kind
 from planner.export.objects.pods import GPU_RESOURCES
 from planner.export.summary import deployed_plan, read_island
 
-CORE = ("v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1")
+CORE = ("v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1", "rbac.authorization.k8s.io/v1")
 KUBERNETES = kubernetes_validate.latest_version()
 PAIRS = [(target.name, engine) for target in TARGETS.values() for engine in target.engines]
 SERVING = [pair for pair in PAIRS if any(kind.workloads for kind in TARGETS[pair[0]].kinds)]
@@ -155,7 +155,8 @@ def test_the_objects_that_options_ask_for_pass_the_kubernetes_schemas() -> None:
     found = read_manifests(render(single_node_plan(), target="kubernetes", options=options)).sound
     kinds = {manifest.kind for manifest, _ in found}
     shared = {"Service", "ConfigMap", "PriorityClass", "PersistentVolumeClaim", "Job", "PodDisruptionBudget"}
-    assert kinds == {"Deployment", *shared}
+    rights = {"ServiceAccount", "Role", "RoleBinding"}
+    assert kinds == {"Deployment", *shared, *rights}
     for manifest, _ in found:
         check_by_kubernetes(dict(manifest.body))
         with pytest.raises(kubernetes_validate.ValidationError):

@@ -84,6 +84,13 @@ def command(
         bool, typer.Option("--compute-domains", help="ComputeDomains for copies that count on NVLink between hosts.")
     ] = False,
     socket_interface: Annotated[str, typer.Option(help="Interface of rendezvous between pods, as eth0.")] = "",
+    bytes_per_token: Annotated[
+        float | None,
+        typer.Option(
+            help="Of a prompt's text, for routers that know a request's size alone (haproxy). [default: 4]",
+            show_default=False,
+        ),
+    ] = None,
     check: Annotated[
         Path | None, typer.Option(help="Write nothing: check the manifests of this folder, against RUN if given.")
     ] = None,
@@ -124,6 +131,7 @@ def command(
         nccl_ib_hca=nccl_ib_hca,
         socket_interface=socket_interface,
         compute_domains=compute_domains,
+        bytes_per_token=bytes_per_token,
     )
     rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
     head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}

@@ -28,6 +28,7 @@ def export_options(
     queue: str,
     model_volume: str,
     namespace: str,
+    bytes_per_token: float | None,
     target: str,
     router: str,
     weights: str = "",
@@ -67,6 +68,7 @@ def export_options(
         "nccl_ib_hca": nccl_ib_hca,
         "socket_interface": socket_interface,
         "compute_domains": compute_domains or settings.compute_domains,
+        "bytes_per_token": bytes_per_token,
     }
     return replace(settings, **{key: value for key, value in flags.items() if value not in _NOT_GIVEN})  # type: ignore[arg-type]
 

@@ -34,6 +34,8 @@ class DeploySettings:
     `hugepages`: of every engine's pod, SIZE=AMOUNT. `nccl_ib_hca`, `socket_interface`: network cards and interface of
     pods that talk to others; empty: NCCL chooses. `compute_domains`: ComputeDomains for copies that count on NVLink
     between hosts.
+    `bytes_per_token`: of a prompt's text, for routers that know a request's size alone. `images` may also replace those
+    of routers: HAPROXY, VLLM-ROUTER, MODEL-GATEWAY.
     """
 
     target: Annotated[str, Key("kind of manifests", sparse=True)] = ""
@@ -66,6 +68,9 @@ class DeploySettings:
     nccl_ib_hca: Annotated[str, Key("network cards for NCCL", sparse=True)] = ""
     compute_domains: Annotated[bool, Key("NVLink between the hosts of a copy", sparse=True)] = False
     socket_interface: Annotated[str, Key("of rendezvous between pods", sparse=True)] = ""
+    bytes_per_token: Annotated[
+        float, Bounds(low=1, high=64), Key("of a prompt's text", unit="bytes/token", sparse=True)
+    ] = 4.0
 
     def cpus(self, settings: PlacementSettings) -> int:
         """Cores that each GPU takes along."""

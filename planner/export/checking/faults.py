@@ -12,6 +12,7 @@ from planner.export.checking.names import name_faults
 from planner.export.checking.pods.containers import pod_faults
 from planner.export.checking.pods.evictions import eviction_faults
 from planner.export.checking.pods.nodes import node_faults
+from planner.export.checking.pods.router_programs import program_faults
 from planner.export.checking.pods.scheduling import pin_faults, priority_faults
 from planner.export.checking.pods.services import service_faults
 from planner.export.checking.pods.serving import serving_faults, together_faults
@@ -112,6 +113,7 @@ def _joint_faults(
     yield from wrong
     wrong_routes = tuple(routing_faults(manifests, endpoints, expected))
     yield from wrong_routes or router_faults(manifests, owned)
+    yield from program_faults(manifests)
     yield from together_faults(manifests, owned, expected)
     yield from eviction_faults(manifests, expected)
     yield from _target_faults(sound, expected)

@@ -17,7 +17,9 @@ _SERVER_METADATA = frozenset(
 )
 _SCALED = frozenset({"scaleTargetRef", "targetRef"})
 _CLAIMED = "deviceClassName"
-_BUILT_IN = frozenset({"v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1"})
+_BUILT_IN = frozenset(
+    {"v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1", "rbac.authorization.k8s.io/v1"}
+)
 _MOST_DEPTH = 64
 
 

@@ -13,6 +13,7 @@ from planner.export.objects.evictions import KIND as EVICTIONS_KIND
 from planner.export.objects.evictions import read_evictions
 from planner.export.objects.names import ROUTING
 from planner.export.objects.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
+from planner.export.objects.programs.scripts import ROUTER_SCRIPT_KINDS
 from planner.export.routers.registry import ROUTERS
 from planner.export.targets import TARGETS
 
@@ -31,6 +32,10 @@ SHARED_KINDS = (
     Kind(api_version="resource.nvidia.com/v1beta1", kind="ComputeDomain", schema="computedomain.json", labelled=True),
     Kind(api_version="batch/v1", kind="Job", schema="job.json", labelled=True),
     Kind(api_version="scheduling.k8s.io/v1", kind="PriorityClass", schema="priorityclass.json"),
+    Kind(api_version="v1", kind="ServiceAccount", schema="serviceaccount.json"),
+    Kind(api_version="rbac.authorization.k8s.io/v1", kind="Role", schema="role.json"),
+    Kind(api_version="rbac.authorization.k8s.io/v1", kind="RoleBinding", schema="rolebinding.json"),
+    Kind(api_version="policy/v1", kind="PodDisruptionBudget", schema="poddisruptionbudget.json"),
     *(
         Kind(api_version=version, kind=kind, schema=f"{kind.lower()}.json", inventory=True, of_node=True)
         for version, kind in ((TOPOLOGY_VERSION, TOPOLOGY_KIND), (FLEXTOPO_VERSION, FLEXTOPO_KIND))
@@ -45,5 +50,6 @@ def known_kinds() -> tuple[Kind, ...]:
     routers' programs."""
     targets = (kind for target in TARGETS.values() for kind in target.kinds)
     routers = (kind for router in ROUTERS.values() for kind in router.kinds)
-    rows = {(kind.api_version, kind.kind): kind for kind in (EVICTIONS, *routers, *targets, *SHARED_KINDS)}
+    every = (EVICTIONS, *ROUTER_SCRIPT_KINDS, *routers, *targets, *SHARED_KINDS)
+    rows = {(kind.api_version, kind.kind): kind for kind in every}
     return tuple(rows.values())

@@ -49,7 +49,7 @@ from planner.export.engines.overlap import Overlap, overlap
 from planner.export.engines.sglang_groups import GROUP_FLAGS, check_group, read_program
 from planner.export.engines.sglang_loading import NAME, REMEDY, check_model, is_unquantised, upcast_notes
 from planner.export.islands import ServingIsland
-from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.seams import BOOTSTRAP, DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.units import GB
 
 _HTTP_PORT = 30000
@@ -248,7 +248,7 @@ def _ports(island: ServingIsland, port_offset: int) -> tuple[Port, ...]:
     http = Port(name="http", number=_HTTP_PORT + port_offset)
     if island.phase is not Phase.PREFILL:
         return (http,)
-    return (http, Port(name="bootstrap", number=_BOOTSTRAP_PORT + port_offset))
+    return (http, Port(name=BOOTSTRAP, number=_BOOTSTRAP_PORT + port_offset))
 
 
 def read_shape(arguments: Sequence[str], /) -> DeclaredShape:

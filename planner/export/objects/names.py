@@ -91,6 +91,11 @@ def workload_name(plan: str, island: str) -> str:
     return name
 
 
+def pods_service(service: str) -> str:
+    """The host that stands for every pod behind `service`, for routers that tell pods apart by address."""
+    return f"{service}-pods"
+
+
 def label_value(text: str) -> str:
     """`text` as a label's value: itself where allowed, else its slug."""
     return text if is_label_value(text) else slug(text)[:MAX_DNS_LABEL]

@@ -91,6 +91,12 @@ def island_pods(island: ServingIsland, deployment: Deployment) -> dict[str, str]
     return {key: every[key] for key in (PART_OF_LABEL, ISLAND_LABEL)}
 
 
+def router_annotations(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, str]:
+    """What the router, if any, reads of a pod that it has picked."""
+    router = deployment.router
+    return router.pod_annotations(island, deployment, launch) if router and router.pod_annotations else {}
+
+
 def check_gpus_told_apart(deployment: Deployment) -> None:
     """Every two GPU types of one vendor need node selectors that no node can satisfy at once.
 
@@ -128,7 +134,7 @@ def pod_template(
     if island.gpu.node_selector:
         spec["nodeSelector"] = dict(island.gpu.node_selector)
     metadata: dict[str, Any] = {"labels": labels(island, deployment) | router_labels(island, deployment)}
-    if annotations := pod_annotations(island, deployment):
+    if annotations := pod_annotations(island, deployment) | router_annotations(island, deployment, launch):
         metadata["annotations"] = annotations
     return {"metadata": metadata, "spec": spec | pod_scheduling(island, deployment)}
 

@@ -25,6 +25,7 @@ from planner.export.objects.names import DIGEST, plan_slug
 from planner.export.objects.operating.notes import operating_notes
 from planner.export.objects.packing import switch_domains
 from planner.export.objects.pods import check_gpus_told_apart, island_pods, workload_labels
+from planner.export.objects.programs.kubernetes import router_object_files
 from planner.export.objects.services import island_service, launch_ports
 from planner.export.seams import Deployment, Endpoint, Launch, Target, TargetFiles
 from planner.export.summary import island_annotations
@@ -74,10 +75,7 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     parts = _parts(deployment)
     names = {island.id: part.name for part in parts for island in part.roles.islands}
     launches = {island.id: deployment.engine.launch(island, RENDEZVOUS) for island in deployment.islands}
-    endpoints = [
-        Endpoint(island=i, service=_service_name(i), port=launches[i.id].ports[0].number, leaders=())
-        for i in deployment.islands
-    ]
+    endpoints = [_endpoint(island, names[island.id], launches[island.id]) for island in deployment.islands]
     files = {
         part.file: yaml_text(
             (*(_split_notes(parts, deployment) if part is parts[0] else ()), *_comments(part, launches)),
@@ -259,8 +257,24 @@ def _role(island: ServingIsland, deployment: Deployment, launch: Launch, by_poli
 
 
 def _service(name: str, island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
-    selector = {SET_LABEL: name, ROLE_LABEL: island.slug, INDEX_LABEL: "0"}
-    return island_service(_service_name(island), island, deployment, selector, launch_ports(launch))
+    return island_service(_service_name(island), island, deployment, _selector(name, island), launch_ports(launch))
+
+
+def _selector(name: str, island: ServingIsland) -> dict[str, str]:
+    return {SET_LABEL: name, ROLE_LABEL: island.slug, INDEX_LABEL: "0"}
+
+
+def _endpoint(island: ServingIsland, name: str, launch: Launch) -> Endpoint:
+    """Nobody knows the leaders' names beforehand. `name`: of the set."""
+    return Endpoint(
+        island=island,
+        service=_service_name(island),
+        port=launch.ports[0].number,
+        leaders=(),
+        health_path=launch.health_path,
+        bootstrap_ports=launch.bootstrap_ports,
+        selector=_selector(name, island),
+    )
 
 
 def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
@@ -316,4 +330,6 @@ DISAGGREGATED_SET = Target(
         ),
     ),
     checks=(set_faults,),
+    router="haproxy",
+    processes=router_object_files,
 )

@@ -24,6 +24,8 @@ from planner.export.objects.pods import (
     pod_template,
     workload_labels,
 )
+from planner.export.objects.programs.fields import is_program
+from planner.export.objects.programs.kubernetes import router_object_files
 from planner.export.objects.services import island_service, launch_ports
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Launch, Rendezvous, Target, TargetFiles
@@ -49,7 +51,7 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
             island_comments(island, deployment, (*operating_notes(island, deployment), *launch.notes)),
             (_deployment(island, deployment, launch), _service(island, deployment, launch)),
         )
-        endpoints.append(Endpoint(island=island, service=island.name, port=launch.ports[0].number, leaders=()))
+        endpoints.append(_endpoint(island, deployment, launch))
     return TargetFiles(files=files, endpoints=tuple(endpoints))
 
 
@@ -92,7 +94,21 @@ def _service(island: ServingIsland, deployment: Deployment, launch: Launch) -> d
     return island_service(island.name, island, deployment, _selector(island, deployment), launch_ports(launch))
 
 
+def _endpoint(island: ServingIsland, deployment: Deployment, launch: Launch) -> Endpoint:
+    return Endpoint(
+        island=island,
+        service=island.name,
+        port=launch.ports[0].number,
+        leaders=(),
+        health_path=launch.health_path,
+        bootstrap_ports=launch.bootstrap_ports,
+        selector=_selector(island, deployment),
+    )
+
+
 def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
+    if is_program(manifest):
+        return ()
     spec = manifest.body["spec"]
     return (
         FoundWorkload(
@@ -136,4 +152,6 @@ KUBERNETES = Target(
     pods_of=island_pods,
     kinds=(Kind(api_version="apps/v1", kind="Deployment", schema="deployment.json", workloads=_workloads),),
     checks=(_faults,),
+    router="haproxy",
+    processes=router_object_files,
 )

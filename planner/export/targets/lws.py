@@ -16,6 +16,7 @@ from planner.export.objects.names import MAX_WORKLOAD_NAME
 from planner.export.objects.operating.notes import operating_notes
 from planner.export.objects.packing import packing
 from planner.export.objects.pods import check_gpus_told_apart, found_pod, island_pods, pod_template, workload_labels
+from planner.export.objects.programs.kubernetes import router_object_files
 from planner.export.objects.services import island_service, launch_ports
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Launch, Rendezvous, Target, TargetFiles
@@ -103,8 +104,11 @@ def leader_worker_template(island: ServingIsland, deployment: Deployment, launch
 
 
 def _service(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
-    selector = {_SET_LABEL: island.name, INDEX_LABEL: "0"}
-    return island_service(_service_name(island), island, deployment, selector, launch_ports(launch))
+    return island_service(_service_name(island), island, deployment, _selector(island), launch_ports(launch))
+
+
+def _selector(island: ServingIsland) -> dict[str, str]:
+    return {_SET_LABEL: island.name, INDEX_LABEL: "0"}
 
 
 def _endpoint(island: ServingIsland, launch: Launch) -> Endpoint:
@@ -112,7 +116,15 @@ def _endpoint(island: ServingIsland, launch: Launch) -> Endpoint:
     copy."""
     port = launch.ports[0].number
     leaders = tuple(f"{island.name}-{group}.{island.name}:{port}" for group in range(island.grouping.groups))
-    return Endpoint(island=island, service=_service_name(island), port=port, leaders=leaders)
+    return Endpoint(
+        island=island,
+        service=_service_name(island),
+        port=port,
+        leaders=leaders,
+        health_path=launch.health_path,
+        bootstrap_ports=launch.bootstrap_ports * len(leaders),
+        selector=_selector(island),
+    )
 
 
 def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
@@ -167,4 +179,6 @@ LWS = Target(
         ),
     ),
     checks=(group_policy_faults,),
+    router="haproxy",
+    processes=router_object_files,
 )

@@ -33,6 +33,7 @@ from planner.export.objects.launch_script import (
 )
 from planner.export.objects.names import MAX_WORKLOAD_NAME, check_node_selector, is_dns_label
 from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
+from planner.export.objects.programs.scripts import FRONT_SCRIPT, read_router_script, router_script_files
 from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Launch, PodCommand, Rendezvous, Step, Target, TargetFiles
@@ -193,7 +194,14 @@ def _comments(
 def _endpoint(island: ServingIsland, launches: Sequence[Launch]) -> Endpoint:
     """The island's name stands for whatever the site balances its copies with; each leader has a name of its own."""
     leaders = tuple(f"{island.name}-{copy}:{launch.ports[0].number}" for copy, launch in enumerate(launches))
-    return Endpoint(island=island, service=island.name, port=launches[0].ports[0].number, leaders=leaders)
+    return Endpoint(
+        island=island,
+        service=island.name,
+        port=launches[0].ports[0].number,
+        leaders=leaders,
+        health_path=launches[0].health_path,
+        bootstrap_ports=tuple(port for launch in launches for port in launch.bootstrap_ports),
+    )
 
 
 def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
@@ -298,7 +306,21 @@ def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
             undo=(f"# on each of its hosts: end the process that {shlex.quote(name)} started, by its id",),
         )
         for name, script in scripts.items()
-    )
+    ) + tuple(_router_steps(files))
+
+
+def _router_steps(files: Mapping[str, str]) -> Iterator[Step]:
+    """One step a program of the router; who takes the requests, `router.sh`, comes last."""
+    names = [name for name in files if name.startswith("router") and name.endswith(".sh")]
+    for name in sorted(names, key=lambda name: (name == FRONT_SCRIPT, name)):
+        program = next(read_router_script(files[name]))
+        yield Step(
+            title=f"Router {program['metadata']['name']}",
+            why=f"On a host that is reached as {program['metadata']['name']}, at port {program['port']}, with its "
+            f"program installed ({program['image']} holds it); engines answer first.",
+            commands=(f"bash {shlex.quote(name)}",),
+            undo=(f"# on its host: end the process that {shlex.quote(name)} started, by its id",),
+        )
 
 
 SCRIPT = Target(
@@ -310,4 +332,6 @@ SCRIPT = Target(
     unheeded=_UNHEEDED,
     applied=False,
     steps=_steps,
+    router="haproxy",
+    processes=router_script_files,
 )

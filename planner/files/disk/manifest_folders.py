@@ -9,7 +9,7 @@ import yaml
 from planner.errors import InputError
 from planner.files.disk.opening import MIB, is_folder, read_text
 
-MANIFEST_SUFFIXES = (".yaml", ".yml", ".json", ".sh")
+MANIFEST_SUFFIXES = (".yaml", ".yml", ".json", ".sh", ".cfg")
 SCHEMA_SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
 _MOST_BYTES = 64 * MIB
@@ -26,7 +26,7 @@ def load_manifests(folder: Path) -> dict[str, str]:
     """
     texts = _texts(folder, MANIFEST_SUFFIXES, "manifests")
     for name, text in texts.items():
-        if not name.endswith(".sh"):
+        if not name.endswith((".sh", ".cfg")):
             _refuse_aliases(folder / name, text)
     return texts
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from planner.export.checking.pods.ports import Answering, answering, leader_ports
 from planner.export.found import Fault, FoundWorkload, Manifest
+from planner.export.objects.programs.fields import of_router
 
 
 def service_faults(
@@ -18,7 +19,7 @@ def service_faults(
     }
     faults: list[Fault] = []
     for service in manifests:
-        if service.kind != "Service":
+        if service.kind != "Service" or of_router(service):
             continue
         selector = service.body["spec"]["selector"]
         selected = [(w, pod) for w in workloads for pod in w.pods if selector.items() <= pod.labels.items()]

@@ -5,8 +5,10 @@ from math import isclose
 
 from planner.export.checking.expectation import Owned
 from planner.export.checking.routing.routes import told_routes
+from planner.export.checking.routing.servers import listed_faults
 from planner.export.checking.tables import routing_tables
 from planner.export.found import Fault, Manifest
+from planner.export.objects.names import pods_service
 from planner.export.routers.intervals import RoutedBucket, routed_buckets
 from planner.export.routers.registry import ROUTERS
 from planner.export.seams import Addresses
@@ -25,8 +27,12 @@ def router_faults(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> Iter
         routes = router.read(manifests, addresses)
         if routes is None:
             continue
-        for expected, got in _differences(planned, routed_buckets(routes), exact=router.exact_shares):
+        differences = tuple(_differences(planned, routed_buckets(routes), exact=router.exact_shares))
+        for expected, got in differences:
             yield Fault(where=f"Router {router.name}", expected=f"must send {expected} as the routing table", got=got)
+        if router.servers and not differences:
+            listed = router.servers(manifests, addresses)
+            yield from listed_faults(router.name, listed, planned, addresses, server_names(manifests, owned))
 
 
 def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> Addresses:
@@ -34,11 +40,24 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
     tables, _ = routing_tables(manifests)
     hosts: dict[str, str] = {}
     for row in (row for table in tables for row in table.table.get("services", ())):
-        hosts[row["service"]] = row["island"]
+        every = pods_service(row["service"])
+        hosts |= dict.fromkeys((row["service"], every, f"{every}:{row.get('port')}"), row["island"])
         for leader in row.get("leaders", ()):
             hosts[str(leader)] = hosts[str(leader).rpartition(":")[0]] = row["island"]
     pods = tuple((item.island.id, item.workload.pods[0].labels) for item in owned if item.workload.pods)
     return Addresses(hosts=hosts, pods=pods)
+
+
+def server_names(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> dict[str, tuple[str, ...]]:
+    """Island -> the names of its servers: a leader each, or as often as there are copies what stands for all."""
+    tables, _ = routing_tables(manifests)
+    copies = {item.island.id: item.workload.replicas for item in owned}
+    return {
+        row["island"]: tuple(map(str, row.get("leaders", ())))
+        or (f"{pods_service(row['service'])}:{row.get('port')}",) * copies.get(row["island"], 0)
+        for table in tables
+        for row in table.table.get("services", ())
+    }
 
 
 def _differences(

@@ -1,0 +1,1 @@
+"""Programs of routers in the form of a target: Kubernetes objects, or scripts."""

@@ -1,0 +1,103 @@
+"""What the programs of a router do together, read back: the intervals, the servers in each, and whose they are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.domain import PHASES, DeployedRoute, Phase
+from planner.export.found import Manifest
+from planner.export.routers.programs.found_programs import FoundProgram, found_programs
+from planner.export.routers.programs.gateways import MIXED, SELECTORS
+from planner.export.routers.programs.haproxy_config import CONFIG_FILE
+from planner.export.routers.programs.haproxy_reading import read_backends
+from planner.export.seams import Addresses, ListedInterval, ListedServer
+
+_NO_END = 1 << 40
+"""Where a single gateway takes prompts of any length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """The programs of one router by name, and by what names islands go."""
+
+    programs: Mapping[str, FoundProgram]
+    addresses: Addresses
+
+    def program_of(self, host_port: str) -> FoundProgram | None:
+        return self.programs.get(host_port.rpartition(":")[0])
+
+    def listed(self, servers: Sequence[tuple[str, int | None]], phase: Phase) -> Iterator[ListedServer]:
+        """Servers of a backend, and behind each program among them its workers of a phase."""
+        for host, weight in servers:
+            program = self.program_of(host)
+            if program is None:
+                yield ListedServer(host=host, weight=weight)
+                continue
+            workers = tuple(self.workers(program, phase))
+            names = sorted({name for worker in workers for name in self.islands(worker)})
+            yield ListedServer(host=host, weight=weight, standing_for=tuple(names))
+            yield from workers
+
+    def workers(self, program: FoundProgram, phase: Phase) -> Iterator[ListedServer]:
+        """The workers of a gateway; where it looks for labels, the islands that have them."""
+        for role in (phase.value, MIXED):
+            for words in program.values(SELECTORS[role]):
+                names = self.addresses.selected(dict(_pair(word) for word in words))
+                yield ListedServer(host="", standing_for=names)
+        rows = [row[:1] for row in program.values(f"--{phase.value}")]
+        for url in (url for row in (*rows, *program.values("--worker-urls")) for url in row):
+            yield ListedServer(host=url.removeprefix("http://"))
+
+    def islands(self, server: ListedServer) -> tuple[str, ...]:
+        """The islands that a server is of."""
+        return server.standing_for or tuple(filter(None, [self.addresses.hosts.get(server.host)]))
+
+
+def _pair(word: str) -> tuple[str, str]:
+    key, _, value = word.partition("=")
+    return key, value
+
+
+def listed_intervals(
+    manifests: Sequence[Manifest], addresses: Addresses, router: str
+) -> tuple[ListedInterval, ...] | None:
+    """Every server in the configurations of `router`; None where there is none of its programs, nothing where they
+    cannot be read."""
+    programs = found_programs(manifests, router)
+    if not programs:
+        return None
+    reader = _Reader(programs=programs, addresses=addresses)
+    texts = [program.config[CONFIG_FILE] for program in programs.values() if CONFIG_FILE in program.config]
+    if texts:
+        spans: list[tuple[int, int, Sequence[tuple[str, int | None]]]] = [
+            (backend.start, backend.end, backend.servers) for backend in read_backends(texts[0]) or ()
+        ]
+    else:
+        spans = [(0, _NO_END, tuple((f"{name}:", None) for name in programs))]
+    return tuple(
+        ListedInterval(phase=phase, start=start, end=end, servers=tuple(reader.listed(servers, phase)))
+        for start, end, servers in spans
+        for phase in PHASES
+        if start < end
+    )
+
+
+def read_routes(manifests: Sequence[Manifest], addresses: Addresses, router: str) -> tuple[DeployedRoute, ...] | None:
+    """Who serves which lengths."""
+    intervals = listed_intervals(manifests, addresses, router)
+    if intervals is None:
+        return None
+    routes: list[DeployedRoute] = []
+    for interval in intervals:
+        islands = [server.standing_for or (addresses.hosts.get(server.host, ""),) for server in interval.servers]
+        names = sorted({name for group in islands for name in group if name})
+        routes += [
+            DeployedRoute(
+                phase=interval.phase,
+                range_start=interval.start,
+                range_end=interval.end,
+                island=name,
+                share=1 / len(names),
+            )
+            for name in names
+        ]
+    return tuple(routes)

@@ -1,0 +1,127 @@
+"""The programs of a plan: an engine's router for each interval that has to be paired or that it balances, and HAProxy
+in front where lengths, or both ways of serving, have to be told apart."""
+
+from collections.abc import Sequence
+
+from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.export.islands import ServingIsland
+from planner.export.routers.programs.gateways import (
+    BOOTSTRAP_ANNOTATION,
+    HEALTH_FAILURES,
+    HEALTH_PERIOD_S,
+    MIXED,
+    SPLIT,
+    gateway_process,
+    interval_labels,
+    program_name,
+    resends_pairs,
+)
+from planner.export.routers.programs.haproxy_config import Backend, haproxy_process
+from planner.export.routers.programs.intervals_served import ServedInterval, chosen, served_intervals
+from planner.export.routers.programs.timing import held_requests
+from planner.export.seams import Deployment, Endpoint, Launch, RouterFiles, RouterProcess
+from planner.export.summary import balanced
+
+_NAMELESS = ("kubernetes", "disaggregatedset")
+"""Targets whose leaders nobody can name beforehand, so that programs look for labels."""
+
+
+def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, direct: bool) -> RouterFiles:
+    """HAProxy and the engine's routers behind it. `direct`: HAProxy stands always in front and reaches islands of both
+    phases itself; else an engine's router serves each interval, alone where there is only one.
+
+    Raises:
+        InputError: a name that is an island's, too.
+    """
+    intervals = served_intervals(deployment.plan)
+    if not intervals:
+        return RouterFiles()  # the routing table's own check says what is missing
+    ways = [(interval, way) for interval in intervals for way in _ways(interval, direct=direct)]
+    if not direct and len(ways) == 1:
+        interval, way = ways[0]
+        return RouterFiles(processes=(gateway_process(deployment, endpoints, interval, way, alone=True),))
+    gateways = {(interval.number, way): gateway_process(deployment, endpoints, interval, way) for interval, way in ways}
+    backends = [_backend(interval, gateways, endpoints) for interval in intervals]
+    front = haproxy_process(deployment, backends, program_name(deployment))
+    return RouterFiles(processes=(front, *gateways.values()))
+
+
+def _ways(interval: ServedInterval, *, direct: bool) -> tuple[str, ...]:
+    """What an engine's router does for the interval."""
+    return ((SPLIT,) if interval.prefill else ()) + ((MIXED,) if interval.mixed and not direct else ())
+
+
+def _backend(
+    interval: ServedInterval, gateways: dict[tuple[int, str], RouterProcess], endpoints: Sequence[Endpoint]
+) -> Backend:
+    both = sum(share for _, share in interval.mixed)
+    shares = dict(interval.mixed)
+    rows = (
+        (SPLIT, interval.split, chosen(interval.decode, endpoints)),
+        (MIXED, both, chosen(shares, endpoints)),
+    )
+    programs = tuple(
+        (gateways[interval.number, way], share, sum(_island_requests(endpoint) for endpoint in group))
+        for way, share, group in rows
+        if (interval.number, way) in gateways
+    )
+    reached = () if (interval.number, MIXED) in gateways else chosen(shares, endpoints)
+    return Backend(
+        interval=interval,
+        programs=programs,
+        direct=tuple((endpoint, shares[endpoint.island.id]) for endpoint in reached),
+    )
+
+
+def _island_requests(endpoint: Endpoint) -> int:
+    return endpoint.island.grouping.groups * held_requests(endpoint.island)
+
+
+def pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
+    """By what programs find pods whose names nobody knows."""
+    if deployment.target not in _NAMELESS:
+        return {}
+    return interval_labels(served_intervals(deployment.plan), island.id)
+
+
+def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]:
+    """Where prefill pods hand out KV caches, for a gateway that finds them by label."""
+    if deployment.target not in _NAMELESS or island.phase is not Phase.PREFILL:
+        return {}
+    port = next(iter(launch.bootstrap_ports), None)
+    return {} if port is None else {BOOTSTRAP_ANNOTATION: str(port)}
+
+
+def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
+    """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan. `engine`:
+    whose router it is; empty: the plan's."""
+    intervals = served_intervals(plan)
+    paired = any(interval.prefill for interval in intervals)
+    prefixes = plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
+    notes = []
+    if len(intervals) > 1:
+        notes.append("Lengths are told apart by the bytes of a request: prompts near a cut point go astray.")
+    if paired or not direct:
+        policy = RouterPolicy.PREFIX_AWARE if prefixes else RouterPolicy.POWER_OF_TWO
+        notes.append(
+            "An engine's router draws two workers evenly and takes the one with fewer requests, whatever they cost and "
+            "however fast it is; each of its two copies counts its own requests alone."
+        )
+    elif not balanced(plan):
+        policy = RouterPolicy.ROUND_ROBIN
+        notes.append("Servers are taken in turn by the plan's shares, whatever they have to do.")
+    else:
+        policy = RouterPolicy.SHORTEST_QUEUE
+        notes.append("Requests count alike, however long: the server with the fewest for its weight takes the next.")
+        if prefixes:
+            notes.append("HAProxy knows nothing of cached prefixes.")
+    if paired and not resends_pairs(engine or plan.scenario.engine.name):
+        blind = HEALTH_PERIOD_S * HEALTH_FAILURES
+        notes.append(
+            f"vllm-router sends a paired request once: what meets a dead server in the {blind} s until its checks have "
+            "failed is lost, with status 500."
+        )
+    if paired and any(interval.mixed for interval in intervals):
+        notes.append("Between split and mixed islands requests go by the plan's shares.")
+    measure = LengthMeasure.BYTES if len(intervals) > 1 else LengthMeasure.TOKENS
+    return RouterBehaviour(policy=policy, measure=measure, notes=tuple(notes))

