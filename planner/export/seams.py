@@ -3,7 +3,7 @@ knows who takes which lengths, and neither."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from planner.domain import DeployedIsland, DeployedRoute, Phase, Plan, RouterBehaviour, RouterGrid, ServerConfig
 from planner.export.engines.groups import FoundGroup, LineFault
@@ -139,7 +139,8 @@ class Deployment:
     """All that a target needs. `name` is the plan's DNS label, `target` the target's name.
 
     `grid`: the uniform grid that the plan's routing table is on, where it is on one; for routers that can run no other.
-    `router`: who executes the routing; None: whoever reads the routing table.
+    `router`: who executes the routing; None: whoever reads the routing table. `unrouted`: why the target's own router
+    does not.
     """
 
     name: str
@@ -150,6 +151,7 @@ class Deployment:
     options: ExportOptions
     grid: RouterGrid | None = None
     router: "Router | None" = None
+    unrouted: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,18 +240,28 @@ class RenderProcesses(Protocol):
 
 
 class PodLabels(Protocol):
-    """Labels by which a router picks the pods of an island."""
+    """Labels or annotations by which a router picks the pods of an island that answer requests."""
 
     def __call__(self, island: ServingIsland, deployment: Deployment, /) -> dict[str, str]: ...
+
+
+class InnerConfig(Protocol):
+    """The router's own configuration, for targets whose objects hold it; None where the plan's islands are not all in
+    one such object."""
+
+    def __call__(self, deployment: Deployment, /) -> dict[str, Any] | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """By what a router's configuration may name an island. `hosts`: Service, leader's host, or leader's host:port ->
-    island. `pods`: (island, labels of the pods that answer) pairs."""
+    island. `pods`: (island, labels of the pods that answer) pairs; `annotations` of these pods and the phase of an
+    island, by island."""
 
     hosts: Mapping[str, str]
     pods: tuple[tuple[str, Mapping[str, str]], ...] = ()
+    annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    phases: Mapping[str, Phase] = field(default_factory=dict)
 
     def selected(self, selector: Mapping[str, str]) -> tuple[str, ...]:
         """The islands whose answering pods have all labels of `selector`."""
@@ -272,6 +284,8 @@ class Router:
     `targets` whose endpoints it can reach, `engines` whose hand-over of KV caches it knows. `behaviour`: what it goes
     by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
     `exact_shares`: shares are in its files; else it balances, and only who serves which lengths can be read back.
+    `pod_labels` and `pod_annotations` are put on the pods that answer; `served_name`: what its engines must call the
+    model (None: whatever they do). `inner`: its configuration inside a target's own object.
     """
 
     name: str
@@ -281,6 +295,9 @@ class Router:
     read: ReadRouter
     behaviour: Callable[[Plan], RouterBehaviour]
     pod_labels: PodLabels | None = None
+    pod_annotations: PodLabels | None = None
+    served_name: Callable[[Deployment], str] | None = None
+    inner: InnerConfig | None = None
     kinds: tuple[Kind, ...] = ()
     checks: tuple[CheckObjects, ...] = ()
     exact_shares: bool = False

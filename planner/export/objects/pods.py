@@ -82,6 +82,17 @@ def router_labels(island: ServingIsland, deployment: Deployment) -> dict[str, st
     return router.pod_labels(island, deployment) if router and router.pod_labels else {}
 
 
+def _router_annotations(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    router = deployment.router
+    return router.pod_annotations(island, deployment) if router and router.pod_annotations else {}
+
+
+def _router_flags(deployment: Deployment) -> list[str]:
+    """The name by which the router, if it goes by names, has the engines serve the model."""
+    router = deployment.router
+    return [f"--served-model-name={router.served_name(deployment)}"] if router and router.served_name else []
+
+
 def check_gpus_told_apart(deployment: Deployment) -> None:
     """Every two GPU types of one vendor need node selectors that no node can satisfy at once.
 
@@ -115,8 +126,12 @@ def pod_template(
     }
     if island.gpu.node_selector:
         spec["nodeSelector"] = dict(island.gpu.node_selector)
-    metadata: dict[str, Any] = {"labels": labels(island, deployment) | router_labels(island, deployment)}
-    if annotations := pod_annotations(island, deployment):
+    metadata: dict[str, Any] = {"labels": labels(island, deployment)}
+    annotations = pod_annotations(island, deployment)
+    if leads:  # the others answer nobody
+        metadata["labels"] |= router_labels(island, deployment)
+        annotations = annotations | _router_annotations(island, deployment)
+    if annotations:
         metadata["annotations"] = annotations
     return {"metadata": metadata, "spec": spec | pod_scheduling(island, deployment)}
 
@@ -128,7 +143,7 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         "name": "engine",
         "image": engine_image(island, deployment),
         "command": list(command.command),
-        "args": list(command.arguments),
+        "args": [*command.arguments, *(_router_flags(deployment) if leads else [])],
     }
     if environment := [*_environment(command), *model_environment(island, deployment)]:
         container["env"] = environment
@@ -210,6 +225,7 @@ def found_pod(
         count=count,
         spec=spec,
         labels={**template_labels, **(added_labels or {})},
+        annotations=template.get("metadata", {}).get("annotations", {}),
         arguments=(*spec["containers"][0].get("command", ()), *spec["containers"][0].get("args", ())),
         arguments_path=f"{path}.spec.containers.0.args",
         command_path=f"{path}.spec.containers.0.command",

@@ -37,8 +37,13 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
         hosts[row["service"]] = row["island"]
         for leader in row.get("leaders", ()):
             hosts[str(leader)] = hosts[str(leader).rpartition(":")[0]] = row["island"]
-    pods = tuple((item.island.id, item.workload.pods[0].labels) for item in owned if item.workload.pods)
-    return Addresses(hosts=hosts, pods=pods)
+    leaders = [(item.island, item.workload.pods[0]) for item in owned if item.workload.pods]
+    return Addresses(
+        hosts=hosts,
+        pods=tuple((island.id, pod.labels) for island, pod in leaders),
+        annotations={island.id: pod.annotations for island, pod in leaders},
+        phases={island.id: island.phase for island, _ in leaders},
+    )
 
 
 def _differences(
