@@ -1,4 +1,4 @@
-"""Bucketed plans by hand, drawn cheaply: one to four buckets a phase, one to four pools in each, every figure made up."""
+"""Bucketed plans, drawn cheaply: one to four buckets a phase, one to four pools in each, every figure made up."""
 
 import random
 from dataclasses import replace
@@ -31,7 +31,7 @@ def cuts(draw: random.Random, count: int) -> list[int]:
 
 def bucketed_plan(seed: int, *, mixed: bool = False, policy: RouterPolicy = RouterPolicy.LEAST_WORK) -> Plan:
     """The `seed`-th drawn plan; `mixed`: every island does both phases."""
-    draw = random.Random(seed)  # noqa: S311  # no secret
+    draw = random.Random(seed)  # no secret
     islands: list[PlannedIsland] = []
     routes: list[Route] = []
     pools: list[BucketPool] = []

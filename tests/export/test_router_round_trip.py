@@ -6,7 +6,7 @@ from routed_plans import bucketed_plan
 
 from planner.domain import PHASES, DeployedRoute, Phase, Plan
 from planner.errors import ExportError
-from planner.export import ROUTERS, TARGETS, read_manifests, render
+from planner.export import ROUTERS, TARGETS, read_manifests
 from planner.export.checking.expectation import expectation_of, owned_workloads
 from planner.export.checking.routing.routers import island_addresses
 from planner.runs.deployments import render_plan
@@ -74,13 +74,13 @@ def _check(plan: Plan, router: str, target: str, engine: str) -> None:
 
 def test_some_plans_are_taken_by_every_router() -> None:
     """The round trip above would hold for a router that refuses all."""
-    for router in ROUTERS.values():
-        taken = 0
-        for target in router.targets:
-            for mixed in (False, True):
-                engine = next(e for e in router.engines if e in TARGETS[target].engines)
-                try:
-                    taken += bool(render(bucketed_plan(7, mixed=mixed), target=target, engine=engine, router=router.name))
-                except ExportError:
-                    continue
-        assert taken, router.name
+    refused: dict[str, list[str]] = {name: [] for name in ROUTERS}
+    tried: dict[str, int] = dict.fromkeys(ROUTERS, 0)
+    for router, target, engine in pairs():
+        for mixed in (False, True):
+            tried[router] += 1
+            try:
+                render_plan(bucketed_plan(7, mixed=mixed), target=target, engine=engine, router=router)
+            except ExportError as error:
+                refused[router].append(error.message)
+    assert all(len(refused[name]) < tried[name] for name in ROUTERS), refused

@@ -43,6 +43,7 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
         pods=tuple((island.id, pod.labels) for island, pod in leaders),
         annotations={island.id: pod.annotations for island, pod in leaders},
         phases={island.id: island.phase for island, _ in leaders},
+        longest={island.id: island.longest_prompt for island, _ in leaders},
     )
 
 
