@@ -10,6 +10,7 @@ from planner.domain import (
     BucketLatency,
     BucketPlan,
     BucketPool,
+    LengthProfile,
     LoadPoint,
     ParallelConfig,
     Phase,
@@ -29,8 +30,10 @@ def cuts(draw: random.Random, count: int) -> list[int]:
     return [*sorted(draw.sample(range(64, LONGEST, 64), count - 1)), LONGEST]
 
 
-def bucketed_plan(seed: int, *, mixed: bool = False, policy: RouterPolicy = RouterPolicy.LEAST_WORK) -> Plan:
-    """The `seed`-th drawn plan; `mixed`: every island does both phases."""
+def bucketed_plan(
+    seed: int, *, mixed: bool = False, policy: RouterPolicy = RouterPolicy.LEAST_WORK, most: int = 4
+) -> Plan:
+    """The `seed`-th drawn plan, of `most` buckets a phase at most; `mixed`: every island does both phases."""
     draw = random.Random(seed)  # no secret
     islands: list[PlannedIsland] = []
     routes: list[Route] = []
@@ -38,7 +41,7 @@ def bucketed_plan(seed: int, *, mixed: bool = False, policy: RouterPolicy = Rout
     latencies: list[BucketLatency] = []
     for phase in (Phase.MIXED,) if mixed else PHASES:
         start = 0
-        for bucket, end in enumerate(cuts(draw, draw.randint(1, 4))):
+        for bucket, end in enumerate(cuts(draw, draw.randint(1, most))):
             shares = [draw.random() + 0.1 for _ in range(draw.randint(1, 4))]
             for pool, share in enumerate(shares):
                 name = f"{phase.value[0]}{bucket}-{pool}"
@@ -57,10 +60,19 @@ def bucketed_plan(seed: int, *, mixed: bool = False, policy: RouterPolicy = Rout
     plan = plan_of(tuple(islands), gpus=(gpu("H20"), gpu("H200")), name=f"drawn-{seed}", routing=tuple(routes))
     scenario = replace(
         plan.scenario,
+        workload=_workload(plan),
         routing=replace(plan.scenario.routing, policy=policy),
         slo=replace(plan.scenario.slo, ttft_ms=2000.0, tpot_ms=50.0),
     )
     return replace(plan, scenario=scenario, buckets=_buckets(tuple(pools), tuple(latencies)))
+
+
+def _workload(plan: Plan) -> LengthProfile:
+    """Prompts at both ends of every bucket, and in its middle."""
+    spans = {(route.range_start, route.range_end) for route in plan.routing}
+    lengths = sorted({max(1, tokens) for start, end in spans for tokens in (start, (start + end) // 2, end - 1)})
+    chances = tuple(1 / len(lengths) for _ in lengths)
+    return replace(plan.scenario.workload, input_tokens=tuple(lengths), probabilities=chances)
 
 
 def _pool(planned: PlannedIsland, phase: Phase, start: int, end: int, share: float) -> BucketPool:

@@ -12,8 +12,6 @@ from planner.export.checking.routing.routers import island_addresses
 from planner.runs.deployments import render_plan
 
 SEEDS = range(50)
-_FORMS = {seed: seed % 2 == 1 for seed in SEEDS}
-"""Every second plan is aggregated."""
 
 
 def planned_islands(plan: Plan, phase: Phase, length: int) -> set[str]:
@@ -39,48 +37,37 @@ def pairs() -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_router_reads_back_what_the_plan_says(seed: int) -> None:
-    plan = bucketed_plan(seed, mixed=_FORMS[seed])
-    combinations = pairs()
-    router, target, engine = combinations[seed % len(combinations)]
-    _check(plan, router, target, engine)
+    """Each plan goes to another router, the next one where that refuses it."""
+    plan = bucketed_plan(seed, mixed=seed % 2 == 1)
+    order = pairs()[seed % len(pairs()) :] + pairs()[: seed % len(pairs())]
+    assert any(reads_back(plan, *combination) for combination in order)
 
 
 @pytest.mark.parametrize(("router", "target", "engine"), pairs())
-@pytest.mark.parametrize("seed", [100, 101])
-def test_each_router_takes_some_plan_or_says_why_not(router: str, target: str, engine: str, seed: int) -> None:
-    _check(bucketed_plan(seed, mixed=seed % 2 == 1), router, target, engine)
+def test_each_router_takes_some_plan(router: str, target: str, engine: str) -> None:
+    """The round trip above would hold for a router that refuses all."""
+    plans = (bucketed_plan(7), bucketed_plan(7, mixed=True), bucketed_plan(7, most=1))
+    assert any(reads_back(plan, router, target, engine) for plan in plans)
 
 
-def _check(plan: Plan, router: str, target: str, engine: str) -> None:
+def reads_back(plan: Plan, router: str, target: str, engine: str) -> bool:
+    """Whether the router takes the plan; then what it would do is compared, at the ends and in the middle of ranges."""
     try:
         rendered = render_plan(plan, target=target, engine=engine, router=router)
     except ExportError as error:
         assert error.hint, error.message  # noqa: PT017  # the others are read back below
-        return
+        return False
     sound = read_manifests(rendered.files).sound
     manifests = [manifest for manifest, _ in sound]
     workloads = [w for m, kind in sound if kind and kind.workloads for w in kind.workloads(m)]
     owned, faults = owned_workloads(workloads, expectation_of(rendered.plan))
     assert not faults
     routes = ROUTERS[router].read(manifests, island_addresses(manifests, owned))
-    if routes is None:  # nothing chooses: one island a phase, or a front end over all
+    if routes is None:  # nothing chooses: a front end over all, or one island a phase
         assert all(len({(r.range_start, r.range_end) for r in plan.routing if r.phase is p}) == 1 for p in PHASES)
-        return
+        return True
     for route in rendered.plan.routing:
         for length in (route.range_start, (route.range_start + route.range_end) // 2, route.range_end - 1):
             expected = planned_islands(rendered.plan, route.phase, length)
             assert read_islands(routes, route.phase, length) == expected, (route.phase, length)
-
-
-def test_some_plans_are_taken_by_every_router() -> None:
-    """The round trip above would hold for a router that refuses all."""
-    refused: dict[str, list[str]] = {name: [] for name in ROUTERS}
-    tried: dict[str, int] = dict.fromkeys(ROUTERS, 0)
-    for router, target, engine in pairs():
-        for mixed in (False, True):
-            tried[router] += 1
-            try:
-                render_plan(bucketed_plan(7, mixed=mixed), target=target, engine=engine, router=router)
-            except ExportError as error:
-                refused[router].append(error.message)
-    assert all(len(refused[name]) < tried[name] for name in ROUTERS), refused
+    return True

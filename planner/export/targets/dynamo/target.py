@@ -279,4 +279,5 @@ DYNAMO = Target(
     checks=(graph_faults, router_faults, worker_faults),
     unheeded=(),
     by_grid=True,
+    router="dynamo",
 )
