@@ -228,7 +228,7 @@ class Step:
 
 
 class TellSteps(Protocol):
-    """The steps of a target whose engines are not started by applying objects; `files`: name -> text, as written."""
+    """What is to be done for a target or a router that is not applying objects; `files`: name -> text, as written."""
 
     def __call__(self, files: Mapping[str, str], /) -> tuple[Step, ...]: ...
 
@@ -286,7 +286,8 @@ class Router:
     by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
     `exact_shares`: shares are in its files; else it balances, and only who serves which lengths can be read back.
     `pod_labels` and `pod_annotations` are put on the pods that answer; `served_name`: what its engines must call the
-    model (None: whatever they do). `inner`: its configuration inside a target's own object.
+    model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
+    for it that is not `kubectl apply`.
     """
 
     name: str
@@ -302,6 +303,7 @@ class Router:
     kinds: tuple[Kind, ...] = ()
     checks: tuple[CheckObjects, ...] = ()
     exact_shares: bool = False
+    steps: TellSteps | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

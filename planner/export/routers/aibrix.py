@@ -22,11 +22,11 @@ from planner.domain import PHASES, DeployedRoute, LengthMeasure, Phase, Plan, Ro
 from planner.errors import ExportError
 from planner.export.found import Manifest
 from planner.export.islands import ServingIsland
-from planner.export.objects.documents import json_document, yaml_text
+from planner.export.objects.documents import json_document, yaml_documents, yaml_text
 from planner.export.objects.names import is_label_value, workload_name
 from planner.export.routers.coverage import covering_routes
 from planner.export.routers.intervals import routed_buckets, whole_intervals
-from planner.export.seams import Addresses, Deployment, Endpoint, Router, RouterFiles
+from planner.export.seams import Addresses, Deployment, Endpoint, Router, RouterFiles, Step
 
 NAME = "aibrix"
 FILE = "aibrix.yaml"
@@ -37,6 +37,7 @@ MODEL_LABEL = "model.aibrix.ai/name"
 _PROFILE, _COMBINED = "default", "combined"
 _ROLES = {Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.MIXED: _COMBINED}
 _PORTS = {"vllm": "8000", "sglang": "30000"}
+_UNTRIED = {"vllm": "whether this gateway's default KV connector (shfs) pairs pods that use vLLM's NIXL connector"}
 _NO_END = 2**31 - 1  # what the gateway takes an absent maximum for
 
 
@@ -116,11 +117,8 @@ def _comments(deployment: Deployment) -> Iterator[str]:
     yield f"Requests name the model {_served_name(deployment)}, as the pods' label {MODEL_LABEL} and the engines do."
     yield f"Assumed: {_policy(deployment.plan).value} inside a bucket, ranks of a pod left to its engine."
     yield from _notes(deployment.plan)
-    if deployment.engine.name == "vllm" and any(not island.mixed for island in deployment.islands):
-        yield (
-            "WARNING: not tried on a cluster: whether this gateway's default KV connector (shfs) pairs pods that use "
-            "vLLM's NIXL connector."
-        )
+    if deployment.engine.name in _UNTRIED and any(not island.mixed for island in deployment.islands):
+        yield f"WARNING: not tried on a cluster: {_UNTRIED[deployment.engine.name]}."
 
 
 def _pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
@@ -222,6 +220,23 @@ def _routes(pods: Sequence[_Pod], start: int, end: int) -> Iterator[DeployedRout
             yield DeployedRoute(phase=phase, range_start=start, range_end=end, island=name, share=1 / len(names))
 
 
+def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
+    if FILE not in files:
+        return ()
+    variables = next(iter(yaml_documents(files[FILE])))["data"]  # type: ignore[index]
+    words = " ".join(f"{key}={value}" for key, value in variables.items())
+    gateway = "-n aibrix-system deployment/aibrix-gateway-plugins"
+    return (
+        Step(
+            title="Lengths in AIBrix' gateway",
+            why="Its gateway looks at the pods' lengths only where its environment says so.",
+            commands=(f"kubectl set env {gateway} {words}",),
+            looks=(f"kubectl rollout status {gateway}",),
+            undo=(f"kubectl set env {gateway} {' '.join(f'{key}-' for key in variables)}",),
+        ),
+    )
+
+
 AIBRIX = Router(
     name=NAME,
     targets=("lws", "kubernetes"),
@@ -232,4 +247,5 @@ AIBRIX = Router(
     pod_labels=_pod_labels,
     pod_annotations=_pod_annotations,
     served_name=_served_name,
+    steps=_steps,
 )

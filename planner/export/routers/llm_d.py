@@ -36,7 +36,7 @@ from planner.export.routers.endpoint_picker import (
     read_picker,
 )
 from planner.export.routers.intervals import whole_intervals
-from planner.export.seams import Addresses, Deployment, Endpoint, Router, RouterFiles
+from planner.export.seams import Addresses, Deployment, Endpoint, Router, RouterFiles, Step
 
 NAME = "llm-d"
 CHART, VERSION = "llm-d-router-gateway", "v0.10.0"
@@ -149,7 +149,7 @@ def _comments(deployment: Deployment, spans: Mapping[str, tuple[int, int]]) -> I
     settings = _settings(deployment)
     name = workload_name(deployment.name, "router")
     yield f"Plan {deployment.plan.scenario.name}: values of chart {CHART} {VERSION} of llm-d/llm-d-router."
-    yield f"kubectl get configmap {name} -o jsonpath='{{.data.values\\.yaml}}' | helm install {name} CHART -f -"
+    yield _install(name)
     yield f"The chart makes InferencePool {name} of the pods with the label {POOL_LABEL}, for an HTTPRoute to name."
     yield f"Pods tell their lengths (tokens, both ends included) by the label {LENGTH_LABEL}:"
     for island in deployment.islands:
@@ -247,6 +247,26 @@ def _document(text: str) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
+def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
+    if FILE not in files:
+        return ()
+    name = next(iter(yaml_documents(files[FILE])))["metadata"]["name"]  # type: ignore[index]
+    return (
+        Step(
+            title="Endpoint picker",
+            why=f"CHART is {CHART} {VERSION} of llm-d/llm-d-router; it makes InferencePool {name}, for an HTTPRoute.",
+            commands=(_install(name),),
+            looks=(f"kubectl get inferencepool {name} --namespace NAMESPACE",),
+            undo=(f"helm uninstall {name} --namespace NAMESPACE",),
+        ),
+    )
+
+
+def _install(name: str) -> str:
+    values = f"kubectl get configmap {name} --namespace NAMESPACE -o jsonpath='{{.data.values\\.yaml}}'"
+    return f"{values} | helm install {name} CHART --namespace NAMESPACE -f -"
+
+
 LLM_D = Router(
     name=NAME,
     targets=("llm-d", "kserve", "lws", "kubernetes"),
@@ -257,4 +277,5 @@ LLM_D = Router(
     pod_labels=_pod_labels,
     inner=_inner,
     checks=(values_faults,),
+    steps=_steps,
 )

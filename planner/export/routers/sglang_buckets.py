@@ -129,7 +129,10 @@ def read_buckets(config: Mapping[str, Any], addresses: Addresses) -> tuple[Deplo
     rows = sorted(config["buckets"], key=lambda row: row["rank"])
     decode = [row for row in rows if row["stage"] == "decode"]
     contexts = {
-        name: row["max_context_tokens"] for row in decode for name in _islands(row, addresses) if _known(row, addresses)
+        name: row["max_context_tokens"]
+        for row in decode
+        for name in _islands(row, addresses)
+        if _bounded(row, addresses)
     }
     answer = asked_answer(contexts, addresses.longest)
     routes = tuple(_stage_routes(Phase.PREFILL, [row for row in rows if row["stage"] == "prefill"], addresses, 0))
@@ -139,7 +142,7 @@ def read_buckets(config: Mapping[str, Any], addresses: Addresses) -> tuple[Deplo
     return routes + tuple(_stage_routes(Phase.DECODE, rows, addresses, 0))
 
 
-def _known(row: Mapping[str, Any], addresses: Addresses) -> bool:
+def _bounded(row: Mapping[str, Any], addresses: Addresses) -> bool:
     return "max_context_tokens" in row and all(name in addresses.longest for name in _islands(row, addresses))
 
 
