@@ -255,13 +255,14 @@ class InnerConfig(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """By what a router's configuration may name an island. `hosts`: Service, leader's host, or leader's host:port ->
-    island. `pods`: (island, labels of the pods that answer) pairs; `annotations` of these pods, the phase of an
-    island and its longest prompt (tokens), by island."""
+    island. `pods`: (island, labels of the pods that answer) pairs; `followers`: such pairs of the other
+    pods of a group, which answer nobody. `annotations` of the pods that answer, and `longest` prompt (tokens), by
+    island."""
 
     hosts: Mapping[str, str]
     pods: tuple[tuple[str, Mapping[str, str]], ...] = ()
     annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    phases: Mapping[str, Phase] = field(default_factory=dict)
+    followers: tuple[tuple[str, Mapping[str, str]], ...] = ()
     longest: Mapping[str, int] = field(default_factory=dict)
 
     def selected(self, selector: Mapping[str, str]) -> tuple[str, ...]:

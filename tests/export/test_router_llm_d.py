@@ -130,6 +130,14 @@ def test_followers_of_a_group_are_filtered_out() -> None:
     }
 
 
+def test_a_profile_that_lets_followers_pass_is_found() -> None:
+    plan = example_plan()
+    files = render(plan, target="llm-d")
+    assert not find_faults(files, plan)
+    wrong = edited(files, r" +- pluginRef: leaders\n", "", FILE)
+    assert any("followers of" in str(fault) for fault in find_faults(wrong, plan))
+
+
 def test_one_object_of_kserve_holds_the_picker_itself() -> None:
     prefill, decode = example_plan().islands[:2]
     files = render(plan_of((prefill, decode)), target="kserve")

@@ -135,7 +135,7 @@ def range_text(span: tuple[int, int]) -> str:
 def read_picker(
     config: Mapping[str, Any], pods: Sequence[tuple[str, Mapping[str, str]]]
 ) -> tuple[DeployedRoute, ...] | None:
-    """Who takes which lengths of the `pods` (island, labels), by this configuration; None where it is none."""
+    """Who takes which lengths of the `pods` (name, labels), by this configuration; None where it is none."""
     try:
         plugins = {str(plugin.get("name", plugin["type"])): plugin for plugin in config["plugins"]}
         profiles = {
@@ -174,6 +174,8 @@ def _span(used: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> tuple
         kind, parameters = plugin["type"], plugin.get("parameters") or {}
         if kind in _ROLES and labels.get(ROLE_LABEL) not in _ROLES[kind]:
             return None
+        if kind == "label-selector-filter" and not _selected(parameters, labels):
+            return None
         label = labels.get(str(parameters.get("label", LENGTH_LABEL)))
         if kind != "context-length-aware" or not parameters.get("enableFiltering") or label is None:
             continue
@@ -182,3 +184,15 @@ def _span(used: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> tuple
             return None
         span = max(span[0], int(first)), min(span[1], int(last) + 1)
     return span if span[0] < span[1] else None
+
+
+def _selected(parameters: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """As Kubernetes' label selectors have it."""
+    rows = parameters.get("matchExpressions") or ()
+    alike = (parameters.get("matchLabels") or {}).items() <= labels.items()
+    return alike and all(_holds(row, labels.get(row["key"])) for row in rows)
+
+
+def _holds(row: Mapping[str, Any], value: str | None) -> bool:
+    there = value in row["values"] if row["operator"] in ("In", "NotIn") else value is not None
+    return there == (row["operator"] in ("In", "Exists"))

@@ -30,6 +30,7 @@ from planner.export.objects.names import weights_location, workload_name
 from planner.export.routers.endpoint_picker import (
     LENGTH_LABEL,
     ROLE_LABEL,
+    WORKER_LABEL,
     PickerSettings,
     picker_config,
     range_text,
@@ -204,8 +205,14 @@ def _read(manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[Deplo
             return _read_values(values, addresses)
         if manifest.kind == _OBJECT and "router" in manifest.body["spec"]:
             config = manifest.body["spec"]["router"]["scheduler"]["config"]["inline"]
-            return read_picker(config, addresses.pods) or ()
+            return read_picker(config, _pods(addresses)) or ()
     return None
+
+
+def _pods(addresses: Addresses) -> list[tuple[str, Mapping[str, str]]]:
+    """All pods that the picker may find: one that answers nobody must not be among those that it takes."""
+    followers = [(f"followers of {name}", {WORKER_LABEL: "1", **labels}) for name, labels in addresses.followers]
+    return [*addresses.pods, *followers]
 
 
 def _read_values(values: Mapping[str, Any], addresses: Addresses) -> tuple[DeployedRoute, ...]:
@@ -213,7 +220,7 @@ def _read_values(values: Mapping[str, Any], addresses: Addresses) -> tuple[Deplo
     try:
         pool, picker = values["router"]["modelServers"]["matchLabels"], values["router"]["epp"]
         text = picker["pluginsCustomConfig"][picker["pluginsConfigFile"]]
-        pods = [(name, labels) for name, labels in addresses.pods if pool.items() <= labels.items()]
+        pods = [(name, labels) for name, labels in _pods(addresses) if pool.items() <= labels.items()]
     except (KeyError, TypeError, AttributeError):
         return ()
     return read_picker(_document(text), pods) or ()

@@ -42,7 +42,7 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
         hosts=hosts,
         pods=tuple((island.id, pod.labels) for island, pod in leaders),
         annotations={island.id: pod.annotations for island, pod in leaders},
-        phases={island.id: island.phase for island, _ in leaders},
+        followers=tuple((item.island.id, pod.labels) for item in owned for pod in item.workload.pods[1:] if pod.count),
         longest={island.id: island.longest_prompt for island, _ in leaders},
     )
 
