@@ -52,7 +52,8 @@ class FoundPod:
     """One of the kinds of pod that make a copy of the model: `count` such pods in each copy.
 
     `path` is the field of its PodSpec, `spec` the PodSpec (or what stands for one: containers with image and limits,
-    nodeSelector). `labels`: what a Service can select it by, those that a controller adds included. `arguments` of the
+    nodeSelector). `labels`: what a Service can select it by, those that a controller adds included; its `annotations`.
+    `arguments` of the
     engine, in the form that the engine's `read_shape` reads; None where the pod runs no engine. `arguments_path`: the
     field that they come from.
     `command_path`: the field of the program; then `arguments` are all words that the pod starts with. Empty where an
@@ -70,6 +71,7 @@ class FoundPod:
     command_path: str = ""
     answers_at: int | None = None
     engine_port: int | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

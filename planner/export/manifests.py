@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.domain import Plan, RouterGrid, Scenario
+from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.engines.dialects import priced_engine
 from planner.export.islands import serving_islands
@@ -32,7 +33,8 @@ def render(
 
     They follow our own schemas, and `schemas` where those know a kind. The scenario's priority class is used unless
     the options name another. `engine`: the plan's own where none is named. `grid`: the uniform grid that the plan's
-    routing table is on, if any. `router`: who executes the routing; empty: the target's own, `none`: nobody's.
+    routing table is on, if any. `router`: who executes the routing; empty: the target's own, or nobody where that
+    cannot execute it, `none`: nobody.
 
     Raises:
         InputError: no such target, engine or router, an option, a name, a label or a model location that cannot be
@@ -56,11 +58,14 @@ def render(
         router=router_named(router, chosen_target, chosen_engine.name),
         applied=chosen_target.applied,
     )
-    written = chosen_target.manifests(deployment)
-    files = dict(written.files)
-    if written.endpoints:
-        files |= shared_files(deployment, written.endpoints, applied=chosen_target.applied)
-        files |= _router_files(deployment, chosen_target, written.endpoints)
+    try:
+        files = _files(deployment, chosen_target)
+    except ExportError as error:
+        if router or deployment.router is None:
+            raise
+        # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
+        reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
+        files = _files(replace(deployment, router=None, unrouted=reason), chosen_target)
     if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
         files |= _budget_files(deployment, chosen_target)
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
@@ -85,6 +90,15 @@ def check_deployable(
         options = replace(options, priority_class=scenario.placement.priority_class)
     check_options(options, scenario.placement)
     return options
+
+
+def _files(deployment: Deployment, target: Target) -> dict[str, str]:
+    """The target's files, what stands beside them, and the router's."""
+    written = target.manifests(deployment)
+    if not written.endpoints:
+        return dict(written.files)
+    table = shared_files(deployment, written.endpoints, applied=target.applied)
+    return {**written.files, **table, **_router_files(deployment, target, written.endpoints)}
 
 
 def _budget_files(deployment: Deployment, target: Target) -> dict[str, str]:

@@ -3,7 +3,7 @@ knows who takes which lengths, and neither."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from planner.domain import DeployedIsland, DeployedRoute, Phase, Plan, RouterBehaviour, RouterGrid, ServerConfig
 from planner.export.engines.groups import FoundGroup, LineFault
@@ -150,7 +150,8 @@ class Deployment:
     """All that a target needs. `name` is the plan's DNS label, `target` the target's name.
 
     `grid`: the uniform grid that the plan's routing table is on, where it is on one; for routers that can run no other.
-    `router`: who executes the routing; None: whoever reads the routing table. `applied`: as of the target.
+    `router`: who executes the routing; None: whoever reads the routing table. `unrouted`: why the target's own router
+    does not. `applied`: as of the target.
     """
 
     name: str
@@ -162,6 +163,7 @@ class Deployment:
     grid: RouterGrid | None = None
     router: "Router | None" = None
     applied: bool = True
+    unrouted: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +264,7 @@ class Step:
 
 
 class TellSteps(Protocol):
-    """The steps of a target whose engines are not started by applying objects; `files`: name -> text, as written."""
+    """What is to be done for a target or a router that is not applying objects; `files`: name -> text, as written."""
 
     def __call__(self, files: Mapping[str, str], /) -> tuple[Step, ...]: ...
 
@@ -274,7 +276,7 @@ class RenderProcesses(Protocol):
 
 
 class PodLabels(Protocol):
-    """Labels by which a router picks the pods of an island."""
+    """Labels or annotations by which a router picks the pods of an island that answer requests."""
 
     def __call__(self, island: ServingIsland, deployment: Deployment, /) -> dict[str, str]: ...
 
@@ -285,13 +287,25 @@ class PodAnnotations(Protocol):
     def __call__(self, island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]: ...
 
 
+class InnerConfig(Protocol):
+    """The router's own configuration, for targets whose objects hold it; None where the plan's islands are not all in
+    one such object."""
+
+    def __call__(self, deployment: Deployment, /) -> dict[str, Any] | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """By what a router's configuration may name an island. `hosts`: Service, leader's host, or leader's host:port ->
-    island. `pods`: (island, labels of the pods that answer) pairs."""
+    island. `pods`: (island, labels of the pods that answer) pairs; `followers`: such pairs of the other
+    pods of a group, which answer nobody. `annotations` of the pods that answer, and `longest` prompt (tokens), by
+    island."""
 
     hosts: Mapping[str, str]
     pods: tuple[tuple[str, Mapping[str, str]], ...] = ()
+    annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    followers: tuple[tuple[str, Mapping[str, str]], ...] = ()
+    longest: Mapping[str, int] = field(default_factory=dict)
 
     def selected(self, selector: Mapping[str, str]) -> tuple[str, ...]:
         """The islands whose answering pods have all labels of `selector`."""
@@ -342,6 +356,9 @@ class Router:
     by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
     `exact_shares`: shares are in its files; else it balances, and only who serves which lengths can be read back.
     `servers`: for routers that name servers one by one; those of an island have to be there all, with right weights.
+    `pod_labels` and `pod_annotations` are put on the pods that answer; `served_name`: what its engines must call the
+    model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
+    for it that is not `kubectl apply`.
     """
 
     name: str
@@ -352,10 +369,13 @@ class Router:
     behaviour: Callable[[Plan], RouterBehaviour]
     pod_labels: PodLabels | None = None
     pod_annotations: PodAnnotations | None = None
+    served_name: Callable[[Deployment], str] | None = None
+    inner: InnerConfig | None = None
     kinds: tuple[Kind, ...] = ()
     checks: tuple[CheckObjects, ...] = ()
     exact_shares: bool = False
     servers: ReadServers | None = None
+    steps: TellSteps | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,7 +98,9 @@ def runbook(plan: Plan, files: Mapping[str, str], *, target: str, engine: str, r
     by name."""
     by_router = f", router {router}" if router != export.NO_ROUTER else ""
     started = export.TARGETS[target].steps
+    routed = export.ROUTERS[router].steps if router in export.ROUTERS else None
     steps = [*_evictions(files), *_in_order(_applied(files), started(files) if started else ())]
+    steps += routed(files) if routed else ()
     where = "; `NAMESPACE` is where the engines run" if _objects(files) else ""
     lines = [
         f"# {export.one_line(plan.scenario.name)}: how to deploy it, and how to go back",

@@ -185,6 +185,9 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         rows += [("prefill-max-requests", island.batch_size)]
     else:
         rows += [("max-running-requests", island.batch_size * dp)]
+    if dp > 1 and island.phase is not Phase.PREFILL:
+        # in turn otherwise; a prefill rank is that of the request's room, by which its decode rank looks for it
+        rows += [("load-balance-method", "total_tokens")]
     if island.mixed and not island.draft_tokens:
         rows += [(_MIXED_CHUNK, None)]
     if island.model.kv_bytes == 1:

@@ -97,6 +97,12 @@ def router_annotations(island: ServingIsland, deployment: Deployment, launch: La
     return router.pod_annotations(island, deployment, launch) if router and router.pod_annotations else {}
 
 
+def _router_flags(deployment: Deployment) -> list[str]:
+    """The name by which the router, if it goes by names, has the engines serve the model."""
+    router = deployment.router
+    return [f"--served-model-name={router.served_name(deployment)}"] if router and router.served_name else []
+
+
 def check_gpus_told_apart(deployment: Deployment) -> None:
     """Every two GPU types of one vendor need node selectors that no node can satisfy at once.
 
@@ -133,8 +139,12 @@ def pod_template(
     }
     if island.gpu.node_selector:
         spec["nodeSelector"] = dict(island.gpu.node_selector)
-    metadata: dict[str, Any] = {"labels": labels(island, deployment) | router_labels(island, deployment)}
-    if annotations := pod_annotations(island, deployment) | router_annotations(island, deployment, launch):
+    metadata: dict[str, Any] = {"labels": labels(island, deployment)}
+    annotations = pod_annotations(island, deployment)
+    if leads:  # the others answer nobody
+        metadata["labels"] |= router_labels(island, deployment)
+        annotations = annotations | router_annotations(island, deployment, launch)
+    if annotations:
         metadata["annotations"] = annotations
     return {"metadata": metadata, "spec": spec | pod_scheduling(island, deployment)}
 
@@ -152,7 +162,11 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         "name": "engine",
         "image": engine_image(island, deployment),
         "command": list(command.command),
-        "args": [*command.arguments, *drain_arguments(island, deployment, leads=leads)],
+        "args": [
+            *command.arguments,
+            *(_router_flags(deployment) if leads else []),
+            *drain_arguments(island, deployment, leads=leads),
+        ],
     }
     variables = [*_environment(command), *model_environment(island, deployment)]
     if environment := [*variables, *network_environment(island, deployment)]:
@@ -220,6 +234,7 @@ def found_pod(
         count=count,
         spec=spec,
         labels={**template_labels, **(added_labels or {})},
+        annotations=template.get("metadata", {}).get("annotations", {}),
         arguments=(*spec["containers"][0].get("command", ()), *spec["containers"][0].get("args", ())),
         arguments_path=f"{path}.spec.containers.0.args",
         command_path=f"{path}.spec.containers.0.command",

@@ -7,10 +7,13 @@ interval  lengths of which both phases have one bucket: a request of such a leng
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from planner.domain import PHASES, DeployedRoute, Phase, Route
+from planner.domain import PHASES, DeployedRoute, Phase, Plan, Route
+from planner.errors import ExportError
+from planner.export.routers.coverage import covering_routes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +87,35 @@ def contiguous(buckets: Sequence[RoutedBucket], phase: Phase) -> dict[str, tuple
         for name, parts in spans.items()
         if sum(part.end - part.start for part in parts) == parts[-1].end - parts[0].start
     }
+
+
+def whole_intervals(plan: Plan, router: str) -> dict[str, tuple[int, int]]:
+    """Island -> the one interval of lengths (start, end) that it serves, for routers that know no more of an island.
+
+    Raises:
+        ExportError: an island serves several intervals.
+    """
+    buckets = routed_buckets(covering_routes(plan))
+    spans: dict[str, tuple[int, int]] = {}
+    for phase in PHASES:
+        whole = contiguous(buckets, phase)
+        torn = sorted({name for b in buckets if b.phase is phase for name in b.names} - whole.keys())
+        if torn:
+            raise ExportError(
+                f"Router {router}, plan {plan.scenario.name}: an island must serve one interval of prompt lengths, got "
+                f"several for {torn[0]} in {phase}.",
+                hint="Plan with routing: {form: buckets}, or take --router none and route by the table.",
+            )
+        spans |= whole
+    return spans
+
+
+def spanned_routes(phase: Phase, spans: Mapping[str, tuple[int, int]]) -> tuple[DeployedRoute, ...]:
+    """Routes of a router that balances over the islands whose interval (start, end) a prompt's length lies in."""
+    cuts = sorted({end for span in spans.values() for end in span})
+    return tuple(
+        DeployedRoute(phase=phase, range_start=start, range_end=end, island=name, share=1 / len(names))
+        for start, end in pairwise(cuts)
+        for names in ([name for name, (low, high) in sorted(spans.items()) if low <= start and end <= high],)
+        for name in names
+    )

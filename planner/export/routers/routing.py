@@ -38,6 +38,7 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
         f"Routing table of plan {deployment.plan.scenario.name}, for a router to read.",
         "A request of range_start <= tokens < range_end goes to `service` with probability `share`, "
         "once for each phase; `probability` of all requests are in the range.",
+        *((f"WARNING: {deployment.unrouted}",) if deployment.unrouted else ()),
         *_policy_words(deployment),
         *_mixed_words(deployment),
         "Lengths that the plan knows no requests of go with the range above them; the last goes up to the context.",

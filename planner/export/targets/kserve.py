@@ -42,6 +42,7 @@ from planner.export.objects.pods import (
     gpu_resource,
     labels,
     pod_template,
+    router_labels,
 )
 from planner.export.objects.scheduling import queue_labels
 from planner.export.objects.services import http_port, island_service
@@ -171,8 +172,16 @@ def _object(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch
             "model": {"uri": f"hf://{deployment.islands[0].weights}", "name": model.name},
             **_role(pair.decode or pair.mixed, deployment, launches),
             **({} if pair.mixed else {"prefill": _role(pair.prefill, deployment, launches)}),
+            **_router(deployment),
         },
     }
+
+
+def _router(deployment: Deployment) -> dict[str, Any]:
+    """The picker that KServe starts in front of an object's pods, with the configuration of the plan's router."""
+    router = deployment.router
+    config = router.inner(deployment) if router and router.inner else None
+    return {"router": {"gateway": {}, "route": {}, "scheduler": {"config": {"inline": config}}}} if config else {}
 
 
 def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
@@ -181,7 +190,8 @@ def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[s
     launch, grouped = launches[island.id], island.grouping.pods > 1
     every, template = labels(island, deployment), pod_template(island, deployment, launch)
     role: dict[str, Any] = {
-        "labels": {key: every[key] for key in _TOLD},
+        "labels": {key: every[key] for key in _TOLD}
+        | {key: value for key, value in router_labels(island, deployment).items() if key != ROLE_LABEL},
         **({"annotations": pods_own} if (pods_own := template["metadata"].get("annotations")) else {}),
         "replicas": island.grouping.groups,
         "parallelism": _parallelism(island, launch),
@@ -295,4 +305,5 @@ KSERVE = Target(
     ),
     checks=(service_faults,),
     unheeded=("namespace", "weights", "hf_secret", "compute_domains"),
+    router="llm-d",
 )

@@ -1,14 +1,13 @@
 """Islands in pairs, for targets whose object holds one prefill and one decode island at most.
 
-The n-th prefill island goes with the n-th decode island, in the plan's order; where the phases differ in number the
+The n-th prefill island goes with the n-th decode island, in the plan's order, of those that a target can join; the
 rest stand alone, and so do islands that do both phases. So each island is in exactly one pair and the GPUs sum to the
 plan's. A pair is a matter of packaging: who serves a request is for the routing table to say, and a prefill of one pair
 hands over to a decode of any.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 from planner.domain import PHASES
 from planner.errors import InputError
@@ -42,15 +41,18 @@ class IslandPair:
         if self.mixed:
             return f"Pair {self.number}: {self.mixed.id} alone, which does both phases."
         names = " and ".join(f"{island.phase} {island.id}" for island in self.islands)
-        alone = "" if len(self.islands) > 1 else ", alone: the other phase has fewer islands"
+        alone = "" if len(self.islands) > 1 else ", alone: the other phase has no more to join it with"
         return f"Pair {self.number}: {names}{alone}."
 
 
-def island_pairs(deployment: Deployment, suffix: str) -> tuple[IslandPair, ...]:
-    """All islands, paired. `suffix`: the longest that a controller puts behind the name of a pair that has workers."""
-    phases = [[island for island in deployment.islands if island.phase is phase] for phase in PHASES]
+def island_pairs(
+    deployment: Deployment, suffix: str, alike: Callable[[ServingIsland], object] = lambda _: None
+) -> tuple[IslandPair, ...]:
+    """All islands, paired. `suffix`: the longest that a controller puts behind the name of a pair that has workers.
+    `alike`: what the islands of a pair must have in common."""
+    prefills, decodes = ([island for island in deployment.islands if island.phase is phase] for phase in PHASES)
     alone = [(None, None, island) for island in deployment.islands if island.mixed]
-    both = [*((prefill, decode, None) for prefill, decode in zip_longest(*phases)), *alone]
+    both = [*((prefill, decode, None) for prefill, decode in _matched(prefills, decodes, alike)), *alone]
     digits = max(2, len(str(len(both))))
     base = plan_slug(deployment.options.name or deployment.plan.scenario.name, (f"{'0' * digits}{suffix}",))
     return tuple(
@@ -64,6 +66,19 @@ def island_pairs(deployment: Deployment, suffix: str) -> tuple[IslandPair, ...]:
         )
         for number, (prefill, decode, mixed) in enumerate(both, start=1)
     )
+
+
+def _matched(
+    prefills: Sequence[ServingIsland], decodes: Sequence[ServingIsland], alike: Callable[[ServingIsland], object]
+) -> Iterator[tuple[ServingIsland | None, ServingIsland | None]]:
+    """Each prefill island with the first decode island left that is like it; then the decode islands left over."""
+    left = list(decodes)
+    for prefill in prefills:
+        partner = next((decode for decode in left if alike(decode) == alike(prefill)), None)
+        if partner is not None:
+            left.remove(partner)
+        yield prefill, partner
+    yield from ((None, decode) for decode in left)
 
 
 def refuse_templates(deployment: Deployment) -> None:

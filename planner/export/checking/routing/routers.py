@@ -44,8 +44,14 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
         hosts |= dict.fromkeys((row["service"], every, f"{every}:{row.get('port')}"), row["island"])
         for leader in row.get("leaders", ()):
             hosts[str(leader)] = hosts[str(leader).rpartition(":")[0]] = row["island"]
-    pods = tuple((item.island.id, item.workload.pods[0].labels) for item in owned if item.workload.pods)
-    return Addresses(hosts=hosts, pods=pods)
+    leaders = [(item.island, item.workload.pods[0]) for item in owned if item.workload.pods]
+    return Addresses(
+        hosts=hosts,
+        pods=tuple((island.id, pod.labels) for island, pod in leaders),
+        annotations={island.id: pod.annotations for island, pod in leaders},
+        followers=tuple((item.island.id, pod.labels) for item in owned for pod in item.workload.pods[1:] if pod.count),
+        longest={island.id: island.longest_prompt for island, _ in leaders},
+    )
 
 
 def server_names(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> dict[str, tuple[str, ...]]:

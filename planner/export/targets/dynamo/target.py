@@ -295,4 +295,5 @@ DYNAMO = Target(
     checks=(graph_faults, router_faults, worker_faults),
     unheeded=("compute_domains",),
     by_grid=True,
+    router="dynamo",
 )

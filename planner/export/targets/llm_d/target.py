@@ -41,6 +41,7 @@ from planner.export.objects.pods import (
     gpu_resource,
     labels,
     pod_template,
+    router_labels,
 )
 from planner.export.objects.scheduling import queue_labels
 from planner.export.objects.services import http_port, island_service
@@ -80,7 +81,7 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     refuse_templates(deployment)
     check_gpus_told_apart(deployment)
     launches = {island.id: deployment.engine.launch(island, RENDEZVOUS) for island in deployment.islands}
-    pairs = island_pairs(deployment, "-prefill")
+    pairs = island_pairs(deployment, "-prefill", alike=lambda island: _picked_by(island, deployment))
     files = {
         _file(pair): yaml_text(_comments(pair, deployment, launches), [_values(pair, deployment, launches)])
         for pair in pairs
@@ -192,7 +193,13 @@ def _release_labels(pair: IslandPair, deployment: Deployment) -> dict[str, str]:
         PART_OF_LABEL: deployment.name,
         RELEASE_LABEL: pair.name,
     }
-    return object_labels | queue_labels(deployment)
+    return object_labels | _picked_by(pair.islands[0], deployment) | queue_labels(deployment)
+
+
+def _picked_by(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """Labels by which a router picks pods, but the role's, which is the chart's own; both roles of a release have the
+    same."""
+    return {key: value for key, value in router_labels(island, deployment).items() if key != ROLE_LABEL}
 
 
 def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
@@ -328,10 +335,12 @@ def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) ->
 
 def _release_comments(deployment: Deployment) -> tuple[str, ...]:
     return (
+        *((f"WARNING: {deployment.unrouted}",) if deployment.unrouted else ()),
         f"Releases of plan {deployment.plan.scenario.name}, as a helmfile: helmfile -f releases.yaml apply.",
         f"The chart's repository has to be known to Helm under the name {CHART}.",
         "By hand: helm install NAME CHART --version VERSION -f VALUES for each row; services.yaml by kubectl apply.",
-        "A release holds one prefill and one decode island at most, the n-th of each in the plan's order.",
+        "A release holds one prefill and one decode island at most, the n-th of each in the plan's order. The chart "
+        "gives both the same labels, so where a router picks pods by labels only islands with the same are joined.",
         "routing.json says who serves a range. A router sends the request to the decode Service, whose pods' sidecar "
         "fetches the prefill from the pod that header x-prefiller-host-port names (host:port, a pod of the prefill "
         "Service).",
@@ -390,4 +399,5 @@ LLM_D = Target(
     checks=(release_faults, accelerator_faults),
     applied=False,
     steps=_steps,
+    router="llm-d",
 )

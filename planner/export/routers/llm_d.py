@@ -1,0 +1,288 @@
+"""Router `llm-d`: an endpoint picker that goes by ranges of length on the pods, as values of its own chart, or inside
+the one LLMInferenceService of a small plan.
+
+The picker chooses the decode pod and, for split plans, the prefill pod, whose address it puts into a header for the
+sidecar of the decode pod; so split plans go to targets whose decode pods have one. A pod is one endpoint: its engine
+listens at one port for all of its data-parallel ranks and spreads requests over them by itself.
+
+Lengths are counted by the model's tokenizer, which the chart starts beside the picker: 4 cores and 8 GiB more for each
+picker, and a call within its pod before each request. The alternative, 4 bytes a token, is free, and a prompt that is
+longer than its estimate meets an engine whose context it exceeds; it is left where the weights are a path, which the
+tokenizer's container does not have, and inside an LLMInferenceService, where one island a phase takes all lengths.
+
+Sources: llm-d/llm-d-router, config/charts/README.md (values), v0.10; serving.kserve.io/v1alpha2 (router.scheduler).
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from yaml import YAMLError
+
+from planner.domain import DeployedPlan, DeployedRoute, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.errors import ExportError
+from planner.export.found import Fault, Manifest
+from planner.export.islands import ServingIsland
+from planner.export.objects.documents import yaml_documents, yaml_text
+from planner.export.objects.names import weights_location, workload_name
+from planner.export.routers.endpoint_picker import (
+    LENGTH_LABEL,
+    ROLE_LABEL,
+    WORKER_LABEL,
+    PickerSettings,
+    picker_config,
+    range_text,
+    read_picker,
+)
+from planner.export.routers.intervals import whole_intervals
+from planner.export.seams import Addresses, Deployment, Endpoint, Router, RouterFiles, Step
+
+NAME = "llm-d"
+CHART, VERSION = "llm-d-router-gateway", "v0.10.0"
+POOL_LABEL = "planner/router-pool"
+FILE, VALUES_KEY, CONFIG_FILE = "llm-d-router.yaml", "values.yaml", "planner.yaml"
+_OBJECT = "LLMInferenceService"
+_PAIRED = ("llm-d", "kserve")  # targets whose decode pods have the sidecar that fetches from a prefill pod
+_ROLES = {Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.MIXED: "prefill-decode"}
+_LEAST_TOKENS = 4_194_304  # the scorer's own default: where its score ends
+
+
+def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterFiles:
+    """`llm-d-router.yaml`, a ConfigMap with the chart's values; none where the target's object holds the configuration.
+
+    Raises:
+        ExportError: split plans on a target without sidecars, plans with both forms, islands of several intervals, or
+            ports that differ.
+    """
+    spans = _checked_spans(deployment)
+    if _alone(deployment):
+        return RouterFiles()
+    ports = sorted({endpoint.port for endpoint in endpoints})
+    if len(ports) > 1:
+        raise ExportError(
+            f"Router {NAME}: a pool of endpoints has one port, got {', '.join(map(str, ports))}.",
+            hint="Choose another router, or --router none.",
+        )
+    return RouterFiles(files={FILE: yaml_text(_comments(deployment, spans), [_config_map(deployment, ports[0])])})
+
+
+def _checked_spans(deployment: Deployment) -> dict[str, tuple[int, int]]:
+    plan, mixed = deployment.plan, [island.id for island in deployment.islands if island.mixed]
+    if mixed and len(mixed) < len(deployment.islands):
+        raise ExportError(
+            f"Router {NAME}, plan {plan.scenario.name}: the picker would find a prefill pod for every prompt, those of "
+            f"{mixed[0]} too, which does both phases.",
+            hint="Plan with serving: split or serving: aggregated, or take --router none.",
+        )
+    if not mixed and deployment.target not in _PAIRED:
+        raise ExportError(
+            f"Router {NAME}, target {deployment.target}: its decode pods have no sidecar that fetches from the prefill "
+            f"pod that the picker names; those of {' and '.join(_PAIRED)} have one.",
+            hint="Export for llm-d or kserve, choose another router, or plan with serving: aggregated.",
+        )
+    return whole_intervals(plan, NAME)
+
+
+def _alone(deployment: Deployment) -> bool:
+    """Whether all islands are in one object of a target that starts a picker for each of its objects."""
+    phases = [island.phase for island in deployment.islands]
+    return deployment.target == "kserve" and len(set(phases)) == len(phases)
+
+
+def _inner(deployment: Deployment, /) -> dict[str, Any] | None:
+    return picker_config(_settings(deployment)) if _alone(deployment) else None
+
+
+def _settings(deployment: Deployment) -> PickerSettings:
+    plan, islands = deployment.plan, deployment.islands
+    return PickerSettings(
+        split=not any(island.mixed for island in islands),
+        workers=max(island.grouping.pods for island in islands) - 1,
+        prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
+        tokenizer="" if _alone(deployment) or _by_path(plan) else islands[0].weights,
+        most_tokens=max(_LEAST_TOKENS, *(island.max_model_len for island in islands)),
+    )
+
+
+def _config_map(deployment: Deployment, port: int) -> dict[str, Any]:
+    """An object, as the folder's other files are, so that all of them can be applied at once."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": workload_name(deployment.name, "router"),
+            "labels": {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"},
+        },
+        "data": {VALUES_KEY: _plain(_values(deployment, port))},
+    }
+
+
+def _plain(document: Mapping[str, Any]) -> str:
+    return yaml_text((), [document]).removeprefix("---\n")
+
+
+def _values(deployment: Deployment, port: int) -> dict[str, Any]:
+    """Values of the router's chart, which makes the InferencePool of the pods with the label, and the picker."""
+    settings = _settings(deployment)
+    sidecar = {"tokenizer": {"enabled": True, "modelName": settings.tokenizer}} if settings.tokenizer else {}
+    return {
+        "router": {
+            "modelServers": {
+                "matchLabels": {POOL_LABEL: deployment.name},
+                "type": deployment.engine.name,
+                "targetPorts": [{"number": port}],
+            },
+            # without the picker a gateway would send prompts to pods that cannot take them
+            "inferencePool": {"create": True, "failureMode": "FailClosed"},
+            "epp": {
+                "image": {"tag": VERSION},
+                "pluginsConfigFile": CONFIG_FILE,
+                "pluginsCustomConfig": {CONFIG_FILE: _plain(picker_config(settings))},
+            },
+            **sidecar,
+        }
+    }
+
+
+def _comments(deployment: Deployment, spans: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    settings = _settings(deployment)
+    name = workload_name(deployment.name, "router")
+    yield f"Plan {deployment.plan.scenario.name}: values of chart {CHART} {VERSION} of llm-d/llm-d-router."
+    yield _install(name)
+    yield f"The chart makes InferencePool {name} of the pods with the label {POOL_LABEL}, for an HTTPRoute to name."
+    yield f"Pods tell their lengths (tokens, both ends included) by the label {LENGTH_LABEL}:"
+    for island in deployment.islands:
+        yield f"{island.id}, {island.phase}: {range_text(spans[island.id])}"
+    yield f"Assumed: {_policy(deployment.plan).value} inside a bucket, ranks of a pod left to its engine."
+    yield from _notes(deployment.plan)
+    if settings.tokenizer:
+        yield "Prompts are counted by the model's tokenizer, beside the picker: 4 cores and 8 GiB for each picker."
+    else:
+        yield (
+            "WARNING: the weights are a path, so prompts are counted at 4 bytes a token, and one may come to an engine "
+            "whose context it exceeds; router.tokenizer of the chart, with that path mounted, counts exactly."
+        )
+
+
+def _pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
+    span = whole_intervals(deployment.plan, NAME).get(island.id)
+    lengths = {LENGTH_LABEL: range_text(span)} if span else {}
+    return {POOL_LABEL: deployment.name, ROLE_LABEL: _ROLES[island.phase], **lengths}
+
+
+def _policy(plan: Plan) -> RouterPolicy:
+    cached = plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
+    return RouterPolicy.PREFIX_AWARE if cached else RouterPolicy.RANKS_IN_TURN
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    shares = {(route.phase, route.range_start): set[float]() for route in plan.routing}
+    for route in plan.routing:
+        shares[route.phase, route.range_start].add(route.share)
+    uneven = any(len(set(amounts)) > 1 for amounts in shares.values())
+    return (
+        *(("It knows no shares: pods of a bucket take what keeps their tokens in flight alike.",) if uneven else ()),
+        "Tokens in flight are compared as they are, not by how fast a pod works them off.",
+    )
+
+
+def _behaviour(plan: Plan) -> RouterBehaviour:
+    """Nearest to least work by pod, ranks left to the engine."""
+    measure = LengthMeasure.CHARACTERS if _by_path(plan) else LengthMeasure.TOKENS
+    return RouterBehaviour(policy=_policy(plan), measure=measure, notes=_notes(plan))
+
+
+def _by_path(plan: Plan) -> bool:
+    """Whether the weights are on a disk and no repository's."""
+    return weights_location(plan.scenario.model.name, plan.scenario.model.uri).startswith("/")
+
+
+def _read(manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[DeployedRoute, ...] | None:
+    for manifest in manifests:
+        if (values := _values_of(manifest)) is not None:
+            return _read_values(values, addresses)
+        if manifest.kind == _OBJECT and "router" in manifest.body["spec"]:
+            config = manifest.body["spec"]["router"]["scheduler"]["config"]["inline"]
+            return read_picker(config, _pods(addresses)) or ()
+    return None
+
+
+def _pods(addresses: Addresses) -> list[tuple[str, Mapping[str, str]]]:
+    """All pods that the picker may find: one that answers nobody must not be among those that it takes."""
+    followers = [(f"followers of {name}", {WORKER_LABEL: "1", **labels}) for name, labels in addresses.followers]
+    return [*addresses.pods, *followers]
+
+
+def _read_values(values: Mapping[str, Any], addresses: Addresses) -> tuple[DeployedRoute, ...]:
+    """None of the pods where the values are not those of the schema, which `values_faults` reports."""
+    try:
+        pool, picker = values["router"]["modelServers"]["matchLabels"], values["router"]["epp"]
+        text = picker["pluginsCustomConfig"][picker["pluginsConfigFile"]]
+        pods = [(name, labels) for name, labels in _pods(addresses) if pool.items() <= labels.items()]
+    except (KeyError, TypeError, AttributeError):
+        return ()
+    return read_picker(_document(text), pods) or ()
+
+
+def _values_of(manifest: Manifest) -> Mapping[str, Any] | None:
+    """The chart's values in a ConfigMap; None: it is another."""
+    if manifest.kind != "ConfigMap" or VALUES_KEY not in manifest.body["data"]:
+        return None
+    return _document(manifest.body["data"][VALUES_KEY])
+
+
+def values_faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
+    """Values that the chart would not understand."""
+    text = resources.files("planner.export").joinpath("schemas", "llmd_router_values.json").read_text(encoding="utf-8")
+    definitions = {"labels": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 63}}}
+    validator = Draft202012Validator({**json.loads(text), "$defs": definitions})
+    for manifest in manifests:
+        values = _values_of(manifest)
+        for violation in validator.iter_errors(values) if values is not None else ():
+            field = ".".join(map(str, violation.absolute_path))
+            yield manifest.fault(f"data[{VALUES_KEY}] {field}".strip(), "must follow the schema", violation.message)
+
+
+def _document(text: str) -> Mapping[str, Any]:
+    """The picker's configuration in a text; empty where it is none."""
+    try:
+        document = next(iter(yaml_documents(text)), None)
+    except YAMLError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
+    if FILE not in files:
+        return ()
+    name = next(iter(yaml_documents(files[FILE])))["metadata"]["name"]  # type: ignore[index]
+    return (
+        Step(
+            title="Endpoint picker",
+            why=f"CHART is {CHART} {VERSION} of llm-d/llm-d-router; it makes InferencePool {name}, for an HTTPRoute.",
+            commands=(_install(name),),
+            looks=(f"kubectl get inferencepool {name} --namespace NAMESPACE",),
+            undo=(f"helm uninstall {name} --namespace NAMESPACE",),
+        ),
+    )
+
+
+def _install(name: str) -> str:
+    values = f"kubectl get configmap {name} --namespace NAMESPACE -o jsonpath='{{.data.values\\.yaml}}'"
+    return f"{values} | helm install {name} CHART --namespace NAMESPACE -f -"
+
+
+LLM_D = Router(
+    name=NAME,
+    targets=("llm-d", "kserve", "lws", "kubernetes"),
+    engines=("vllm", "sglang"),
+    render=_render,
+    read=_read,
+    behaviour=_behaviour,
+    pod_labels=_pod_labels,
+    inner=_inner,
+    checks=(values_faults,),
+    steps=_steps,
+)

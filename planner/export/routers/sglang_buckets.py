@@ -1,0 +1,175 @@
+"""SGLang's buckets: who may take a prompt, in the JSON that `sgl-router --bucket-config` reads; and read back.
+
+symbol    meaning                                                                        unit
+[a, b]    uncached tokens of a prompt, both ends included (min/max_extend_tokens)        tokens
+A         answer that requests are taken to ask for: what the engines hold beyond the    tokens
+          longest prompt of their island, the most of all decode islands
+[c, d]    prompt and asked answer (min/max_sequence_tokens): c = start + A,              tokens
+          d = end - 1 + A; the first bucket has no c, the last neither c nor d
+P         pending tokens (max_pending_prefill_tokens): rate of full servers x the mean   tokens
+          prompt x the bound on TTFT, no less than the longest prompt
+rank      smaller first: by length, so that of two buckets that fit the shorter wins
+
+The plan's decode buckets go by the prompt alone, SGLang's by prompt and asked answer. A request that asks for A comes
+to the plan's bucket; one that asks for less, to the same or a bucket of shorter prompts, whose engines hold it all the
+same: d is what they hold. Requests that name no `max_tokens` have an unknown sequence, which only a bucket without c
+and d takes, so the last one has neither: it also takes what earlier ones are too full for.
+`ttft_p95_at_capacity_ms` is the plan's P99 and `tps_p05_at_capacity` its P01: what the plan has, and the more careful
+of the two. A bucket of a plan that has neither goes without.
+
+Sources: sgl-project/sglang, experimental/sgl-router, src/config/types.rs and its validation, src/policies/buckets.rs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from planner.domain import DeployedRoute, LengthProfile, LoadPoint, Phase, Plan
+from planner.export.islands import ServingIsland
+from planner.export.routers.intervals import RoutedBucket
+from planner.export.seams import Addresses
+from planner.units import MS_PER_S
+
+_STAGES = {Phase.PREFILL: "prefill", Phase.DECODE: "decode"}
+_RANKS = 10  # apart, so that a bucket can be put between two by hand
+_ANY = (0, 2**31)
+
+
+def asked_answer(contexts: Mapping[str, int], longest: Mapping[str, int]) -> int:
+    """A, of the decode islands: what each engine holds (`contexts`), and its `longest` prompt."""
+    return max((context - longest[name] for name, context in contexts.items() if name in longest), default=0)
+
+
+def bucket_rows(
+    plan: Plan, buckets: Sequence[RoutedBucket], islands: Mapping[str, ServingIsland], urls: Mapping[str, Sequence[str]]
+) -> Iterator[dict[str, Any]]:
+    """A row for each bucket; `urls` of each island's leaders. Islands that do both phases have none in decode."""
+    longest = {planned.id: planned.longest_prompt for planned in plan.islands}
+    decode = {name for b in buckets if b.phase is Phase.DECODE for name in b.names if not islands[name].mixed}
+    answer = asked_answer({name: islands[name].max_model_len for name in decode}, longest)
+    for phase, stage in _STAGES.items():
+        mine = [b for b in buckets if b.phase is phase and (phase is Phase.PREFILL or decode.intersection(b.names))]
+        for number, bucket in enumerate(mine):
+            yield {
+                "id": f"{stage}-{bucket.start}",
+                "stage": stage,
+                "rank": _RANKS * (number + 1),
+                "worker_ids": [url for name in bucket.names for url in urls[name]],
+                **_limits(bucket, answer, first=number == 0, last=number == len(mine) - 1),
+                "max_context_tokens": min(islands[name].max_model_len for name in bucket.names),
+                **_capacity(plan, bucket),
+            }
+
+
+def _limits(bucket: RoutedBucket, answer: int, *, first: bool, last: bool) -> dict[str, int]:
+    if bucket.phase is Phase.PREFILL:
+        limits = {"min_extend_tokens": bucket.start, "max_extend_tokens": bucket.last}
+    else:
+        limits = {"min_sequence_tokens": bucket.start + answer, "max_sequence_tokens": bucket.last + answer}
+    low, high = limits
+    if last and bucket.phase is Phase.DECODE:
+        return {}
+    return {high: limits[high]} if first else {low: limits[low], high: limits[high]}
+
+
+def _capacity(plan: Plan, bucket: RoutedBucket) -> dict[str, float | int]:
+    """What the plan says of the bucket at capacity, and how many tokens may wait there."""
+    figures: dict[str, float | int] = {}
+    p99_ms = _p99_ms(plan, bucket)
+    if p99_ms and bucket.phase is Phase.PREFILL:
+        figures["ttft_p95_at_capacity_ms"] = max(1, round(p99_ms))
+    elif p99_ms:
+        figures["tps_p05_at_capacity"] = round(MS_PER_S / p99_ms, 3)
+    pending = _pending_tokens(plan, bucket)
+    return figures | ({"max_pending_prefill_tokens": pending} if pending else {})
+
+
+def _p99_ms(plan: Plan, bucket: RoutedBucket) -> float | None:
+    """Of TTFT (prefill) or TPOT (decode) at capacity, the worst of what the bucket covers."""
+    parts = plan.buckets.latencies if plan.buckets else ()
+    mine = [
+        part.p99_ms
+        for part in parts
+        if part.load is LoadPoint.CAPACITY and part.phase is bucket.phase and _overlap(part, bucket)
+    ]
+    sound = [p99_ms for p99_ms in mine if p99_ms is not None]
+    return max(sound) if sound and len(sound) == len(mine) else None
+
+
+def _overlap(part: Any, bucket: RoutedBucket) -> bool:  # a pool or a latency: both have ends
+    return bool(part.start < bucket.end and bucket.start < part.end)
+
+
+def _pending_tokens(plan: Plan, bucket: RoutedBucket) -> int | None:
+    """P of the slowest server; None without a bound on TTFT, and in decode."""
+    mean = _mean_prompt(plan.scenario.workload, bucket)
+    bound_ms, _ = plan.scenario.slo.bounds(mean)
+    if plan.buckets is None or bound_ms is None or bucket.phase is not Phase.PREFILL:
+        return None
+    rates = [p.full_rps for p in plan.buckets.pools if p.serves(Phase.PREFILL) and p.island in bucket.names]
+    if not rates:
+        return None
+    longest = max(planned.longest_prompt for planned in plan.islands if planned.id in bucket.names)
+    return max(longest, int(min(rates) * mean * bound_ms / MS_PER_S))
+
+
+def _mean_prompt(workload: LengthProfile, bucket: RoutedBucket) -> float:
+    """Tokens of the bucket's mean prompt; its longest where the workload has none there."""
+    rows = [
+        (tokens, probability)
+        for tokens, probability in zip(workload.input_tokens, workload.probabilities, strict=True)
+        if bucket.start <= tokens < bucket.end
+    ]
+    weight = sum(probability for _, probability in rows)
+    return sum(tokens * probability for tokens, probability in rows) / weight if weight else bucket.last
+
+
+def read_buckets(config: Mapping[str, Any], addresses: Addresses) -> tuple[DeployedRoute, ...]:
+    """Who takes which prompts: of the buckets that fit, that of the smallest rank, its missing ends open."""
+    rows = sorted(config["buckets"], key=lambda row: row["rank"])
+    decode = [row for row in rows if row["stage"] == "decode"]
+    contexts = {
+        name: row["max_context_tokens"]
+        for row in decode
+        for name in _islands(row, addresses)
+        if _bounded(row, addresses)
+    }
+    answer = asked_answer(contexts, addresses.longest)
+    routes = tuple(_stage_routes(Phase.PREFILL, [row for row in rows if row["stage"] == "prefill"], addresses, 0))
+    if decode:
+        return routes + tuple(_stage_routes(Phase.DECODE, decode, addresses, answer))
+    # without buckets of decode each engine answers what it took in
+    return routes + tuple(_stage_routes(Phase.DECODE, rows, addresses, 0))
+
+
+def _bounded(row: Mapping[str, Any], addresses: Addresses) -> bool:
+    return "max_context_tokens" in row and all(name in addresses.longest for name in _islands(row, addresses))
+
+
+def _stage_routes(
+    phase: Phase, rows: Sequence[Mapping[str, Any]], addresses: Addresses, answer: int
+) -> Iterator[DeployedRoute]:
+    spans = [(_span(row, answer), _islands(row, addresses)) for row in rows]
+    cuts = sorted({end for span, _ in spans for end in span} | set(_ANY))
+    for start, end in pairwise(cuts):
+        names = next((names for (low, high), names in spans if low <= start and end <= high), ())
+        for name in names:
+            yield DeployedRoute(phase=phase, range_start=start, range_end=end, island=name, share=1 / len(names))
+
+
+def _span(row: Mapping[str, Any], answer: int) -> tuple[int, int]:
+    """Prompts (start, end) that fit."""
+    kind = "extend" if row["stage"] == "prefill" else "sequence"
+    low, high = row.get(f"min_{kind}_tokens"), row.get(f"max_{kind}_tokens")
+    start = _ANY[0] if low is None else max(0, low - answer)
+    return start, _ANY[1] if high is None else max(start, high + 1 - answer)
+
+
+def _islands(row: Mapping[str, Any], addresses: Addresses) -> tuple[str, ...]:
+    """Islands all of whose leaders are workers of the bucket, and of hosts that nobody knows, the hosts."""
+    workers = [str(url).removeprefix("http://") for url in row["worker_ids"]]
+    named = dict.fromkeys(addresses.hosts.get(worker, worker) for worker in workers)
+    leaders = {
+        name: {host for host, owner in addresses.hosts.items() if owner == name and ":" in host} for name in named
+    }
+    return tuple(name for name in named if leaders[name] <= set(workers))

@@ -1,0 +1,73 @@
+"""Plan, router's configuration, read back: the same lengths to the same islands, for drawn plans of buckets and every
+router that takes them. Judged by the plan's own routes, not by the routing table of the files."""
+
+import pytest
+from routed_plans import bucketed_plan
+
+from planner.domain import PHASES, DeployedRoute, Phase, Plan
+from planner.errors import ExportError
+from planner.export import ROUTERS, TARGETS, read_manifests
+from planner.export.checking.expectation import expectation_of, owned_workloads
+from planner.export.checking.routing.routers import island_addresses
+from planner.runs.deployments import render_plan
+
+SEEDS = range(50)
+
+
+def planned_islands(plan: Plan, phase: Phase, length: int) -> set[str]:
+    """The islands that the plan's own routes give a prompt."""
+    return {r.island for r in plan.routing if r.phase is phase and r.range_start <= length < r.range_end}
+
+
+def read_islands(routes: tuple[DeployedRoute, ...], phase: Phase, length: int) -> set[str]:
+    """The islands that a router would choose from."""
+    return {r.island for r in routes if r.phase is phase and r.range_start <= length < r.range_end}
+
+
+def pairs() -> list[tuple[str, str, str]]:
+    """Every router with every target and engine that it names."""
+    return [
+        (router.name, target, engine)
+        for router in ROUTERS.values()
+        for target in router.targets
+        for engine in router.engines
+        if engine in TARGETS[target].engines
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_router_reads_back_what_the_plan_says(seed: int) -> None:
+    """Each plan goes to another router, the next one where that refuses it."""
+    plan = bucketed_plan(seed, mixed=seed % 2 == 1)
+    order = pairs()[seed % len(pairs()) :] + pairs()[: seed % len(pairs())]
+    assert any(reads_back(plan, *combination) for combination in order)
+
+
+@pytest.mark.parametrize(("router", "target", "engine"), pairs())
+def test_each_router_takes_some_plan(router: str, target: str, engine: str) -> None:
+    """The round trip above would hold for a router that refuses all."""
+    plans = (bucketed_plan(7), bucketed_plan(7, mixed=True), bucketed_plan(7, most=1))
+    assert any(reads_back(plan, router, target, engine) for plan in plans)
+
+
+def reads_back(plan: Plan, router: str, target: str, engine: str) -> bool:
+    """Whether the router takes the plan; then what it would do is compared, at the ends and in the middle of ranges."""
+    try:
+        rendered = render_plan(plan, target=target, engine=engine, router=router)
+    except ExportError as error:
+        assert error.hint, error.message  # noqa: PT017  # the others are read back below
+        return False
+    sound = read_manifests(rendered.files).sound
+    manifests = [manifest for manifest, _ in sound]
+    workloads = [w for m, kind in sound if kind and kind.workloads for w in kind.workloads(m)]
+    owned, faults = owned_workloads(workloads, expectation_of(rendered.plan))
+    assert not faults
+    routes = ROUTERS[router].read(manifests, island_addresses(manifests, owned))
+    if routes is None:  # nothing chooses: a front end over all, or one island a phase
+        assert all(len({(r.range_start, r.range_end) for r in plan.routing if r.phase is p}) == 1 for p in PHASES)
+        return True
+    for route in rendered.plan.routing:
+        for length in (route.range_start, (route.range_start + route.range_end) // 2, route.range_end - 1):
+            expected = planned_islands(rendered.plan, route.phase, length)
+            assert read_islands(routes, route.phase, length) == expected, (route.phase, length)
+    return True
