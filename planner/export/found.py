@@ -129,6 +129,7 @@ class Kind:
     such objects. A file that holds no Kubernetes objects is a kind as well: `files` is the pattern of its name
     (`*.sh`), `parse` turns its text into bodies; then `api_version` is empty.
     `upstream`: pattern of the name of a JSON schema that such files follow, to be found where the user's schemas are.
+    `shared`: people have such objects of their own, too: those without our label are none of ours.
     `inventory`: such objects tell of the fleet and serve nobody; a folder of nothing else needs no workloads and no
     routing table. `of_node`: the object has the name of a node, which may hold dots.
     """
@@ -142,6 +143,7 @@ class Kind:
     files: str = ""
     parse: ParseFile | None = field(default=None)
     upstream: str = ""
+    shared: bool = False
     inventory: bool = False
     of_node: bool = False
 

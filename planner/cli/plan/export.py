@@ -61,6 +61,14 @@ def command(
     namespace: Annotated[
         str, typer.Option(help="Kubernetes namespace of the graphs (dynamo). [default: default]", show_default=False)
     ] = "",
+    monitoring: Annotated[
+        bool, typer.Option("--monitoring", help="PodMonitor and PrometheusRule, too (Prometheus operator).")
+    ] = False,
+    autoscaling: Annotated[
+        str,
+        typer.Option(help="none, hpa or keda: autoscalers with the plan's bounds. [default: none]", show_default=False),
+    ] = "",
+    prometheus: Annotated[str, typer.Option(help="Where keda asks, as http://prometheus.monitoring.svc:9090.")] = "",
     check: Annotated[
         Path | None, typer.Option(help="Write nothing: check the manifests of this folder, against RUN if given.")
     ] = None,
@@ -93,6 +101,9 @@ def command(
         queue=queue,
         model_volume=model_volume,
         namespace=namespace,
+        monitoring=monitoring,
+        autoscaling=autoscaling,
+        prometheus=prometheus,
     )
     rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
     head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}

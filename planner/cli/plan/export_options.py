@@ -30,6 +30,9 @@ def export_options(
     namespace: str,
     target: str,
     router: str,
+    monitoring: bool,
+    autoscaling: str,
+    prometheus: str,
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
 
@@ -51,6 +54,9 @@ def export_options(
         "queue": queue,
         "model_volume": model_volume,
         "namespace": namespace,
+        "monitoring": monitoring or settings.monitoring,
+        "autoscaling": autoscaling,
+        "prometheus": prometheus,
     }
     return replace(settings, **{key: value for key, value in flags.items() if value not in _NOT_GIVEN})  # type: ignore[arg-type]
 

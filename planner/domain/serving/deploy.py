@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from planner.domain.keys import Bounds, Key, Mapped
+from planner.domain.keys import Bounds, Key, Mapped, OneOf
 from planner.domain.placement import PlacementSettings
 
+AUTOSCALERS = ("none", "hpa", "keda")
 _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
 
 
@@ -23,6 +24,8 @@ class DeploySettings:
     make, with the placement's priority. `queue`: the Kueue LocalQueue that admits the workloads. `model_volume`: name
     of a claim to make for the weights, which every pod mounts. Empty: none of it. `namespace`: the Kubernetes namespace
     that manifests are made for where a name in them holds it (target dynamo); others leave it to whoever applies them.
+    `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
+    `autoscaling`: an autoscaler for each island, hpa or keda; the latter asks at `prometheus` (http or https).
     """
 
     target: Annotated[str, Key("kind of manifests", sparse=True)] = ""
@@ -45,6 +48,9 @@ class DeploySettings:
     queue: Annotated[str, Key("Kueue LocalQueue that admits the workloads", sparse=True)] = ""
     model_volume: Annotated[str, Key("a claim for the weights", sparse=True)] = ""
     namespace: Annotated[str, Key("of the graphs (dynamo)", sparse=True)] = "default"
+    monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
+    autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"
+    prometheus: Annotated[str, Key("where keda asks", sparse=True)] = "http://prometheus-operated.monitoring.svc:9090"
 
     def cpus(self, settings: PlacementSettings) -> int:
         """Cores that each GPU takes along."""

@@ -27,10 +27,9 @@ def obstacle(body: Mapping[str, Any], kinds: Sequence[Kind]) -> str:
     metadata = body.get("metadata")
     if not version or not kind or not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         return "an object without version, kind and name is none"
-    labels = metadata.get("labels")
-    if isinstance(labels, dict) and labels.get(_MANAGED) == "planner":
+    if is_planners(body):
         return "the planner writes no such kind"
-    versioned = [row for row in kinds if row.api_version]
+    versioned = [row for row in kinds if row.api_version and not row.shared]
     if any(row.kind == kind for row in versioned):
         return "the kind is known in another version"
     if any(row.api_version == version and version not in _BUILT_IN for row in versioned):
@@ -39,6 +38,13 @@ def obstacle(body: Mapping[str, Any], kinds: Sequence[Kind]) -> str:
     if gpus := sorted(fields & (set(GPU_RESOURCES.values()) | {_CLAIMED})):
         return f"it asks for GPUs ({', '.join(gpus)}) that no plan gives it"
     return "it changes the number of copies" if fields & _SCALED else ""
+
+
+def is_planners(body: Mapping[str, Any]) -> bool:
+    """Whether the object bears the planner's label."""
+    metadata = body.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return isinstance(labels, dict) and labels.get(_MANAGED) == "planner"
 
 
 def _wanted() -> frozenset[str]:

@@ -19,7 +19,7 @@ from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
 
 from planner.export.checking.crds import CrdSchemas, given_faults, given_validator
-from planner.export.checking.foreign import as_written, listed, obstacle
+from planner.export.checking.foreign import as_written, is_planners, listed, obstacle
 from planner.export.checking.kinds import known_kinds
 from planner.export.found import Fault, Kind, Manifest
 from planner.export.objects.documents import yaml_documents
@@ -89,6 +89,8 @@ def _object(
         return Manifest(file=file, api_version="", kind=special.kind, name=str(_name(body) or file), body=body), special
     key = (str(body.get("apiVersion")), str(body.get("kind")))
     kind = next((row for row in kinds if not row.files and (row.api_version, row.kind) == key), None)
+    if kind is not None and kind.shared and not is_planners(body):
+        kind = None
     if kind is None and not (crds and crds.knows(*key)):
         why = obstacle(body, kinds)
         if not why:

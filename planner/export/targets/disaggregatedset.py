@@ -313,4 +313,5 @@ DISAGGREGATED_SET = Target(
         ),
     ),
     checks=(set_faults,),
+    unheeded=("namespace", "autoscaling", "prometheus"),  # the set keeps the copies of its roles
 )

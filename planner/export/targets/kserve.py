@@ -269,4 +269,5 @@ KSERVE = Target(
         ),
     ),
     checks=(service_faults,),
+    unheeded=("namespace", "monitoring", "autoscaling", "prometheus"),  # KServe scrapes and scales by itself
 )

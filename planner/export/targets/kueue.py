@@ -210,5 +210,15 @@ KUEUE = Target(
         for kind in ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Topology")
     ),
     checks=(quota_faults,),
-    unheeded=("images", "shared_memory_gib", "pin_nodes", "priority_class", "model_volume", "namespace"),
+    unheeded=(
+        "images",
+        "shared_memory_gib",
+        "pin_nodes",
+        "priority_class",
+        "model_volume",
+        "namespace",
+        "monitoring",
+        "autoscaling",
+        "prometheus",
+    ),
 )

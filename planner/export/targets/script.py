@@ -49,10 +49,13 @@ _UNHEEDED = (
     "cpus_per_gpu",
     "memory_gib_per_gpu",
     "shared_memory_gib",
+    "autoscaling",
+    "monitoring",
     "namespace",
     "pod_resources",
     "topology_labels",
     "priority_class",
+    "prometheus",
     "queue",
     "model_volume",
 )

@@ -277,6 +277,6 @@ DYNAMO = Target(
         ),
     ),
     checks=(graph_faults, router_faults, worker_faults),
-    unheeded=(),
+    unheeded=("monitoring", "autoscaling", "prometheus"),  # its operator scrapes, and scales by adapters of its own
     by_grid=True,
 )

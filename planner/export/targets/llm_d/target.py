@@ -372,4 +372,5 @@ LLM_D = Target(
     checks=(release_faults, accelerator_faults),
     applied=False,
     steps=_steps,
+    unheeded=("namespace", "monitoring", "autoscaling", "prometheus"),  # its pods bear no labels of islands
 )
