@@ -53,9 +53,9 @@ def test_every_metric_asked_for_is_one_that_the_engine_registers(version: str) -
     plan = split_plan()
     plan = replace(plan, scenario=replace(plan.scenario, engine=profile))
     for text in observe_queries(plan, profile.name, window="1h").values():
-        asked = set(re.findall(rf"{profile.name}:[a-z_]+", text))
-        assert asked
-        assert asked <= series
+        names = set(re.findall(rf"{profile.name}:[a-z_]+", text))
+        assert names
+        assert names <= series
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

@@ -17,7 +17,7 @@ def autoscaling_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], ex
     scaled: dict[tuple[str, ...], str] = {}
     for scaler in scalers:
         target = scaler.body["spec"]["scaleTargetRef"]
-        item = next((one for one in owned if _is_target(one.workload, target)), None)
+        item = next((row for row in owned if _is_target(row.workload, target)), None)
         if item is None:
             yield scaler.fault("spec.scaleTargetRef", "must be an object of these files that runs an island", target)
             continue

@@ -43,9 +43,9 @@ def copy_bounds(plan: Plan, island: ServingIsland, *, pinned: bool = False) -> C
 
 def demand_rps(plan: Plan) -> float:
     """What is asked of the whole mix; the promise where nothing is said."""
-    asked = plan.scenario.objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
+    wanted = plan.scenario.objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
     promise = plan.throughput_rps if plan.buckets is None else plan.buckets.promise_rps
-    return asked or promise
+    return wanted or promise
 
 
 def spare_gpus(plan: Plan, gpu: str) -> int:
