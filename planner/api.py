@@ -25,6 +25,8 @@ from planner.plans.router_grid import CELLS
 from planner.report.kit.bands import banded_rate
 from planner.runs import publication
 from planner.runs.deployments import render_plan
+from planner.runs.observing import ObservedRun, observe_run
+from planner.runs.observing import file_names as observed_file_names
 from planner.runs.placed_runs import scenario_on
 from planner.runs.replay_settings import replay_settings
 from planner.runs.replays import rate_of, trace_of, with_failures
@@ -153,6 +155,14 @@ class PlannedDeployment:
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
         return SweptRates(pipeline.sweep_rates(self.record, source, chosen))
 
+    def observe(self, *answers: str | Path, name: str = "") -> "ObservedPlan":
+        """A running deployment of the plan beside it: `answers` of Prometheus to the queries that the export writes.
+
+        `name`: that it was exported under, else the scenario's. Raises InputError where they are none, hold no load, or
+        are of another plan.
+        """
+        return ObservedPlan(observe_run(self.record, [Path(path) for path in answers], name))
+
     def _replaying(
         self, trace: str | Path | RequestTrace | LengthProfile | None, settings: Mapping[str, Any]
     ) -> tuple[RequestTrace | LengthProfile, ReplaySettings]:
@@ -230,6 +240,36 @@ class ReplayedPlan:
         within = self.record.total.within_levels.mean
         verdict = f"{'holds' if self.holds else 'breaks'} at {self.record.rate_rps:.1f} requests/s"
         return f"<replay {self.record.plan}: {verdict}, {within:.1%} within levels>"
+
+    def _repr_markdown_(self) -> str:
+        return self.summary()
+
+
+class ObservedPlan:
+    """A running deployment beside its plan: `record` is the frozen observation, `calibration` the factors that its
+    steps ask for (None: no step time could be taken)."""
+
+    def __init__(self, run: ObservedRun) -> None:
+        self.record = run.observation
+        self.calibration = None if run.fit is None else run.fit.calibration
+        self._run = run
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a figure: promised and measured."""
+        return report.observation_frame(self.record)
+
+    def summary(self) -> str:
+        """The observation in Markdown, the verdict first."""
+        return report.observation_page(self.record, self._run.fit)
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write observe.md, .csv, .json and calibration.yaml, where there is one, into a folder."""
+        files.write_folder(Path(path), self._run.files, force=force, kinds=observed_file_names())
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"<observation of {self.record.plan}: {report.observed_verdict(self.record)}>"
 
     def _repr_markdown_(self) -> str:
         return self.summary()

@@ -1,6 +1,6 @@
 """The planner's table of contents: which stage follows which. No disk, no printing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from planner.assignment import LayoutAnswer
@@ -8,6 +8,7 @@ from planner.domain import (
     Assignment,
     BucketPlan,
     BucketPool,
+    CalibrationFit,
     Certificate,
     Evaluation,
     IslandClass,
@@ -24,6 +25,7 @@ from planner.domain import (
 )
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.replay.settings import ReplaySettings
+from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.domain.serving.replayed import ReplayedChoice
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment
@@ -49,6 +51,7 @@ from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
 from planner.plans.audit import audit
 from planner.plans.bucketed import pool_estimates, pool_islands, pool_routes, unplaced_islands
 from planner.plans.exact_lengths import recounted_rps
+from planner.plans.observed.compare import compare_observed, observed_calibration
 from planner.plans.prefix_shares import with_cached_shares
 from planner.plans.provenance import estimates_of, provenance_of
 from planner.plans.rate_bands import rate_band
@@ -123,6 +126,20 @@ def sweep_rates(
 ) -> ReplaySweep:
     """The highest rate at which the plan's replay holds the levels, and what was replayed on the way to it."""
     return PlanReplay(saved, posed(saved.scenario).workload, trace, settings).sweep(progress)
+
+
+def observe(saved: Plan, series: Sequence[ObservedSeries], labels: Mapping[str, str], plan_label: str) -> Observation:
+    """What a running plan tells, beside the plan. `labels`: of its islands' pods -> the islands; `plan_label`: its name
+    on its objects.
+
+    Raises InputError where the series are not of this plan, hold no load, or tell of no requests.
+    """
+    return compare_observed(saved, series, labels, plan_label)
+
+
+def calibrate_observed(saved: Plan, observation: Observation, name: str) -> CalibrationFit:
+    """Factors fitted to the steps of an observation. InputError where it tells of none."""
+    return observed_calibration(saved, observation, name)
 
 
 def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Plan:

@@ -22,6 +22,7 @@ COMMANDS = {
     "check": "plan.check",
     "export": "plan.export",
     "import": "plan.import_plan",
+    "observe": "plan.observe",
     "diff": "plan.diff",
     "report": "plan.report",
     "docs": "docs.command",

@@ -16,7 +16,7 @@ from planner.cost.benchmarks import (
     without_fit,
 )
 from planner.cost.breakdowns import DecodeTime, PrefillTime
-from planner.cost.calibration import doubts, fit_calibration, predict_ms
+from planner.cost.calibration import FreeFactor, doubts, fit_calibration, predict_ms, require_possible
 from planner.cost.closest import Closest, closest
 from planner.cost.device import CostContext
 from planner.cost.explanation import compare_configurations, explain
@@ -42,6 +42,7 @@ __all__ = [
     "CostContext",
     "DecodeTime",
     "Evidence",
+    "FreeFactor",
     "Mixture",
     "PrefillTime",
     "Queue",
@@ -74,6 +75,7 @@ __all__ = [
     "prefill_time",
     "probability_better",
     "rate_band",
+    "require_possible",
     "shares_of_best",
     "smallest_island",
     "tabulate",

@@ -25,6 +25,7 @@ from planner.cost.parallelism import require_configuration
 from planner.cost.roofline import least_ms
 from planner.cost.step import Steps, step_cost
 from planner.domain import (
+    PHASES,
     Calibration,
     CalibrationFit,
     CostSettings,
@@ -238,7 +239,8 @@ class _Problem:
         """Whether a measurement's prediction depends on a free factor."""
         if free.name == "imbalance":
             return not measurement.balanced and measurement.ep > 1
-        if measurement.phase.value not in free.name:
+        of_a_phase = any(phase.value in free.name for phase in PHASES)
+        if of_a_phase and measurement.phase.value not in free.name:
             return False
         family = self.gpus[measurement.gpu].family
         has_own = any((other.name, other.family) == (free.name, family) for other in self.free)

@@ -8,6 +8,7 @@ from planner.export.manifests import check_deployable, render
 from planner.export.objects.evictions import FILE as EVICTIONS_FILE
 from planner.export.objects.names import one_line
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
+from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
 from planner.export.options import ExportOptions
 from planner.export.reading import read_plan, summarize_plan
 from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
@@ -32,10 +33,13 @@ __all__ = [
     "check_manifests",
     "chosen_router",
     "find_faults",
+    "island_labels",
     "node_files",
     "node_pods",
+    "observe_queries",
     "one_line",
     "placed_nodes",
+    "plan_label",
     "priced_engine",
     "read_crds",
     "read_manifests",

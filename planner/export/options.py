@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from planner.domain import SWITCH_LEVELS, DeploySettings, PlacementSettings
+from planner.domain.serving.deploy import AUTOSCALERS
 from planner.errors import ExportError, InputError
 from planner.export.objects.names import is_dns_label, is_label_key
 from planner.export.operating_options import check_operating
@@ -17,6 +18,7 @@ _MOST = {"cpus_per_gpu": 1024, "memory_gib_per_gpu": 65_536, "shared_memory_gib"
 _MOST_PIECES = 1_000_000
 _BYTES_PER_TOKEN = (1.0, 64.0)
 
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?")
 _IMAGE = re.compile(
     r"(?=.{1,512}$)(?P<path>[a-z0-9][a-z0-9._-]*(?::[0-9]+)?(?:/[a-z0-9][a-z0-9._-]*)*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
@@ -45,6 +47,7 @@ def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
     _check_names(options)
     _check_topology(options)
     check_operating(options)
+    _check_autoscaling(options)
     if options.priority_class and settings.priority > _MOST_PRIORITY:
         raise InputError(
             f"placement.priority: must be at most {_MOST_PRIORITY} for a PriorityClass, got {settings.priority}.",
@@ -126,6 +129,20 @@ def _check_topology(options: ExportOptions) -> None:
                 f"ExportOptions.topology_labels[{level}]: must be a node label's key, got {label!r}.",
                 hint="Give a key as of `kubectl get nodes --show-labels`.",
             )
+
+
+def _check_autoscaling(options: ExportOptions) -> None:
+    if options.autoscaling not in AUTOSCALERS:
+        raise InputError(
+            f"ExportOptions.autoscaling: must be one of {', '.join(AUTOSCALERS)}, got {options.autoscaling!r}.",
+            hint="Choose one of them.",
+        )
+    if not _ADDRESS.fullmatch(options.prometheus):
+        raise InputError(
+            f"ExportOptions.prometheus: must be an address such as http://prometheus.monitoring.svc:9090, got "
+            f"{options.prometheus!r}.",
+            hint="Give scheme, host and port, without user and password.",
+        )
 
 
 def _check_images(options: ExportOptions) -> None:

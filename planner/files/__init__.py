@@ -19,6 +19,7 @@ from planner.files.disk.shipped import (
 )
 from planner.files.disk.single_files import refuse_existing, write_file
 from planner.files.engine_profiles.profiles import engine_profiles, load_engine
+from planner.files.kubernetes.prometheus_answers import load_answers
 from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
 from planner.files.models.model_documents import model_document
 from planner.files.models.models import load_model
@@ -29,7 +30,12 @@ from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
 from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import load_scenario, scenario_from_document
-from planner.files.tables.calibrations import load_calibration, write_calibration, write_runs_calibration
+from planner.files.tables.calibrations import (
+    calibration_text,
+    load_calibration,
+    write_calibration,
+    write_runs_calibration,
+)
 from planner.files.tables.measurements import (
     is_step_table,
     load_left_out,
@@ -47,6 +53,7 @@ __all__ = [
     "Journal",
     "Undertaking",
     "all_differences",
+    "calibration_text",
     "claim_folder",
     "claim_run_folder",
     "cluster_document",
@@ -61,6 +68,7 @@ __all__ = [
     "is_folder",
     "is_step_table",
     "is_there",
+    "load_answers",
     "load_benchmarks",
     "load_calibration",
     "load_cluster",

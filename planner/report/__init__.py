@@ -22,6 +22,14 @@ from planner.report.cost.cost_frames import (
     slices_frame,
 )
 from planner.report.kit.frames import Frame
+from planner.report.observed.page import (
+    observation_document,
+    observation_file_names,
+    observation_files,
+    observation_frame,
+    observation_page,
+)
+from planner.report.observed.rows import verdict as observed_verdict
 from planner.report.page.pages import render
 from planner.report.plan.figures import FIGURES, figure, figures_of
 from planner.report.plan.frames import (
@@ -70,6 +78,12 @@ __all__ = [
     "islands_frame",
     "judged_figure",
     "latency_frame",
+    "observation_document",
+    "observation_file_names",
+    "observation_files",
+    "observation_frame",
+    "observation_page",
+    "observed_verdict",
     "parts_frame",
     "placement_frame",
     "placement_page",

@@ -91,6 +91,14 @@ def command(
             show_default=False,
         ),
     ] = None,
+    monitoring: Annotated[
+        bool, typer.Option("--monitoring", help="PodMonitor and PrometheusRule, too (Prometheus operator).")
+    ] = False,
+    autoscaling: Annotated[
+        str,
+        typer.Option(help="none, hpa or keda: autoscalers with the plan's bounds. [default: none]", show_default=False),
+    ] = "",
+    prometheus: Annotated[str, typer.Option(help="Where keda asks, as http://prometheus.monitoring.svc:9090.")] = "",
     check: Annotated[
         Path | None, typer.Option(help="Write nothing: check the manifests of this folder, against RUN if given.")
     ] = None,
@@ -132,6 +140,9 @@ def command(
         socket_interface=socket_interface,
         compute_domains=compute_domains,
         bytes_per_token=bytes_per_token,
+        monitoring=monitoring,
+        autoscaling=autoscaling,
+        prometheus=prometheus,
     )
     rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
     head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}

@@ -31,6 +31,9 @@ def export_options(
     bytes_per_token: float | None,
     target: str,
     router: str,
+    monitoring: bool,
+    autoscaling: str,
+    prometheus: str,
     weights: str = "",
     hf_secret: str = "",
     load_gb_per_s: float | None = None,
@@ -69,6 +72,9 @@ def export_options(
         "socket_interface": socket_interface,
         "compute_domains": compute_domains or settings.compute_domains,
         "bytes_per_token": bytes_per_token,
+        "monitoring": monitoring or settings.monitoring,
+        "autoscaling": autoscaling,
+        "prometheus": prometheus,
     }
     return replace(settings, **{key: value for key, value in flags.items() if value not in _NOT_GIVEN})  # type: ignore[arg-type]
 

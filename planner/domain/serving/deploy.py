@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from planner.domain.keys import Bounds, Key, Mapped
+from planner.domain.keys import Bounds, Key, Mapped, OneOf
 from planner.domain.placement import PlacementSettings
 
 LOAD_GB_PER_S = 1.0
 """GB/s at which a pod reads weights unless somebody says: shared storage behind a link of 10 Gbit/s, which carries 1.25
 at best. An assumption: measure it with `fio` in a pod."""
+AUTOSCALERS = ("none", "hpa", "keda")
 _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
 
 
@@ -36,6 +37,8 @@ class DeploySettings:
     between hosts.
     `bytes_per_token`: of a prompt's text, for routers that know a request's size alone. `images` may also replace those
     of routers: HAPROXY, VLLM-ROUTER, MODEL-GATEWAY.
+    `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
+    `autoscaling`: an autoscaler for each island, hpa or keda; the latter asks at `prometheus` (http or https).
     """
 
     target: Annotated[str, Key("kind of manifests", sparse=True)] = ""
@@ -71,6 +74,9 @@ class DeploySettings:
     bytes_per_token: Annotated[
         float, Bounds(low=1, high=64), Key("of a prompt's text", unit="bytes/token", sparse=True)
     ] = 4.0
+    monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
+    autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"
+    prometheus: Annotated[str, Key("where keda asks", sparse=True)] = "http://prometheus-operated.monitoring.svc:9090"
 
     def cpus(self, settings: PlacementSettings) -> int:
         """Cores that each GPU takes along."""

@@ -13,6 +13,9 @@ from planner.export.objects.evictions import KIND as EVICTIONS_KIND
 from planner.export.objects.evictions import read_evictions
 from planner.export.objects.names import ROUTING
 from planner.export.objects.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
+from planner.export.objects.operating.autoscaling import HPA_KIND, KEDA_KIND
+from planner.export.objects.operating.monitoring import API_VERSION as MONITORING_VERSION
+from planner.export.objects.operating.monitoring import POD_MONITOR, RULE
 from planner.export.objects.programs.scripts import ROUTER_SCRIPT_KINDS
 from planner.export.routers.registry import ROUTERS
 from planner.export.targets import TARGETS
@@ -39,6 +42,10 @@ SHARED_KINDS = (
     *(
         Kind(api_version=version, kind=kind, schema=f"{kind.lower()}.json", inventory=True, of_node=True)
         for version, kind in ((TOPOLOGY_VERSION, TOPOLOGY_KIND), (FLEXTOPO_VERSION, FLEXTOPO_KIND))
+    ),
+    *(
+        Kind(api_version=version, kind=kind, schema=f"{kind.lower()}.json", labelled=True)
+        for version, kind in ((MONITORING_VERSION, POD_MONITOR), (MONITORING_VERSION, RULE), HPA_KIND, KEDA_KIND)
     ),
     Kind(kind=ROUTING_TABLE, schema="routing.json", files=f"{ROUTING}.json", parse=_json),
 )

@@ -98,6 +98,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *_limits(island),
             *_drafts(island, profile),
             *_transfer(island, rendezvous.port_offset),
+            ("enable-metrics", None),  # at /metrics, as vLLM tells them unasked
         ),
         environment=_environment(island, exchange),
     )

@@ -6,7 +6,9 @@ from typing import Any
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.model_volume import model_claim
+from planner.export.objects.operating.autoscaling import autoscaling_files
 from planner.export.objects.operating.domains import domain_files
+from planner.export.objects.operating.monitoring import monitoring_files
 from planner.export.objects.operating.weights_job import weights_job_files
 from planner.export.objects.scheduling import preemption_policy
 from planner.export.routers.routing import routing_file, table_file
@@ -41,7 +43,8 @@ def option_files(deployment: Deployment) -> dict[str, str]:
         model = deployment.plan.scenario.model
         comments = (f"Weights of {model.name}: {model.weights_gb:.0f} GB and a fifth more.",)
         files["model-volume.yaml"] = yaml_text(comments, [model_claim(deployment)])
-    return files | weights_job_files(deployment) | domain_files(deployment)
+    files |= weights_job_files(deployment) | domain_files(deployment)
+    return files | monitoring_files(deployment) | autoscaling_files(deployment)
 
 
 def _priority_class(deployment: Deployment) -> dict[str, Any]:

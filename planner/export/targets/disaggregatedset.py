@@ -332,4 +332,5 @@ DISAGGREGATED_SET = Target(
     checks=(set_faults,),
     router="haproxy",
     processes=router_object_files,
+    unheeded=("namespace", "autoscaling", "prometheus"),  # the set keeps the copies of its roles
 )

@@ -304,6 +304,9 @@ KSERVE = Target(
         ),
     ),
     checks=(service_faults,),
-    unheeded=("namespace", "weights", "hf_secret", "compute_domains"),
+    unheeded=(
+        *("namespace", "weights", "hf_secret", "compute_domains"),
+        *("monitoring", "autoscaling", "prometheus"),  # KServe scrapes and scales by itself
+    ),
     router="llm-d",
 )

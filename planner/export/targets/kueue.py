@@ -229,6 +229,10 @@ _UNHEEDED = (
     "nccl_ib_hca",
     "socket_interface",
     "compute_domains",
+    "bytes_per_token",
+    "monitoring",
+    "autoscaling",
+    "prometheus",
 )
 """Options that no quota depends on."""
 

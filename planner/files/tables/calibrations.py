@@ -113,6 +113,11 @@ def write_runs_calibration(
 
 def write_calibration(fit: CalibrationFit, path: Path, *, force: bool = False) -> None:
     """Write a fit with every measurement's errors; refuses to replace a file unless `force`."""
+    write_file(path, calibration_text(fit).encode(), force=force)
+
+
+def calibration_text(fit: CalibrationFit) -> str:
+    """The file of a fit, with every measurement's errors."""
     document = calibration_document(fit.calibration)
     document["measurements"] = {
         f"row {point.measurement.row}": {
@@ -124,5 +129,4 @@ def write_calibration(fit: CalibrationFit, path: Path, *, force: bool = False) -
         }
         for point in fit.points
     }
-    text = _HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-    write_file(path, text.encode(), force=force)
+    return _HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)

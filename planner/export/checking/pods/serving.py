@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from planner.export.checking.autoscaling import autoscaling_faults
 from planner.export.checking.commands.devices import device_faults, init_faults
 from planner.export.checking.commands.flags import flag_faults
 from planner.export.checking.commands.models import head_faults, image_faults, model_faults
 from planner.export.checking.commands.transfer import address_variable_faults, transfer_faults
 from planner.export.checking.expectation import Expectation, Owned
+from planner.export.checking.monitoring import monitoring_faults
 from planner.export.checking.pods.admission import admission_faults
 from planner.export.checking.pods.namespaces import namespace_faults
 from planner.export.checking.pods.operating.disruption import budget_faults
@@ -54,3 +56,5 @@ def together_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expec
     yield from budget_faults(manifests, owned, expected)
     yield from claim_faults(manifests, [item.workload for item in owned])
     yield from route_faults(manifests, owned, expected)
+    yield from autoscaling_faults(manifests, owned, expected)
+    yield from monitoring_faults(manifests, [item.workload for item in owned], expected)

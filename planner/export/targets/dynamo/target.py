@@ -293,7 +293,8 @@ DYNAMO = Target(
         ),
     ),
     checks=(graph_faults, router_faults, worker_faults),
-    unheeded=("compute_domains",),
+    # its operator scrapes, and scales by adapters of its own
+    unheeded=("compute_domains", "monitoring", "autoscaling", "prometheus"),
     by_grid=True,
     router="dynamo",
 )

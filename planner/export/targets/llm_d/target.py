@@ -384,7 +384,8 @@ LLM_D = Target(
     name="llm-d",
     engines=("vllm", "sglang"),
     manifests=_manifests,
-    unheeded=("namespace", "compute_domains"),
+    # its pods bear no labels of islands, which metrics and scalers would need
+    unheeded=("namespace", "compute_domains", "monitoring", "autoscaling", "prometheus"),
     pods_of=_pods_of,
     kinds=(
         Kind(

@@ -1,0 +1,149 @@
+"""An autoscaler for each island, in the form that llm-d's workload variant autoscaler (WVA) finds by its annotations.
+
+WVA writes `wva_desired_replicas{variant_name=...}`; a HorizontalPodAutoscaler reads it as an external metric, KEDA asks
+Prometheus for it. A copy is what the object's scale subresource counts: a Deployment's pod, a LeaderWorkerSet's group.
+Source: samples of llm-d/llm-d-workload-variant-autoscaler (2026-07, without its former CRD); autoscaling/v2;
+keda.sh/v1alpha1.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from planner.domain.serving.deploy import AUTOSCALERS
+from planner.export.islands import ServingIsland
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.operating.copy_bounds import CopyBounds, copy_bounds, demand_rps, spare_gpus
+from planner.export.objects.pods import labels
+from planner.export.seams import Deployment
+
+FILE = "autoscaling.yaml"
+NONE, HPA, _ = AUTOSCALERS
+HPA_KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
+KEDA_KIND = ("keda.sh/v1alpha1", "ScaledObject")
+METRIC = "wva_desired_replicas"
+SCALED: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"kubernetes": ("apps/v1", "Deployment"), "lws": ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")}
+)
+"""Target -> version and kind of the object that runs an island alone, and has a scale subresource."""
+
+_DOWN_S = 300  # Kubernetes' own default: a copy that goes takes its loaded weights along
+_UP_S = 15
+
+
+def autoscaling_files(deployment: Deployment) -> dict[str, str]:
+    """`autoscaling.yaml`, where the options ask for it."""
+    form = deployment.options.autoscaling
+    if form == NONE:
+        return {}
+    bounds = {
+        island.id: copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes)
+        for island in deployment.islands
+    }
+    make = _hpa if form == HPA else _scaled_object
+    objects = [make(island, deployment, bounds[island.id]) for island in deployment.islands]
+    return {FILE: yaml_text(_comments(deployment, bounds), objects)}
+
+
+def _hpa(island: ServingIsland, deployment: Deployment, bounds: CopyBounds) -> dict[str, Any]:
+    metric = {"name": METRIC, "selector": {"matchLabels": {"variant_name": island.name}}}
+    return {
+        "apiVersion": HPA_KIND[0],
+        "kind": HPA_KIND[1],
+        "metadata": _metadata(island, deployment),
+        "spec": {
+            "scaleTargetRef": _scale_target(island, deployment),
+            "minReplicas": bounds.least,
+            "maxReplicas": bounds.most,
+            "behavior": _behavior(bounds),
+            "metrics": [
+                {
+                    "type": "External",
+                    "external": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "1"}},
+                }
+            ],
+        },
+    }
+
+
+def _scaled_object(island: ServingIsland, deployment: Deployment, bounds: CopyBounds) -> dict[str, Any]:
+    return {
+        "apiVersion": KEDA_KIND[0],
+        "kind": KEDA_KIND[1],
+        "metadata": _metadata(island, deployment),
+        "spec": {
+            "scaleTargetRef": _scale_target(island, deployment),
+            "pollingInterval": _UP_S,
+            "cooldownPeriod": _DOWN_S,
+            "minReplicaCount": bounds.least,
+            "maxReplicaCount": bounds.most,
+            "fallback": {"failureThreshold": 3, "replicas": bounds.planned, "behavior": "currentReplicasIfHigher"},
+            "advanced": {
+                "restoreToOriginalReplicaCount": False,
+                "horizontalPodAutoscalerConfig": {"behavior": _behavior(bounds)},
+            },
+            "triggers": [
+                {
+                    "type": "prometheus",
+                    "name": "wva-desired-replicas",
+                    "metadata": {
+                        "serverAddress": deployment.options.prometheus,
+                        "query": desired_query(island.name),
+                        "threshold": "1",
+                        "activationThreshold": "0",
+                    },
+                    "metricType": "AverageValue",
+                }
+            ],
+        },
+    }
+
+
+def desired_query(name: str) -> str:
+    """How many copies WVA wants of the object of that name."""
+    return f'max({METRIC}{{variant_name="{name}"}})'
+
+
+def _scale_target(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    version, kind = SCALED[deployment.target]
+    return {"apiVersion": version, "kind": kind, "name": island.name}
+
+
+def _behavior(bounds: CopyBounds) -> dict[str, Any]:
+    """Up at once, down by one copy at a time."""
+    return {
+        "scaleUp": {
+            "stabilizationWindowSeconds": 0,
+            "policies": [{"type": "Pods", "value": bounds.most, "periodSeconds": _UP_S}],
+        },
+        "scaleDown": {
+            "stabilizationWindowSeconds": _DOWN_S,
+            "policies": [{"type": "Pods", "value": 1, "periodSeconds": _DOWN_S}],
+        },
+    }
+
+
+def _metadata(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
+    price = deployment.plan.scenario.inventory.item(island.gpu.name).price_usd_per_gpu_hour
+    annotations = {"llm-d.ai/managed": "true", "llm-d.ai/model-id": island.weights}
+    if price > 0:
+        annotations["llm-d.ai/variant-cost"] = f"{price * island.parallel.devices:.6g}"
+    return {"name": island.name, "labels": labels(island, deployment), "annotations": annotations}
+
+
+def _comments(deployment: Deployment, bounds: Mapping[str, CopyBounds]) -> tuple[str, ...]:
+    plan = deployment.plan
+    lines = [
+        f"Autoscalers: at least what {demand_rps(plan):.4g} requests/s of the whole mix need, at most what the "
+        "inventory has.",
+        "They follow wva_desired_replicas of llm-d's workload variant autoscaler, which must run; without it "
+        "copies stay as they are. variant-cost is USD/hour of a copy.",
+    ]
+    for island in deployment.islands:
+        b = bounds[island.id]
+        lines.append(f"{island.name}: {b.least} to {b.most} copies, {b.planned} planned.")
+    growing = [island.gpu.name for island in deployment.islands if bounds[island.id].most > bounds[island.id].planned]
+    for gpu in [gpu for gpu in dict.fromkeys(growing) if growing.count(gpu) > 1]:
+        lines.append(f"{spare_gpus(plan, gpu)} spare {gpu} are in the bounds of several islands: not all fit at once.")
+    lines.append("kubectl apply of an island's own file sets its copies back to the plan's.")
+    return tuple(lines)

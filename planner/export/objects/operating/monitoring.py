@@ -1,0 +1,136 @@
+"""The PodMonitor over a plan's engines and the PrometheusRule that sets promised beside measured.
+
+Source: monitoring.coreos.com/v1 of the Prometheus operator (Documentation/api-reference/api.md): `podTargetLabels` puts
+labels of the pod on every series of it; `port` is the name of a container's port, and pods without such a port are
+passed over. So the workers of a group, which answer no HTTP, are left out.
+"""
+
+import re
+from typing import Any
+
+from planner.domain import EngineProfile, Plan
+from planner.domain.serving.observed import PLAN, Quantity
+from planner.errors import InputError
+from planner.export.islands import ServingIsland, serving_islands
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.names import ROUTING, label_value, plan_slug
+from planner.export.objects.operating.engine_metrics import EngineMetrics, engine_metrics
+from planner.export.objects.operating.promises import Rule, bucket_rules, island_rules
+from planner.export.objects.operating.queries import SCRAPE, expressions, plain_queries, recorded_query
+from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL, PHASE_LABEL
+from planner.export.seams import Deployment
+from planner.files import catalog
+
+FILE = "monitoring.yaml"
+API_VERSION = "monitoring.coreos.com/v1"
+POD_MONITOR, RULE = "PodMonitor", "PrometheusRule"
+TARGET_LABELS = (ISLAND_LABEL, PHASE_LABEL, PART_OF_LABEL)
+METRICS_PATH = "/metrics"
+_WINDOW = re.compile(r"[1-9][0-9]{0,4}[smhd]")
+
+
+def monitoring_files(deployment: Deployment) -> dict[str, str]:
+    """`monitoring.yaml`, where the options ask for it."""
+    if not deployment.options.monitoring:
+        return {}
+    profile = deployment.islands[0].profile(deployment.engine.name)
+    metrics = engine_metrics(profile)
+    objects = [_pod_monitor(deployment), _prometheus_rule(deployment, metrics)]
+    return {FILE: yaml_text(_comments(profile, metrics), objects)}
+
+
+def rule_groups(
+    plan: Plan, name: str, islands: tuple[ServingIsland, ...], metrics: EngineMetrics
+) -> list[dict[str, Any]]:
+    """The groups of recording rules: what is measured by island, then promises beside it."""
+    measured: list[Rule] = [
+        {"record": quantity.value, "expr": expression, "labels": {PLAN: name}}
+        for quantity, expression in expressions(metrics, name).items()
+    ]
+    promised = [
+        *island_rules(plan, name, islands),
+        *bucket_rules(plan, name, islands, ttft_at_decode=metrics.ttft_at_decode),
+    ]
+    return [
+        {"name": f"{name}-measured", "interval": SCRAPE, "rules": measured},
+        {"name": f"{name}-promised", "interval": SCRAPE, "rules": promised},
+    ]
+
+
+def observe_queries(plan: Plan, engine: str, name: str = "", window: str = "") -> dict[str, str]:
+    """What to ask Prometheus for `planner observe`: by name. `recorded` asks for all that the rules have recorded; with
+    a `window` (as 1h) there is a query for each quantity instead, which needs no rules. InputError for another window.
+    """
+    label = plan_label(plan, name)
+    if not window:
+        return {"recorded": recorded_query(label)}
+    if not _WINDOW.fullmatch(window):
+        raise InputError(f"--window: must be a time such as 30m or 6h, got {window!r}.", hint="Write 1h.")
+    priced = plan.scenario.engine
+    metrics = engine_metrics(priced if priced.name == engine else catalog.engine(engine))
+    return {_file_name(quantity): text for quantity, text in plain_queries(metrics, label, window).items()}
+
+
+def _file_name(quantity: Quantity) -> str:
+    return quantity.name.lower()
+
+
+def plan_label(plan: Plan, name: str = "") -> str:
+    """The plan's name on its objects; `name` is that of the export's options."""
+    return plan_slug(
+        name or plan.scenario.deploy.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING)
+    )
+
+
+def island_labels(plan: Plan) -> dict[str, str]:
+    """Label of each serving island -> its id."""
+    return {label_value(island.slug): island.id for island in serving_islands(plan, "plan")}
+
+
+def _pod_monitor(deployment: Deployment) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": POD_MONITOR,
+        "metadata": _metadata(deployment),
+        "spec": {
+            "selector": {
+                "matchLabels": {PART_OF_LABEL: deployment.name},
+                "matchExpressions": [{"key": ISLAND_LABEL, "operator": "Exists"}],
+            },
+            "podTargetLabels": list(TARGET_LABELS),
+            "podMetricsEndpoints": [{"port": "http", "path": METRICS_PATH, "interval": SCRAPE}],
+        },
+    }
+
+
+def _prometheus_rule(deployment: Deployment, metrics: EngineMetrics) -> dict[str, Any]:
+    groups = rule_groups(deployment.plan, deployment.name, deployment.islands, metrics)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": RULE,
+        "metadata": _metadata(deployment),
+        "spec": {"groups": groups},
+    }
+
+
+def _metadata(deployment: Deployment) -> dict[str, Any]:
+    labels = {PART_OF_LABEL: deployment.name, "app.kubernetes.io/managed-by": "planner"}
+    return {"name": deployment.name, "labels": labels}
+
+
+def _comments(profile: EngineProfile, metrics: EngineMetrics) -> tuple[str, ...]:
+    where = (
+        "Where phases are split, decode servers tell the user's TTFT, and prefill servers tell none."
+        if metrics.ttft_at_decode
+        else "Where phases are split, prefill servers tell TTFT without the cache's way and the first step of decode: "
+        "the TTFT of decode servers comes on top."
+    )
+    return (
+        f"Metrics of {profile}, for the Prometheus operator: without its CRDs kubectl apply refuses this file.",
+        "Its Prometheus must choose these two objects: give them the labels of its podMonitorSelector and ruleSelector "
+        "(kube-prometheus-stack: release).",
+        where,
+        "Promises are the plan's own, in seconds and requests/s; TPOT is told by "
+        + ("request." if "request" in metrics.tpot else "token, which has longer tails than that of a request."),
+        "What was recorded goes to `planner observe`; `planner observe RUN --queries` prints how to ask for it.",
+    )

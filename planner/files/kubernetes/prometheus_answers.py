@@ -1,0 +1,147 @@
+"""Answers of Prometheus' HTTP API (`/api/v1/query`, `/api/v1/query_range`), as JSON files, to the queries that the
+export writes.
+
+A series is known by its name (`__name__`, of `Quantity`), the plan's label, the island's and, of a class of a
+histogram, its upper edge `le`. Source: prometheus/docs/querying/api.md; values are texts, times seconds since 1970.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from planner.domain.serving.observed import EDGE, ISLAND, PLAN, ObservedSeries, Quantity
+from planner.errors import InputError
+from planner.files.disk.documents import read_json
+from planner.files.disk.opening import MOST_OF_A_LIST
+from planner.files.sections import Section
+
+_FORMS = {"vector": "value", "matrix": "values"}
+_MOST = 1e15
+_ROUNDING = 1e-9
+_MOST_APART_S = 3600.0
+_QUERIES_HINT = "Ask with the queries of `planner observe RUN --queries`."
+
+
+def load_answers(paths: Sequence[Path]) -> tuple[ObservedSeries, ...]:
+    """The series of all files, each the mean over its samples.
+
+    Raises:
+        InputError: a file that is no JSON or no answer, an error, an empty or a truncated answer, a series of another
+            name or without its labels, a value that is no finite number or negative, a series given twice, or answers
+            of other times.
+    """
+    series = [item for path in paths for item in _series(path)]
+    if not series:
+        raise InputError("Answers: at least one file must be given, got none.", hint=_QUERIES_HINT)
+    seen: dict[tuple[object, ...], ObservedSeries] = {}
+    for item in series:
+        key = (item.quantity, item.plan, item.island, item.edge_s)
+        if key in seen:
+            raise InputError(
+                f"{item.file}: {item.quantity} of {item.island!r} must be given once, is in {seen[key].file}, too.",
+                hint="Give each answer once, and one query's alone where there are several forms of it.",
+            )
+        seen[key] = item
+    _refuse_apart(series)
+    return tuple(series)
+
+
+def _series(path: Path) -> Iterator[ObservedSeries]:
+    document = read_json(path, most=MOST_OF_A_LIST)
+    if document.one_of("status", ("success", "error")) == "error":
+        reason = document.text("error", default="no reason")
+        raise InputError(
+            f"{path}: status must be success, got error: {reason:.200}.", hint="Mend the query, ask again."
+        )
+    data = document.section("data")
+    form = data.one_of("resultType", tuple(_FORMS))
+    rows = data.sections("result")
+    if not rows:
+        raise data.fault("result", "a list with at least one series", hint=f"Nothing was recorded. {_QUERIES_HINT}")
+    for row in rows:
+        yield _read(row, form, str(path))
+
+
+def _read(row: Section, form: str, file: str) -> ObservedSeries:
+    labels = row.section("metric")
+    quantity = _quantity(labels)
+    samples = _samples(row, form, quantity)
+    return ObservedSeries(
+        quantity=quantity,
+        plan=labels.printable(PLAN),
+        island=labels.printable(ISLAND),
+        edge_s=_edge(labels, quantity),
+        value=math.fsum(value for _, value in samples) / len(samples),
+        samples=len(samples),
+        start_s=samples[0][0],
+        end_s=samples[-1][0],
+        file=file,
+    )
+
+
+def _quantity(labels: Section) -> Quantity:
+    name = labels.text("__name__", default="")
+    if name not in {quantity.value for quantity in Quantity}:
+        raise labels.fault("__name__", f"one of {', '.join(Quantity)}", hint=_QUERIES_HINT)
+    return Quantity(name)
+
+
+def _edge(labels: Section, quantity: Quantity) -> float | None:
+    if not quantity.is_histogram:
+        return None
+    text = labels.text(EDGE, default="")
+    try:
+        edge = float(text)
+    except ValueError:
+        edge = math.nan
+    if math.isnan(edge) or edge < 0:
+        raise labels.fault(EDGE, "the upper edge of a histogram's class in seconds, or +Inf", hint=_QUERIES_HINT)
+    return edge
+
+
+def _samples(row: Section, form: str, quantity: Quantity) -> list[tuple[float, float]]:
+    key = _FORMS[form]
+    pairs = [row.entries(key)] if form == "vector" else list(row.entries(key))
+    if not pairs:
+        raise row.fault(key, "a list with at least one sample")
+    samples = []
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:  # a moment and a value
+            raise row.fault(key, "made of a time and a value each")
+        samples.append((_time(row, key, pair[0]), _value(row, key, pair[1], quantity)))
+    if any(later[0] <= earlier[0] for earlier, later in pairwise(samples)):
+        raise row.fault(key, "in the order of time")
+    return samples
+
+
+def _time(row: Section, key: str, moment: object) -> float:
+    if isinstance(moment, bool) or not isinstance(moment, int | float) or not 0 <= moment <= _MOST:
+        raise row.fault(key, f"at times in seconds since 1970, not {moment!r:.40}")
+    return float(moment)
+
+
+def _value(row: Section, key: str, text: object, quantity: Quantity) -> float:
+    try:
+        value = float(text) if isinstance(text, str) else math.nan
+    except ValueError:
+        value = math.nan
+    most = 1.0 if quantity.is_share else _MOST
+    if not 0 <= value <= most * (1 + _ROUNDING):  # NaN, too
+        raise row.fault(
+            key,
+            f"finite numbers as texts, 0 to {most:g} for {quantity}, not {text!r:.40}",
+            hint="A share of no requests is NaN: take a time with load.",
+        )
+    return min(value, most)
+
+
+def _refuse_apart(series: Sequence[ObservedSeries]) -> None:
+    """Answers must be of one time; queries one after another are some seconds apart."""
+    last, first = max(series, key=lambda item: item.start_s), min(series, key=lambda item: item.end_s)
+    if last.start_s - first.end_s > _MOST_APART_S:
+        raise InputError(
+            f"{last.file}: must be of the same time as {first.file}, begins {last.start_s - first.end_s:.0f} s after "
+            "its end.",
+            hint="Ask all queries for the same time.",
+        )

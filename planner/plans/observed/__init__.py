@@ -1,0 +1,1 @@
+"""A running deployment beside its plan."""
