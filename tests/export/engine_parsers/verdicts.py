@@ -46,8 +46,8 @@ class Verdict:
 
 
 def verdicts(version: str, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-    """One verdict a case, by the parser of `version` (as vllm-0.18.0), whose packages are installed."""
-    judge = _HERE / f"judge_{version.partition('-')[0]}.py"
+    """One verdict a case, by the parser of `version` (as vllm-0.18.0, dynamo.vllm-1.3.1), which is installed."""
+    judge = _HERE / f"judge_{version.partition('-')[0].replace('.', '_')}.py"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
         [sys.executable, str(judge), str(folder(version))],

@@ -87,7 +87,8 @@ def _haproxy(target: Path) -> None:
             subprocess.run(("dpkg-deb", "--extract", str(package), str(target / "root")), check=True)
     start = (
         '#!/bin/sh\nroot=$(cd "$(dirname "$0")/../root" && pwd)\n'
-        'for lib in "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu; do LD_LIBRARY_PATH="$lib:$LD_LIBRARY_PATH"; done\n'
+        'for lib in "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu; do\n'
+        '    LD_LIBRARY_PATH="$lib:$LD_LIBRARY_PATH"\ndone\n'
         'export LD_LIBRARY_PATH\nexec "$root/usr/sbin/haproxy" "$@"\n'
     )
     _program(start.encode(), target / "bin" / "haproxy")

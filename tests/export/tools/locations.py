@@ -1,7 +1,7 @@
 """Where the programs lie that `make manifest-tools` gets: one folder a tool in `.tools/`, which git ignores.
 
-A test that needs one calls `require`. Without it the test is skipped; in CI it fails, unless the package index could not
-be reached when the tool was to be installed, which `installing` notes.
+A test that needs one calls `require`. Without it the test is skipped; in CI it fails, unless the package index could
+not be reached when the tool was to be installed, which `installing` notes.
 """
 
 import os
@@ -55,7 +55,7 @@ def missing(tool: str) -> str:
 
 
 def require(*tools: str) -> None:
-    """Skips the test where one of `tools` is not there; in CI (CI=true) that is a failure, unless it could not be had."""
+    """Skips the test where one of `tools` is not there; in CI (CI=true) it fails, unless the tool could not be had."""
     reasons = {tool: missing(tool) for tool in tools if missing(tool)}
     if not reasons:
         return
