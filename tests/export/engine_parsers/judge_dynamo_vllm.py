@@ -14,7 +14,11 @@ import judge_vllm
 import judging
 from stand_ins import stand_in
 
-RUNTIME = (*(f"dynamo.{name}" for name in ("_core", "runtime", "llm", "nixl_connect", "prometheus_names")), "uvloop", "llguidance")
+RUNTIME = (
+    *(f"dynamo.{name}" for name in ("_core", "runtime", "llm", "nixl_connect", "prometheus_names")),
+    "uvloop",
+    "llguidance",
+)
 
 
 def make_judge() -> judging.Judge:

@@ -28,11 +28,11 @@ import kubernetes_validate.utils
 import yaml
 from crd_schema import upstream_crds
 from reference_data import reference_names, reference_text
-from tools.locations import folder, program
 
 from planner.export import CrdSchemas, read_manifests
 from planner.export.checking.crds import given_validator, with_defaults
 from planner.export.found import Kind, Manifest
+from tools.locations import folder, program
 
 _HERE = Path(__file__).resolve().parent
 _CORE = ("v1", "apps/v1", "scheduling.k8s.io/v1", "policy/v1", "batch/v1", "autoscaling/v2", "networking.k8s.io/v1")
@@ -126,9 +126,7 @@ def cel(files: Files) -> Judged:
             where = f"{name}, {body['kind']}"
             asked += [(f"{where}{path}", rule, value) for path, rule, value in _at(schema, with_defaults(body, schema))]
     answers = _asked_cel([(rule, value) for _, rule, value in asked])
-    refused = (
-        f"{where}: {rule} {answer}" for (where, rule, _), answer in zip(asked, answers, strict=True) if answer
-    )
+    refused = (f"{where}: {rule} {answer}" for (where, rule, _), answer in zip(asked, answers, strict=True) if answer)
     return Judged(count=len(asked), refused=tuple(refused))
 
 

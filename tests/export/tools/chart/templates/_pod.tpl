@@ -105,6 +105,7 @@ initContainers:
 {{ include "rendered" (dict "value" . "root" $.root) }}
 {{- end }}
 {{- with .pd.acceleratorTypes }}
+{{- if .labelKey }}
 affinity:
   nodeAffinity:
     requiredDuringSchedulingIgnoredDuringExecution:
@@ -114,6 +115,7 @@ affinity:
               operator: In
               values:
                 {{- toYaml .labelValues | nindent 16 }}
+{{- end }}
 {{- end }}
 {{- range $key := list "nodeSelector" "tolerations" "priorityClassName" "terminationGracePeriodSeconds" }}
 {{- with index $.pd $key }}
