@@ -1,5 +1,5 @@
 """Command lines put to an engine's own parser, in a process of its own. To import an engine takes ten seconds, so the
-process stays for the next question; of several engines the last two do."""
+process stays for the next question; of many engines the last four do."""
 
 import atexit
 import contextlib
@@ -89,7 +89,7 @@ class _Judge:
         return tuple(Verdict(**row) for row in json.loads(answer))
 
 
-_MOST_JUDGES = 2  # each holds an engine in memory
+_MOST_JUDGES = 4  # each holds an engine, half a gigabyte
 _JUDGES: dict[str, _Judge] = {}
 
 

@@ -228,7 +228,7 @@ def _release_faults(chart: Path, values: Path) -> Iterator[str]:
     for command in (("lint", "--strict", chart), ("template", "release", chart)):
         done = _run(program("helm"), *command, "--values", values)
         if done.returncode:
-            yield f"helm {command[0]}: {(done.stderr or done.stdout).strip()[-400:]}"
+            yield f"helm {command[0]}: {(done.stdout + done.stderr).strip()[-600:]}"
             return
     bodies = [body for body in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if body]
     groups = [body for body in bodies if body["kind"] == "LeaderWorkerSet"]

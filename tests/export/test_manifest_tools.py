@@ -1,0 +1,77 @@
+"""Every target's exports, put to judges of other people: Kubernetes' and the CRDs' schemas and rules, kubectl, Helm,
+ShellCheck, Dynamo's GlobalRouter. `python tests/export/tools/table.py` prints what they looked at as a table, and what
+the engines' parsers did (`test_engine_parsers_of_targets`).
+
+Judges that cannot refuse would prove nothing: for each there is something wrong that it has to find.
+"""
+
+import pytest
+from tools import table
+from tools.judges import JUDGES, TOOLS, Files, Judged
+from tools.locations import require
+
+from planner.export import TARGETS
+
+
+def asked(export: table.Export, judge: str, files: Files) -> Judged:
+    require(*filter(None, [TOOLS.get(judge, "")]))
+    return JUDGES[judge](files)
+
+
+def export_of(target: str, plan: str, engine: str = "vllm") -> table.Export:
+    """The files of one plan."""
+    (export,) = (e for e in table.exports() if (e.target, e.engine, e.plan_name) == (target, engine, plan))
+    return export
+
+
+# judge, target, plan, a file, what becomes what, a word of the refusal
+WRONG = (
+    (
+        "kubernetes",
+        "lws",
+        "several nodes",
+        "routing.yaml",
+        "kind: ConfigMap\n",
+        "kind: ConfigMap\ndatas: {}\n",
+        "datas",
+    ),
+    ("kubernetes", "kubernetes", "single nodes", "02-h20-0.yaml", "replicas: 3", "replicas: three", "three"),
+    ("crds", "lws", "several nodes", "02-h20-0.yaml", "size: 4", "size: four", "size"),
+    ("crds", "dynamo", "several nodes", "00-frontend.yaml", "replicas: 2", "replicas: two", "replicas"),
+    ("crds", "llm-d", "several nodes", "01.values.yaml", "multinode: true", "multinode: 'yes'", "multinode"),
+    ("cel", "kueue", "single nodes", "queues.yaml", "- nvidia.com/gpu\n", "- nvidia.com/gpu\n    - cpu\n", "covered"),
+    ("cel", "disaggregatedset", "several nodes", "disaggregatedset.yaml", "replicas: 2\n", "replicas: 0\n", "replicas"),
+    ("kustomize", "lws", "several nodes", "02-h20-0.yaml", "mixed-fleet-h20-0", "mixed-fleet-h200-0", "registered id"),
+    ("helm", "llm-d", "several nodes", "01.values.yaml", "  enabled: true\n  samp", "  enabled: false\n  samp", "env"),
+    ("helm", "llm-d", "several nodes", "01.values.yaml", "multinode: true", "multinode: 'yes'", "multinode"),
+    ("helm", "llm-d", "several nodes", "01.values.yaml", "value: '5600'", "value: '{{ .Values.nothing }'", "helm"),
+    ("helm", "llm-d", "single nodes", "01.values.yaml", "memory: 512Gi", "memory: [512]", "[512] is not valid"),
+    ("shellcheck", "script", "several nodes", "02-h20-0.sh", "if (($# != 4))", "if (($# != 4)", "SC"),
+    ("shellcheck", "script", "several nodes", "02-h20-0.sh", '"${0##*/}"', "${0##*/}", "SC2086"),
+    ("global_router", "dynamo", "two pools", "00-frontend.yaml", '"isl_resolution": 2', '"isl_resolution": 5', "Error"),
+)
+
+
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row[0]}: {row[3]}, {row[5]:.20}")
+def test_every_judge_can_say_no(row: tuple[str, ...]) -> None:
+    judge, target, plan, file, old, new, word = row
+    export = export_of(target, plan)
+    assert old in export.files[file]
+    before, after = (
+        asked(export, judge, {**export.files, file: export.files[file].replace(old, text)}) for text in (old, new)
+    )
+    assert before.count
+    assert not before.refused
+    assert any(word in line for line in after.refused), after
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_every_judge_takes_every_export(judge: str) -> None:
+    require(*filter(None, [TOOLS.get(judge, "")]))
+    counts = dict.fromkeys(TARGETS, 0)
+    for export in table.exports():
+        if export.files:
+            answer = table.judged(export, judge)
+            assert not answer.refused, f"{export.target}, {export.engine}, {export.plan_name}: {answer.refused}"
+            counts[export.target] += answer.count
+    assert sum(counts.values())
