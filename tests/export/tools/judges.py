@@ -35,7 +35,10 @@ from planner.export.found import Kind, Manifest
 from tools.locations import folder, program
 
 _HERE = Path(__file__).resolve().parent
-_CORE = ("v1", "apps/v1", "scheduling.k8s.io/v1", "policy/v1", "batch/v1", "autoscaling/v2", "networking.k8s.io/v1")
+_CORE = frozenset(
+    {"v1", "apps/v1", "autoscaling/v2", "batch/v1", "networking.k8s.io/v1", "policy/v1", "scheduling.k8s.io/v1"}
+    | {"rbac.authorization.k8s.io/v1", "resource.k8s.io/v1"}
+)
 _KUBERNETES = kubernetes_validate.latest_version()
 _CHART = _HERE / "chart"
 _VALUES = "crds/llm-d-modelservice_values"
@@ -100,7 +103,12 @@ def _core_faults(bodies: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[str]:
 def crds(files: Files) -> Judged:
     """Custom objects and the chart's values, by the schemas of their projects."""
     with_schema = [m for m, kind in _sound(files) if upstream().schema_of(m, kind) is not None]
-    return Judged(count=len(with_schema), refused=tuple(map(str, read_manifests(files, upstream()).faults)))
+    unheard = [
+        f"{name}, {body['apiVersion']} {body.get('kind')}: no schema of its project is among the tests' data"
+        for name, body in _objects(files)
+        if body["apiVersion"] not in _CORE and not upstream().knows(body["apiVersion"], str(body.get("kind")))
+    ]
+    return Judged(count=len(with_schema), refused=(*map(str, read_manifests(files, upstream()).faults), *unheard))
 
 
 @cache

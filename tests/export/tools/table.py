@@ -26,6 +26,7 @@ from export_plans import DECODE, PREFILL
 from planner.domain import Plan, Victim
 from planner.errors import ExportError
 from planner.export import TARGETS, ExportOptions, find_faults, read_manifests, render
+from planner.export.routers.registry import ROUTERS, chosen_router
 from tools.judges import JUDGES, Judged
 
 _RACKS = (("asw", "example.com/rack"),)
@@ -73,24 +74,35 @@ PLANS_TRIED = MappingProxyType(
 )
 
 
+_ROUTED = ("single nodes", "two pools", "aggregated")
+"""The plans that are exported with every router, not with the target's own alone."""
+
+
 @cache
 def exports() -> tuple[Export, ...]:
-    """Every plan for every target and engine."""
-    return tuple(
-        _export(target, engine, name)
-        for target, row in TARGETS.items()
+    """Every plan for every target and engine; some with every other router that reaches the target's servers."""
+    own = [
+        (target, engine, name, "") for target, row in TARGETS.items() for engine in row.engines for name in PLANS_TRIED
+    ]
+    others = [
+        (target, engine, name, router)
+        for router, row in ROUTERS.items()
+        for target in row.targets
         for engine in row.engines
-        for name in PLANS_TRIED
-    )
+        for name in _ROUTED
+        if engine in TARGETS[target].engines and router != chosen_router(TARGETS[target], "")
+    ]
+    return tuple(_export(*row) for row in (*own, *others))
 
 
-def _export(target: str, engine: str, name: str) -> Export:
+def _export(target: str, engine: str, name: str, router: str) -> Export:
     plan = PLANS_TRIED[name]()
     heeded = {key: value for key, value in _OPTIONS.items() if key not in TARGETS[target].unheeded}
     options = ExportOptions(**heeded) if name == "placed, all options" else None  # type: ignore[arg-type]
-    head = {"target": target, "engine": engine, "plan_name": name, "plan": plan}
+    head = {"target": target, "engine": engine, "plan_name": f"{name}{f', {router}' * bool(router)}", "plan": plan}
     try:
-        return Export(**head, files=render(plan, target=target, engine=engine, options=options))  # type: ignore[arg-type]
+        files = render(plan, target=target, engine=engine, options=options, router=router)
+        return Export(**head, files=files)  # type: ignore[arg-type]
     except ExportError as error:
         return Export(**head, files={}, refusal=str(error))  # type: ignore[arg-type]
 
