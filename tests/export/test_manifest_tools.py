@@ -5,8 +5,11 @@ the engines' parsers did (`test_engine_parsers_of_targets`).
 Judges that cannot refuse would prove nothing: for each there is something wrong that it has to find.
 """
 
+import subprocess
+from pathlib import Path
+
 import pytest
-from tools import table
+from tools import locations, table
 from tools.judges import JUDGES, TOOLS, Files, Judged
 from tools.locations import require
 
@@ -75,3 +78,45 @@ def test_every_judge_takes_every_export(judge: str) -> None:
             assert not answer.refused, f"{export.target}, {export.engine}, {export.plan_name}: {answer.refused}"
             counts[export.target] += answer.count
     assert sum(counts.values())
+
+
+def test_values_of_releases_are_held_to_the_schema_of_the_chart_that_is_given() -> None:
+    files = export_of("llm-d", "several nodes").files
+    assert JUDGES["crds"](files).count == sum(name.endswith(".values.yaml") for name in files)
+
+
+def outcome(*tools: str) -> str:
+    """What becomes of a test that needs `tools`."""
+    try:
+        require(*tools)
+    except pytest.skip.Exception:
+        return "skipped"
+    except pytest.fail.Exception:
+        return "failed"
+    return "run"
+
+
+def test_a_tool_that_is_missing_fails_in_ci_alone_and_only_where_it_could_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locations, "TOOLS", tmp_path)
+    monkeypatch.setattr(locations, "UNREACHABLE", tmp_path / "unreachable")
+    monkeypatch.delenv("CI", raising=False)
+    assert outcome("cel", "kubectl") == "skipped"
+    monkeypatch.setenv("CI", "true")
+    assert outcome("cel", "kubectl") == "failed"
+    (tmp_path / "unreachable").write_text("cel", encoding="utf-8")
+    assert (outcome("cel"), outcome("cel", "kubectl")) == ("skipped", "failed")
+    for pins, expected in ((locations.pins("cel"), "run"), ("cel-expr-python==0.0.1\n", "skipped")):
+        (tmp_path / "cel").mkdir(exist_ok=True)
+        (tmp_path / "cel" / locations.MARK).write_text(pins, encoding="utf-8")
+        assert outcome("cel") == expected
+
+
+def test_routers_start_where_they_are_installed(router_programs: dict[str, list[str]]) -> None:
+    for name, words in router_programs.items():
+        flag = "-v" if name == "haproxy" else "--help"
+        done = subprocess.run(
+            [*words, flag], env=locations.router_environment(), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, (name, done.stderr[-500:])
