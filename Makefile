@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: plan test test-fast lint bench study engine-parsers clean
+.PHONY: plan test test-fast lint bench study engine-parsers manifest-tools clean
 
 plan: $(VENV)/installed
 	$(BIN)/planner plan $(SCENARIO) --out $(OUT) $(FLAGS)
@@ -37,6 +37,10 @@ study: $(VENV)/installed
 # the engines' own parsers, which some tests ask; without them these tests are skipped
 engine-parsers: $(VENV)/installed
 	$(BIN)/python tests/export/engine_parsers/installing.py
+
+# Helm, kubectl, ShellCheck, a CEL evaluator, Dynamo's GlobalRouter and the routers, which some tests ask as well
+manifest-tools: $(VENV)/installed
+	$(BIN)/python tests/export/tools/installing.py
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2016,SC2034
 # Island H20-1 of plan mixed-fleet: decode on H20.
 # 1 group x 1 pod x 8 GPUs = 8 H20.
 # vllm, a group: tensor parallel 8 x data parallel 1, experts over 8 GPUs, batch 16, 6095 tokens of context at most.

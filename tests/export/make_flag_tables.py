@@ -1,15 +1,13 @@
 """Makes the tables of flags in planner/export/flags from the engines' own parsers; needs neither GPU nor network.
 
-Once per table, in a folder of its own (torch, transformers and the like, as the engine wants them, have to be
-importable; what is compiled for GPUs is stood in for, what else is missing the error names):
+The packages are those of the judges (`engine_parsers`, whose stand-ins take the place of what is compiled for GPUs):
 
-    pip download --no-deps vllm==0.18.0 && unzip vllm-*.whl -d engine
-    python tests/export/make_flag_tables.py vllm 0.18.0 engine > planner/export/flags/vllm.json
-    pip download --no-deps sglang==0.5.18 && unzip sglang-*.whl -d engine
-    python tests/export/make_flag_tables.py sglang 0.5.18 engine > planner/export/flags/sglang.json
-    pip download --no-deps ai-dynamo==1.3.1 vllm==0.23.0 sglang==0.5.14 (each pair of dynamo and an engine in a folder)
-    python tests/export/make_flag_tables.py dynamo.vllm 1.3.1 engine > planner/export/flags/dynamo.vllm.json
-    python tests/export/make_flag_tables.py dynamo.sglang 1.3.1 engine > planner/export/flags/dynamo.sglang.json
+    make engine-parsers
+    cd build/engine-parsers
+    python ../../tests/export/make_flag_tables.py vllm 0.18.0 vllm-0.18.0 > ../../planner/export/flags/vllm.json
+    python ../../tests/export/make_flag_tables.py sglang 0.5.18 sglang-0.5.18 > ../../planner/export/flags/sglang.json
+    python ../../tests/export/make_flag_tables.py dynamo.vllm 1.3.1 dynamo.vllm-1.3.1 > ...
+    python ../../tests/export/make_flag_tables.py dynamo.sglang 1.3.1 dynamo.sglang-1.3.1 > ...
 
 A row is [names, values, type, choices, words]: `values` as argparse counts them (0, 1, ? + *); `type`: text, whole,
 size (a whole number, maybe with a suffix as 1k), number, json, object (JSON, too); `words` are texts that a type takes
@@ -18,19 +16,13 @@ plain; `exact`: names that cannot be cut short.
 """
 
 import argparse
-import importlib.machinery
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
-# what is compiled for GPUs, or does not install without them
-_STOOD_IN = (
-    *(f"vllm.{name}" for name in ("_C", "_moe_C", "_C_stable_libtorch", "vllm_flash_attn", "cumem_allocator")),
-    *("sgl_kernel", "torchvision", "xgrammar", "tvm_ffi", "flashinfer", "nixl"),
-)
 _SOURCES = {
     "vllm": "vllm-project/vllm, vllm/entrypoints/openai/cli_args.py (make_arg_parser) and cli/serve.py",
     "sglang": "sgl-project/sglang, python/sglang/srt/server_args.py (ServerArgs.add_cli_args)",
@@ -40,33 +32,18 @@ _SOURCES = {
 _WORDS = ("", "auto", "None", "none", "null")
 
 
-class _StandIns:
-    """Finds what is not there, last of all finders, and makes a mock of it."""
-
-    def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
-        if not any(name == one or name.startswith(f"{one}.") for one in _STOOD_IN):
-            return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = MagicMock(name=spec.name)
-        module.__name__, module.__path__, module.__spec__, module.__version__ = spec.name, [], spec, "9.9.9"
-        if spec.name == "xgrammar":  # a field of this type is validated by pydantic
-            from pydantic import create_model
-
-            module.StructuralTag = create_model("StructuralTag")
-        return module
-
-    def exec_module(self, module: ModuleType) -> None: ...
-
-
 def parsers(program: str) -> tuple[argparse.ArgumentParser, ...]:
     """The parsers that take the words of `program`, the first one first."""
-    if "vllm" in program:
-        import vllm.platforms
-        from vllm.platforms.cuda import NonNvmlCudaPlatform
+    import judge_sglang
+    import judge_vllm
+    from judge_dynamo_vllm import RUNTIME
+    from stand_ins import stand_in
 
-        vllm.platforms._current_platform = NonNvmlCudaPlatform()
+    if "vllm" in program:
+        judge_vllm.make_platform()
+    else:
+        judge_sglang.load()
+    stand_in(RUNTIME if program.startswith("dynamo.") else ())
     return {"vllm": _vllm, "sglang": _sglang, "dynamo.vllm": _dynamo_vllm, "dynamo.sglang": _dynamo_sglang}[program]()
 
 
@@ -150,8 +127,15 @@ def _takes(read: Callable[[str], Any], text: str) -> bool:
 
 def main(program: str, version: str, folder: str) -> None:
     """Prints the table of `program`, whose packages lie in `folder`."""
-    sys.path.insert(0, folder)
-    sys.meta_path.append(_StandIns())  # type: ignore[arg-type]
+    sys.path[:0] = [folder, str(Path(__file__).resolve().parent / "engine_parsers")]
+    os.environ |= {"VLLM_LOGGING_LEVEL": "ERROR"}
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
+        os.dup2(2, 1)  # whatever an engine prints
+        output.write(table(program, version))
+
+
+def table(program: str, version: str) -> str:
+    """The table as it lies in planner/export/flags."""
     found = parsers(program)
     exact = {name for parser in found for row in rows(parser) for name in row[0] if not parser.allow_abbrev}
     flags = {min(row[0]): row for parser in reversed(found) for row in rows(parser)}
@@ -164,7 +148,7 @@ def main(program: str, version: str, folder: str) -> None:
     head["dialect"] = "flexible" if "vllm" in program else "plain"
     head["exact"] = sorted(exact)
     lines = ",\n".join(json.dumps(row) for _, row in sorted(flags.items()))
-    print(json.dumps(head)[:-1] + ', "flags": [\n' + lines + "\n]}")  # noqa: T201
+    return json.dumps(head)[:-1] + ', "flags": [\n' + lines + "\n]}\n"
 
 
 if __name__ == "__main__":

@@ -294,7 +294,7 @@ def faults_of(old: str, new: str, *, file: str = FILE) -> list[str]:
         ("  *:worker)", "  1:worker)", "commands.*:worker: the parallel degrees must count"),
         ("name=mixed-fleet-h200-0", "name=Mixed_fleet", "name: must be a DNS label"),
         ("name=mixed-fleet-h200-0", "name=mixed-fleet-h20-0", "name: must be unique"),
-        ("set -euo pipefail", "set -eu", "line 11 must be 'set -euo pipefail'"),
+        ("set -euo pipefail", "set -eu", "line 12 must be 'set -euo pipefail'"),
         ("\nexec ", "\nrm -rf /\nexec ", "must be 'exec"),
         ("      serve\n", "      $(reboot)\n", "must hold quoted words and nothing to expand"),
         ("      serve\n", "      serve; reboot\n", "must hold quoted words and nothing to expand"),

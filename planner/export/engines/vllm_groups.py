@@ -36,6 +36,7 @@ _SCRIPT_WORDS = 6  # sh -c SCRIPT NAME INDEX RANKS
 _SHELLS = frozenset({"sh", "bash"})
 _RPC_PORT, _MASTER_PORT = 29550, 29501  # vLLM's defaults
 _START_RANK = "data-parallel-start-rank"
+_FRONT_ENDS = "api-server-count"
 _ADDRESSES = ("data-parallel-address", "master-addr")
 # each pod takes requests by itself: what no Service here is made for
 _OTHER_BALANCING = frozenset(
@@ -121,6 +122,8 @@ def _balancing_faults(group: FoundGroup, leader: Mapping[str, str], worker: Mapp
     if worker.get(HEADLESS) != "":
         rule = "--headless must be there in the workers: the leader alone takes requests"
         yield LineFault(leads=False, expected=rule, got=worker.get(HEADLESS, "none"))
+    if worker.get(_FRONT_ENDS, "0") != "0":
+        yield from left_out(worker, {_FRONT_ENDS}, " beside --headless, with which vLLM does not start", leads=False)
     if _START_RANK in leader or _unwrapped(group.leader)[0]:
         rule = f"--{_START_RANK} must be left out of the leader: with it vLLM turns headless workers away"
         yield LineFault(leads=True, expected=rule, got=leader.get(_START_RANK, START_RANK_SCRIPT))

@@ -24,6 +24,8 @@ _COMPILED = (".so", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".cubin")
 _MARK = "installed"
 EXPORTED = ("vllm-0.18.0", "sglang-0.5.18")
 """The versions that the planner writes flags and images for."""
+DYNAMOS = ("dynamo.vllm-1.3.1", "dynamo.sglang-1.3.1")
+"""Dynamo's workers and the versions of the engines that they bring."""
 
 
 def folder(version: str) -> Path:
@@ -70,7 +72,7 @@ def _unpack(wheel: Path, target: Path) -> None:
 
 def main(versions: list[str]) -> None:
     """Installs what is not there yet, and tells how long it took."""
-    for version in versions or EXPORTED:
+    for version in versions or (*EXPORTED, *DYNAMOS):
         start = time.monotonic()
         if missing(version):
             install(version)

@@ -50,8 +50,8 @@ def _cuda(gpu: dict[str, Any]) -> None:
         setattr(torch.cuda, name, lambda *_, value=value, **__: value)
 
 
-def make_judge() -> judging.Judge:
-    """The judge, once SGLang is imported."""
+def load() -> Any:
+    """Imports SGLang with what stands in for GPUs; its module `server_args`."""
     torch = import_module("torch")
     import_module("torch.utils.flop_counter")  # first: it would take the stand-in of triton for the real one
     torch.compile = lambda function=None, **_: function or (lambda decorated: decorated)  # it would want triton, too
@@ -61,16 +61,24 @@ def make_judge() -> judging.Judge:
     runtime.driver.active.get_current_target.return_value.backend = "cuda"
     runtime.jit.JITFunction = MagicMock
     _cuda({"name": "none", "compute_capability": "9.0", "memory_bytes": 0, "count": 1})
-    import sglang.srt.server_args as module
+    return import_module("sglang.srt.server_args")
 
+
+def put_gpus(gpu: dict[str, Any], module: Any) -> None:
+    """From now on SGLang finds these GPUs in its pod."""
+    _cuda(gpu)
+    judging.forget("sglang")
     wrapper = import_module("sglang.srt.layers.deep_gemm_wrapper")
+    wrapper.ENABLE_JIT_DEEPGEMM = wrapper.configurer._compute_enable_deep_gemm()  # it asks once, at import
+    module.get_device_memory_capacity = lambda *_: gpu["memory_bytes"] / 2**20  # it would ask nvidia-smi
+
+
+def make_judge() -> judging.Judge:
+    """The judge, once SGLang is imported."""
+    module = load()
 
     def judge(words: list[str], case: judging.Case) -> None:
-        _cuda(case["gpu"])
-        judging.forget("sglang")
-        wrapper.ENABLE_JIT_DEEPGEMM = wrapper.configurer._compute_enable_deep_gemm()  # it asks once, at import
-        memory_mib = case["gpu"]["memory_bytes"] / 2**20
-        module.get_device_memory_capacity = lambda *_: memory_mib  # it would ask nvidia-smi
+        put_gpus(case["gpu"], module)
         parser = argparse.ArgumentParser(prog="sglang serve", exit_on_error=False)
         module.ServerArgs.add_cli_args(parser)
         parser.error = judging.refuse  # type: ignore[method-assign]  # else the reason would go to standard error

@@ -71,22 +71,33 @@ def _model_info(cls: Any, architecture: str) -> Any:
     return cls(**{field.name: told.get(field.name, False) for field in dataclasses.fields(cls)})
 
 
-def make_judge() -> judging.Judge:
-    """The judge, once vLLM is imported."""
+def make_platform() -> Any:
+    """Imports vLLM with what stands in for GPUs; the class whose `gpu` the case's GPUs are to be."""
     stand_in(_STOOD_IN)
-    platform = _platform()
-    from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.model_executor.models import registry
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
+    return _platform()
 
-    serving = next(import_module(name) for name in _PARSERS if find_spec(name))
+
+def models_told() -> Any:
+    """A context in which vLLM takes every model for a text decoder, without a look at its code."""
+    registry = import_module("vllm.model_executor.models.registry")
 
     def inspect(model: Any, *_: object) -> Any:
         return _model_info(registry._ModelInfo, model.class_name)
 
+    return patch.object(registry._LazyRegisteredModel, "inspect_model_cls", inspect)
+
+
+def make_judge() -> judging.Judge:
+    """The judge, once vLLM is imported."""
+    platform = make_platform()
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    serving = next(import_module(name) for name in _PARSERS if find_spec(name))
+
     def judge(words: list[str], case: judging.Case) -> None:
         judging.forget("vllm")
-        _count_gpus(platform, case["gpu"])
+        count_gpus(platform, case["gpu"])
         parser = serving.make_arg_parser(FlexibleArgumentParser(exit_on_error=False))
         parser.error = judging.refuse  # type: ignore[method-assign]  # else the reason would go to standard error
         parsed = parser.parse_args(words)
@@ -94,13 +105,13 @@ def make_judge() -> judging.Judge:
         if parsed.model_tag is not None:  # as the command `serve` does
             parsed.model = parsed.model_tag
         _check_servers(parsed)
-        with patch.object(registry._LazyRegisteredModel, "inspect_model_cls", inspect):
+        with models_told():
             AsyncEngineArgs.from_cli_args(parsed).create_engine_config(headless=parsed.headless)
 
     return judge
 
 
-def _count_gpus(platform: Any, gpu: dict[str, Any]) -> None:
+def count_gpus(platform: Any, gpu: dict[str, Any]) -> None:
     """The pod's GPUs, which the configuration holds ranks against; before version 0.23 the count was in `utils`."""
     platform.gpu = gpu
     utils = import_module("vllm.utils.torch_utils")

@@ -1,4 +1,5 @@
-"""The frame of a judge: cases as JSON on standard input, verdicts as JSON on standard output, in the same order.
+"""The frame of a judge: a list of cases as a line of JSON on standard input, their verdicts as a line of JSON on
+standard output, in the same order; and so on until the input ends.
 
 A case has `arguments` (the words behind the program, MODEL in place of the weights), `environment`, `config` (a
 config.json) and `gpu` (name, compute_capability, memory_bytes, count in the pod). A verdict has `accepted` and `error`.
@@ -27,11 +28,13 @@ Judge = Callable[[list[str], Case], None]
 
 
 def answer(make_judge: Callable[[], Judge]) -> None:
-    """Judges every case of standard input. Whatever the engine prints goes to standard error."""
+    """Judges every line of cases on standard input. Whatever the engine prints goes to standard error."""
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
         judge = make_judge()
-        json.dump([verdict(judge, case) for case in json.load(sys.stdin)], answers)
+        for line in sys.stdin:
+            answers.write(json.dumps([verdict(judge, case) for case in json.loads(line)]) + "\n")
+            answers.flush()
 
 
 def verdict(judge: Judge, case: Case) -> dict[str, object]:

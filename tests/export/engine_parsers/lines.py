@@ -2,18 +2,23 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from engine_parsers.installing import DYNAMOS, EXPORTED
 from engine_parsers.verdicts import MODEL, Case, Gpus
 from planner.domain import Plan
 from planner.export import ENGINES, read_manifests
+from planner.export.checking.commands.command_words import is_dynamo, variables
 from planner.export.checking.pods.containers import pod_gpus
+from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.vllm_groups import START_RANK_SCRIPT
 from planner.export.found import FoundPod, FoundWorkload
 from planner.files import shipped_models
 
 _LEADER = "10.0.0.1"
 _WEIGHTS = "--model-path="
+_WEIGHT_FLAGS = ("--model", "--model-path")
 # what the shipped configurations leave out, as the planner reads nothing of it, and the engines do
 _ADDED: Mapping[str, Mapping[str, Any]] = {
     "DeepseekV2ForCausalLM": {"model_type": "deepseek_v2", "scoring_func": "softmax"},
@@ -35,17 +40,74 @@ def model_config(name: str) -> dict[str, Any]:
 
 def cases(files: Mapping[str, str], plan: Plan, engine: str) -> Iterator[Case]:
     """Every command line of the manifests of `plan`: the leader's, and the first and the last worker's."""
+    for line in lines(files, plan, engine):
+        yield line.case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A command line of a file's object, and who has to take it: the engine's version, or Dynamo's workers of it."""
+
+    version: str
+    where: str
+    case: Case
+
+
+def lines(files: Mapping[str, str], plan: Plan, engine: str) -> Iterator[Line]:
+    """Every command line of the manifests of `plan`: the leader's, and the first and the last worker's."""
     config = model_config(plan.scenario.model.name)
     for manifest, kind in read_manifests(files).sound:
         for workload in kind.workloads(manifest) if kind and kind.workloads else ():
             for index, pod in _pods(workload):
-                words = _expanded(pod.arguments or (), workload, index)
-                yield Case(
-                    arguments=_behind(words, engine),
-                    environment=_variables(pod),
-                    config=config,
-                    gpu=_gpus(plan, workload, pod),
+                dynamo = is_dynamo(pod)
+                words = (_dynamo_words if dynamo else _engine_words)(workload, pod, index, engine)
+                yield Line(
+                    version=next(name for name in (DYNAMOS if dynamo else EXPORTED) if engine in name),
+                    where=f"{manifest.file}, {manifest.kind} {manifest.name}, pod {index}",
+                    case=Case(
+                        arguments=words,
+                        environment=_variables(pod),
+                        config=config,
+                        gpu=_gpus(plan, workload, pod),
+                    ),
                 )
+
+
+def _engine_words(workload: FoundWorkload, pod: FoundPod, index: int, engine: str) -> tuple[str, ...]:
+    words = _expanded(pod.arguments or (), workload, index)
+    return _behind(words, engine) if pod.command_path else (MODEL, *words)  # a preset of KServe starts vLLM
+
+
+def _dynamo_words(workload: FoundWorkload, pod: FoundPod, index: int, engine: str) -> tuple[str, ...]:
+    """What the container has, and behind it what Dynamo's operator adds (see targets/dynamo/engines.py)."""
+    words = [str(word) for word in pod.spec["containers"][0]["args"]]
+    for flag in _WEIGHT_FLAGS:
+        if flag in words:
+            words[words.index(flag) + 1] = MODEL
+    pods = workload.pods_per_copy
+    return (*words, *(_operators(pod, pods, index, engine) if pods > 1 else ()))
+
+
+def _operators(pod: FoundPod, pods: int, index: int, engine: str) -> tuple[str, ...]:
+    nodes = ("--nnodes", str(pods), "--node-rank", str(index))
+    if engine == "sglang":
+        return ("--dist-init-addr", f"{_LEADER}:29500", *nodes)
+    flags = read_flags(pod.arguments or ())
+    rank = read_count(flags, "tensor-parallel-size", 1) * read_count(flags, "pipeline-parallel-size", 1)
+    if rank > pod_gpus(pod):
+        headless = ("--headless",) if index else ()
+        master = ("--master-addr", _LEADER, "--master-port", "29500")
+        return ("--distributed-executor-backend", "mp", *nodes, *master, *headless)
+    local = pod_gpus(pod) // rank
+    start = ("--data-parallel-size-local", str(local), "--data-parallel-start-rank", str(local * index))
+    return (
+        "--data-parallel-hybrid-lb",
+        *start,
+        "--data-parallel-address",
+        _LEADER,
+        "--data-parallel-rpc-port",
+        "13445",
+    )
 
 
 def _pods(workload: FoundWorkload) -> Iterator[tuple[int, FoundPod]]:
@@ -80,8 +142,7 @@ def _behind(words: tuple[str, ...], engine: str) -> tuple[str, ...]:
 
 def _variables(pod: FoundPod) -> dict[str, str]:
     """Those with a value of their own."""
-    rows = pod.spec["containers"][0].get("env", ())
-    return {row["name"]: str(row["value"]) for row in rows if "value" in row}
+    return {name: str(row["value"]) for name, row in variables(pod) if "value" in row}
 
 
 def _gpus(plan: Plan, workload: FoundWorkload, pod: FoundPod) -> Gpus:

@@ -1,9 +1,13 @@
-"""Command lines put to an engine's own parser, in a process of its own."""
+"""Command lines put to an engine's own parser, in a process of its own. To import an engine takes ten seconds, so the
+process stays for the next question; of many engines the last four do."""
 
+import atexit
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +16,6 @@ from typing import Any
 from engine_parsers.installing import folder
 
 _HERE = Path(__file__).resolve().parent
-_TIMEOUT_S = 600
 MODEL = "{model}"
 """Stands for the weights, which the judge makes a folder with the model's config.json."""
 
@@ -46,17 +49,62 @@ class Verdict:
 
 
 def verdicts(version: str, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-    """One verdict a case, by the parser of `version` (as vllm-0.18.0), whose packages are installed."""
-    judge = _HERE / f"judge_{version.partition('-')[0]}.py"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        [sys.executable, str(judge), str(folder(version))],
-        input=json.dumps([asdict(case) for case in cases]),
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, f"The judge of {version} ended with {done.returncode}:\n{done.stderr[-4000:]}"
-    return tuple(Verdict(**row) for row in json.loads(done.stdout))
+    """One verdict a case, by the parser of `version` (as vllm-0.18.0, dynamo.vllm-1.3.1), which is installed."""
+    if version not in _JUDGES:
+        while len(_JUDGES) >= _MOST_JUDGES:
+            _end(next(iter(_JUDGES)))
+        _JUDGES[version] = _Judge(version)
+    return _JUDGES[version].ask(cases)
+
+
+class _Judge:
+    """A judge's process, and what it says beside its verdicts."""
+
+    def __init__(self, version: str) -> None:
+        judge = _HERE / f"judge_{version.partition('-')[0].replace('.', '_')}.py"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        self.version, self.errors = version, tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [sys.executable, str(judge), str(folder(version))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env=environment,
+        )
+
+    def ask(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
+        """One verdict a case."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps([asdict(case) for case in cases]) + "\n")
+            self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            self.errors.seek(0)
+            told = self.errors.read()[-4000:]
+            _end(self.version)
+            raise AssertionError(f"The judge of {self.version} ended:\n{told}")
+        return tuple(Verdict(**row) for row in json.loads(answer))
+
+
+_MOST_JUDGES = 4  # each holds an engine, half a gigabyte
+_JUDGES: dict[str, _Judge] = {}
+
+
+@atexit.register
+def _end_all() -> None:
+    for version in list(_JUDGES):
+        _end(version)
+
+
+def _end(version: str) -> None:
+    """Lets the process go, which ends with its input."""
+    judge = _JUDGES.pop(version)
+    assert judge.process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        judge.process.stdin.close()
+    judge.process.kill()
+    judge.process.wait()
+    judge.errors.close()

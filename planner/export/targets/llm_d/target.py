@@ -394,6 +394,7 @@ LLM_D = Target(
             files="*.values.yaml",
             parse=parse_yaml,
             workloads=release_workloads,
+            upstream="*values.schema.json",
         ),
         Kind(kind=RELEASES_KIND, schema="llmd_releases.json", files="releases.yaml", parse=parse_yaml),
     ),

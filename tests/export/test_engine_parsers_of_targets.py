@@ -1,0 +1,107 @@
+"""Command lines of every target, put to the parsers of the engines' versions that they are for, Dynamo's workers among
+them; and what our tables of flags say beside what the parsers say.
+
+Without the packages of `make engine-parsers` the tests are skipped, as in `test_engine_parsers`, whose processes these
+tests go on to ask.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from engine_parsers.installing import DYNAMOS, EXPORTED, folder, missing
+from engine_parsers.lines import model_config
+from engine_parsers.verdicts import MODEL, Case, Gpus, verdicts
+from test_flag_tables import SGLANG_WORDS, VLLM_WORDS
+from tools import table
+
+from planner.export import ENGINES, TARGETS
+
+VERSIONS = (*EXPORTED, *DYNAMOS)
+H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
+# choices of these come from Dynamo's compiled runtime, which is stood in for
+_COMPILED_CHOICES = ("--dyn-reasoning-parser", "--dyn-tool-call-parser")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_command_line_of_every_target_is_taken_by_its_engine(version: str) -> None:
+    if reason := missing(version):
+        pytest.skip(reason)
+    answers = table.parsed(version)
+    refused = [line for answer in answers.values() for line in answer.refused]
+    assert not refused, "\n".join(refused)
+    engine = next(name for name in ENGINES if name in version)
+    serving = {name for name, row in TARGETS.items() if engine in row.engines and any(k.workloads for k in row.kinds)}
+    assert answers.keys() == ({"dynamo"} if version in DYNAMOS else serving - {"dynamo"})
+
+
+DYNAMO_WORDS = {
+    "dynamo.vllm": (
+        (("--tensor-parallel-size", "8"), ""),
+        (("--no-such-flag",), "unrecognized arguments"),
+        (("--max-num-seqs", "many"), "invalid int value"),
+        (("--all2all-backend", "deepest"), "invalid choice"),
+        (("--tensor-parallel-size", "7"), "divisible by tensor parallel size (7)"),
+        (("--disaggregation-mode", "prefill"), "--kv-transfer-config"),
+        (("--disaggregation-mode", "both"), "invalid choice"),
+    ),
+    "dynamo.sglang": (
+        (("--tp-size", "8"), ""),
+        (("--no-such-flag",), "unrecognized arguments"),
+        (("--max-running-requests", "many"), "invalid int value"),
+        (("--moe-a2a-backend", "deepest"), "invalid choice"),
+        (("--tp-size", "8", "--dp-size", "3", "--enable-dp-attention"), "tp_size % self.dp_size"),
+    ),
+}
+
+
+def case(*words: str) -> Case:
+    """Words on a pod of eight H20, for DeepSeek-V3."""
+    return Case(arguments=words, environment={}, config=model_config("deepseek-v3"), gpu=H20)
+
+
+@pytest.mark.parametrize("version", DYNAMOS)
+def test_dynamos_workers_say_no(version: str) -> None:
+    if reason := missing(version):
+        pytest.skip(reason)
+    rows = DYNAMO_WORDS[version.partition("-")[0]]
+    weights = ("--model" if "vllm" in version else "--model-path", MODEL)
+    answers = verdicts(version, [case(*weights, *words) for words, _ in rows])
+    for (words, told), answer in zip(rows, answers, strict=True):
+        assert answer.accepted == (not told), (words, answer.error)
+        assert told in answer.error, words
+
+
+@pytest.mark.parametrize("version", EXPORTED)
+def test_tables_of_flags_say_what_the_parsers_say(version: str) -> None:
+    if reason := missing(version):
+        pytest.skip(reason)
+    rows = VLLM_WORDS if version.startswith("vllm") else SGLANG_WORDS
+    weights = (MODEL,) if version.startswith("vllm") else (f"--model-path={MODEL}",)
+    answers = verdicts(version, [case(*weights, *words) for words, _ in rows])
+    for (words, told), answer in zip(rows, answers, strict=True):
+        assert answer.error.startswith("ArgumentError") == bool(told), (words, answer.error)
+
+
+@pytest.mark.study
+@pytest.mark.parametrize("version", VERSIONS)
+def test_tables_of_flags_are_the_parsers_own(version: str) -> None:
+    if reason := missing(version):
+        pytest.skip(reason)
+    program, _, number = version.rpartition("-")
+    script = Path(__file__).with_name("make_flag_tables.py")
+    words = [sys.executable, str(script), program, number, str(folder(version))]
+    made = subprocess.run(words, check=True, capture_output=True, text=True, timeout=300).stdout
+    shipped = Path(table.__file__).resolve().parents[3] / "planner" / "export" / "flags" / f"{program}.json"
+    assert without_choices(made) == without_choices(shipped.read_text(encoding="utf-8"))
+
+
+def without_choices(text: str) -> dict[str, object]:
+    """The table, with the choices left out that only Dynamo's compiled runtime knows."""
+    read = json.loads(text)
+    for row in read["flags"]:
+        if row[0][0] in _COMPILED_CHOICES:
+            row[3] = []
+    return dict(read)
