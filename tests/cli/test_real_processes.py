@@ -127,7 +127,7 @@ def _begin(process: subprocess.Popen[str], scenarios: tuple[str, ...]) -> None:
         (SEARCHES[2], signal.SIGINT, 130),
         pytest.param(SEARCHES[1], signal.SIGINT, 130, marks=pytest.mark.study),
         pytest.param(SEARCHES[0], signal.SIGTERM, 143, marks=pytest.mark.study),
-        (SEARCHES[2], signal.SIGTERM, 143),
+        pytest.param(SEARCHES[2], signal.SIGTERM, 143, marks=pytest.mark.study),
     ],
 )
 def test_a_stopped_search_leaves_what_it_has_found(scenarios: tuple[str, ...], number: int, status: int) -> None:
