@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 from command_line import TABLE, TINY
+from plain_pictures import unpainted
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+UNPAINTED = unpainted(os.environ)
 PROGRAM = (sys.executable, "-m", "planner")
 ENDLESS = TINY.replace("iterations: 2", "iterations: 100000")
 
@@ -36,7 +38,7 @@ def _started(*arguments: str, program: Sequence[str] = PROGRAM) -> Iterator[subp
     """A planner in a process group of its own, of which nothing stays behind."""
     process = subprocess.Popen(
         [*program, *arguments],
-        env=ENVIRONMENT,
+        env=UNPAINTED,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -83,6 +85,7 @@ def test_a_plan_from_the_shell() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["folder"] == "one"
     assert Path("one/plan.json").exists()
+    assert {path.read_bytes()[:4] for path in Path("one/figures").iterdir()} == {b"\x89PNG"}
 
 
 @pytest.mark.parametrize(("inventory", "status"), [("{H200: -1}", 2), ("{H200: 12}", 3)])
@@ -124,7 +127,7 @@ def _begin(process: subprocess.Popen[str], scenarios: tuple[str, ...]) -> None:
         (SEARCHES[2], signal.SIGINT, 130),
         pytest.param(SEARCHES[1], signal.SIGINT, 130, marks=pytest.mark.study),
         pytest.param(SEARCHES[0], signal.SIGTERM, 143, marks=pytest.mark.study),
-        (SEARCHES[2], signal.SIGTERM, 143),
+        pytest.param(SEARCHES[2], signal.SIGTERM, 143, marks=pytest.mark.study),
     ],
 )
 def test_a_stopped_search_leaves_what_it_has_found(scenarios: tuple[str, ...], number: int, status: int) -> None:
@@ -251,7 +254,7 @@ def test_a_closed_pipe_is_no_catastrophe() -> None:
 def _on_a_terminal(*arguments: str) -> tuple[int, str]:
     """Exit status, and what standard error showed on a terminal of 100 columns."""
     main, end = pty.openpty()
-    environment = {**ENVIRONMENT, "TERM": "xterm-256color", "COLUMNS": "100"}
+    environment = {**UNPAINTED, "TERM": "xterm-256color", "COLUMNS": "100"}
     process = subprocess.Popen(
         [*PROGRAM, *arguments], env=environment, stdin=end, stdout=subprocess.DEVNULL, stderr=end, close_fds=True
     )

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from command_line import TINY, Command, untimed
+from plain_pictures import unpainted
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("killed_searches.py")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = unpainted(os.environ)
 LONG = TINY.replace("iterations: 2", "iterations: 6")
 JOURNAL = Path("cut/search/journal.jsonl")
 CASES = {

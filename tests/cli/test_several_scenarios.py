@@ -1,10 +1,12 @@
 """`planner plan` with several scenarios: each gets its run or its error, and the end tells of all."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 from command_line import TINY, Command
+from plain_pictures import unpainted
 
 INVENTORIES = {
     "good": "{H200: 32, H20: 32}",
@@ -15,7 +17,9 @@ INVENTORIES = {
 
 
 @pytest.fixture(autouse=True)
-def scenarios(here: Path) -> None:
+def scenarios(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenarios, and workers that write their runs without pictures."""
+    monkeypatch.setenv("PYTHONPATH", unpainted(os.environ)["PYTHONPATH"])
     for name, inventory in INVENTORIES.items():
         text = TINY.replace("name: tiny", f"name: {name}").replace("{H200: 32, H20: 32}", inventory)
         (here / f"{name}.yaml").write_text(text)

@@ -14,7 +14,7 @@ from planner.cost.attention import cache_bytes_per_sequence
 from planner.cost.rates import pool_share
 from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, PrefillServers, RestOfStep, late_share
 from planner.cost.serving.decode_servers import BATCHES, FULL_MOMENTS
-from planner.cost.serving.prefill_servers import STEP_TOKENS, interpolated
+from planner.cost.serving.prefill_servers import STEP_TOKENS, StepCurves
 from planner.cost.step import Steps, step_cost
 from planner.domain import CostSettings, ParallelConfig, Phase, SloSettings
 from planner.units import GB
@@ -82,12 +82,12 @@ def test_moments_and_members() -> None:
 
 @given(st.lists(st.floats(0.1, 500), min_size=len(STEP_TOKENS), max_size=len(STEP_TOKENS)), st.floats(0, 70_000))
 def test_step_times_are_exact_at_known_points_and_lie_between(times: list[float], tokens: float) -> None:
-    curve = np.array(times)[None, None]
+    curves = StepCurves.of(np.array(times)[None, None], (1, 1))
     for point, time in zip(STEP_TOKENS, times, strict=True):
-        assert interpolated(np.array([[float(point)]]), curve)[0, 0] == pytest.approx(time)
+        assert curves.at(np.array([[float(point)]]))[0, 0] == pytest.approx(time)
     if STEP_TOKENS[0] <= tokens <= STEP_TOKENS[-1]:
         expected = float(np.interp(tokens, STEP_TOKENS, times))
-        assert interpolated(np.array([[tokens]]), curve)[0, 0] == pytest.approx(expected, abs=1e-6)
+        assert curves.at(np.array([[tokens]]))[0, 0] == pytest.approx(expected, abs=1e-6)
 
 
 def capped(slo: SloSettings = SLO, together: np.ndarray = TOGETHER, variation: float = 1.0) -> np.ndarray:

@@ -1,13 +1,17 @@
 """Pictures that cost next to nothing, for tests that do not look at them: painting is most of a run's time."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
+from pathlib import Path
 from typing import IO, Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
@@ -43,3 +47,9 @@ def copied_pictures() -> Iterator[None]:
 def _painted() -> dict[str, bytes]:
     """Pictures by format."""
     return {}
+
+
+def unpainted(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment whose processes, and those that they start, write runs without pictures."""
+    ways = [str(ROOT / "tests/data/unpainted"), str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(ways)}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from documentation import BLOCKS, README, ROOT, TEXT, blocks
+from plain_pictures import copied_pictures
 
 from planner.cli import main
 from planner.files import load_gpu_specs
@@ -77,14 +78,9 @@ def planner(checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return said.out
 
     before = signal.getsignal(signal.SIGTERM)
-    yield typed
+    with copied_pictures():
+        yield typed
     signal.signal(signal.SIGTERM, before)
-
-
-def run(command: list[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}: {done.stderr}"
-    return done.stdout
 
 
 def test_every_block_is_of_a_kind_that_is_checked() -> None:
@@ -110,8 +106,10 @@ def test_commands_run_in_order(planner: Planner, checkout: Path) -> None:
     assert (checkout / "runs/docs/index.html").is_file()
 
 
-def test_python_blocks_run(checkout: Path) -> None:
-    run([sys.executable, "-c", "\n".join(blocks("python"))], checkout)
+def test_python_blocks_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+    with copied_pictures():
+        exec(compile("\n".join(blocks("python")), "README.md", "exec"), {"__name__": "__main__"})
     assert (checkout / "runs/from-a-notebook/plan.json").is_file()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from plain_pictures import unpainted
 
 from planner.errors import InfeasibleError, InputError
 from planner.files import load_run
@@ -24,6 +25,12 @@ routing: {{form: table}}
 search: {{method: random, iterations: {iterations}, batch_size: 4, min_island_size: {least}}}
 """
 MakeJob = Callable[..., Job]
+
+
+@pytest.fixture(autouse=True)
+def _unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that are started here write runs without pictures."""
+    monkeypatch.setenv("PYTHONPATH", unpainted(os.environ)["PYTHONPATH"])
 
 
 @pytest.fixture

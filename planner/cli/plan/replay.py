@@ -8,7 +8,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import saved_runs
-from planner.cli.plan.replay_options import between_asked, failure_asked, seeds_asked
+from planner.cli.plan.replay_options import read_failure, read_seeds, read_stretch
 from planner.errors import EXIT_INFEASIBLE
 
 if TYPE_CHECKING:
@@ -94,12 +94,12 @@ def command(
         arrivals=arrivals,
         variation=variation,
         curve=curve,
-        between=between_asked(between),
+        between=read_stretch(between),
         requests=requests,
-        seeds=seeds_asked(seeds),
+        seeds=read_seeds(seeds),
         warm_up=warm_up,
         storage_gb_s=storage_gb_s,
-        failures=[failure_asked(text) for text in fail or []],
+        failures=[read_failure(text) for text in fail or []],
     )
     rate_rps = rate_of(plan, rate)
     source = trace_of(plan, trace, run)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _FAILURE = re.compile(r"(?P<island>.+)@(?P<at>[^@:]+)(?::(?P<nodes>[^@:]+))?")
 
 
-def seeds_asked(text: str) -> tuple[int, ...]:
+def read_seeds(text: str) -> tuple[int, ...]:
     """`3`: so many seeds, from 0 on; `7,` or `1,5` or `4-6`: these."""
     if "," not in text and "-" not in text:
         count = seeds_of(text)[0]
@@ -23,7 +23,7 @@ def seeds_asked(text: str) -> tuple[int, ...]:
     return seeds_of(text.removesuffix(","))
 
 
-def between_asked(text: str | None) -> tuple[float, float] | None:
+def read_stretch(text: str | None) -> tuple[float, float] | None:
     """`0:1800`, seconds of the trace."""
     if text is None:
         return None
@@ -34,7 +34,7 @@ def between_asked(text: str | None) -> tuple[float, float] | None:
     return seconds
 
 
-def failure_asked(text: str) -> "Failure":
+def read_failure(text: str) -> "Failure":
     """`ISLAND@SECONDS`, one node; `ISLAND@SECONDS:NODES`, so many or `all`."""
     from planner.domain.replay.settings import Failure
 

@@ -10,6 +10,7 @@ import typer
 from planner.cli import screen
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate import inputs, results
+from planner.cli.simulate.shared_options import Figures, Force, Processes, Quiet
 from planner.domain import PowerFormula, Semantics
 from planner.errors import InputError
 
@@ -66,13 +67,11 @@ def command(
     decisions: Annotated[
         bool, typer.Option("--decisions", help="Write what became of every arrival, a file a run.")
     ] = False,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures into --out.")] = True,
-    processes: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Runs at once. [default: all cores]", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a result that exists.")] = False,
+    figures: Figures = True,
+    processes: Processes = None,
+    force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print the means as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Pods arrive one by one, each is placed at once or fails: allocation, fragmentation and power of policies."""
     from planner import files

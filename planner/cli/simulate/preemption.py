@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from planner.cli import screen
 from planner.cli.simulate import inputs
+from planner.cli.simulate.shared_options import Figures, Force, Json, Quiet
 from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE, study_files
 from planner.domain import Qos, VictimMethod, VictimSettings
 from planner.errors import InputError
@@ -60,10 +61,10 @@ def command(
         Path | None,
         typer.Option(help="Folder for hit_rates.csv, latency.csv, summary.md and figures.", show_default=False),
     ] = None,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures into --out.")] = True,
-    force: Annotated[bool, typer.Option("--force", help="Replace a result that exists.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    figures: Figures = True,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Pods of services come to a full cluster and preempt: how often their GPUs share a socket, how long it takes."""
     from planner import files

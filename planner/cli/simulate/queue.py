@@ -8,6 +8,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.simulate import inputs
+from planner.cli.simulate.shared_options import Force, Json
 from planner.domain import Semantics
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ def command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of ties.")] = 0,
     semantics: Annotated[Semantics, typer.Option(help="As of `simulate cluster`.")] = Semantics.REFERENCE,
     out: Annotated[Path | None, typer.Option(help="Folder for queue.csv.", show_default=False)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a result that exists.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Pods come at their own times, wait where they fit nowhere, and leave: waits, allocation, energy of policies."""
     from planner import files

@@ -22,6 +22,7 @@ from planner.cli.simulate.serving_inputs import (
     serving_policy,
     spikes_of,
 )
+from planner.cli.simulate.shared_options import Figures, Force, Json, Processes, Quiet
 from planner.errors import InputError
 from planner.studies.serving.records import InferenceKind
 
@@ -109,13 +110,11 @@ def command(
         Path | None,
         typer.Option(help="Folder for serving.csv, minutes.csv, summary.md, figures, records.", show_default=False),
     ] = None,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures into --out.")] = True,
-    processes: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Runs at once. [default: all cores]", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a result that exists.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    figures: Figures = True,
+    processes: Processes = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Requests for many models on one pool: deadlines, waits and loading time of schedulers, as in the Warsaw study."""
     from planner import files

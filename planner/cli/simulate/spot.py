@@ -10,6 +10,7 @@ from planner.cli import screen
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate import spot_results as results
 from planner.cli.simulate.inputs import baseline_of, policies_of, seeds_of
+from planner.cli.simulate.shared_options import Figures, Force, Json, Processes, Quiet
 from planner.cli.simulate.spot_inputs import curve_of, hours_of, jobs_of, nodes_of, spot_policy
 from planner.errors import InputError
 from planner.studies.spot.capacity import LEAST_DONE_PERCENT
@@ -109,13 +110,11 @@ def command(
         Path | None,
         typer.Option(help="Folder for spot.csv, series.csv, summary.md, figures, curve.csv.", show_default=False),
     ] = None,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures into --out.")] = True,
-    processes: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Runs at once. [default: all cores]", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a result that exists.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    figures: Figures = True,
+    processes: Processes = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Spot jobs fill what guaranteed jobs leave or lend, and give way: completion, lost work, evictions, allocation."""
     from planner import files

@@ -202,11 +202,11 @@ class PrefillServers:
         `mix`: t(n) of the buckets, where it is known."""
         m1 = np.stack([buckets.weights @ row for row in self.fresh])
         m2 = np.stack([buckets.weights @ row**2 for row in self.fresh])
-        times = self._mix(buckets) if mix is None else mix
+        times = StepCurves.of(self._mix(buckets) if mix is None else mix, rate.shape)
         rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
-        ranks = self._full_ranks(rate, times, m1)
+        ranks = self._full_ranks(rate, times, m1) if arrivals.in_turn else None
         tail = wait_tail(arrivals, full / MS_PER_S, together_rps / MS_PER_S, rho, (m1, m2), ranks)
-        backlog = tail.rank_backlog(ranks) if arrivals.in_turn else np.zeros(rate.shape)
+        backlog = tail.rank_backlog(ranks) if ranks else np.zeros(rate.shape)
         step, mean_rank = self._step_ms(rate, times, m1, m2, backlog)
         stages = self._column([config.parallel.pp for config in self.configs])
         cycle = step / (self.pace * stages)
@@ -218,11 +218,11 @@ class PrefillServers:
             service = service + self._missed_ms(tokens, cycle)
         return service + self.sent_ms[:, None], rho, tail, rest
 
-    def _met_step_ms(self, times: Array, long: Array, mean_rank: Array) -> Array:
+    def _met_step_ms(self, times: "StepCurves", long: Array, mean_rank: Array) -> Array:
         """The least step that is met under way: it takes in a prompt, and long ones are met more often."""
         most = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])
-        of_prompt = interpolated(np.broadcast_to(np.minimum(long, most), mean_rank.shape), times)
+        of_prompt = times.at(np.broadcast_to(np.minimum(long, most), mean_rank.shape))
         return np.asarray(np.where(ranks > 1, (of_prompt + mean_rank) / 2, of_prompt))
 
     def _missed_ms(self, tokens: Array, cycle: Array) -> Array:
@@ -249,31 +249,33 @@ class PrefillServers:
             return np.asarray(np.einsum("bj,ojt->obt", mix[0], self.step_ms))
         return np.asarray(np.einsum("obj,ojt->obt", mix, self.step_ms))
 
-    def _full_ranks(self, rate: Array, times: Array, m1: Array) -> FullRanks:
+    def _full_ranks(self, rate: Array, times: "StepCurves", m1: Array) -> FullRanks:
         """Steps whose fullest rank is full, at `rate`."""
         most = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])
         stages = self._column([config.parallel.pp for config in self.configs])
-        full = interpolated(np.broadcast_to(most, rate.shape), times)
+        full = times.at(np.broadcast_to(most, rate.shape))
         tokens, step = np.broadcast_to(most, rate.shape), full
+        coming, pace = rate * m1, self.pace * self._ways * MS_PER_S
         for _ in range(_ROUNDS):
-            tokens = np.minimum(most, rate * m1 * step / (self.pace * self._ways * MS_PER_S))
-            step = np.where(ranks > 1, (full + interpolated(tokens, times)) / 2, full)
+            tokens = np.minimum(most, coming * step / pace)
+            step = np.where(ranks > 1, (full + times.at(tokens)) / 2, full)
         return FullRanks(cycle_ms=step / (self.pace * stages), tokens=tokens, budget=most, ranks=ranks)
 
-    def _step_ms(self, rate: Array, times: Array, m1: Array, m2: Array, backlog: Array) -> tuple[Array, Array]:
+    def _step_ms(self, rate: Array, times: "StepCurves", m1: Array, m2: Array, backlog: Array) -> tuple[Array, Array]:
         """T and t(n) at `rate`, shape (servers, buckets); `backlog`: tokens that wait before the fullest rank."""
         most = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])
         long = m2 / m1
-        tokens = np.zeros(rate.shape)
-        step = mean_rank = interpolated(tokens, times)
+        step = mean_rank = times.at(np.zeros(rate.shape))
+        coming, pace = rate * m1, self.pace * self._ways * MS_PER_S
+        spread, several = 2 * np.log(ranks), ranks > 1
         for _ in range(_ROUNDS):
-            tokens = np.minimum(most, rate * m1 * step / (self.pace * self._ways * MS_PER_S))
-            excess = np.minimum(long, np.sqrt(2 * np.log(ranks) * tokens * long))
-            fullest = np.minimum(most, tokens + np.where(ranks > 1, excess + backlog, 0.0))
-            mean_rank = interpolated(tokens, times)
-            step = (interpolated(fullest, times) + mean_rank) / 2
+            tokens = np.minimum(most, coming * step / pace)
+            excess = np.minimum(long, np.sqrt(spread * tokens * long))
+            fullest = np.minimum(most, tokens + np.where(several, excess + backlog, 0.0))
+            mean_rank, full = times.at(np.stack((tokens, fullest)))
+            step = (full + mean_rank) / 2
         return step, mean_rank
 
 
@@ -283,14 +285,29 @@ def _pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
     return np.asarray(np.maximum(needed, full))
 
 
-def interpolated(tokens: Array, times: Array) -> Array:
-    """Step times at `tokens` (shape (o, b)) of curves over `STEP_TOKENS` (o, b, tokens); straight lines beyond."""
-    cell = np.minimum(np.maximum(_GRID.searchsorted(tokens) - 1, 0), len(_GRID) - 2)
-    at = np.arange(cell.size).reshape(cell.shape) * len(_GRID) + cell  # in the curves, laid end to end
-    curves = np.broadcast_to(times, (*cell.shape, len(_GRID))).reshape(-1)
-    before, after = curves.take(at), curves.take(at + 1)
-    part = (tokens - _GRID[cell]) / _WIDTHS[cell]
-    return np.asarray(before + part * (after - before))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCurves:
+    """Step times (ms) over `STEP_TOKENS` of servers on buckets, laid end to end: `before` each cell of the grid, what
+    it `rises` by in it, and where the curve of a server and bucket begins (`origin`, shape (o, b))."""
+
+    before: Array
+    rises: Array
+    origin: Array
+
+    @classmethod
+    def of(cls, times: Array, shape: tuple[int, ...]) -> "StepCurves":
+        """`times`: shape (o, b, tokens), or what spreads to it of `shape` (o, b)."""
+        curves = np.broadcast_to(times, (*shape, len(_GRID)))
+        cells = len(_WIDTHS)
+        origin = np.arange(int(np.prod(shape))).reshape(shape) * cells
+        return cls(before=curves[..., :-1].reshape(-1), rises=np.diff(curves).reshape(-1), origin=origin)
+
+    def at(self, tokens: Array) -> Array:
+        """Step times at `tokens` (shape (..., o, b)); straight lines beyond the grid."""
+        cell = np.minimum(np.maximum(_GRID.searchsorted(tokens) - 1, 0), len(_WIDTHS) - 1)
+        place = self.origin + cell
+        part = (tokens - _GRID[cell]) / _WIDTHS[cell]
+        return np.asarray(self.before.take(place) + part * self.rises.take(place))
 
 
 def _priced(

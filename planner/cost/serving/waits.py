@@ -135,10 +135,10 @@ class FullRanks:
 
 
 def wait_tail(
-    arrivals: Arrivals, full: Array, together: Array, rho: Array, moments: tuple[Array, Array], ranks: FullRanks
+    arrivals: Arrivals, full: Array, together: Array, rho: Array, moments: tuple[Array, Array], ranks: FullRanks | None
 ) -> WaitTail:
     """The tail behind the router. `full`, `together`: full rate of a server and of all (requests/ms); `moments`: m1 and
-    m2 of the prompts' fresh tokens."""
+    m2 of the prompts' fresh tokens; `ranks` are needed where they are taken in turn, and else not looked at."""
     m1, m2 = moments
     lengths = m2 / m1**2 - 1
     spare = np.maximum(1 - rho, _LEAST)
@@ -147,6 +147,7 @@ def wait_tail(
     wide = np.broadcast_to(together, shape[:-1])
     if not arrivals.in_turn:
         return WaitTail(rate=wide, spare=spare, lengths=lengths, counts=np.broadcast_to(counts, shape))
+    assert ranks is not None, "ranks that are taken in turn"
     share = np.divide(full, wide, out=np.ones(shape[:-1]), where=wide > 0)
     of_one = arrivals.of_server(share)
     slack = np.maximum(ranks.budget - ranks.tokens, _LEAST)

@@ -53,14 +53,14 @@ class ServerCurves:
         return self._mixed(answering) if phase is Phase.MIXED else answering
 
     @property
-    def _own_hits(self) -> bool:
+    def _hits_replayed(self) -> bool:
         """Whether what prefix caches find comes out of the replay, and not of the scenario."""
         return self.replay_prefixes and self.context.settings.kv_cache_rate == CacheRate.AUTO
 
     @property
     def _priced(self) -> CostContext:
         """Without hits, where the replay finds its own."""
-        if not self._own_hits:
+        if not self._hits_replayed:
             return self.context
         return replace(self.context, settings=replace(self.context.settings, kv_cache_rate=0.0))
 
@@ -78,7 +78,7 @@ class ServerCurves:
         servers = PrefillServers.of(context, [(self.shape, pool.budget, self.overlapped)], self._buckets())
         prompts = np.array([lengths], dtype=float)
         hits = np.broadcast_to(np.asarray(hit_shares(context, prompts, degrees)), prompts.shape)
-        held = cache_tokens(context, prompts.mean(), degrees) if self._own_hits else np.zeros(1)
+        cache = cache_tokens(context, prompts.mean(), degrees) if self._hits_replayed else np.zeros(1)
         return replace(
             pool,
             pace=pool_share(context),
@@ -88,7 +88,7 @@ class ServerCurves:
                 step_ms=tuple(_row(times) for times in servers.step_ms[0]),
             ),
             sent_ms=_row(transfer_ms(context, prompts, degrees)[0]),
-            cache_tokens=int(held.max()),
+            cache_tokens=int(cache.max()),
             hit_shares=_row(hits[0]) if hits.any() else (),
         )
 
@@ -140,7 +140,7 @@ class ServerCurves:
         apart = pass_ms(none, tokens)
         added = added_ms(pass_ms(batches[:, 1:], none), apart, pass_ms(batches[:, 1:], tokens))
         added = np.concatenate([np.broadcast_to(apart, (*added.shape[:1], 1, len(chunks))), added], axis=1)
-        held = cache_tokens(context, float(prompts.mean()), degrees) if self._own_hits else np.zeros(1)
+        cache = cache_tokens(context, float(prompts.mean()), degrees) if self._hits_replayed else np.zeros(1)
         wide = np.broadcast_to(added, (len(lengths), len(_CHUNK_BATCHES), len(chunks)))
         return replace(
             pool,
@@ -150,7 +150,7 @@ class ServerCurves:
                 chunks=tuple(map(float, chunks)),
                 added_ms=tuple(tuple(_row(row) for row in of_length) for of_length in wide),
             ),
-            cache_tokens=int(held.max()),
+            cache_tokens=int(cache.max()),
             hit_shares=_row(hits[0]) if hits.any() else (),
             first_ms=shares.ttft_fixed_ms,
             first_passes=shares.ttft_answers,

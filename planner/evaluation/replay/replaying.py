@@ -111,14 +111,14 @@ def _served(trace: RequestTrace, end: int) -> tuple[RequestTrace, int]:
         return trace, 0
     if not rows:
         raise _none_served(f"trace {trace.name}", end)
-    kept = replace(
+    served = replace(
         trace,
         arrival_s=[trace.arrival_s[row] for row in rows],
         input_tokens=[trace.input_tokens[row] for row in rows],
         output_tokens=[trace.output_tokens[row] for row in rows],
         blocks=None if trace.blocks is None else _blocks_of(trace.blocks, rows),
     )
-    return kept, unserved
+    return served, unserved
 
 
 def _blocks_of(blocks: PromptBlocks, rows: Sequence[int]) -> PromptBlocks:

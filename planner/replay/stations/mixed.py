@@ -193,7 +193,7 @@ class MixedServer:
         """(parts of prompts, prompts that end with rank, context and answer, tokens of the fullest rank, of all)."""
         parts: list[tuple[int, float]] = []
         ending: list[_Taken] = []
-        fullest = all_taken = 0.0
+        fullest = tokens_of_all = 0.0
         rows, started = self._requests.row, self._log.started
         for rank, queue in enumerate(self.queues):
             room = self._budget
@@ -214,10 +214,10 @@ class MixedServer:
                 room -= part
                 parts.append((rows[request], part))
             load = self._budget - room
-            all_taken += load
+            tokens_of_all += load
             fullest = max(fullest, load)
             self._waiting[rank] = self._waiting[rank] - load if queue else 0.0
-        return parts, ending, fullest, all_taken
+        return parts, ending, fullest, tokens_of_all
 
     def _begins(self, request: int, rank: int, context: int) -> bool:
         """Whether a prompt gets a place and room for its cache; one alone on its rank always does."""
