@@ -8,11 +8,12 @@ from planner.export.checking.expectation import Expectation, Owned
 from planner.export.found import Fault, Manifest
 from planner.export.objects.operating.allowances import Budget, Crews, crews_of
 from planner.export.objects.operating.disruption import KIND
+from planner.export.objects.programs.fields import of_router
 
 
 def budget_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
-    """What is wrong with the budgets among `manifests`; nothing where there is none."""
-    budgets = [manifest for manifest in manifests if manifest.kind == KIND]
+    """What is wrong with the budgets of islands among `manifests`; nothing where there is none."""
+    budgets = [manifest for manifest in manifests if manifest.kind == KIND and not of_router(manifest)]
     chosen: list[tuple[Manifest, Budget]] = []
     keepers: dict[tuple[str, str], Manifest] = {}
     for manifest in budgets:
@@ -25,6 +26,9 @@ def budget_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expecte
             if other is not manifest:
                 rule = f"must leave pods of {item.island.id} to {other.name}: in two budgets none can be evicted"
                 yield manifest.fault("spec.selector", rule, pod.path)
+        if "maxUnavailable" not in manifest.body["spec"]:
+            yield manifest.fault("spec.maxUnavailable", "must be given, as copies may come and go", "minAvailable")
+            continue
         islands = tuple(dict.fromkeys(item.island.id for item, _ in pods))
         yield from _half_faults(manifest, owned, islands)
         chosen.append((manifest, Budget(islands=islands, copies=manifest.body["spec"]["maxUnavailable"])))
