@@ -20,7 +20,7 @@ def scenario(**deploy: object) -> Path:
 def test_one_plan_writes_what_the_flags_write_and_flags_override(planner: Command) -> None:
     assert planner("plan", scenario(target="script", name="night"), "--out", "run").status == 0
     written = {path.name: path.read_bytes() for path in Path("run/manifests").iterdir()}
-    assert {path[-3:] for path in written} == {".sh", "son", ".md"}
+    assert {path[-3:] for path in written} == {".sh", "cfg", "son", ".md"}
     assert b"night" in b"".join(written.values())
     assert planner("export", "run", "--out", "again").status == 0
     assert {path.name: path.read_bytes() for path in Path("again").iterdir()} == written

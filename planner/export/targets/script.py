@@ -317,10 +317,12 @@ def _router_steps(files: Mapping[str, str]) -> Iterator[Step]:
     names = [name for name in files if name.startswith("router") and name.endswith(".sh")]
     for name in sorted(names, key=lambda name: (name == FRONT_SCRIPT, name)):
         program = next(read_router_script(files[name]))
+        read = [file for file in files if any(file in word for word in program["command"])]
+        beside = f" and {', '.join(read)} beside it" if read else ""
         yield Step(
             title=f"Router {program['metadata']['name']}",
             why=f"On a host that is reached as {program['metadata']['name']}, at port {program['port']}, with its "
-            f"program installed ({program['image']} holds it); engines answer first.",
+            f"program installed ({program['image']} holds it){beside}; engines answer first.",
             commands=(f"bash {shlex.quote(name)}",),
             undo=(f"# on its host: end the process that {shlex.quote(name)} started, by its id",),
         )

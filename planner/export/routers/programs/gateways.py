@@ -9,9 +9,11 @@ cache_aware    the worker whose earlier prompts share most of the text, until lo
 vllm-router starts without workers that are not there by its startup timeout and takes them in once they answer; the
 gateway gives such workers up for good, so that its timeout is long. Both take requests meanwhile, answer 200 at
 /readiness once a worker is there, and leave out workers that fail their health checks. vllm-router's /health is 503 as
-soon as one worker is dead. A request whose connection is refused is sent to another worker, but for those that
-vllm-router pairs: these it answers with 500, until two checks a second apart have failed. HAProxy in front leaves it at
-that: it cannot know that nothing was generated.
+soon as one worker is dead.
+
+A dead worker has the fewest requests and draws all of them: it is left out after three failures, fewer than a request
+has attempts. That is so for all but the requests that vllm-router pairs: it sends these once and answers 500 until two
+checks a second apart have failed. HAProxy in front leaves it at that, as it cannot know that nothing was generated.
 
 Sources: the help of both programs and requests that they were sent; src/policies of vllm-project/router; the pages on
 service discovery of SGLang's model gateway (annotation sglang.ai/bootstrap-port).
@@ -34,7 +36,8 @@ BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
 SPLIT, MIXED = "split", "mixed"
 READY = "/readiness"
 _FIRST_PORT, _FIRST_METRICS_PORT = 8100, 29100
-_RETRIES, _STARTUP_PERIOD_S = 2, 5
+_RETRIES, _STARTUP_PERIOD_S = 5, 5
+_FAILURES, _LEFT_OUT_S = 3, 5
 HEALTH_PERIOD_S, HEALTH_FAILURES = 1, 2
 
 
@@ -134,6 +137,8 @@ def gateway_process(
         *("--health-check-interval-secs", str(HEALTH_PERIOD_S)),
         *("--health-failure-threshold", str(HEALTH_FAILURES), "--health-success-threshold", "1"),
         *("--retry-max-retries", str(_RETRIES)),
+        *("--cb-failure-threshold", str(_FAILURES), "--cb-success-threshold", "1"),
+        *("--cb-timeout-duration-secs", str(_LEFT_OUT_S)),
         *("--prometheus-host", "0.0.0.0"),  # noqa: S104  # as above
         *("--prometheus-port", str(_FIRST_METRICS_PORT + number)),
         *(word.format(grace=timeout) for word in program.more),
