@@ -6,7 +6,7 @@ from planner.export.engines.dialects import ENGINES, priced_engine, read_server
 from planner.export.found import Manifest
 from planner.export.manifests import check_deployable, render
 from planner.export.objects.evictions import FILE as EVICTIONS_FILE
-from planner.export.objects.names import one_line
+from planner.export.objects.names import one_line, weights_location
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
 from planner.export.options import ExportOptions
@@ -49,4 +49,5 @@ __all__ = [
     "require_tools",
     "summarize_plan",
     "tells_fleet",
+    "weights_location",
 ]

@@ -5,6 +5,7 @@ router with kinds of its own is told of as soon as they stand in `STAGES`.
 """
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from planner.domain import Plan
 
 FILE = "README.md"
 _ROUTER_PREFIX = "router"
+_SERVED_NAME = re.compile(r"--served-model-name[= \n-]+([A-Za-z0-9._/-]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,7 @@ def runbook(plan: Plan, files: Mapping[str, str], *, target: str, engine: str, r
         if step.looks:
             lines += ["", "Then look at", "", *_block(step.looks)]
     if not export.tells_fleet(files):
-        lines += ["", f"## {len(steps) + 1}. A first request", "", *_first_request(plan)]
+        lines += ["", f"## {len(steps) + 1}. A first request", "", *_first_request(plan, files)]
     lines += ["", "## Going back", "", *_going_back(steps, files)]
     return "\n".join(lines) + "\n"
 
@@ -163,7 +165,7 @@ def _applied(files: Mapping[str, str]) -> Iterator[tuple[int, export.Step]]:
                     why=stage.why,
                     commands=tuple(f"kubectl apply --namespace NAMESPACE -f {shlex.quote(name)}" for name in names),
                     looks=tuple(_looks(stage, [item for name in names for item in objects_of[name]])),
-                    undo=tuple(f"kubectl delete --namespace NAMESPACE -f {shlex.quote(name)}" for name in names),
+                    undo=tuple(f"kubectl delete --namespace NAMESPACE -f {shlex.quote(name)}" for name in names[::-1]),
                 ),
             )
 
@@ -190,14 +192,36 @@ def _looks(stage: Stage, objects: Sequence[export.Manifest]) -> Iterator[str]:
             yield f"{stage.look(manifest.kind, shlex.quote(manifest.name))} --namespace NAMESPACE"
 
 
-def _first_request(plan: Plan) -> list[str]:
-    model = export.one_line(plan.scenario.model.name)
-    body = shlex.quote(json.dumps({"model": model, "prompt": "Hello", "max_tokens": 8}))
+def _first_request(plan: Plan, files: Mapping[str, str]) -> list[str]:
+    body = shlex.quote(json.dumps({"model": _served_model(plan, files), "prompt": "Hello", "max_tokens": 8}))
+    entry = _entry(files)
+    told = [] if entry else ["`ENTRY` is where the router answers, or one of the Services in the routing table.", ""]
+    url = f"http://{entry or 'ENTRY'}/v1/completions"
     return [
-        "`ENTRY` is where the router answers, or one of the Services in the routing table.",
-        "",
-        *_block((f"curl --fail-with-body http://ENTRY/v1/completions -H 'content-type: application/json' -d {body}",)),
+        *(told or ["From a pod in `NAMESPACE`, or through `kubectl port-forward`:", ""]),
+        *_block((f"curl --fail-with-body {url} -H 'content-type: application/json' -d {body}",)),
     ]
+
+
+def _served_model(plan: Plan, files: Mapping[str, str]) -> str:
+    """The name that engines know the model by: what they are told, else where they load it from."""
+    flags = (_SERVED_NAME.search(text) for name, text in files.items() if not name.endswith(".md"))
+    model = plan.scenario.model
+    return next((flag[1] for flag in flags if flag), export.weights_location(model.name, model.uri))
+
+
+def _entry(files: Mapping[str, str]) -> str:
+    """The Service of the router that no other program of it stands in front of; empty where there is none."""
+    services = [
+        manifest
+        for objects in _objects(files).values()
+        for manifest in objects
+        if manifest.kind == "Service" and _stage_of(manifest) == _ROUTER_STAGE
+    ]
+    if not services:
+        return ""
+    first = min(services, key=lambda service: len(service.name))
+    return f"{first.name}:{first.body['spec']['ports'][0]['port']}"
 
 
 def _going_back(steps: Sequence[export.Step], files: Mapping[str, str]) -> list[str]:

@@ -48,7 +48,14 @@ def made(planner: Command, many: Path) -> Path:
 def test_sets_are_written_with_a_warning_of_what_is_lost(planner: Command, many: Path) -> None:
     answer = planner("export", many, "--target", "disaggregatedset", "--out", "made", "--json")
     assert answer.status == 0, answer.err
-    assert [Path(name).name for name in answer.json["files"]] == [FIRST, SECOND, "services.yaml", "routing.yaml"]
+    assert [Path(name).name for name in answer.json["files"]] == [
+        FIRST,
+        SECOND,
+        "services.yaml",
+        "routing.yaml",
+        "disruption-budgets.yaml",
+        "README.md",
+    ]
     islands = planner("import", many, "--json").json["islands"]
     assert 10 < len(islands) <= 20
     told = f"{FIRST}: the plan's {len(islands)} islands take 2 sets, which roll out each by itself"

@@ -204,7 +204,11 @@ def test_sglang_needs_one_pool_a_phase() -> None:
     with pytest.raises(ExportError, match=r"GlobalRouter serves vLLM alone.*prefill pool 0 \(H200-0\)") as refused:
         render(two_pool_plan(), target="dynamo", engine="sglang")
     assert refused.value.exit_status == 3
-    assert list(render(example_plan(), target="dynamo", engine="sglang")) == ["00-frontend.yaml", "routing.yaml"]
+    assert list(render(example_plan(), target="dynamo", engine="sglang")) == [
+        "00-frontend.yaml",
+        "routing.yaml",
+        "disruption-budgets.yaml",
+    ]
 
 
 def test_a_table_that_is_no_grid_is_refused() -> None:

@@ -92,7 +92,10 @@ def test_gpus_add_up_to_the_serving_islands(engine: str) -> None:
 
 def test_one_file_an_island_and_the_routing_table() -> None:
     files = render(example_plan())
-    assert list(files) == ["01-h200-0.yaml", "02-h20-0.yaml", "03-h20-1.yaml", "routing.yaml", "router.yaml"]
+    assert list(files) == [
+        *("01-h200-0.yaml", "02-h20-0.yaml", "03-h20-1.yaml"),
+        *("routing.yaml", "router.yaml", "disruption-budgets.yaml"),
+    ]
     assert not any(IDLE.id in text for text in files.values())
 
 

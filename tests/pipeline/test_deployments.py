@@ -146,7 +146,11 @@ def test_without_a_grid_the_files_are_the_exports_own(example: Plan) -> None:
 def test_few_cells_cost_more_and_say_so(example: Plan) -> None:
     coarse = render_plan(example, target="dynamo", cells=1)
     assert coarse.grid is not None
-    assert list(coarse.files) == ["00-frontend.yaml", "routing.yaml"]  # one pool a phase: no GlobalRouter
+    assert list(coarse.files) == [
+        "00-frontend.yaml",
+        "routing.yaml",
+        "disruption-budgets.yaml",
+    ]  # one pool a phase: no GlobalRouter
     model = example.scenario.model
     assert model.experts is not None
     # without a shared expert, which SGLang could not split over islands of any size
