@@ -138,6 +138,19 @@ def test_a_profile_that_lets_followers_pass_is_found() -> None:
     assert any("followers of" in str(fault) for fault in find_faults(wrong, plan))
 
 
+@pytest.mark.parametrize(("router", "target"), [("llm-d", "llm-d"), ("aibrix", "lws"), ("sglang", "lws")])
+def test_an_island_that_nothing_is_routed_to_gets_no_prompt(router: str, target: str) -> None:
+    """Pods without a range take any prompt, says the plugin's README; so this one's are not in the pool."""
+    plan = two_range_plan()
+    spare = replace(plan.islands[0], id="H200-9")
+    more = plan_of((*plan.islands, spare), routing=plan.routing)
+    files = render(more, target=target, engine="sglang", router=router)
+    assert not find_faults(files, more)
+    (text,) = (text for text in files.values() if "Island H200-9 of plan" in text)
+    assert "No range is routed here." in text
+    assert not any(label in text for label in (LENGTH_LABEL, "role-name"))
+
+
 def test_one_object_of_kserve_holds_the_picker_itself() -> None:
     prefill, decode = example_plan().islands[:2]
     files = render(plan_of((prefill, decode)), target="kserve")
