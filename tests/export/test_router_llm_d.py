@@ -14,8 +14,9 @@ from routed_plans import bucketed_plan
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy
 from planner.errors import ExportError
-from planner.export import ROUTERS, find_faults, render
+from planner.export import NO_ROUTER, ROUTERS, find_faults, render
 from planner.export.routers.endpoint_picker import LENGTH_LABEL, ROLE_LABEL
+from planner.runs.deployments import render_plan
 
 FILE = "llm-d-router.yaml"
 # `Type:` of the READMEs below pkg/epp/framework/plugins of llm-d/llm-d-router (Apache-2.0), v0.10
@@ -187,7 +188,10 @@ def test_what_it_cannot_do_is_refused_in_words(plan: Plan, target: str, words: s
 
 
 def test_a_targets_own_router_gives_way_to_the_table_and_says_why() -> None:
-    files = render(torn_plan(), target="llm-d")
+    rendered = render_plan(torn_plan(), target="llm-d")
+    files = rendered.files
+    assert rendered.router == NO_ROUTER
+    assert render_plan(SPLIT, target="llm-d").router == "llm-d"
     assert FILE not in files
     assert "WARNING: Router llm-d" in files["releases.yaml"]
     assert LENGTH_LABEL not in "".join(files.values())
