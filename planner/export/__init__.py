@@ -13,6 +13,7 @@ from planner.export.options import ExportOptions
 from planner.export.reading import read_plan, summarize_plan
 from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
 from planner.export.seams import Step
+from planner.export.summary import UNROUTED
 from planner.export.targets import TARGETS
 from planner.export.targets.dynamo.components import GRID_CELLS
 
@@ -23,6 +24,7 @@ __all__ = [
     "NO_ROUTER",
     "ROUTERS",
     "TARGETS",
+    "UNROUTED",
     "BenchmarkCommands",
     "CrdSchemas",
     "ExportOptions",

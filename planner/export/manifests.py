@@ -13,6 +13,7 @@ from planner.export.objects.names import ROUTING, plan_slug
 from planner.export.objects.operating.disruption import budget_files
 from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
+from planner.export.routers.intervals import island_intervals
 from planner.export.routers.registry import router_named
 from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
 from planner.export.targets import target_named
@@ -55,6 +56,7 @@ def render(
         target=chosen_target.name,
         options=chosen_options,
         grid=grid,
+        intervals=island_intervals(plan),
         router=router_named(router, chosen_target, chosen_engine.name),
         applied=chosen_target.applied,
     )

@@ -150,6 +150,7 @@ class Deployment:
     """All that a target needs. `name` is the plan's DNS label, `target` the target's name.
 
     `grid`: the uniform grid that the plan's routing table is on, where it is on one; for routers that can run no other.
+    `intervals`: island -> the lengths (start, end; tokens) that it serves, of those that serve one interval.
     `router`: who executes the routing; None: whoever reads the routing table. `unrouted`: why the target's own router
     does not. `applied`: as of the target.
     """
@@ -161,6 +162,7 @@ class Deployment:
     target: str
     options: ExportOptions
     grid: RouterGrid | None = None
+    intervals: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     router: "Router | None" = None
     applied: bool = True
     unrouted: str = ""

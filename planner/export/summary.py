@@ -48,6 +48,8 @@ from planner.export.seams import Deployment
 
 PREFIX = "planner/"
 ISLAND_ID = f"{PREFIX}island-id"
+UNROUTED = "unrouted"
+"""In the head of the routing table: why the target's own router does not execute it."""
 _ISLAND_OF = f"{PREFIX}island."
 
 
@@ -182,6 +184,7 @@ def plan_head(deployment: Deployment) -> dict[str, Any]:
         "target": deployment.target,
         "inventory": deployment.plan.fleet,
         **_balancing(deployment.plan),
+        **({UNROUTED: one_line(deployment.unrouted)} if deployment.unrouted else {}),
     }
 
 

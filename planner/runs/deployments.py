@@ -70,7 +70,7 @@ def render_plan(
     )
     files = {**files, **topology}
     engine_name = export.priced_engine(there, engine).name
-    chosen_router = export.chosen_router(export.TARGETS[target], router)
+    chosen_router = export.NO_ROUTER if _gave_way(files) else export.chosen_router(export.TARGETS[target], router)
     losses = _router_losses(there, chosen_router) if price_router else ()
     page = runbook.runbook(there, files, target=target, engine=engine_name, router=chosen_router)
     return Rendered(
@@ -83,6 +83,11 @@ def render_plan(
         router=chosen_router,
         warnings=(*_grid_warnings(plan, grid), *losses, *_file_warnings(files)),
     )
+
+
+def _gave_way(files: Mapping[str, str]) -> bool:
+    """Whether the target's own router could not execute the routing, as the table's head then says."""
+    return any(f'"{export.UNROUTED}": ' in text for name, text in files.items() if name.startswith("routing."))
 
 
 def _router_losses(plan: Plan, router: str) -> tuple[str, ...]:

@@ -14,8 +14,9 @@ from routed_plans import bucketed_plan
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy
 from planner.errors import ExportError
-from planner.export import ROUTERS, find_faults, render
+from planner.export import NO_ROUTER, ROUTERS, find_faults, render
 from planner.export.routers.endpoint_picker import LENGTH_LABEL, ROLE_LABEL
+from planner.runs.deployments import render_plan
 
 FILE = "llm-d-router.yaml"
 # `Type:` of the READMEs below pkg/epp/framework/plugins of llm-d/llm-d-router (Apache-2.0), v0.10
@@ -138,6 +139,19 @@ def test_a_profile_that_lets_followers_pass_is_found() -> None:
     assert any("followers of" in str(fault) for fault in find_faults(wrong, plan))
 
 
+@pytest.mark.parametrize(("router", "target"), [("llm-d", "llm-d"), ("aibrix", "lws"), ("sglang", "lws")])
+def test_an_island_that_nothing_is_routed_to_gets_no_prompt(router: str, target: str) -> None:
+    """Pods without a range take any prompt, says the plugin's README; so this one's are not in the pool."""
+    plan = two_range_plan()
+    spare = replace(plan.islands[0], id="H200-9")
+    more = plan_of((*plan.islands, spare), routing=plan.routing)
+    files = render(more, target=target, engine="sglang", router=router)
+    assert not find_faults(files, more)
+    (text,) = (text for text in files.values() if "Island H200-9 of plan" in text)
+    assert "No range is routed here." in text
+    assert not any(label in text for label in (LENGTH_LABEL, "role-name"))
+
+
 def test_one_object_of_kserve_holds_the_picker_itself() -> None:
     prefill, decode = example_plan().islands[:2]
     files = render(plan_of((prefill, decode)), target="kserve")
@@ -174,7 +188,10 @@ def test_what_it_cannot_do_is_refused_in_words(plan: Plan, target: str, words: s
 
 
 def test_a_targets_own_router_gives_way_to_the_table_and_says_why() -> None:
-    files = render(torn_plan(), target="llm-d")
+    rendered = render_plan(torn_plan(), target="llm-d")
+    files = rendered.files
+    assert rendered.router == NO_ROUTER
+    assert render_plan(SPLIT, target="llm-d").router == "llm-d"
     assert FILE not in files
     assert "WARNING: Router llm-d" in files["releases.yaml"]
     assert LENGTH_LABEL not in "".join(files.values())

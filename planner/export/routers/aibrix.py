@@ -25,7 +25,7 @@ from planner.export.islands import ServingIsland
 from planner.export.objects.documents import json_document, yaml_documents, yaml_text
 from planner.export.objects.names import is_label_value, workload_name
 from planner.export.routers.coverage import covering_routes
-from planner.export.routers.intervals import routed_buckets, whole_intervals
+from planner.export.routers.intervals import require_intervals, routed_buckets
 from planner.export.seams import Addresses, Deployment, Endpoint, Launch, Router, RouterFiles, Step
 
 NAME = "aibrix"
@@ -71,7 +71,8 @@ def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterF
 def _check(deployment: Deployment) -> None:
     _served_name(deployment)
     plan, mixed = deployment.plan, {island.id for island in deployment.islands if island.mixed}
-    for name, (_, end) in whole_intervals(plan, NAME).items():
+    require_intervals(plan, deployment.intervals, NAME)
+    for name, (_, end) in deployment.intervals.items():
         if end == 1:
             raise ExportError(
                 f"Router {NAME}, island {name}: a maximum of 0 tokens stands for none, so its prompts must be longer.",
@@ -122,6 +123,8 @@ def _comments(deployment: Deployment) -> Iterator[str]:
 
 
 def _pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
+    if island.id not in deployment.intervals:
+        return {}  # without lengths the gateway would send it any prompt
     return {
         MODEL_LABEL: _served_name(deployment),
         "model.aibrix.ai/port": _PORTS[deployment.engine.name],
@@ -132,8 +135,10 @@ def _pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, s
 
 
 def _pod_annotations(island: ServingIsland, deployment: Deployment, _launch: Launch, /) -> dict[str, str]:
-    span = whole_intervals(deployment.plan, NAME).get(island.id)
-    lengths = {"promptLenBucketMinLength": span[0], "promptLenBucketMaxLength": span[1] - 1} if span else {}
+    if island.id not in deployment.intervals:
+        return {}
+    start, end = deployment.intervals[island.id]
+    lengths = {"promptLenBucketMinLength": start, "promptLenBucketMaxLength": end - 1}
     cached = deployment.plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
     chosen: dict[str, Any] = {
         "prefillScorePolicy": "prefix_cache" if cached else "least_request",

@@ -89,25 +89,27 @@ def contiguous(buckets: Sequence[RoutedBucket], phase: Phase) -> dict[str, tuple
     }
 
 
-def whole_intervals(plan: Plan, router: str) -> dict[str, tuple[int, int]]:
-    """Island -> the one interval of lengths (start, end) that it serves, for routers that know no more of an island.
+def island_intervals(plan: Plan) -> dict[str, tuple[int, int]]:
+    """Island -> the lengths (start, end) that it serves, of those that serve one interval in each of their phases."""
+    buckets = routed_buckets(covering_routes(plan))
+    by_phase = [contiguous(buckets, phase) for phase in PHASES]
+    torn = {name for bucket in buckets for name in bucket.names if name not in by_phase[PHASES.index(bucket.phase)]}
+    return {name: span for spans in by_phase for name, span in spans.items() if name not in torn}
+
+
+def require_intervals(plan: Plan, intervals: Mapping[str, tuple[int, int]], router: str) -> None:
+    """For routers that know no more of an island than one interval of lengths.
 
     Raises:
-        ExportError: an island serves several intervals.
+        ExportError: an island serves several.
     """
-    buckets = routed_buckets(covering_routes(plan))
-    spans: dict[str, tuple[int, int]] = {}
-    for phase in PHASES:
-        whole = contiguous(buckets, phase)
-        torn = sorted({name for b in buckets if b.phase is phase for name in b.names} - whole.keys())
-        if torn:
-            raise ExportError(
-                f"Router {router}, plan {plan.scenario.name}: an island must serve one interval of prompt lengths, got "
-                f"several for {torn[0]} in {phase}.",
-                hint="Plan with routing: {form: buckets}, or take --router none and route by the table.",
-            )
-        spans |= whole
-    return spans
+    torn = sorted({route.island for route in plan.routing if route.share > 0} - intervals.keys())
+    if torn:
+        raise ExportError(
+            f"Router {router}, plan {plan.scenario.name}: an island must serve one interval of prompt lengths, got "
+            f"several for {torn[0]}.",
+            hint="Plan with routing: {form: buckets}, or take --router none and route by the table.",
+        )
 
 
 def spanned_routes(phase: Phase, spans: Mapping[str, tuple[int, int]]) -> tuple[DeployedRoute, ...]:

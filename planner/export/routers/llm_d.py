@@ -36,7 +36,7 @@ from planner.export.routers.endpoint_picker import (
     range_text,
     read_picker,
 )
-from planner.export.routers.intervals import whole_intervals
+from planner.export.routers.intervals import require_intervals
 from planner.export.seams import Addresses, Deployment, Endpoint, Router, RouterFiles, Step
 
 NAME = "llm-d"
@@ -56,7 +56,7 @@ def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterF
         ExportError: split plans on a target without sidecars, plans with both forms, islands of several intervals, or
             ports that differ.
     """
-    spans = _checked_spans(deployment)
+    _check(deployment)
     if _alone(deployment):
         return RouterFiles()
     ports = sorted({endpoint.port for endpoint in endpoints})
@@ -65,10 +65,10 @@ def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterF
             f"Router {NAME}: a pool of endpoints has one port, got {', '.join(map(str, ports))}.",
             hint="Choose another router, or --router none.",
         )
-    return RouterFiles(files={FILE: yaml_text(_comments(deployment, spans), [_config_map(deployment, ports[0])])})
+    return RouterFiles(files={FILE: yaml_text(_comments(deployment), [_config_map(deployment, ports[0])])})
 
 
-def _checked_spans(deployment: Deployment) -> dict[str, tuple[int, int]]:
+def _check(deployment: Deployment) -> None:
     plan, mixed = deployment.plan, [island.id for island in deployment.islands if island.mixed]
     if mixed and len(mixed) < len(deployment.islands):
         raise ExportError(
@@ -82,7 +82,7 @@ def _checked_spans(deployment: Deployment) -> dict[str, tuple[int, int]]:
             f"pod that the picker names; those of {' and '.join(_PAIRED)} have one.",
             hint="Export for llm-d or kserve, choose another router, or plan with serving: aggregated.",
         )
-    return whole_intervals(plan, NAME)
+    require_intervals(plan, deployment.intervals, NAME)
 
 
 def _alone(deployment: Deployment) -> bool:
@@ -146,7 +146,7 @@ def _values(deployment: Deployment, port: int) -> dict[str, Any]:
     }
 
 
-def _comments(deployment: Deployment, spans: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+def _comments(deployment: Deployment) -> Iterator[str]:
     settings = _settings(deployment)
     name = workload_name(deployment.name, "router")
     yield f"Plan {deployment.plan.scenario.name}: values of chart {CHART} {VERSION} of llm-d/llm-d-router."
@@ -154,7 +154,8 @@ def _comments(deployment: Deployment, spans: Mapping[str, tuple[int, int]]) -> I
     yield f"The chart makes InferencePool {name} of the pods with the label {POOL_LABEL}, for an HTTPRoute to name."
     yield f"Pods tell their lengths (tokens, both ends included) by the label {LENGTH_LABEL}:"
     for island in deployment.islands:
-        yield f"{island.id}, {island.phase}: {range_text(spans[island.id])}"
+        span = deployment.intervals.get(island.id)
+        yield f"{island.id}, {island.phase}: {range_text(span) if span else 'none, and so no prompt'}"
     yield f"Assumed: {_policy(deployment.plan).value} inside a bucket, ranks of a pod left to its engine."
     yield from _notes(deployment.plan)
     if settings.tokenizer:
@@ -167,9 +168,10 @@ def _comments(deployment: Deployment, spans: Mapping[str, tuple[int, int]]) -> I
 
 
 def _pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
-    span = whole_intervals(deployment.plan, NAME).get(island.id)
-    lengths = {LENGTH_LABEL: range_text(span)} if span else {}
-    return {POOL_LABEL: deployment.name, ROLE_LABEL: _ROLES[island.phase], **lengths}
+    if island.id not in deployment.intervals:
+        return {}  # without a range the picker would send it any prompt
+    lengths = range_text(deployment.intervals[island.id])
+    return {POOL_LABEL: deployment.name, ROLE_LABEL: _ROLES[island.phase], LENGTH_LABEL: lengths}
 
 
 def _policy(plan: Plan) -> RouterPolicy:

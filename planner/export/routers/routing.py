@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from planner.domain import RouterPolicy
 from planner.errors import ExportError
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import ROUTING, workload_name
@@ -50,6 +51,12 @@ def _policy_words(deployment: Deployment) -> tuple[str, ...]:
     """What a router does instead of drawing shares."""
     if not balanced(deployment.plan):
         return ()
+    policy = deployment.plan.scenario.routing.policy
+    if policy is not RouterPolicy.LEAST_WORK:
+        return (
+            f"The plan's promise rests on a router of policy {policy.value} among the services of a length; `share` is "
+            "what that comes to.",
+        )
     return (
         "The plan's promise rests on a router that sends each request to the service of its length with the least",
         "outstanding work for its speed; `share` is what that comes to.",

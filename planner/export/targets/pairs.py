@@ -72,13 +72,12 @@ def _matched(
     prefills: Sequence[ServingIsland], decodes: Sequence[ServingIsland], alike: Callable[[ServingIsland], object]
 ) -> Iterator[tuple[ServingIsland | None, ServingIsland | None]]:
     """Each prefill island with the first decode island left that is like it; then the decode islands left over."""
-    left = list(decodes)
+    left = [(alike(decode), decode) for decode in decodes]
     for prefill in prefills:
-        partner = next((decode for decode in left if alike(decode) == alike(prefill)), None)
-        if partner is not None:
-            left.remove(partner)
-        yield prefill, partner
-    yield from ((None, decode) for decode in left)
+        kind = alike(prefill)
+        at = next((at for at, (other, _) in enumerate(left) if other == kind), None)
+        yield prefill, None if at is None else left.pop(at)[1]
+    yield from ((None, decode) for _, decode in left)
 
 
 def refuse_templates(deployment: Deployment) -> None:
