@@ -9,11 +9,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from dynamo_plans import LONG, SHORT, two_pool_plan
+from export_plans import DECODE, SMALL_DECODE, route
 from tools import locations, table
 from tools.judges import JUDGES, TOOLS, Files, Judged
 from tools.locations import require
 
-from planner.export import TARGETS
+from planner.domain import Phase
+from planner.export import TARGETS, render
 
 
 def asked(export: table.Export, judge: str, files: Files) -> Judged:
@@ -83,6 +86,23 @@ def test_every_judge_takes_every_export(judge: str) -> None:
 def test_values_of_releases_are_held_to_the_schema_of_the_chart_that_is_given() -> None:
     files = export_of("llm-d", "several nodes").files
     assert JUDGES["crds"](files).count == sum(name.endswith(".values.yaml") for name in files)
+
+
+@pytest.mark.parametrize("cells", [2, 4, 32])
+def test_the_global_router_loads_grids_of_any_size(cells: int) -> None:
+    require("dynamo")
+    width = 4096 // cells
+    rows = [
+        route(name, phase, cell * width, share, width)
+        for cell in range(cells)
+        for name, phase, share in (
+            ((SHORT, LONG)[cell % 2].id, Phase.PREFILL, 1.0),
+            (DECODE.id, Phase.DECODE, 0.75),
+            (SMALL_DECODE.id, Phase.DECODE, 0.25),
+        )
+    ]
+    files = render(two_pool_plan(routing=tuple(rows)), target="dynamo")
+    assert JUDGES["global_router"](files) == Judged(count=1)
 
 
 def outcome(*tools: str) -> str:

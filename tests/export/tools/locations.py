@@ -13,8 +13,9 @@ from types import MappingProxyType
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parents[3] / ".tools"
-PINS = Path(__file__).resolve().parent / "pins"
+_HERE = Path(__file__).resolve().parent
+TOOLS = _HERE.parents[2] / ".tools"
+PINS = _HERE / "pins"
 UNREACHABLE = TOOLS / "unreachable"
 """Lists the tools whose packages could not be had, one a line."""
 MARK = "installed"
