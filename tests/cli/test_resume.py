@@ -57,8 +57,9 @@ def _judged() -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.study) if case == "random" else case for case in CASES]
-)  # a pool of two judges what random search proposes, too
+    "case",
+    [pytest.param(case, marks=pytest.mark.study) if case in ("random", "table") else case for case in CASES],
+)  # a pool of two judges what random search proposes, too, and tables are resumed as buckets are
 def test_killed_again_and_again_a_search_ends_as_if_it_had_not_been(planner: Command, case: str) -> None:
     Path("s.yaml").write_text(CASES[case])
     assert planner("plan", "s.yaml", "--quiet", "--out", "whole").status == 0

@@ -51,5 +51,5 @@ def _painted() -> dict[str, bytes]:
 
 def unpainted(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment whose processes, and those that they start, write runs without pictures."""
-    ways = [str(ROOT / "tests/data/unpainted"), str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    ways = [str(ROOT / "tests/unpainted"), str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]
     return {**environment, "PYTHONPATH": os.pathsep.join(ways)}

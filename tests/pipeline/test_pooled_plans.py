@@ -197,7 +197,7 @@ def test_the_more_nodes_may_be_lost_the_less_a_plan_counts_on() -> None:
     """Pools stay what they can do; the plan's rate leaves what must remain."""
     rates = []
     for nodes in (1, 3):
-        made = plan(traced(survive={"nodes": nodes, "share": 0.9}))
+        made = plan(traced({"H200": 32, "H20": 32}, survive={"nodes": nodes, "share": 0.9}))
         rates.append(made.throughput_rps)
         assert pools_of(made).worst_loss.rate_rps >= 0.9 * made.throughput_rps * (1 - 1e-3)
         assert min(island.utilisation for island in made.islands) < 1

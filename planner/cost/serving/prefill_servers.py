@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.cost import memory
 from planner.cost.arrays import Array, Numbers, ceil_divide
@@ -292,14 +293,14 @@ class StepCurves:
 
     before: Array
     rises: Array
-    origin: Array
+    origin: NDArray[np.intp]
 
     @classmethod
     def of(cls, times: Array, shape: tuple[int, ...]) -> "StepCurves":
         """`times`: shape (o, b, tokens), or what spreads to it of `shape` (o, b)."""
         curves = np.broadcast_to(times, (*shape, len(_GRID)))
         cells = len(_WIDTHS)
-        origin = np.arange(int(np.prod(shape))).reshape(shape) * cells
+        origin = np.arange(int(np.prod(shape)), dtype=np.intp).reshape(shape) * cells
         return cls(before=curves[..., :-1].reshape(-1), rises=np.diff(curves).reshape(-1), origin=origin)
 
     def at(self, tokens: Array) -> Array:
