@@ -23,8 +23,8 @@ from planner.domain import (
 )
 from planner.errors import ExportError, InputError
 from planner.export import ENGINES, read_server, render
+from planner.export.engines.seam import Rendezvous
 from planner.export.islands import ServingIsland, serving_islands
-from planner.export.seams import Rendezvous
 from planner.files import engine_profiles, load_engine, load_gpu_spec, load_model
 
 MODELS = ("deepseek-v3", "glm-4.5", "qwen3-235b-a22b", "mixtral-8x7b", "gpt-oss-120b", "llama-3.1-70b", "kimi-k2")

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from planner.domain import ProposedRun, Scenario
 from planner.errors import ExportError, InputError
 from planner.export.engines.dialects import engine_named
+from planner.export.engines.seam import PodCommand, Rendezvous
 from planner.export.islands import ServingIsland, group_pods
 from planner.export.objects.names import weights_location
-from planner.export.seams import PodCommand, Rendezvous
 
 FIRST_NODE = "FIRST_NODE"
 """Stands in commands for the address of the first node; whoever runs them puts it in."""

@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 from planner.domain import EngineProfile, Phase, Plan, ServerConfig
 from planner.errors import ExportError, InputError
+from planner.export.engines.seam import Engine
 from planner.export.engines.sglang import SGLANG
 from planner.export.engines.vllm import VLLM
-from planner.export.seams import Engine
 from planner.files import catalog
 
 ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in (VLLM, SGLANG)})

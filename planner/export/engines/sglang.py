@@ -45,11 +45,11 @@ from planner.export.engines.kv_caches import (
     stages_fit,
 )
 from planner.export.engines.layer_splits import require_loadable
+from planner.export.engines.loading.sglang import NAME, REMEDY, check_model, is_unquantised, upcast_notes
 from planner.export.engines.overlap import Overlap, overlap
+from planner.export.engines.seam import BOOTSTRAP, DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.engines.sglang_groups import GROUP_FLAGS, check_group, read_program
-from planner.export.engines.sglang_loading import NAME, REMEDY, check_model, is_unquantised, upcast_notes
 from planner.export.islands import ServingIsland
-from planner.export.seams import BOOTSTRAP, DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.units import GB
 
 _HTTP_PORT = 30000

@@ -56,7 +56,9 @@ from planner.export.engines.kv_caches import (
     vllm_transfer,
 )
 from planner.export.engines.layer_splits import require_loadable
+from planner.export.engines.loading.vllm import NAME, REMEDY, check_model
 from planner.export.engines.overlap import Overlap, overlap
+from planner.export.engines.seam import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.engines.vllm_groups import (
     GROUP_FLAGS,
     HEADLESS,
@@ -65,9 +67,7 @@ from planner.export.engines.vllm_groups import (
     check_group,
     read_program,
 )
-from planner.export.engines.vllm_loading import NAME, REMEDY, check_model
 from planner.export.islands import ServingIsland, nests
-from planner.export.seams import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
 
 _HTTP_PORT = 8000
 _RPC_PORT = 13345

@@ -5,6 +5,7 @@ from itertools import combinations
 from typing import Any
 
 from planner.errors import ExportError, InputError
+from planner.export.engines.seam import Launch, PodCommand
 from planner.export.found import FoundPod
 from planner.export.islands import ServingIsland
 from planner.export.objects.model_volume import model_environment, model_mounts, model_volumes
@@ -16,7 +17,7 @@ from planner.export.objects.operating.probes import probes
 from planner.export.objects.operating.weights import waiting
 from planner.export.objects.scheduling import pod_annotations, pod_scheduling, queue_labels, tolerations
 from planner.export.options import image_is_pinned
-from planner.export.seams import Deployment, Launch, PodCommand
+from planner.export.seams import Deployment
 
 ISLAND_LABEL = "planner/island"
 PHASE_LABEL = "planner/phase"

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.objects.pods import labels
-from planner.export.seams import Deployment, Launch
+from planner.export.seams import Deployment
 
 
 def island_service(

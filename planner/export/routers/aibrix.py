@@ -20,13 +20,14 @@ from typing import Any
 
 from planner.domain import PHASES, DeployedRoute, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.errors import ExportError
+from planner.export.engines.seam import Launch
 from planner.export.found import Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import json_document, yaml_documents, yaml_text
 from planner.export.objects.names import is_label_value, workload_name
 from planner.export.routers.coverage import covering_routes
 from planner.export.routers.intervals import require_intervals, routed_buckets
-from planner.export.seams import Addresses, Deployment, Endpoint, Launch, Router, RouterFiles, Step
+from planner.export.seams import Addresses, Deployment, Endpoint, Router, RouterFiles, Step
 
 NAME = "aibrix"
 FILE = "aibrix.yaml"

@@ -26,6 +26,7 @@ from typing import Any
 from planner.domain import PHASES, Phase
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import read_flags
+from planner.export.engines.seam import Launch
 from planner.export.explanation import island_comments
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
@@ -46,7 +47,7 @@ from planner.export.objects.pods import (
 )
 from planner.export.objects.scheduling import queue_labels
 from planner.export.objects.services import http_port, island_service
-from planner.export.seams import Deployment, Endpoint, Launch, Target, TargetFiles
+from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import part_annotations
 from planner.export.targets.inference_services import (
     API_VERSION,

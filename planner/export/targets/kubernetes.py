@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.domain import DeployedPlan
 from planner.errors import ExportError
+from planner.export.engines.seam import Launch, Rendezvous
 from planner.export.explanation import island_comments
 from planner.export.found import Fault, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
@@ -28,7 +29,7 @@ from planner.export.objects.programs.fields import is_program
 from planner.export.objects.programs.kubernetes import router_object_files
 from planner.export.objects.services import island_service, launch_ports
 from planner.export.objects.shared_files import island_files
-from planner.export.seams import Deployment, Endpoint, Launch, Rendezvous, Target, TargetFiles
+from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
 
 _ALONE = Rendezvous(leader_address="127.0.0.1", pod_index="0")

@@ -24,7 +24,7 @@ from planner.export.objects.names import check_node_selector, island_slugs, labe
 from planner.export.objects.pods import GPU_RESOURCES
 from planner.export.objects.quantities import amount
 from planner.export.objects.scheduling import HOSTNAME, tolerations
-from planner.export.operating_options import hugepages_of, rdma_of
+from planner.export.options.operating import hugepages_of, rdma_of
 from planner.export.seams import Deployment, Target, TargetFiles
 from planner.export.summary import PREFIX
 from planner.export.targets.quotas import quota_faults

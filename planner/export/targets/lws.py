@@ -8,6 +8,7 @@ LWS_LEADER_ADDRESS and LWS_WORKER_INDEX, and creates a headless Service with the
 from collections.abc import Mapping
 from typing import Any
 
+from planner.export.engines.seam import Launch, Rendezvous
 from planner.export.explanation import island_comments
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
@@ -19,7 +20,7 @@ from planner.export.objects.pods import check_gpus_told_apart, found_pod, island
 from planner.export.objects.programs.kubernetes import router_object_files
 from planner.export.objects.services import island_service, launch_ports
 from planner.export.objects.shared_files import island_files
-from planner.export.seams import Deployment, Endpoint, Launch, Rendezvous, Target, TargetFiles
+from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.lws_checks import group_policy_faults
 

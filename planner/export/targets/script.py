@@ -20,6 +20,7 @@ from typing import Any
 
 from planner.domain import DeployedPlan
 from planner.errors import ExportError
+from planner.export.engines.seam import Launch, PodCommand, Rendezvous
 from planner.export.explanation import island_comments
 from planner.export.found import Fault, FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
@@ -36,7 +37,7 @@ from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resourc
 from planner.export.objects.programs.scripts import FRONT_SCRIPT, read_router_script, router_script_files
 from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
 from planner.export.objects.shared_files import island_files
-from planner.export.seams import Deployment, Endpoint, Launch, PodCommand, Rendezvous, Step, Target, TargetFiles
+from planner.export.seams import Deployment, Endpoint, Step, Target, TargetFiles
 from planner.export.summary import island_annotations
 
 KIND = "launch script"

@@ -11,9 +11,9 @@ from planner.export.checking.commands.known_flags import unknown_flag_faults
 from planner.export.checking.expectation import Expectation, Owned
 from planner.export.engines.arguments import disguised, doubled, flag_pairs, read_count, read_flags
 from planner.export.engines.dialects import ENGINES
+from planner.export.engines.seam import Rendezvous
 from planner.export.found import Fault
 from planner.export.objects.pods import ENGINE_LABEL
-from planner.export.seams import Rendezvous
 
 _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")
 _LOOPBACK = ("127.", "localhost", "::1", "[::1]")

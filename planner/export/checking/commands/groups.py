@@ -6,8 +6,8 @@ Where an operator or a preset starts the engine, its target checks what people m
 from collections.abc import Iterator
 
 from planner.export.engines.groups import FoundGroup
+from planner.export.engines.seam import Engine
 from planner.export.found import Fault, FoundPod, FoundWorkload
-from planner.export.seams import Engine
 
 _MOST_WORDS = 8
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from planner.export.checking.commands.command_words import DYNAMO_MODULES
 from planner.export.engines.flag_tables import Breach, FlagTable, flag_table, word_faults
+from planner.export.engines.seam import Engine
 from planner.export.found import FoundPod
-from planner.export.seams import Engine
 
 _VERSION = re.compile(r"v?([0-9]+\.[0-9]+\.[0-9]+)")
 _SERVE = "serve"  # the command behind which both engines take the weights without a flag

@@ -8,9 +8,9 @@ from typing import Any
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.dialects import ENGINES
 from planner.export.engines.groups import is_port
+from planner.export.engines.seam import Engine
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.objects.pods import ENGINE_LABEL
-from planner.export.seams import Engine
 
 _PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 

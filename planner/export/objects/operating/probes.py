@@ -16,9 +16,10 @@ the set starts a group anew when one of its pods ends.
 import math
 from typing import Any
 
+from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.objects.operating.load_time import load_seconds
-from planner.export.seams import Deployment, Launch
+from planner.export.seams import Deployment
 
 ROOM = 2
 _PERIOD_S, _READY, _ALIVE, _TIMEOUT_S = 10, 3, 6, 5

@@ -16,8 +16,8 @@ from enum import StrEnum
 from typing import Any
 
 from planner.errors import InputError
-from planner.export.operating_options import TOKEN, secret_of
 from planner.export.options import ExportOptions
+from planner.export.options.operating import TOKEN, secret_of
 
 MOUNT_PATH = "/models"
 VOLUME = "model"

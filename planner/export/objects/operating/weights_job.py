@@ -6,7 +6,7 @@ from planner.export.objects.documents import yaml_text
 from planner.export.objects.model_volume import model_volume_gib, model_volumes
 from planner.export.objects.operating.weights import Source, fetching, weights_source
 from planner.export.objects.pods import PART_OF_LABEL, engine_image
-from planner.export.operating_options import secret_of
+from planner.export.options.operating import secret_of
 from planner.export.seams import Deployment
 
 FILE = "weights-job.yaml"

@@ -4,6 +4,7 @@ in front where lengths, or both ways of serving, have to be told apart."""
 from collections.abc import Sequence
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.routers.programs.gateways import (
     BOOTSTRAP_ANNOTATION,
@@ -19,7 +20,7 @@ from planner.export.routers.programs.gateways import (
 from planner.export.routers.programs.haproxy_config import Backend, haproxy_process
 from planner.export.routers.programs.intervals_served import ServedInterval, chosen, served_intervals
 from planner.export.routers.programs.timing import held_requests
-from planner.export.seams import Deployment, Endpoint, Launch, RouterFiles, RouterProcess
+from planner.export.seams import Deployment, Endpoint, RouterFiles, RouterProcess
 from planner.export.summary import balanced
 
 _NAMELESS = ("kubernetes", "disaggregatedset")

@@ -27,8 +27,8 @@ from planner.errors import ExportError
 from planner.export.engines import sglang_groups, vllm_groups
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.expert_exchange import expert_exchange
+from planner.export.engines.seam import Engine, Launch, PodCommand, Rendezvous
 from planner.export.islands import ServingIsland
-from planner.export.seams import Engine, Launch, PodCommand, Rendezvous
 from planner.files import catalog
 
 RUNTIME_VERSION = "1.3.1"

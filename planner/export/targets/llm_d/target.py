@@ -17,11 +17,11 @@ Sources: charts/llm-d-modelservice of llm-d-incubation/llm-d-modelservice: value
 0.4.12; its routing sidecar (llm-d-router, docs of the P/D sidecar) for ports and connectors.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from planner.domain import Phase
 from planner.errors import ExportError
+from planner.export.engines.seam import Launch, PodCommand
 from planner.export.explanation import island_comments
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
@@ -45,8 +45,9 @@ from planner.export.objects.pods import (
 )
 from planner.export.objects.scheduling import queue_labels
 from planner.export.objects.services import http_port, island_service
-from planner.export.seams import Deployment, Endpoint, Launch, PodCommand, Step, Target, TargetFiles
+from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
+from planner.export.targets.llm_d.installing import install_steps
 from planner.export.targets.llm_d.release_checks import accelerator_faults
 from planner.export.targets.llm_d.release_values import (
     CHART,
@@ -366,20 +367,6 @@ def _releases(pairs: tuple[IslandPair, ...]) -> dict[str, Any]:
     }
 
 
-def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
-    releases = [release for document in parse_yaml(files["releases.yaml"]) for release in document["releases"]]  # type: ignore[index]
-    names = [str(release["name"]) for release in releases]
-    return (
-        Step(
-            title="Engines",
-            why=f"Helm must know the chart's repository under the name {CHART}; helmfile installs every release.",
-            commands=(f"helm repo list | grep {CHART}", "helmfile --namespace NAMESPACE -f releases.yaml apply"),
-            looks=tuple(f"helm status {name} --namespace NAMESPACE" for name in names),
-            undo=tuple(f"helm uninstall {name} --namespace NAMESPACE" for name in reversed(names)),
-        ),
-    )
-
-
 LLM_D = Target(
     name="llm-d",
     engines=("vllm", "sglang"),
@@ -400,6 +387,6 @@ LLM_D = Target(
     ),
     checks=(release_faults, accelerator_faults),
     applied=False,
-    steps=_steps,
+    steps=install_steps,
     router="llm-d",
 )

@@ -10,9 +10,9 @@ from typing import Any
 from planner.export.checking.expectation import Owned
 from planner.export.checking.pods.ports import engine_of
 from planner.export.engines.arguments import read_count, read_flags
+from planner.export.engines.seam import Engine
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.objects.operating.load_time import read_load_time
-from planner.export.seams import Engine
 
 _KUBERNETES_GRACE_S, _PERIOD_S, _FAILURES = 30, 10, 3  # Kubernetes' defaults
 

@@ -6,8 +6,8 @@ from typing import Any
 from planner.export.checking.commands.devices import gpu_limits
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.objects.operating.weights import FETCH_SCRIPT, MARKS, MOUNT_PATH, OFFLINE
-from planner.export.operating_options import TOKEN
 from planner.export.options import image_is_pinned
+from planner.export.options.operating import TOKEN
 
 JOB = "Job"
 

@@ -7,7 +7,7 @@ from planner.domain import SWITCH_LEVELS, DeploySettings, PlacementSettings
 from planner.domain.serving.deploy import AUTOSCALERS
 from planner.errors import ExportError, InputError
 from planner.export.objects.names import is_dns_label, is_label_key
-from planner.export.operating_options import check_operating
+from planner.export.options.operating import check_operating
 
 _MOST_PRIORITY = 1_000_000_000  # above are Kubernetes' own
 LEAST_SHARED_GIB = 1

@@ -1,0 +1,1 @@
+"""Which models an engine can load on how many GPUs, by engine."""
