@@ -4,18 +4,19 @@ for by labels, and every edit that sends a request elsewhere found."""
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from contract_plans import aggregated_plan, beside_plan, single_node_plan, two_range_plan
 from routers_run.drawn_plans import drawn_plan
-from routers_run.programs_run import installed
+from routers_run.programs_run import program_words
+from tools import locations
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy, RoutingSettings
 from planner.errors import ExportError, InconsistentPlanError, InputError
@@ -63,14 +64,15 @@ def values(words: list[str], flag: str) -> list[str]:
 def parsed(program: str, lines: list[list[str]]) -> list[dict[str, str]]:
     """The command lines as the program's own parser reads them."""
     module = {"vllm-router": "vllm_router.launch_router", "sglang-router": "sglang_router.launch_router"}[program]
-    python = Path(installed(program)).read_text().splitlines()[0].removeprefix("#!").strip()
+    program_words(program)
     done = subprocess.run(
-        [python, "-c", _PARSER.format(module=module)],
+        [sys.executable, "-c", _PARSER.format(module=module)],
         input=json.dumps(lines),
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
+        env=locations.router_environment(),
     )
     assert done.returncode == 0, done.stderr[-2000:]
     rows: list[dict[str, str]] = json.loads(done.stdout)

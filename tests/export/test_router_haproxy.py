@@ -14,7 +14,7 @@ import yaml
 from contract_plans import aggregated_plan, beside_plan, single_node_plan
 from export_plans import island, plan_of, route
 from routers_run.drawn_plans import drawn_plan
-from routers_run.programs_run import installed
+from routers_run.programs_run import program_words
 
 from planner.domain import PHASES, LengthMeasure, ParallelConfig, Phase, Plan, RouterPolicy
 from planner.errors import InputError
@@ -56,14 +56,16 @@ def files_of_two(target: str) -> dict[str, str]:
 
 
 def test_haproxy_takes_the_configuration_of_drawn_plans(tmp_path: Path) -> None:
-    program = installed("haproxy")
+    program = program_words("haproxy")
     for seed in DRAWN:
         target = ("lws", "script", "kubernetes")[seed % 3]
         path = tmp_path / f"{seed}.cfg"
         text = config(render(drawn_plan(seed), target=target, router="haproxy"))
         path.write_text(_NAMES.sub(r' "${ADDRESS}:\1" \2', text))  # nobody is asked for names
         environment = os.environ | {"ADDRESS": "127.0.0.1", "NAMESPACE": "default"}
-        done = subprocess.run([program, "-c", "-f", path], capture_output=True, text=True, env=environment, check=False)
+        done = subprocess.run(
+            [*program, "-c", "-f", path], capture_output=True, text=True, env=environment, check=False
+        )
         assert (done.returncode, "WARNING" in done.stderr) == (0, False), done.stderr
 
 

@@ -3,8 +3,6 @@ to a second, in front of engines without a model. Every process is ended by its 
 
 import contextlib
 import json
-import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,14 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
+from tools import locations
 
 from planner.domain import Plan
 from planner.export import render
 from planner.export.objects.programs.scripts import read_router_script
 
 _HERE = Path(__file__).parent
-_ROOT = _HERE.parents[2]
 _PROGRAMS = {"vllm_router.launch_router": "vllm-router", "sglang_router.launch_router": "sglang-router"}
 _START_S = 20.0
 _QUICKER = {
@@ -32,15 +29,11 @@ _QUICKER = {
 }
 
 
-def installed(program: str) -> str:
-    """The path of a program, in the project's folder of tools, where PLANNER_TOOLS says, or on the PATH; a test that
-    needs it is skipped where there is none."""
-    folders = [_ROOT / ".tools" / "bin", _ROOT / ".tools", *map(Path, filter(None, [os.environ.get("PLANNER_TOOLS")]))]
-    where = os.pathsep.join([*map(str, folders), os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
-    path = shutil.which(program, path=where)
-    if path is None:
-        pytest.skip(f"{program} is not installed (make manifest-tools)")
-    return path
+def program_words(program: str) -> list[str]:
+    """The words that start a router's program, which `environment` must go with; a test that needs it is skipped where
+    it is not installed, or fails in CI."""
+    locations.require("haproxy" if program == "haproxy" else "routers")
+    return locations.router_programs()[program]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +63,9 @@ class _Started:
 
     def start(self, words: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
         with log.open("ab") as output:
-            process = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                words, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=locations.router_environment()
+            )
         self.processes.append(process)
         return process
 
@@ -94,7 +89,7 @@ def running(
     table = json.loads(files["routing.json"])
     leaders = [leader for row in table["services"] for leader in row["leaders"]]
     scripts = [next(read_router_script(text)) for name, text in files.items() if name.startswith("router")]
-    binaries = {name: installed(name) for script in scripts for name in [_binary(script["command"])]}
+    programs = {name: program_words(name) for script in scripts for name in [_binary(script["command"])]}
     addresses = [f"{script['metadata']['name']}:{script['port']}" for script in scripts]
     ports = iter(_free_ports(2 * len(addresses) + len(leaders)))
     moved = {address: f"127.0.0.1:{next(ports)}" for address in (*leaders, *addresses)}
@@ -109,7 +104,7 @@ def running(
         for step in (behind_front[1:], behind_front[:1]):  # who stands in front comes last, and meets no closed door
             for script, address in step:
                 words = _words(script["command"], moved, moved[address].rpartition(":")[2], str(next(ports)), folder)
-                started.start([binaries[_binary(script["command"])], *words], log)
+                started.start([*programs[_binary(script["command"])], *words], log)
             for script, address in step:
                 health = "/health" if _binary(script["command"]) == "haproxy" else "/readiness"
                 _await(f"http://{moved[address]}{health}", log)
@@ -125,7 +120,6 @@ def _binary(command: Sequence[str]) -> str:
 def _words(command: Sequence[str], moved: Mapping[str, str], port: str, metrics: str, folder: Path) -> list[str]:
     """The command's words behind the program, on the loopback."""
     behind = list(command[3 if command[1:2] == ["-m"] else 1 :])
-    behind = ["launch", *behind] if _binary(command) == "sglang-router" else behind  # the program's name for the module
     changed = _QUICKER | {"--port": port, "--prometheus-port": metrics}
     words = [_moved(word, moved).replace("{config}", str(folder)) for word in behind]
     for at, word in enumerate(behind[:-1]):
