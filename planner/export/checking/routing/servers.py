@@ -4,6 +4,7 @@ router weighs have the weights of their shares."""
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from planner.domain import Phase
 from planner.export.found import Fault
 from planner.export.routers.intervals import RoutedBucket
 from planner.export.routers.programs.intervals_served import server_weights
@@ -26,12 +27,15 @@ def listed_faults(
             if host not in addresses.hosts:
                 yield Fault(where=where, expected="must name servers of these islands", got=host)
         for island in sorted(islands - {""}):
-            wanted = Counter(servers.get(island, ()))
+            # each program that pairs names all of an island's servers
+            programs = max(1, sum(island in server.standing_for for server in interval.servers if server.host))
+            wanted = Counter(servers.get(island, ()) * programs)
             for host in sorted(wanted | named):
                 if addresses.hosts.get(host) == island and wanted[host] != named[host]:
                     rule = f"must name {host} of {island} {_times(wanted[host])}"
                     yield Fault(where=where, expected=rule, got=_times(named[host]))
-        yield from _weight_faults(where, interval, planned, addresses)
+        if interval.phase is Phase.PREFILL:  # whose shares they are; what is paired with it has no say
+            yield from _weight_faults(where, interval, planned, addresses)
 
 
 def _times(count: int) -> str:

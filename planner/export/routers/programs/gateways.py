@@ -93,9 +93,24 @@ def resends_pairs(engine: str) -> bool:
     return GATEWAYS.get(engine, VLLM_ROUTER).resends_pairs
 
 
-def gateway_name(deployment: Deployment, interval: ServedInterval, way: str) -> str:
-    """The program's name, of an interval and of what its servers do (`split`, `mixed`)."""
-    return program_name(deployment, f"-{interval.number}-{way}")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """What one program serves: its interval's `way` (`split`, `mixed`). `number`: among the plan's programs, for their
+    ports; `pool`: which of the interval's prefill islands it pairs (None: all); `alone`: nothing stands in front."""
+
+    interval: ServedInterval
+    way: str
+    number: int
+    pool: int | None = None
+    alone: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """What its name ends in."""
+        if self.alone:
+            return ""
+        pool = "" if self.pool is None else f"-{self.pool}"
+        return f"-{self.interval.number}-{self.way}{pool}"
 
 
 def program_name(deployment: Deployment, suffix: str = "") -> str:
@@ -114,12 +129,10 @@ def program_name(deployment: Deployment, suffix: str = "") -> str:
     return name
 
 
-def gateway_process(
-    deployment: Deployment, endpoints: Sequence[Endpoint], interval: ServedInterval, way: str, *, alone: bool = False
-) -> RouterProcess:
-    """The program that serves an interval's split or mixed share. `alone`: nothing stands in front of it."""
+def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gateway: Gateway) -> RouterProcess:
+    """The program that serves an interval's split or mixed share."""
     program = GATEWAYS[deployment.engine.name]
-    number = 2 * interval.number + (way == MIXED)
+    interval, way, number = gateway.interval, gateway.way, gateway.number
     groups = _worker_groups(interval, way, endpoints)
     watches = not all(endpoint.leaders for group in groups.values() for endpoint in group)
     timeout = answer_timeout_s(deployment.plan)
@@ -145,7 +158,7 @@ def gateway_process(
         *("--log-level", program.quiet),
     )
     return RouterProcess(
-        name=program_name(deployment) if alone else gateway_name(deployment, interval, way),
+        name=program_name(deployment, gateway.suffix),
         image=images.get(program.key, program.image),
         package="" if program.key in images else program.package,
         command=command,

@@ -21,8 +21,9 @@ MOST_WEIGHT = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedInterval:
-    """Prompts of `start` <= tokens < `end`. `split`: share of them that prefill and decode islands do together;
-    `mixed`: (id, share) of each island that does both phases. `last`: there are no longer ones."""
+    """Prompts of `start` <= tokens < `end`. `split`: share of them that prefill and decode islands do together,
+    `shares` those of the prefill islands; `mixed`: (id, share) of each island that does both phases. `last`: there are
+    no longer ones."""
 
     number: int
     start: int
@@ -31,7 +32,15 @@ class ServedInterval:
     decode: tuple[str, ...]
     split: float
     mixed: tuple[tuple[str, float], ...]
+    shares: tuple[float, ...] = ()
     last: bool = False
+
+    def by_pool(self) -> "tuple[ServedInterval, ...]":
+        """The split share by prefill island, each with all decode islands: servers of one such part are alike."""
+        return tuple(
+            replace(self, prefill=(name,), shares=(share,), split=share, mixed=())
+            for name, share in zip(self.prefill, self.shares, strict=True)
+        )
 
     @property
     def title(self) -> str:
@@ -62,6 +71,7 @@ def _served(interval: RoutedInterval, mixed: set[str], number: int) -> ServedInt
         decode=tuple(name for name in interval.decode.names if name not in mixed),
         split=sum(share for name, share in interval.prefill.islands if name not in mixed),
         mixed=both,
+        shares=tuple(share for name, share in interval.prefill.islands if name not in mixed),
     )
 
 

@@ -2,6 +2,7 @@
 in front where lengths, or both ways of serving, have to be told apart."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.export.engines.seam import Launch
@@ -12,6 +13,7 @@ from planner.export.routers.programs.gateways import (
     HEALTH_PERIOD_S,
     MIXED,
     SPLIT,
+    Gateway,
     gateway_process,
     interval_labels,
     program_name,
@@ -37,40 +39,59 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     intervals = served_intervals(deployment.plan)
     if not intervals:
         return RouterFiles()  # the routing table's own check says what is missing
-    ways = [(interval, way) for interval in intervals for way in _ways(interval, direct=direct)]
-    if not direct and len(ways) == 1:
-        interval, way = ways[0]
-        return RouterFiles(processes=(gateway_process(deployment, endpoints, interval, way, alone=True),))
-    gateways = {(interval.number, way): gateway_process(deployment, endpoints, interval, way) for interval, way in ways}
-    backends = [_backend(interval, gateways, endpoints) for interval in intervals]
+    gateways = _gateways(deployment.plan, intervals, direct=direct)
+    if not direct and len(gateways) == 1:
+        only = replace(gateways[0], alone=True)
+        return RouterFiles(processes=(gateway_process(deployment, endpoints, only),))
+    programs = [(gateway, gateway_process(deployment, endpoints, gateway)) for gateway in gateways]
+    backends = [_backend(interval, programs, endpoints, direct=direct) for interval in intervals]
     front = haproxy_process(deployment, backends, program_name(deployment))
-    return RouterFiles(processes=(front, *gateways.values()))
+    return RouterFiles(processes=(front, *(process for _, process in programs)))
 
 
-def _ways(interval: ServedInterval, *, direct: bool) -> tuple[str, ...]:
-    """What an engine's router does for the interval."""
-    return ((SPLIT,) if interval.prefill else ()) + ((MIXED,) if interval.mixed and not direct else ())
+def _gateways(plan: Plan, intervals: Sequence[ServedInterval], *, direct: bool) -> list[Gateway]:
+    """The engine's routers. HAProxy in front weighs pools, which they cannot: behind it each pairs one prefill pool."""
+    rows: list[tuple[ServedInterval, str, int | None]] = []
+    for interval in intervals:
+        if direct and _weighs_pools(plan) and len(interval.prefill) > 1:
+            rows += [(part, SPLIT, pool) for pool, part in enumerate(interval.by_pool())]
+        elif interval.prefill:
+            rows.append((interval, SPLIT, None))
+        if interval.mixed and not direct:
+            rows.append((interval, MIXED, None))
+    return [
+        Gateway(interval=interval, way=way, number=number, pool=pool)
+        for number, (interval, way, pool) in enumerate(rows)
+    ]
+
+
+def _weighs_pools(plan: Plan) -> bool:
+    """Whether each prefill pool has a program of its own: not where a program looks for prefixes in all of them, nor
+    where a table's ranges would make hundreds."""
+    return balanced(plan) and plan.scenario.routing.policy is not RouterPolicy.PREFIX_AWARE
 
 
 def _backend(
-    interval: ServedInterval, gateways: dict[tuple[int, str], RouterProcess], endpoints: Sequence[Endpoint]
+    interval: ServedInterval,
+    programs: Sequence[tuple[Gateway, RouterProcess]],
+    endpoints: Sequence[Endpoint],
+    *,
+    direct: bool,
 ) -> Backend:
-    both = sum(share for _, share in interval.mixed)
     shares = dict(interval.mixed)
-    rows = (
-        (SPLIT, interval.split, chosen(interval.decode, endpoints)),
-        (MIXED, both, chosen(shares, endpoints)),
-    )
-    programs = tuple(
-        (gateways[interval.number, way], share, sum(_island_requests(endpoint) for endpoint in group))
-        for way, share, group in rows
-        if (interval.number, way) in gateways
-    )
-    reached = () if (interval.number, MIXED) in gateways else chosen(shares, endpoints)
+    behind = {SPLIT: chosen(interval.decode, endpoints), MIXED: chosen(shares, endpoints)}
     return Backend(
         interval=interval,
-        programs=programs,
-        direct=tuple((endpoint, shares[endpoint.island.id]) for endpoint in reached),
+        programs=tuple(
+            (
+                process,
+                gateway.interval.split if gateway.way == SPLIT else sum(shares.values()),
+                sum(_island_requests(endpoint) for endpoint in behind[gateway.way]),
+            )
+            for gateway, process in programs
+            if gateway.interval.number == interval.number
+        ),
+        direct=tuple((e, shares[e.island.id]) for e in behind[MIXED]) if direct else (),
     )
 
 
@@ -104,6 +125,8 @@ def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
         notes.append("Lengths are told apart by the bytes of a request: prompts near a cut point go astray.")
     if paired or not direct:
         policy = RouterPolicy.PREFIX_AWARE if prefixes else RouterPolicy.POWER_OF_TWO
+        weighed = direct and _weighs_pools(plan) and any(len(interval.prefill) > 1 for interval in intervals)
+        notes += ["HAProxy gives each prefill pool its share of the requests, by its weight."] if weighed else []
         notes.append(
             "An engine's router draws two workers evenly and takes the one with fewer requests, whatever they cost and "
             "however fast it is; each of its two copies counts its own requests alone."
