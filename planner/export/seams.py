@@ -167,14 +167,15 @@ class InnerConfig(Protocol):
 class Addresses:
     """By what a router's configuration may name an island. `hosts`: Service, leader's host, or leader's host:port ->
     island. `pods`: (island, labels of the pods that answer) pairs; `followers`: such pairs of the other
-    pods of a group, which answer nobody. `annotations` of the pods that answer, and `longest` prompt (tokens), by
-    island."""
+    pods of a group, which answer nobody. By island: `leaders` (host:port), `annotations` of the pods that answer, and
+    `longest` prompt (tokens)."""
 
     hosts: Mapping[str, str]
     pods: tuple[tuple[str, Mapping[str, str]], ...] = ()
     annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     followers: tuple[tuple[str, Mapping[str, str]], ...] = ()
     longest: Mapping[str, int] = field(default_factory=dict)
+    leaders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def selected(self, selector: Mapping[str, str]) -> tuple[str, ...]:
         """The islands whose answering pods have all labels of `selector`."""

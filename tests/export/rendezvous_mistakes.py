@@ -179,7 +179,7 @@ RENDEZVOUS_MISTAKES = (
         "release values 01.values.yaml",
         ("ports apart", "last", f"{LWS_ADDRESS}:5000", f"{LWS_ADDRESS}:5001", "decode.containers.0.args"),
         ("rank of the leader", "last", "rank=$(LWS_WORKER_INDEX)", "rank=0", "decode.containers.0.args"),
-        ("leader and worker mixed", "first", "- '27'", "- '26'", "prefill.containers.0.args"),
+        ("leader and worker mixed", "first", "- '28'", "- '27'", "prefill.containers.0.args"),
     ),
     *edits_in(
         "kserve, vllm, ranks",

@@ -28,9 +28,9 @@ class Case:
     engine: str = "vllm"
     options: ExportOptions = field(default_factory=ExportOptions)
 
-    def files(self) -> dict[str, str]:
+    def files(self, router: str = "") -> dict[str, str]:
         """The manifests, rendered anew."""
-        return render(self.plan(), target=self.target, engine=self.engine, options=self.options)
+        return render(self.plan(), target=self.target, engine=self.engine, options=self.options, router=router)
 
 
 CASES = {

@@ -56,7 +56,7 @@ def with_demand(plan: Plan, demand: float, nodes: int = 1, share: float = 0.0, m
 @pytest.mark.parametrize("target", ["lws", "kubernetes"])
 def test_every_island_has_one(target: str, form: str) -> None:
     plan = with_demand(bucket_plan(), 10.0, more_gpus=20) if target == "kubernetes" else example_plan()
-    files = render(plan, target=target, options=ExportOptions(autoscaling=form))
+    files = render(plan, target=target, options=ExportOptions(autoscaling=form), router="none")
     scalers = list(load_documents(files[FILE]))
     workloads = [
         body

@@ -27,9 +27,9 @@ RENDEZVOUS_LINE = re.compile(
 
 
 @cache
-def case(name: str) -> tuple[Plan, dict[str, str]]:
+def case(name: str, router: str = "") -> tuple[Plan, dict[str, str]]:
     """A case's plan and its sound manifests, rendered once."""
-    return COMMAND_CASES[name].plan(), COMMAND_CASES[name].files()
+    return COMMAND_CASES[name].plan(), COMMAND_CASES[name].files(router)
 
 
 def test_no_mistake_is_there_twice_and_every_case_is_used() -> None:
@@ -50,7 +50,7 @@ def test_a_mistake_is_told_in_its_field(edit: Edit) -> None:
 
 @pytest.mark.parametrize("edit", SOUND_EDITS, ids=lambda one: f"{one.case}: {one.name}")
 def test_a_sound_edit_passes(edit: SoundEdit) -> None:
-    plan, files = case(edit.case)
+    plan, files = case(edit.case, "none")  # a router's configuration would have to be edited along
     edited = edit.apply(files)
     assert edited != files
     for known in (None, plan):

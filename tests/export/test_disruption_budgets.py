@@ -249,7 +249,8 @@ MISTAKES = {
         False,
     ),
     "a share": (r"maxUnavailable: 1", "maxUnavailable: 50%", "spec.maxUnavailable: must follow the schema", False),
-    "no number": (r"  maxUnavailable: 1\n", "", "'maxUnavailable' is a required property", False),
+    "no number": (r"  maxUnavailable: 1\n", "", "spec: must follow the schema", False),
+    "the other number": ("maxUnavailable: 1", "minAvailable: 1", "spec.maxUnavailable: must be given", False),
 }
 
 

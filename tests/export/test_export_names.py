@@ -20,8 +20,8 @@ DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 def test_a_hostile_plan_name_reaches_no_value_unquoted() -> None:
     hostile = "chat\nkind: Secret\n--- # `rm -rf /` $(HOME) \u2028 {{ x }} 'q' \"q\""
-    files = render(example_plan(hostile), options=ExportOptions(name="chat"))
-    clean = render(example_plan("chat"))
+    files = render(example_plan(hostile), options=ExportOptions(name="chat"), router="none")
+    clean = render(example_plan("chat"), router="none")
     told = " ".join(hostile.split())
     for name, text in files.items():
         objects = list(load_documents(text))

@@ -175,7 +175,7 @@ EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
     ),
     "a gateway of nobody": (
         "haproxy.cfg",
-        lambda text: text.replace("router-1-split:8102", "router-9-split:8102"),
+        lambda text: text.replace("router-1-split:8101", "router-9-split:8101"),
         "must send",
     ),
 }

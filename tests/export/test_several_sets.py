@@ -26,8 +26,8 @@ EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 LEVELS = ExportOptions(topology_labels=(("asw", "example.com/rack"), ("aggregation", "example.com/block")))
 
 
-def dset(plan: Plan, options: ExportOptions | None = None) -> dict[str, str]:
-    return render(plan, target="disaggregatedset", options=options)
+def dset(plan: Plan, options: ExportOptions | None = None, router: str = "") -> dict[str, str]:
+    return render(plan, target="disaggregatedset", options=options, router=router)
 
 
 def sets(files: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -53,7 +53,7 @@ def lopsided_plan() -> Plan:
 
 def test_ranges_of_their_own_are_sets_of_their_own() -> None:
     files = dset(two_range_plan())
-    assert [*files] == [FIRST, SECOND, SERVICES, "routing.yaml", "disruption-budgets.yaml"]
+    assert [*files] == [FIRST, SECOND, SERVICES, "routing.yaml", "router.yaml", "disruption-budgets.yaml"]
     found = sets(files)
     assert [body["metadata"]["name"] for body in found.values()] == ["two-ranges-1", "two-ranges-2"]
     assert roles(found[FIRST]) == ["h200-4", "h200-5", "h200-6", "h20-2", "h20-3", "h20-4"]
@@ -280,7 +280,7 @@ def test_mistakes_between_sets_are_caught_in_their_field(mistake: str, against: 
 
 def test_a_role_moved_with_its_service_is_no_fault() -> None:
     """Who rolls out with whom is for its owner to change; the plan does not say it."""
-    files = moved(dset(two_range_plan()), 1)
+    files = moved(dset(two_range_plan(), router="none"), 1)
     old = f"{SET}: two-ranges-1\n    {ROLE}: h200-4\n"
     files = edited(SERVICES, old, old.replace("-1", "-2"))(files)
     assert find_faults(files, two_range_plan()) == find_faults(files) == ()

@@ -61,7 +61,7 @@ def variables(container: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_job_fills_the_claim_and_engines_wait_and_only_read(target: str) -> None:
     plan = single_node_plan()
-    files = render(plan, target=target, options=JOB)
+    files = render(plan, target=target, options=JOB, router="none")
     (job,) = [body for body in bodies(files) if body.get("kind") == "Job"]
     kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
     (fetch,) = job["spec"]["template"]["spec"]["containers"]
@@ -81,7 +81,7 @@ def test_a_job_fills_the_claim_and_engines_wait_and_only_read(target: str) -> No
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_node_fetches_once_and_has_the_token(target: str) -> None:
     plan = single_node_plan()
-    files = render(plan, target=target, options=NODE)
+    files = render(plan, target=target, options=NODE, router="none")
     assert "Job" not in {body.get("kind") for body in bodies(files)}
     fetches = [container for group in parts(bodies(files), "initContainers") for container in group]
     assert len(fetches) >= len(engines(files))
@@ -96,7 +96,7 @@ def test_a_node_fetches_once_and_has_the_token(target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_from_the_hub_every_engine_has_the_token(target: str) -> None:
-    files = render(single_node_plan(), target=target, options=HUB)
+    files = render(single_node_plan(), target=target, options=HUB, router="none")
     assert engines(files)
     assert all(SECRET in container["env"] for container in engines(files))
     assert not list(parts(bodies(files), "initContainers"))
@@ -105,7 +105,9 @@ def test_from_the_hub_every_engine_has_the_token(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_secret_is_named_unless_somebody_says_which(target: str) -> None:
     for options in (ExportOptions(), ExportOptions(model_volume="weights"), ExportOptions(weights="node")):
-        assert not list(parts(bodies(render(single_node_plan(), target=target, options=options)), "secretKeyRef"))
+        assert not list(
+            parts(bodies(render(single_node_plan(), target=target, options=options, router="none")), "secretKeyRef")
+        )
 
 
 def test_a_model_at_a_path_is_fetched_by_nobody() -> None:

@@ -38,7 +38,6 @@ SHARED_KINDS = (
     Kind(api_version="v1", kind="ServiceAccount", schema="serviceaccount.json"),
     Kind(api_version="rbac.authorization.k8s.io/v1", kind="Role", schema="role.json"),
     Kind(api_version="rbac.authorization.k8s.io/v1", kind="RoleBinding", schema="rolebinding.json"),
-    Kind(api_version="policy/v1", kind="PodDisruptionBudget", schema="poddisruptionbudget.json"),
     *(
         Kind(api_version=version, kind=kind, schema=f"{kind.lower()}.json", inventory=True, of_node=True)
         for version, kind in ((TOPOLOGY_VERSION, TOPOLOGY_KIND), (FLEXTOPO_VERSION, FLEXTOPO_KIND))

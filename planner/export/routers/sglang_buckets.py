@@ -169,7 +169,4 @@ def _islands(row: Mapping[str, Any], addresses: Addresses) -> tuple[str, ...]:
     """Islands all of whose leaders are workers of the bucket, and of hosts that nobody knows, the hosts."""
     workers = [str(url).removeprefix("http://") for url in row["worker_ids"]]
     named = dict.fromkeys(addresses.hosts.get(worker, worker) for worker in workers)
-    leaders = {
-        name: {host for host, owner in addresses.hosts.items() if owner == name and ":" in host} for name in named
-    }
-    return tuple(name for name in named if leaders[name] <= set(workers))
+    return tuple(name for name in named if set(addresses.leaders.get(name, ())) <= set(workers))

@@ -39,7 +39,9 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
     """The names under which finished manifests have their islands answer."""
     tables, _ = routing_tables(manifests)
     hosts: dict[str, str] = {}
+    named: dict[str, tuple[str, ...]] = {}
     for row in (row for table in tables for row in table.table.get("services", ())):
+        named[row["island"]] = tuple(map(str, row.get("leaders", ())))
         every = pods_service(row["service"])
         hosts |= dict.fromkeys((row["service"], every, f"{every}:{row.get('port')}"), row["island"])
         for leader in row.get("leaders", ()):
@@ -51,6 +53,7 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
         annotations={island.id: pod.annotations for island, pod in leaders},
         followers=tuple((item.island.id, pod.labels) for item in owned for pod in item.workload.pods[1:] if pod.count),
         longest={island.id: island.longest_prompt for island, _ in leaders},
+        leaders=named,
     )
 
 

@@ -69,7 +69,7 @@ class Crews:
         used = tuple(budgets)
         return all(self._keeps(cell, used) for cell in self.cells)
 
-    def left(self, budgets: Iterable[Budget]) -> float:
+    def remaining(self, budgets: Iterable[Budget]) -> float:
         """Share of the plan's rate that is served where all budgets are used up; 1 at most."""
         used = tuple(budgets)
         rests = [self._rest_rps(cell, used) / cell.load_rps for cell in self.cells if cell.load_rps > 0]

@@ -34,7 +34,7 @@ def _comments(deployment: Deployment, crews: Crews, budgets: Sequence[Budget]) -
     return (
         "Evictions that may happen at once, in copies of the model: a pod that goes takes its copy along.",
         _remains(deployment, crews, budgets),
-        *(_told(budget, crews) for budget in budgets),
+        *(_allowance_words(budget, crews) for budget in budgets),
     )
 
 
@@ -44,14 +44,14 @@ def _remains(deployment: Deployment, crews: Crews, budgets: Sequence[Budget]) ->
             "With all of them used at once every length keeps a copy in each phase. Nodes that fail count beside them."
         )
     survive = deployment.plan.scenario.survive
-    asked = f", and at least the {survive.share:.0%} of survive.share" if survive.share else ""
+    promised = f", and at least the {survive.share:.0%} of survive.share" if survive.share else ""
     return (
-        f"With all of them used at once {crews.left(budgets):.0%} of the plan's rate remains by the copies' capacities"
-        f"{asked}. Nodes that fail count beside them."
+        f"With all of them used at once {crews.remaining(budgets):.0%} of the plan's rate remains by the copies' "
+        f"capacities{promised}. Nodes that fail count beside them."
     )
 
 
-def _told(budget: Budget, crews: Crews) -> str:
+def _allowance_words(budget: Budget, crews: Crews) -> str:
     copies = sum(crews.crews[island].copies for island in budget.islands)
     names = " and ".join(budget.islands) + (" together" if len(budget.islands) > 1 else "")
     if budget.copies:

@@ -82,7 +82,7 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     refuse_templates(deployment)
     check_gpus_told_apart(deployment)
     launches = {island.id: deployment.engine.launch(island, RENDEZVOUS) for island in deployment.islands}
-    pairs = island_pairs(deployment, "-prefill", alike=lambda island: _picked_by(island, deployment))
+    pairs = _pairs(deployment)
     files = {
         _file(pair): yaml_text(_comments(pair, deployment, launches), [_values(pair, deployment, launches)])
         for pair in pairs
@@ -94,6 +94,11 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     files["services.yaml"] = yaml_text(("One Service over the leaders of each role; not part of a release.",), services)
     files["releases.yaml"] = yaml_text(_release_comments(deployment), [_releases(pairs)])
     return TargetFiles(files=files, endpoints=tuple(endpoints))
+
+
+def _pairs(deployment: Deployment) -> tuple[IslandPair, ...]:
+    """A release each: both of its roles have the same labels, so that islands of other lengths are not in it."""
+    return island_pairs(deployment, "-prefill", alike=lambda island: _picked_by(island, deployment))
 
 
 def _file(pair: IslandPair) -> str:
@@ -319,7 +324,7 @@ def _words(pod: PodCommand, launch: Launch, island: ServingIsland) -> list[str]:
 
 def _pods_of(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
     """What the chart puts on the pods of a release's block."""
-    pair = next(pair for pair in island_pairs(deployment, "-prefill") if island in pair.islands)
+    pair = next(pair for pair in _pairs(deployment) if island in pair.islands)
     return {RELEASE_LABEL: pair.name, ROLE_LABEL: _block(island)}
 
 
