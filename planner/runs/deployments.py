@@ -24,7 +24,8 @@ FINER = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
     """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), the
-    engine that they start, target and router, what the reader must be told, and the `page` of commands."""
+    engine that they start, target and router, what the reader must be told, what the
+    router gives up (`losses`, among the warnings), and the `page` of commands."""
 
     files: dict[str, str]
     plan: Plan
@@ -33,6 +34,7 @@ class Rendered:
     target: str = ""
     router: str = export.NO_ROUTER
     warnings: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
     page: str = ""
 
     @property
@@ -81,6 +83,7 @@ def render_plan(
         engine=engine_name,
         target=target,
         router=chosen_router,
+        losses=losses,
         warnings=(*_grid_warnings(plan, grid), *losses, *_file_warnings(files)),
     )
 

@@ -45,12 +45,13 @@ def publish(plan: Plan, *, engine: str = "") -> Publication:
         **report.render(plan),
     }
     try:
-        rendered = render_plan(plan, engine=engine)
+        # a scenario that says how it is deployed is told what that does to its promise
+        rendered = render_plan(plan, engine=engine, price_router=plan.scenario.deploy != DeploySettings())
     except (ExportError, InputError) as error:
         note = f"no manifests were written: {error}"
         return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{note}\n".encode()}, warnings=(note,))
     manifests = {f"manifests/{name}": content for name, content in rendered.folder.items()}
-    return Publication(files=contents | manifests)  # what they warn of stands in their comments
+    return Publication(files=contents | manifests, warnings=rendered.losses)  # the rest stands in their comments
 
 
 def _csv(frame: "report.Frame") -> bytes:

@@ -77,7 +77,7 @@ def router_loss(plan: Plan, router: str) -> str:
     return (
         f"router {router} does {behaviour.policy.value} where the plan counts on {planned.policy.value}: at "
         f"{planned.rate_rps:.1f} requests/s {_times(routed)} instead of {_times(planned)}, by a replay of {_REQUESTS} "
-        f"requests{_misrouted(routed)}"
+        f"requests{_misrouted(routed)}; a plan with routing.policy {behaviour.policy.value} is priced for it"
     )
 
 

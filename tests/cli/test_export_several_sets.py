@@ -53,6 +53,7 @@ def test_sets_are_written_with_a_warning_of_what_is_lost(planner: Command, many:
         SECOND,
         "services.yaml",
         "routing.yaml",
+        "router.yaml",
         "disruption-budgets.yaml",
         "README.md",
     ]

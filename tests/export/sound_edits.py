@@ -3,7 +3,10 @@
 from command_edits import SoundEdit
 
 _ENV = "          - name: VLLM_NIXL_SIDE_CHANNEL_PORT\n"
-_PROBE = "          startupProbe:\n            httpGet:\n              path: /health\n              port: 30000\n            failureThreshold: 300\n"
+_PROBE = (
+    "          startupProbe:\n            httpGet:\n              path: /health\n              port: 30000\n"
+    "            failureThreshold: 300\n"
+)
 _HEADLESS = """\
 ---
 apiVersion: v1

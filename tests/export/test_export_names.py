@@ -136,7 +136,7 @@ def test_label_values_stay_strings(value: str) -> None:
     ["vllm/openai", "vllm/openai:latest", "vllm/openai:nightly", "host:5000/vllm", "a b:1", ":v1", ""],
 )
 def test_images_that_move_are_refused(image: str) -> None:
-    with pytest.raises(InputError, match=r"ExportOptions.images\[NVIDIA\]"):
+    with pytest.raises(InputError, match=r"deploy.images\[NVIDIA\]"):
         render(example_plan(), options=ExportOptions(images=(("NVIDIA", image),)))
 
 

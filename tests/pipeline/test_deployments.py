@@ -30,7 +30,7 @@ def rendered(example: Plan, grid: RouterGrid) -> Rendered:
 def pools_of(files: dict[str, str], phase: Phase) -> dict[str, set[str]]:
     """Dynamo namespace -> ids of the islands whose workers register there."""
     found: dict[str, set[str]] = defaultdict(set)
-    for graph in (d for text in files.values() for d in yaml.safe_load_all(text) if "spec" in d):
+    for graph in (d for text in files.values() for d in yaml.safe_load_all(text) if "components" in d.get("spec", {})):
         for component in graph["spec"]["components"]:
             arguments = component["podTemplate"]["spec"]["containers"][0]["args"]
             if component.get("type") == phase:

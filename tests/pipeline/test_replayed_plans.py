@@ -144,7 +144,8 @@ def test_pools_are_replayed_as_the_finished_plan_is(made: Plan) -> None:
     question = posed(made.scenario)
     mine = PooledReplay(question).fleet(buckets_of(made).pools)
     theirs = replay_fleet(made, question.workload, replay_prefixes=False, storage_gb_s=2.0)
-    assert mine == theirs
+    # a search's replays know exact lengths, so that nobody comes to servers that are too short
+    assert mine == replace(theirs, intervals=tuple(replace(interval, context=0) for interval in theirs.intervals))
 
 
 def test_an_interrupt_leaves_the_best_so_far_and_equal_seeds_give_equal_plans_from_there(made: Plan) -> None:

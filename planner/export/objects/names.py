@@ -47,7 +47,7 @@ def plan_slug(name: str, suffixes: Iterable[str]) -> str:
     """
     label = slug(name)
     if not label:
-        raise InputError(f"Plan name {name!r}: must hold a letter or a digit.", hint="Set ExportOptions.name.")
+        raise InputError(f"Plan name {name!r}: must hold a letter or a digit.", hint="Set deploy.name.")
     label = label if label[0].isalpha() else f"plan-{label}"
     room = MAX_WORKLOAD_NAME - 1 - max((len(slug(suffix)) for suffix in suffixes), default=0)
     if len(label) <= room:
@@ -86,7 +86,7 @@ def workload_name(plan: str, island: str) -> str:
     if len(name) > MAX_WORKLOAD_NAME:
         raise InputError(
             f"Object name {name!r}: must have at most {MAX_WORKLOAD_NAME} characters, got {len(name)}.",
-            hint="Set a shorter ExportOptions.name.",
+            hint="Set a shorter deploy.name.",
         )
     return name
 

@@ -1,7 +1,7 @@
 """Copies of the model close together: which switch level each copy of an island has to stay under.
 
 A plan's placement says under which switches its copies lie; the user says which node label a cluster has for a level
-(`ExportOptions.topology_labels`), as no label for racks or switches is standard.
+(`deploy.topology`), as no label for racks or switches is standard.
 """
 
 from collections import Counter

@@ -56,7 +56,7 @@ def engine_image(island: ServingIsland, deployment: Deployment) -> str:
     if image is None:
         raise ExportError(
             f"Island {island.id}, engine {deployment.engine.name}: no image is known for {island.gpu.vendor} GPUs.",
-            hint="Give one: `planner export --image VENDOR=IMAGE`, or ExportOptions.images.",
+            hint="Give one: `planner export --image VENDOR=IMAGE`, or deploy.images.",
         )
     assert image_is_pinned(image)
     return image
@@ -209,7 +209,7 @@ def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     for name, count in options.pod_resources:
         if name in limits:
             raise InputError(
-                f"ExportOptions.pod_resources: must not repeat {name}, which the plan fixes.", hint="Leave it out."
+                f"deploy.pod_resources: must not repeat {name}, which the plan fixes.", hint="Leave it out."
             )
         limits[name] = count
     return limits

@@ -74,26 +74,26 @@ def _check_sizes(options: ExportOptions, settings: PlacementSettings) -> None:
         value = getattr(options, key)
         if value is not None and not 1 <= value <= _MOST[key]:
             raise InputError(
-                f"ExportOptions.{key}: must be at least 1 and at most {_MOST[key]}, got {value}.",
+                f"deploy.{key}: must be at least 1 and at most {_MOST[key]}, got {value}.",
                 hint="Give what a host has, divided by its GPUs.",
             )
     low, high = _BYTES_PER_TOKEN
     if not low <= options.bytes_per_token <= high:
         raise InputError(
-            f"ExportOptions.bytes_per_token: must lie in {low:g}..{high:g}, got {options.bytes_per_token}.",
+            f"deploy.bytes_per_token: must lie in {low:g}..{high:g}, got {options.bytes_per_token}.",
             hint="Divide the bytes of some of your prompts by their tokens; English has about 4.",
         )
     memory = options.memory_gib(settings)
     if options.shared_memory_gib > memory:
         raise InputError(
-            f"ExportOptions.shared_memory_gib: counts towards a pod's memory and must be at most "
+            f"deploy.shared_memory_gib: counts towards a pod's memory and must be at most "
             f"memory_gib_per_gpu ({memory}), got {options.shared_memory_gib}.",
             hint="Give more memory a GPU, or less shared memory.",
         )
     for name, count in options.pod_resources:
         if "/" not in name or not is_label_key(name) or not 1 <= count <= _MOST_PIECES:
             raise InputError(
-                f"ExportOptions.pod_resources: must be extended resources and counts of 1 to {_MOST_PIECES}, got "
+                f"deploy.pod_resources: must be extended resources and counts of 1 to {_MOST_PIECES}, got "
                 f"{name}={count}.",
                 hint="For example rdma/ib=8.",
             )
@@ -103,14 +103,14 @@ def _check_names(options: ExportOptions) -> None:
     for key in ("priority_class", "queue", "model_volume"):
         name = getattr(options, key)
         if name and not is_dns_label(name):
-            raise InputError(f"ExportOptions.{key}: must be a DNS label, got {name!r}.", hint="Use a-z, 0-9 and '-'.")
+            raise InputError(f"deploy.{key}: must be a DNS label, got {name!r}.", hint="Use a-z, 0-9 and '-'.")
     if not is_dns_label(options.namespace):
         raise InputError(
-            f"ExportOptions.namespace: must be a DNS label, got {options.namespace!r}.", hint="Use a-z, 0-9 and '-'."
+            f"deploy.namespace: must be a DNS label, got {options.namespace!r}.", hint="Use a-z, 0-9 and '-'."
         )
     if options.priority_class.startswith("system-"):
         raise InputError(
-            f"ExportOptions.priority_class: must not begin with system-, which is Kubernetes' own, got "
+            f"deploy.priority_class: must not begin with system-, which is Kubernetes' own, got "
             f"{options.priority_class!r}.",
             hint="Choose another name.",
         )
@@ -121,12 +121,12 @@ def _check_topology(options: ExportOptions) -> None:
     for level, label in options.topology_labels:
         if level not in SWITCH_LEVELS or levels.count(level) > 1:
             raise InputError(
-                f"ExportOptions.topology_labels: must be of {', '.join(SWITCH_LEVELS)}, each once, got {level!r}.",
+                f"deploy.topology: must be of {', '.join(SWITCH_LEVELS)}, each once, got {level!r}.",
                 hint="Name each level once, for example asw=example.com/rack.",
             )
         if not is_label_key(label):
             raise InputError(
-                f"ExportOptions.topology_labels[{level}]: must be a node label's key, got {label!r}.",
+                f"deploy.topology[{level}]: must be a node label's key, got {label!r}.",
                 hint="Give a key as of `kubectl get nodes --show-labels`.",
             )
 
@@ -134,12 +134,12 @@ def _check_topology(options: ExportOptions) -> None:
 def _check_autoscaling(options: ExportOptions) -> None:
     if options.autoscaling not in AUTOSCALERS:
         raise InputError(
-            f"ExportOptions.autoscaling: must be one of {', '.join(AUTOSCALERS)}, got {options.autoscaling!r}.",
+            f"deploy.autoscaling: must be one of {', '.join(AUTOSCALERS)}, got {options.autoscaling!r}.",
             hint="Choose one of them.",
         )
     if not _ADDRESS.fullmatch(options.prometheus):
         raise InputError(
-            f"ExportOptions.prometheus: must be an address such as http://prometheus.monitoring.svc:9090, got "
+            f"deploy.prometheus: must be an address such as http://prometheus.monitoring.svc:9090, got "
             f"{options.prometheus!r}.",
             hint="Give scheme, host and port, without user and password.",
         )
@@ -149,6 +149,6 @@ def _check_images(options: ExportOptions) -> None:
     for vendor, image in options.images:
         if not image_is_pinned(image):
             raise InputError(
-                f"ExportOptions.images[{vendor}]: must name a fixed tag or a sha256 digest, got {image!r}.",
+                f"deploy.images[{vendor}]: must name a fixed tag or a sha256 digest, got {image!r}.",
                 hint="Write it as registry/name:version.",
             )

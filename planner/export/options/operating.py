@@ -32,7 +32,7 @@ def secret_of(options: DeploySettings) -> tuple[str, str] | None:
     key = key if colon else TOKEN
     if not is_dns_subdomain(name) or not _KEY.fullmatch(key):
         raise InputError(
-            f"ExportOptions.hf_secret: must be NAME or NAME:KEY of a Secret, got {options.hf_secret!r}.",
+            f"deploy.hf_secret: must be NAME or NAME:KEY of a Secret, got {options.hf_secret!r}.",
             hint=f"For example hf-token:{TOKEN}; make it by `kubectl create secret generic`.",
         )
     return name, key
@@ -50,12 +50,12 @@ def rdma_of(options: DeploySettings) -> tuple[str, int] | None:
     sound = "/" in name and is_label_key(name) and (not equals or _COUNT.fullmatch(count))
     if not sound or int(count or 0) > _MOST_DEVICES:
         raise InputError(
-            f"ExportOptions.rdma: must be RESOURCE or RESOURCE=COUNT, an extended resource and 1 to {_MOST_DEVICES}, "
+            f"deploy.rdma: must be RESOURCE or RESOURCE=COUNT, an extended resource and 1 to {_MOST_DEVICES}, "
             f"got {options.rdma!r}.",
             hint="For example rdma/ib, or rdma/ib=1 where one device serves all GPUs of a pod.",
         )
     if name in dict(options.pod_resources):
-        raise InputError(f"ExportOptions.rdma: must not repeat {name} of pod_resources.", hint="Leave one of them out.")
+        raise InputError(f"deploy.rdma: must not repeat {name} of pod_resources.", hint="Leave one of them out.")
     return name, int(count or 0)
 
 
@@ -71,7 +71,7 @@ def hugepages_of(options: DeploySettings) -> tuple[str, str] | None:
     pieces = (amount(total) or Fraction(0)) / _PAGES.get(size, 1)
     if size not in _PAGES or pieces.denominator != 1 or not 1 <= pieces <= _MOST_PAGES:
         raise InputError(
-            f"ExportOptions.hugepages: must be SIZE=AMOUNT, a page size ({', '.join(_PAGES)}) and a multiple of it, "
+            f"deploy.hugepages: must be SIZE=AMOUNT, a page size ({', '.join(_PAGES)}) and a multiple of it, "
             f"got {options.hugepages!r}.",
             hint="For example 2Mi=4Gi.",
         )
@@ -92,30 +92,28 @@ def check_operating(options: DeploySettings) -> None:
     low, high = _LOAD_RANGE
     if not low <= options.load_gb_per_s <= high:
         raise InputError(
-            f"ExportOptions.load_gb_per_s: must be {low:g} to {high:g} GB/s, got {options.load_gb_per_s}.",
+            f"deploy.load_gb_per_s: must be {low:g} to {high:g} GB/s, got {options.load_gb_per_s}.",
             hint="Give what a pod reads from its storage, as `fio` measures it.",
         )
     for key in ("nccl_ib_hca", "socket_interface"):
         text = getattr(options, key)
         if text and not _DEVICES.fullmatch(text):
-            raise InputError(
-                f"ExportOptions.{key}: must be names of devices, got {text!r}.", hint="For example mlx5 or eth0."
-            )
+            raise InputError(f"deploy.{key}: must be names of devices, got {text!r}.", hint="For example mlx5 or eth0.")
 
 
 def _check_weights(options: DeploySettings) -> None:
     if options.weights not in ("", *WEIGHTS):
         raise InputError(
-            f"ExportOptions.weights: must be one of {', '.join(WEIGHTS)}, got {options.weights!r}.",
+            f"deploy.weights: must be one of {', '.join(WEIGHTS)}, got {options.weights!r}.",
             hint="A job fetches once into the model volume, a node once for its pods, from the hub every pod.",
         )
     if options.weights == "job" and not options.model_volume:
         raise InputError(
-            "ExportOptions.weights: must not be job without a model_volume, which the job fills, got none.",
+            "deploy.weights: must not be job without a model_volume, which the job fills, got none.",
             hint="Name a claim with --model-volume, or take --weights node or hub.",
         )
     if options.weights == "node" and options.model_volume:
         raise InputError(
-            f"ExportOptions.weights: must not be node beside a model_volume, got {options.model_volume!r}.",
+            f"deploy.weights: must not be node beside a model_volume, got {options.model_volume!r}.",
             hint="Leave one of them out: a node keeps the weights in a folder of its own.",
         )

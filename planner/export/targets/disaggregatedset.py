@@ -147,7 +147,7 @@ def _base_name(deployment: Deployment, ending: str) -> str:
             raise InputError(
                 f"Island {island.id}: the names that the controller makes of set {base + ending!r} and role "
                 f"{island.slug!r} must have at most {LONGEST_LABEL} characters, got {length}.",
-                hint="Give the island a shorter id, or set a shorter ExportOptions.name.",
+                hint="Give the island a shorter id, or set a shorter deploy.name.",
             )
     return base
 

@@ -263,7 +263,7 @@ def _image(island: ServingIsland, deployment: Deployment) -> str:
     if image is None:
         raise ExportError(
             f"Island {island.id}, target kserve: no image is known for {island.gpu.vendor} GPUs.",
-            hint="Give one that runs without root: `planner export --image VENDOR=IMAGE`, or ExportOptions.images.",
+            hint="Give one that runs without root: `planner export --image VENDOR=IMAGE`, or deploy.images.",
         )
     return image
 

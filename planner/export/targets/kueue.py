@@ -4,7 +4,7 @@ nothing: the workloads of other targets join by their queue label.
 
 symbol        meaning                                      unit   source
 nominalQuota  GPUs of a type that the fleet has            GPUs   Plan.fleet
-              their cores and memory                       cores, GPUs x ExportOptions.cpus, memory_gib
+              their cores and memory                       cores, GPUs x deploy.cpus, memory_gib
                                                            GiB
 
 Source: kueue.x-k8s.io/v1beta2 (kubernetes-sigs/kueue). Its rules beyond the schema that are kept here: every flavor of

@@ -3,7 +3,7 @@
 symbol   meaning                                       unit   source
 W        the model's weights, read whole by a pod      GB     ModelSpec.weights_gb: all ranks of a pod open every file,
                                                               and the page cache keeps what one of them has read
-b        what a pod reads at                           GB/s   ExportOptions.load_gb_per_s
+b        what a pod reads at                           GB/s   deploy.load_gb_per_s
 r        times that a pod moves the weights            -      2 where it fetches and then reads them (hub), else 1: what
                                                               an init container waits for is before the probe begins
 START_S  graphs, kernels and warm-up of the engine     s      300, an assumption: half of the 10 minutes that KServe's

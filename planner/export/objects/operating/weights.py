@@ -62,7 +62,7 @@ def weights_source(weights: str, options: ExportOptions) -> Source:
     if weights.startswith("/"):
         if options.weights in (Source.JOB.value, Source.NODE.value) or options.hf_secret:
             raise InputError(
-                f"ExportOptions.weights: must be left out, and hf_secret, for a model at a path, got {weights!r}.",
+                f"deploy.weights: must be left out, and hf_secret, for a model at a path, got {weights!r}.",
                 hint="Nobody fetches it: fill the path yourself, or give the model as hf://organisation/name.",
             )
         return Source.PATH

@@ -1,7 +1,7 @@
 """Prompt lengths as a proxy sees them: in bytes of the request's body.
 
 symbol     meaning                                             unit         source
-b          bytes of a prompt's text for each of its tokens     bytes/token  ExportOptions.bytes_per_token; about 4 in
+b          bytes of a prompt's text for each of its tokens     bytes/token  deploy.bytes_per_token; about 4 in
                                                                             English and code with tokenizers of 100 000
                                                                             words and more
 e          the JSON around the prompt                          bytes        counted: a chat request of the model's

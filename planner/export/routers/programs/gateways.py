@@ -124,7 +124,7 @@ def program_name(deployment: Deployment, suffix: str = "") -> str:
     if name in taken_names or not is_dns_label(name):
         raise InputError(
             f"Router's program {name!r}: must be a DNS label that no island has.",
-            hint="Rename the island, or set ExportOptions.name.",
+            hint="Rename the island, or set deploy.name.",
         )
     return name
 
