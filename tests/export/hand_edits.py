@@ -232,5 +232,36 @@ HARMLESS_EDITS = (
     *edits(SCRIPT, ("comment", "set -euo pipefail\n", "set -euo pipefail\n# ours since March\n", ""), rejected=False),
 )
 
-ROUTER_EDITS: tuple[HandEdit, ...] = ()
-"""Edits of routers' files: labels of ranges swapped and the like."""
+_STARTUP = (
+    "          startupProbe:\n            httpGet:\n              path: /health\n              port: http\n"
+    "            periodSeconds: 10\n            timeoutSeconds: 5\n            failureThreshold: 330\n"
+)
+OPERATING_EDITS = (
+    *edits(
+        PREFILL,
+        ("start given up too early", "failureThreshold: 330", "failureThreshold: 3", ""),
+        ("liveness without startup", _STARTUP, "", ""),
+        ("hook beyond the grace", "seconds: 16\n", "seconds: 1600\n", ""),
+    ),
+    *edits(
+        (LWS[0], "disruption-budgets.yaml"),
+        ("budget of nobody", "planner/island: h200-0", "planner/island: h200-9", ""),
+        ("budget too wide", "maxUnavailable: 1", "maxUnavailable: 9", "", "first"),
+    ),
+)
+"""Edits of what it takes to operate pods."""
+
+_WORKER = "        - --prefill\n        - http://mixed-fleet-h200-0-1.mixed-fleet-h200-0:8000\n"
+ROUTER_EDITS = (
+    *edits(
+        (LWS[0], "router.yaml"),
+        ("dropped worker", _WORKER, "", ""),
+        ("worker twice", _WORKER, 2 * _WORKER, ""),
+        ("worker of another phase", "http://mixed-fleet-h20-1-0.mixed-fleet-h20-1:", "http://mixed-fleet-h200-0:", ""),
+        ("weight", "weight 256", "weight 25", ""),
+        ("server of nobody", "fleet-router-0-split.${NAMESPACE}", "fleet-router-9-split.${NAMESPACE}", ""),
+        ("router's image without a version", "haproxy:2.6.12", "haproxy:latest", ""),
+    ),
+    *edits(LLM_D, ("range cut short", "length-range: 0-6094", "length-range: 0-2047", "", "first")),
+)
+"""Edits of routers' files and of the labels that they go by."""

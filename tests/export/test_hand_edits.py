@@ -7,14 +7,14 @@ import pytest
 from engine_parsers.installing import missing
 from engine_parsers.lines import Line, lines
 from engine_parsers.verdicts import verdicts
-from hand_edits import HARMLESS_EDITS, PARSERS, ROUTER_EDITS, WRONG_EDITS, HandEdit
+from hand_edits import HARMLESS_EDITS, OPERATING_EDITS, PARSERS, ROUTER_EDITS, WRONG_EDITS, HandEdit
 from tools import table
 from tools.judges import JUDGES, TOOLS
 from tools.locations import require
 
 from planner.export import find_faults
 
-EDITS = (*WRONG_EDITS, *HARMLESS_EDITS, *ROUTER_EDITS)
+EDITS = (*WRONG_EDITS, *HARMLESS_EDITS, *OPERATING_EDITS, *ROUTER_EDITS)
 _QUICK = ("kubernetes", "crds", "cel")  # of those whom nobody names; others start a program for each
 
 
