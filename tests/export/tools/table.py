@@ -38,7 +38,10 @@ _OPTIONS = MappingProxyType(
         "model_volume": "weights",
         "topology_labels": _RACKS,
         "queue": "team",
-        "pod_resources": (("rdma/ib", 8),),
+        "pod_resources": (("example.com/nic", 8),),
+        "rdma": "rdma/ib",
+        "hugepages": "2Mi=4Gi",
+        "hf_secret": "hub-token:token",
     }
 )
 

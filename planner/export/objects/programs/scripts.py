@@ -20,6 +20,7 @@ from planner.export.seams import CONFIG_FOLDER, Deployment, RouterProcess
 FRONT_SCRIPT = "router.sh"
 _FOLDER = '"$folder"'
 _HEAD, _STRICT = "#!/usr/bin/env bash", "set -euo pipefail"
+_UNUSED = "# shellcheck disable=SC2034"  # settings tell people and checks what this is
 _FIXED = (_STRICT, 'folder=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)', 'exec "${command[@]}"')
 _SETTINGS = ("name", "router", "image", "port")
 _WORD = r"""(?:[A-Za-z0-9@%+=:,./_-]|'[^'\x00-\x1f]*'|"'"|"\$folder")+"""
@@ -49,6 +50,7 @@ def _script(process: RouterProcess, deployment: Deployment) -> str:
     return "\n".join(
         [
             _HEAD,
+            _UNUSED,
             *(f"# {one_line(comment)}" for comment in comments),
             _STRICT,
             "",
