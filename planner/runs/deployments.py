@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner import export
-from planner.domain import Phase, Plan, RouterGrid
+from planner.domain import Plan, RouterGrid
 from planner.errors import InputError
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
 from planner.runs import runbook
+from planner.runs.routed_plans import routed_plan
 from planner.runs.router_losses import router_loss
 
 DEFAULT_TARGET = "lws"
@@ -110,18 +111,6 @@ def topology_files(plan: Plan, schemas: export.CrdSchemas | None = None) -> dict
     files = export.node_files(plan, [flextopo_document(topo) for topo in topos])
     export.check_manifests(files, plan, schemas)
     return files
-
-
-def routed_plan(plan: Plan, *, target: str, cells: int = CELLS) -> tuple[Plan, RouterGrid | None]:
-    """The plan as `target` can route it, and the grid that it was brought onto (None: none).
-
-    Finished manifests of such a target are held against this plan.
-    """
-    chosen = export.TARGETS.get(target)
-    if chosen is None or not chosen.by_grid or any(island.phase is Phase.MIXED for island in plan.islands):
-        return plan, None  # where islands do both phases, no router's grid chooses between them
-    grid = grid_of(plan, cells)
-    return on_grid(plan, grid), grid
 
 
 def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:

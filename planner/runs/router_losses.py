@@ -15,6 +15,7 @@ from planner.domain.replay.settings import ReplaySettings
 from planner.errors import ExportError, InputError
 from planner.runs.replay_settings import replay_settings
 from planner.runs.replays import rate_of
+from planner.runs.routed_plans import routed_plan
 
 _REQUESTS = 10_000
 Progress = Callable[[str], None]
@@ -110,7 +111,8 @@ def _refusal(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> 
     reasons = []
     for target in targets:
         try:
-            export.render(plan, target=target, engine=engine, router=router)
+            there, grid = routed_plan(plan, target=target)
+            export.render(there, target=target, engine=engine, router=router, grid=grid)
         except (ExportError, InputError) as error:
             reasons.append(error.message)
         else:
@@ -132,5 +134,7 @@ def _times(result: ReplayResult) -> str:
 
 
 def _misrouted(result: ReplayResult) -> str:
-    share = f"; {result.misrouted:.1%} of the requests come to another bucket than their length's"
-    return share if result.misrouted else ""
+    if not result.misrouted:
+        return ""
+    refused = f", and {result.refused:.1%} to servers too short for them, which refuse" if result.refused else ""
+    return f"; {result.misrouted:.1%} of the requests come to another bucket than their length's{refused}"

@@ -11,7 +11,17 @@ from planner.cli.plan import saved_runs
 if TYPE_CHECKING:
     from planner.runs.router_losses import RouterLoss
 
-_COLUMNS = ("router", "targets", "tells lengths by", "chooses", "P99 TTFT", "within levels", "wrong bucket", "held")
+_COLUMNS = (
+    "router",
+    "targets",
+    "tells lengths by",
+    "chooses",
+    "P99 TTFT",
+    "within levels",
+    "wrong bucket",
+    "refused",
+    "held",
+)
 
 
 def command(
@@ -62,6 +72,7 @@ def _cells(loss: "RouterLoss") -> tuple[str, ...]:
         f"{ttft.p99.mean / 1000:.2f} s" if ttft else "-",
         f"{routed.total.within_levels.mean:.1%}",
         f"{routed.misrouted:.1%}" if routed.misrouted else "none",
+        f"{routed.refused:.2%}" if routed.refused else "none",
         f"{loss.held_rps:.1f}" if loss.held_rps else "none",
     )
 

@@ -1,0 +1,53 @@
+"""`planner routers` and `planner replay --router`: what each router makes of a plan's promise, and who cannot do it."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import TINY, Command
+
+from planner.export import ROUTERS
+
+
+@pytest.fixture
+def bucketed(planner: Command, tiny: Path) -> Path:
+    """A run with buckets, of a few servers."""
+    answer = planner("plan", tiny, "--out", "small", "--quiet")
+    assert answer.status == 0, answer.err
+    return Path("small")
+
+
+def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, bucketed: Path) -> None:
+    answer = planner("routers", bucketed, "--json")
+    assert answer.status == 0, answer.err
+    first, *others = answer.json
+    assert (first["router"], first["policy"], first["misrouted"]) == ("the plan's", "least_work", 0.0)
+    assert {row["router"] for row in others} == {name for name, router in ROUTERS.items() if "vllm" in router.engines}
+    for row in others:
+        assert (row["refusal"] is None) == (row["within_levels"] is not None)
+        assert row["refusal"] is not None or row["within_levels"] <= first["within_levels"] + 0.01
+    answer = planner("replay", bucketed, "--router", "haproxy", "--trace", "lengths", "--requests", "500", "--json")
+    assert answer.status == 0, answer.err
+    assert answer.json["policy"] == next(row["policy"] for row in others if row["router"] == "haproxy")
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (("--router", "nobody"), "router: must be one of"),
+        (("--router", "haproxy", "--policy", "random"), "policy: must be left out with a router"),
+        (("--length-spread", "2"), "length_spread: must be from 0 to 1"),
+    ],
+)
+def test_bad_words_are_refused(planner: Command, bucketed: Path, words: tuple[str, ...], rule: str) -> None:
+    answer = planner("replay", bucketed, "--trace", "lengths", *words)
+    assert (answer.status, answer.out) == (2, "")
+    assert rule in answer.err
+
+
+def test_a_plan_without_buckets_has_no_promise(planner: Command) -> None:
+    Path("table.yaml").write_text(yaml.safe_dump({**yaml.safe_load(TINY), "routing": {"form": "table"}}))
+    assert planner("plan", "table.yaml", "--out", "run", "--quiet").status == 0
+    answer = planner("routers", "run")
+    assert answer.status == 2
+    assert "must have buckets" in answer.err
