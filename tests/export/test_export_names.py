@@ -158,7 +158,7 @@ def test_pinned_images_are_used(image: str) -> None:
     ],
 )
 def test_impossible_sizes_are_refused(options: ExportOptions) -> None:
-    with pytest.raises(InputError, match=r"ExportOptions\."):
+    with pytest.raises(InputError, match=r"deploy\."):
         render(example_plan(), options=options)
 
 

@@ -36,7 +36,7 @@ def engines_of(files: dict[str, str]) -> list[dict[str, Any]]:
     return [
         container
         for name, text in files.items()
-        if name.endswith(".yaml")
+        if name.endswith(".yaml") and name != "router.yaml"
         for body in load_documents(text)
         for container in engines(body)
     ]

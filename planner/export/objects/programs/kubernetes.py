@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import pods_service
+from planner.export.objects.operating.draining import LEAVING_S
 from planner.export.objects.pods import PART_OF_LABEL, labels
 from planner.export.objects.programs.fields import COMPONENT, COMPONENT_LABEL, PROGRAM_LABEL, ROUTER_LABEL
 from planner.export.seams import CONFIG_FOLDER, NAMESPACE, Deployment, Endpoint, RouterProcess
@@ -124,7 +125,7 @@ def _deployment(process: RouterProcess, metadata: dict[str, Any]) -> dict[str, A
 def _pod(process: RouterProcess) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "automountServiceAccountToken": process.watches_pods,
-        "terminationGracePeriodSeconds": process.grace_s + 10,
+        "terminationGracePeriodSeconds": LEAVING_S + process.grace_s + 10,
         "containers": [_container(process)],
         "volumes": list(_volumes(process)),
     }
@@ -170,6 +171,8 @@ def _container(process: RouterProcess) -> dict[str, Any]:
         "env": environment,
         "ports": [{"name": "http", "containerPort": process.port}],
         "readinessProbe": {"httpGet": get, "periodSeconds": 5, "timeoutSeconds": 3, "failureThreshold": 2},
+        # the Service must have let go of it before it ends
+        "lifecycle": {"preStop": {"sleep": {"seconds": LEAVING_S}}},
         "resources": _resources(process),
         "securityContext": _RESTRICTED,
         "volumeMounts": mounts,
