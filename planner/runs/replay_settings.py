@@ -118,6 +118,7 @@ def replay_settings(
     return ReplaySettings(
         policy=own_policy if policy is None else _policy(policy),
         length_spread=_spread(behaviour) if length_spread is None else length_spread,
+        blind_to_speed=behaviour is not None and behaviour.blind_to_speed,
         arrivals=process,
         seeds=drawn_with,
         requests=requests,

@@ -124,7 +124,7 @@ def _as_planned(plan: Plan, behaviour: RouterBehaviour) -> bool:
     spans = {(route.phase, route.range_start) for route in plan.routing}
     by_length = len(spans) > len({phase for phase, _ in spans})
     exact = behaviour.measure is LengthMeasure.TOKENS or not by_length
-    return exact and behaviour.policy is plan.scenario.routing.policy
+    return exact and behaviour.policy is plan.scenario.routing.policy and not behaviour.blind_to_speed
 
 
 def _times(result: ReplayResult) -> str:

@@ -24,7 +24,8 @@ class ReplaySettings:
 
     `storage_gb_s`: bandwidth at which a server that comes back reads its weights. `overflow_ms`: work before a bucket's
     servers from which on the policy `overflow` looks at longer buckets. `length_spread`: of what the router takes for a
-    prompt's length, over the true one: standard deviation of its logarithm, 0 where it counts tokens.
+    prompt's length, over the true one: standard deviation of its logarithm, 0 where it counts tokens. `blind_to_speed`:
+    the router draws and compares servers as if all of a bucket were equally fast.
     """
 
     policy: RouterPolicy = RouterPolicy.LEAST_WORK
@@ -36,4 +37,5 @@ class ReplaySettings:
     storage_gb_s: Annotated[float, Bounds(above=0)] = 2.0
     overflow_ms: Annotated[float, Bounds(low=0)] = 1000.0
     length_spread: Annotated[float, Bounds(low=0, high=1)] = 0.0
+    blind_to_speed: bool = False
     failures: tuple[Failure, ...] = ()

@@ -17,9 +17,11 @@ class LengthMeasure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterBehaviour:
-    """`policy`: whom it chooses among the servers of a bucket. `measure`: what it tells the bucket by. `notes`: what it
-    cannot do of what the plan asks, a sentence each."""
+    """`policy`: whom it chooses among the servers of a bucket. `measure`: what it tells the bucket by.
+    `blind_to_speed`: to it servers of a bucket are alike, however fast each is. `notes`: what it cannot do of what the
+    plan asks, a sentence each."""
 
     policy: RouterPolicy
     measure: LengthMeasure = LengthMeasure.TOKENS
+    blind_to_speed: bool = False
     notes: tuple[str, ...] = ()

@@ -167,7 +167,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 
 
 def _behaviour(plan: Plan) -> RouterBehaviour:
-    return RouterBehaviour(policy=_policy(plan), measure=LengthMeasure.TOKENS, notes=_notes(plan))
+    return RouterBehaviour(policy=_policy(plan), measure=LengthMeasure.TOKENS, blind_to_speed=True, notes=_notes(plan))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

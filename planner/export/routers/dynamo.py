@@ -36,6 +36,7 @@ def _behaviour(plan: Plan) -> RouterBehaviour:
     return RouterBehaviour(
         policy=RouterPolicy.LEAST_WORK,
         measure=LengthMeasure.TOKENS,
+        blind_to_speed=True,
         notes=(
             *gridded,
             "It knows no shares: a pool's workers get what keeps their tokens to come alike, not by their speed.",

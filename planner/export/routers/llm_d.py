@@ -193,7 +193,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 def _behaviour(plan: Plan) -> RouterBehaviour:
     """Nearest to least work by pod, ranks left to the engine."""
     measure = LengthMeasure.CHARACTERS if _by_path(plan) else LengthMeasure.TOKENS
-    return RouterBehaviour(policy=_policy(plan), measure=measure, notes=_notes(plan))
+    return RouterBehaviour(policy=_policy(plan), measure=measure, blind_to_speed=True, notes=_notes(plan))
 
 
 def _by_path(plan: Plan) -> bool:

@@ -130,7 +130,7 @@ def _notes(_plan: Plan) -> tuple[str, ...]:
 
 
 def _behaviour(plan: Plan) -> RouterBehaviour:
-    return RouterBehaviour(policy=_policy(plan), measure=LengthMeasure.TOKENS, notes=_notes(plan))
+    return RouterBehaviour(policy=_policy(plan), measure=LengthMeasure.TOKENS, blind_to_speed=True, notes=_notes(plan))
 
 
 def _configs(manifests: Sequence[Manifest]) -> Iterator[tuple[Manifest, str, Any]]:

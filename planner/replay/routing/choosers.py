@@ -17,7 +17,9 @@ from planner.domain import RouterPolicy
 class Server(Protocol):
     """What a router sees of a server. `work`: ms; `queue`: requests; `speed`: prompt tokens a ms."""
 
-    alive: bool
+    @property
+    def alive(self) -> bool:
+        """Whether it answers."""
 
     @property
     def work(self) -> float:
@@ -106,6 +108,35 @@ class LeastWork:
 
 
 _WORK = attrgetter("work")
+
+
+class Alike:
+    """A server to a router that knows nothing of speed: work is its tokens, and weight and speed are every other's."""
+
+    speed = 1.0
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    @property
+    def alive(self) -> bool:
+        """Whether it answers."""
+        return self._server.alive
+
+    @property
+    def work(self) -> float:
+        """Tokens."""
+        return self._server.work * self._server.speed
+
+    @property
+    def queue(self) -> int:
+        """Requests."""
+        return self._server.queue
+
+
+def blind_chooser_of(policy: RouterPolicy, servers: Sequence[Server], random: Random) -> Chooser:
+    """The way that a policy chooses where a router takes all servers to be equally fast."""
+    return chooser_of(policy, [Alike(server) for server in servers], [1.0] * len(servers), random)
 
 
 def chooser_of(policy: RouterPolicy, servers: Sequence[Server], weights: Sequence[float], random: Random) -> Chooser:

@@ -16,7 +16,7 @@ from planner.domain.layout import Phase
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet
 from planner.domain.replay.settings import ReplaySettings
 from planner.replay.requests import RequestTable
-from planner.replay.routing.choosers import Chooser, InTurn, by_weight, chooser_of
+from planner.replay.routing.choosers import Chooser, InTurn, blind_chooser_of, by_weight, chooser_of
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.mixed import MixedServer
 from planner.replay.stations.prefill import PrefillServer
@@ -35,20 +35,24 @@ _TOO_MUCH = 2.0  # times the mean work: a server with the longest match is passe
 class TakerGroup:
     """Servers of one kind that take the prompts of an interval in."""
 
-    __slots__ = ("_arguments", "_chooser", "alive", "servers")
+    __slots__ = ("_arguments", "_chooser", "_settings", "alive", "servers")
 
-    def __init__(self, policy: RouterPolicy, servers: list[Taker], weights: list[float], random: Random) -> None:
+    def __init__(self, settings: ReplaySettings, servers: list[Taker], weights: list[float], random: Random) -> None:
         self.servers = servers
-        self._arguments = (policy, weights, random)
+        self._settings = settings
+        self._arguments = (weights, random)
         self.refresh()
 
     def refresh(self) -> None:
         """A server died or came back."""
-        policy, weights, random = self._arguments
+        weights, random = self._arguments
+        policy = self._settings.policy
         pairs = [(s, w) for s, w in zip(self.servers, weights, strict=True) if s.alive]
         self.alive: list[Taker] = [server for server, _ in pairs]
-        if pairs:
-            self._chooser: Chooser = chooser_of(policy, self.alive, [weight for _, weight in pairs], random)
+        if pairs and self._settings.blind_to_speed:
+            self._chooser: Chooser = blind_chooser_of(policy, self.alive, random)
+        elif pairs:
+            self._chooser = chooser_of(policy, self.alive, [weight for _, weight in pairs], random)
 
     def pick(self) -> Taker:
         """The server of the next request."""
@@ -93,6 +97,7 @@ class Router:
         random: Random,
     ) -> None:
         policy = settings.policy
+        self._settings = settings
         self._policy = policy
         self._requests = requests
         self._overflow_ms = settings.overflow_ms
@@ -117,7 +122,7 @@ class Router:
         for rows in kinds.values():
             takers = [server for row in rows for server in servers[row.pool] if not isinstance(server, DecodeServer)]
             weights = [row.share / len(servers[row.pool]) for row in rows for _ in servers[row.pool]]
-            groups.append(TakerGroup(self._policy, takers, weights, random))
+            groups.append(TakerGroup(self._settings, takers, weights, random))
             shares.append(sum(row.share for row in rows))
         route = Route(interval.end, groups, shares)
         for row in interval.decode:

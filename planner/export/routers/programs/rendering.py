@@ -147,5 +147,6 @@ def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
         )
     if paired and any(interval.mixed for interval in intervals):
         notes.append("Between split and mixed islands requests go by the plan's shares.")
+    blind = not direct or (paired and not _weighs_pools(plan))
     measure = LengthMeasure.BYTES if len(intervals) > 1 else LengthMeasure.TOKENS
-    return RouterBehaviour(policy=policy, measure=measure, notes=tuple(notes))
+    return RouterBehaviour(policy=policy, measure=measure, blind_to_speed=blind, notes=tuple(notes))
