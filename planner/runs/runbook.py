@@ -195,10 +195,12 @@ def _looks(stage: Stage, objects: Sequence[export.Manifest]) -> Iterator[str]:
 def _first_request(plan: Plan, files: Mapping[str, str]) -> list[str]:
     body = shlex.quote(json.dumps({"model": _served_model(plan, files), "prompt": "Hello", "max_tokens": 8}))
     entry = _entry(files)
-    told = [] if entry else ["`ENTRY` is where the router answers, or one of the Services in the routing table.", ""]
+    inside = "From a pod in `NAMESPACE`, or through `kubectl port-forward`:"
+    where = inside if entry else "`ENTRY` is where the router answers, or one of the Services in the routing table."
     url = f"http://{entry or 'ENTRY'}/v1/completions"
     return [
-        *(told or ["From a pod in `NAMESPACE`, or through `kubectl port-forward`:", ""]),
+        where,
+        "",
         *_block((f"curl --fail-with-body {url} -H 'content-type: application/json' -d {body}",)),
     ]
 

@@ -187,8 +187,8 @@ def _read(manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[Deplo
     if not switches:
         return None
     heeded = switches[0] == "true"
-    found = (_pod(name, labels, addresses.annotations.get(name, {}), heeded) for name, labels in addresses.pods)
-    pods = [pod for pod in found if pod is not None]
+    labelled_pods = (_pod(name, labels, addresses.annotations.get(name, {}), heeded) for name, labels in addresses.pods)
+    pods = [pod for pod in labelled_pods if pod is not None]
     cuts = sorted({end for pod in pods for end in (pod.start, pod.end)})
     return tuple(route for start, end in pairwise(cuts) for route in _routes(pods, start, end))
 

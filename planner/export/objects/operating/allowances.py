@@ -100,8 +100,8 @@ class Crews:
 
     def _rest_rps(self, cell: Cell, budgets: Sequence[Budget]) -> float:
         crews = [self.crews[island] for island in cell.islands]
-        whole = sum(crew.copies * crew.each_rps for crew in crews)
-        return whole - sum(sum(self._worst(cell, budget)) for budget in budgets)
+        every_copy_rps = sum(crew.copies * crew.each_rps for crew in crews)
+        return every_copy_rps - sum(sum(self._worst(cell, budget)) for budget in budgets)
 
 
 def crews_of(plan: Plan) -> Crews:

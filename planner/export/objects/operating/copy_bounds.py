@@ -57,13 +57,13 @@ def spare_gpus(plan: Plan, gpu: str) -> int:
 def _least(plan: Plan, island: ServingIsland) -> int:
     if not island.rate_rps or not plan.throughput_rps:
         return 1
-    whole = plan.throughput_rps * _of_one_copy(plan, island) / island.rate_rps
+    plan_rps_a_copy = plan.throughput_rps * _of_one_copy(plan, island) / island.rate_rps
     demand, survive = demand_rps(plan), plan.scenario.survive
-    needed = _copies(demand, whole)
+    needed = _copies(demand, plan_rps_a_copy)
     if plan.buckets is None or not survive.share:
         return needed
     lost = max((loss.servers for loss in plan.buckets.losses if loss.island == island.id), default=0)
-    return max(needed, _copies(survive.share * demand, whole) + lost)
+    return max(needed, _copies(survive.share * demand, plan_rps_a_copy) + lost)
 
 
 def _copies(rate: float, of_one: float) -> int:
