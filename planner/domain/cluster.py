@@ -78,7 +78,9 @@ class Taint:
 class ClusterNode:
     """A machine. `gpu` is the type of all its GPUs ("": it has none); `cpus` and `memory_gb` are what pods may have.
 
-    `asw` is its access switch, `aggregation` the switch above ("": not known).
+    `asw` is its access switch, `aggregation` the switch above ("": not known); `nvlink_domain`: the NVLink domain of
+    several hosts that it is part of ("": none, or not known). `offers`: parts of GPUs that pods may ask for (MIG
+    slices, shares of a GPU) by resource name and number; GPUs that are cut up this way are not among `gpus`.
     """
 
     name: str
@@ -89,9 +91,11 @@ class ClusterNode:
     memory_gb: float
     asw: str
     aggregation: str = ""
+    nvlink_domain: str = ""
     nics: tuple[Nic, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[Taint, ...] = ()
+    offers: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +103,8 @@ class Pod:
     """A pod that runs on a node, and what it holds there.
 
     Where `gpu_request` is more than `gpus`, nobody said which ones it holds, and the node takes no further GPU work.
-    Without pinned `cores` it floats, and only its request `cpus` counts.
+    Without pinned `cores` it floats, and only its request `cpus` counts. `gpu_share`: parts of GPUs that it shares with
+    other pods, in GPUs; they come on top of the whole ones in `gpus` and `gpu_request`.
     """
 
     name: _Name
@@ -107,6 +112,9 @@ class Pod:
     namespace: Annotated[_Name, Key(sparse=True)] = "default"
     gpus: Annotated[tuple[int, ...], Bounds(low=0, high=HIGHEST_GPU), Key("indices on its node", sparse=True)] = ()
     gpu_request: Annotated[int, Bounds(low=0, high=HIGHEST_GPU + 1), Key("GPUs that it asked for", sparse=True)] = 0
+    gpu_share: Annotated[
+        float, Bounds(low=0, high=HIGHEST_GPU + 1), Key("parts of shared GPUs, in GPUs", sparse=True)
+    ] = 0.0
     cpus: Annotated[float, Bounds(low=0, high=MOST_CPUS), Key("that it asked for", sparse=True)] = 0.0
     memory_gb: Annotated[_Gigabytes, Key("that it asked for", sparse=True)] = 0.0
     cores: Annotated[_Cores, Key("ids of pinned cores", sparse=True)] = ()

@@ -65,7 +65,7 @@ def _alike(nodes: Iterable[ClusterNode]) -> list[list[ClusterNode]]:
     groups: dict[object, list[ClusterNode]] = {}
     for node in nodes:
         gpus = tuple((gpu.index, gpu.numa) for gpu in node.gpus)
-        key = (node.gpu, gpus, node.numa_nodes, node.cpus, node.memory_gb, node.nics)
+        key = (node.gpu, gpus, node.numa_nodes, node.cpus, node.memory_gb, node.nics, node.offers)
         groups.setdefault(key, []).append(node)
     return list(groups.values())
 
@@ -97,6 +97,8 @@ def _shape_row(node: ClusterNode, labels: tuple[tuple[str, str], ...], taints: t
     row |= {"cpus": _number(node.cpus), "memory_gb": _number(node.memory_gb)}
     if node.nics:
         row["nics"] = [record_document(nic) for nic in node.nics]
+    if node.offers:
+        row["offers"] = dict(node.offers)
     return row | labels_and_taints(labels, taints)
 
 
@@ -105,6 +107,8 @@ def _node_row(node: ClusterNode, shape: str, labels: int, taints: int) -> Row:
     row: Row = {"name": node.name, "shape": shape, "asw": node.asw}
     if node.aggregation:
         row["aggregation"] = node.aggregation
+    if node.nvlink_domain:
+        row["nvlink_domain"] = node.nvlink_domain
     if any(gpu.uuid != default_uuid(node.name, gpu.index) for gpu in node.gpus):
         row["uuids"] = [gpu.uuid for gpu in node.gpus]
     return row | labels_and_taints(node.labels[labels:], node.taints[taints:])

@@ -24,8 +24,9 @@ from planner.files.sections import Section, is_printable, nearest_hint
 
 _LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
-_NODE_KEYS = ("name", "shape", "asw", "aggregation", "uuids", "labels", "taints")
-_SHAPE_KEYS = ("gpu", "gpu_indices", "gpu_numa", "gpus_per_numa", "numa_nodes", "cpus", "memory_gb", "nics")
+_NODE_KEYS = ("name", "shape", "asw", "aggregation", "nvlink_domain", "uuids", "labels", "taints")
+_SHAPE_KEYS = ("gpu", "gpu_indices", "gpu_numa", "gpus_per_numa", "numa_nodes", "cpus", "memory_gb", "nics", "offers")
+MOST_OFFERED = 10_000
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -40,6 +41,7 @@ class _Shape:
     nics: tuple[Nic, ...]
     labels: Labels
     taints: tuple[Taint, ...]
+    offers: tuple[tuple[str, int], ...]
 
 
 def cluster_from_section(section: Section) -> Cluster:
@@ -129,7 +131,17 @@ def _shape(section: Section, ids: _Ids) -> _Shape:
         nics=tuple(read_record(Nic, row) for row in section.sections("nics")) if "nics" in section else (),
         labels=read_node_labels(section, "labels"),
         taints=read_taints(section, "taints"),
+        offers=_offers(section),
     )
+
+
+def _offers(section: Section) -> tuple[tuple[str, int], ...]:
+    """Parts of GPUs by resource name; none where they are missing."""
+    resources = section.section("offers", optional=True)
+    for name in resources:
+        if not _LABEL_KEY.fullmatch(name):
+            raise resources.fault(name, "under a valid resource name: prefix/name", hint="Correct the key.")
+    return tuple((name, resources.integer(name, low=0, high=MOST_OFFERED)) for name in resources)
 
 
 def _numa_node(row: Section, place: int, ids: _Ids) -> NumaNode:
@@ -171,9 +183,11 @@ def _node(row: Section, shapes: dict[str, _Shape]) -> ClusterNode:
         memory_gb=shape.memory_gb,
         asw=row.printable("asw", empty=True),
         aggregation=row.printable("aggregation", empty=True) if "aggregation" in row else "",
+        nvlink_domain=row.printable("nvlink_domain", empty=True) if "nvlink_domain" in row else "",
         nics=shape.nics,
         labels=_overlaid(shape.labels, row) if "labels" in row else shape.labels,
         taints=shape.taints + read_taints(row, "taints") if "taints" in row else shape.taints,
+        offers=shape.offers,
     )
 
 
