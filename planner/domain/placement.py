@@ -176,6 +176,13 @@ class PlacedPart:
         tuple[int, ...], RANGES, Bounds(low=0, high=HIGHEST_CORE), Key("ids of pinned cores, as ranges: 0-7,16")
     ] = ()
     nics: Annotated[tuple[str, ...], Key("nearest to its NUMA nodes")] = ()
+    gpus_assumed: Annotated[
+        bool,
+        Key(
+            "nobody says which GPUs of the node are free: its indices stand for their number, kubelet picks",
+            sparse=True,
+        ),
+    ] = False
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from planner.domain.cluster import Cluster, ClusterNode, Pod, Taint
 from planner.domain.layout import PHASES, Phase
 from planner.domain.node_room import Ask, Left, left_on
-from planner.domain.placement import PlacementSettings
+from planner.domain.placement import PlacementSettings, Qos
 from planner.domain.shapes import GroupKind, Shape
 
 REPELLING = ("NoSchedule", "NoExecute")
@@ -59,14 +59,16 @@ def untolerated(node: ClusterNode, tolerations: Sequence[Taint]) -> tuple[Taint,
     )
 
 
-def may_lie_on(node: ClusterNode, *, known: bool, tolerations: Sequence[Taint]) -> bool:
-    """Whether islands may lie on a node at all, however full it is; `known`: `gpus_known` of its pods."""
-    return bool(node.gpus) and known and not untolerated(node, tolerations)
+def may_lie_on(node: ClusterNode, *, known: bool, qos: Qos, tolerations: Sequence[Taint]) -> bool:
+    """Whether islands may lie on a node at all, however full it is; `known`: `gpus_known` of its pods. Where it is not
+    known which GPUs are free, only islands may whose groups need not lie near anything (qos none, best_effort).
+    """
+    return bool(node.gpus) and (known or not qos.binds) and not untolerated(node, tolerations)
 
 
 def usable_gpus(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) -> int:
     """The most idle GPUs of a node that groups of one size, of either phase, may hold beside these pods."""
-    if not may_lie_on(node, known=gpus_known(pods), tolerations=settings.tolerations):
+    if not node.gpus or untolerated(node, settings.tolerations):
         return 0
     shape = Shape.of(node)
     free = left_on(node, shape, pods)
@@ -124,12 +126,14 @@ def _why(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) ->
     for taint in taints:
         if taint.key in FAULTS:
             return FAULTS[taint.key]
-    if not gpus_known(pods):
-        return "it is not known which GPUs their pods hold", "import the cluster with --devices"
     if taints:
         shown = ", ".join(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in taints)
         rows = ", ".join(_toleration(taint) for taint in taints)
         return f"taint {shown} is not tolerated", f"placement.tolerations: [{rows}] would open them"
+    if not gpus_known(pods) and any(settings.qos(phase).binds for phase in PHASES):
+        return "it is not known which GPUs their pods hold, and placement.qos has to know", (
+            "placement.qos best_effort would open them, or an import with --devices"
+        )
     needs = f"{settings.cpus_per_gpu} cores" + (
         f" and {settings.memory_gb_per_gpu:g} GB" if settings.memory_gb_per_gpu else ""
     )

@@ -179,7 +179,9 @@ def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int
     if ask.kind.qos.binds:
         return 0.0, round(local, 9)
     gpus = occupancy.taken(node, ask)
-    return (0.0 if gpus is None else aligned_share(fleet.shapes[node], ask.kind, gpus)), round(local, 9)
+    return (0.0 if gpus is None else aligned_share(fleet.shapes[node], ask.kind, fleet.width(node, gpus))), round(
+        local, 9
+    )
 
 
 def shares_of(site: Site, fleet: Fleet) -> dict[int, float]:

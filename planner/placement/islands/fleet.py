@@ -10,7 +10,7 @@ from functools import cached_property
 
 from planner.domain import Cluster, ClusterNode, Pod, Taint
 from planner.domain.node_room import Ask, Left, left_on
-from planner.domain.shapes import Counts, Shape, take
+from planner.domain.shapes import Counts, Shape, Width, take, widest, width_of
 from planner.domain.usable import gpus_known, may_lie_on
 
 
@@ -18,7 +18,8 @@ from planner.domain.usable import gpus_known, may_lie_on
 class Fleet:
     """Nodes by number; `switches` and `aggregations` by number, too, with the nodes under each switch.
 
-    `open`: nodes whose free GPUs are known one by one; `free`: what placing begins with; `pods_of`: nodes with pods.
+    `open`: nodes whose free GPUs are known one by one, not by number alone; `free`: what placing begins with;
+    `pods_of`: nodes with pods.
     """
 
     cluster: Cluster
@@ -70,6 +71,11 @@ class Fleet:
         """What some pods of a node hold, which is what it has more once they are gone."""
         record, shape = self.nodes[node], self.shapes[node]
         return left_on(record, shape, ()).minus(left_on(record, shape, tuple(pods)))
+
+    def width(self, node: int, gpus: Counts) -> Width:
+        """(sockets, NUMA nodes) under a group's GPUs; the most where it is not known which GPUs are free."""
+        shape = self.shapes[node]
+        return width_of(shape, gpus) if self.open[node] else widest(shape, sum(gpus))
 
     def of_type(self, gpus: Iterable[str]) -> list[int]:
         """Numbers of the nodes with GPUs of these types."""
@@ -124,7 +130,7 @@ class Occupancy:
         return (
             record.gpu == ask.gpu
             and (not ask.selector or set(ask.selector) <= set(record.labels))
-            and may_lie_on(record, known=self.fleet.open[node], tolerations=self.tolerations)
+            and may_lie_on(record, known=self.fleet.open[node], qos=ask.kind.qos, tolerations=self.tolerations)
         )
 
     def _know(self, ask: Ask) -> None:

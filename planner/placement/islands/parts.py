@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from planner.domain import Alignment, ClusterNode, IslandSite, PlacedPart, Pod
-from planner.domain.shapes import Shape, alignment_of, least_width, width_of
+from planner.domain.shapes import Shape, alignment_of, least_width
 from planner.placement.islands.fleet import Fleet
 from planner.placement.islands.scoring import T_OF
 from planner.placement.islands.sites import Held, Site, under_switches
@@ -16,7 +16,8 @@ from planner.placement.islands.switches import entropy
 def parts_of(
     sites: Sequence[Site], fleet: Fleet, evicted: Mapping[str, Sequence[Pod]] | None = None
 ) -> tuple[PlacedPart, ...]:
-    """Every island's parts, a replica and a node each; the lowest free indices of a NUMA node go first.
+    """Every island's parts, a replica and a node each; the lowest free indices of a NUMA node go first. Where pods do
+    not say which GPUs they hold, indices stand for a number: those that no pod is known to hold.
 
     `sites` come up in their order: each takes nothing that pods evicted for a later island (`evicted`, by island) hold.
     """
@@ -77,7 +78,8 @@ def _part(site: Site, replica: int, fleet: Fleet, node: int, groups: list[Held],
         gpu_indices=tuple(gpus),
         numa_nodes=tuple(numa for numa in shape.numa_ids if numa in numas),
         cores=tuple(sorted(cores)),
-        nics=tuple(_nics(record, gpus)),
+        nics=tuple(_nics(record, gpus)) if fleet.open[node] else (),
+        gpus_assumed=not fleet.open[node],
     )
 
 
@@ -101,7 +103,7 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
     """How well an island lies, and which evictions it waits for."""
     nodes = site.nodes
     under = under_switches(nodes.items(), fleet.switch_of)
-    lies = {alignment_of(width_of(fleet.shapes[group.node], group.gpus)) for group in site.groups}
+    lies = {alignment_of(fleet.width(group.node, group.gpus)) for group in site.groups}
     return IslandSite(
         island=site.demand.island,
         gpus=site.demand.size,
@@ -120,4 +122,4 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
 def _aligned(site: Site, fleet: Fleet, group: Held) -> bool:
     shape = fleet.shapes[group.node]
     least = least_width(shape, site.ask.kind)
-    return least is not None and width_of(shape, group.gpus) <= least
+    return least is not None and fleet.width(group.node, group.gpus) <= least

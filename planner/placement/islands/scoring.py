@@ -35,7 +35,7 @@ from planner.domain import (
     TraceNode,
     TypicalPod,
 )
-from planner.domain.shapes import GroupKind, Shape, alignment_of, least_width, width_of
+from planner.domain.shapes import GroupKind, Shape, Width, alignment_of, least_width
 from planner.placement.fragmentation import TargetWorkload, node_fragments
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Site, under_switches
@@ -119,11 +119,11 @@ def _woken_w(fleet: Fleet, occupancy: Occupancy, node: int) -> float:
     return cpu_watts(cpus, occupancy.free[node].cpus) - cpu_watts(cpus, fleet.free[node].cpus)
 
 
-def aligned_share(shape: Shape, kind: GroupKind, gpus: tuple[int, ...]) -> float:
-    """T of a group over the best T that an empty node gives."""
+def aligned_share(shape: Shape, kind: GroupKind, width: Width) -> float:
+    """T of a group that lies on so many (sockets, NUMA nodes) over the best T that an empty node gives."""
     least = least_width(shape, kind)
     best = Alignment.NUMA if least is None or least[1] == 1 else Alignment.SOCKET if least[0] == 1 else Alignment.CROSS
-    return min(1.0, T_OF[alignment_of(width_of(shape, gpus))] / T_OF[best])
+    return min(1.0, T_OF[alignment_of(width)] / T_OF[best])
 
 
 def _topology(sites: Sequence[Site], fleet: Fleet, gpus: int) -> float:
@@ -133,7 +133,10 @@ def _topology(sites: Sequence[Site], fleet: Fleet, gpus: int) -> float:
 def island_topology(site: Site, fleet: Fleet) -> float:
     """The topology term of one island."""
     gpus, nodes = site.demand.size, site.nodes
-    shares = [aligned_share(fleet.shapes[group.node], site.ask.kind, group.gpus) for group in site.groups]
+    shares = [
+        aligned_share(fleet.shapes[group.node], site.ask.kind, fleet.width(group.node, group.gpus))
+        for group in site.groups
+    ]
     aligned = sum(shares) / len(shares)
     if gpus == 1:
         return ALIGNED_PART * aligned + ISLAND_PART + REPLICA_PART + NODES_PART

@@ -221,7 +221,8 @@ class _Diagnosis:
             )
 
     def _gains(self, ask: Ask, goes: Callable[[Pod], bool]) -> Iterator[_Gain]:
-        for node in self.suited[ask][:LOOKED_AT]:
+        located = [node for node in self.suited[ask] if self.fleet.open[node]]
+        for node in located[:LOOKED_AT]:
             pods = tuple(pod for pod in self.fleet.pods_of.get(node, ()) if goes(pod))
             if pods:
                 trial = self.occupancy.alone(node)
@@ -247,11 +248,12 @@ def _loosened(ask: Ask, qos: Qos, *, cores: bool = True, memory: bool = True) ->
 
 def _barred(fleet: Fleet, nodes: list[int], ask: Ask) -> str:
     """Why nodes may not be used, by the number of them."""
-    closed = sum(not fleet.open[node] for node in nodes)
-    unlabelled = sum(fleet.open[n] and not set(ask.selector) <= set(fleet.nodes[n].labels) for n in nodes)
+    shut = {node for node in nodes if ask.kind.qos.binds and not fleet.open[node]}
+    closed = len(shut)
+    unlabelled = sum(n not in shut and not set(ask.selector) <= set(fleet.nodes[n].labels) for n in nodes)
     tainted = len(nodes) - closed - unlabelled
     reasons = (
-        (closed, "hold pods whose GPUs are not known"),
+        (closed, "hold pods whose GPUs are not known (qos best_effort may use them, or import with --devices)"),
         (unlabelled, f"lack the labels {', '.join(f'{key}={value}' for key, value in ask.selector)}"),
         (tainted, "have taints that are not tolerated"),
     )
