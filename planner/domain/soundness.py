@@ -26,6 +26,17 @@ def require_sound(cluster: Cluster, origin: str) -> None:
     _require_budgets(cluster, origin)
 
 
+def require_sound_node(node: ClusterNode, origin: str, pods: Iterable[Pod] = ()) -> None:
+    """What `require_sound` asks of one node and the pods on it. InputError, as there."""
+    listed = tuple(pods)
+    _require_hardware(node, origin)
+    gpus: dict[tuple[str, int], Pod] = {}
+    cores: dict[tuple[str, int], Pod] = {}
+    for pod in listed:
+        _require_devices(pod, node, gpus, cores, origin)
+    _require_within(node, list(listed), origin)
+
+
 def _fault(origin: str, place: str, rule: str, came: str, hint: str) -> InputError:
     return InputError(f"{origin}: {place} {rule}, got {came}.", hint=hint)
 
@@ -79,9 +90,7 @@ def _require_pods(cluster: Cluster, origin: str) -> None:
                 origin, f"pod {pod.key}: node", "must be a node of the cluster", repr(pod.node), "Add the node."
             )
         by_node.setdefault(pod.node, []).append(pod)
-        _require_held(pod, node, "gpus", pod.gpus, {gpu.index for gpu in node.gpus}, gpus, origin)
-        if pod.cores:
-            _require_held(pod, node, "cores", pod.cores, {c for n in node.numa_nodes for c in n.cores}, cores, origin)
+        _require_devices(pod, node, gpus, cores, origin)
     for name, pods in by_node.items():
         _require_within(nodes[name], pods, origin)
 
@@ -107,6 +116,20 @@ def _require_budgets(cluster: Cluster, origin: str) -> None:
                 repr(pod.disruption_budget),
                 "Correct the name, or add the budget.",
             )
+
+
+def _require_devices(
+    pod: Pod,
+    node: ClusterNode,
+    gpus: dict[tuple[str, int], Pod],
+    cores: dict[tuple[str, int], Pod],
+    origin: str,
+) -> None:
+    """GPUs and cores that a pod holds exist, and nobody else has them."""
+    if pod.gpus:
+        _require_held(pod, node, "gpus", pod.gpus, {gpu.index for gpu in node.gpus}, gpus, origin)
+    if pod.cores:
+        _require_held(pod, node, "cores", pod.cores, {c for n in node.numa_nodes for c in n.cores}, cores, origin)
 
 
 def _require_held(

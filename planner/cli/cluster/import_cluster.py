@@ -39,6 +39,7 @@ def command(
         bool, typer.Option("--preempt-unclassed", help="Pods without a priority class may be evicted, at priority 0.")
     ] = False,
     core_group_size: Annotated[int, typer.Option(help="Cores of a core group.")] = 8,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse what would be left out or passed over.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -49,7 +50,8 @@ def command(
     """
     from planner import files
     from planner.files.cluster.clusters import write_cluster
-    from planner.runs.cluster_import import ClusterSources, import_cluster
+    from planner.runs.cluster_import import import_cluster
+    from planner.runs.cluster_sources import ClusterSources
 
     files.refuse_existing(out, force=force)
     cluster = import_cluster(
@@ -66,6 +68,7 @@ def command(
             taken_at=taken_at,
             core_group_size=core_group_size,
             preempt_unclassed=preempt_unclassed,
+            strict=strict,
         )
     )
     write_cluster(cluster, out, force)
