@@ -36,8 +36,9 @@ from planner.runs.cluster_sources import ClusterSources, require_usable, taken_a
 __all__ = ["ClusterSources", "import_cluster"]
 
 _SHOWN = 3
+LEFT_OUT = "left out with its pods"
 UNRESOLVED = (
-    "left out with its pods: one of them claims devices, perhaps GPUs, and nobody says which (add resourceclaims to "
+    f"{LEFT_OUT}: one of them claims devices, perhaps GPUs, and nobody says which (add resourceclaims to "
     "the list, or give --devices FILE with a line for the pod, empty where it holds no GPU)"
 )
 
@@ -56,7 +57,7 @@ class _LeftOut:
             raise fault
         if node not in self.nodes:
             said = fault.message.removeprefix(f"{origin}: ").removeprefix(f"node {node}: ").rstrip(".")
-            self.notes.append((f"node {node}", f"left out with its pods: {said} ({fault.hint.rstrip('.')})"))
+            self.notes.append((f"node {node}", f"{LEFT_OUT}: {said} ({fault.hint.rstrip('.')})"))
         self.nodes.add(node)
 
 
@@ -80,9 +81,10 @@ def import_cluster(sources: ClusterSources) -> Cluster:
     notes.extend((f"switch {asw}", "is named under several aggregation switches: taken as one switch")
                  for asw in split_switches([(n.asw, n.aggregation) for n in nodes.values()]))  # fmt: skip
     if not nodes:
+        why = _note_texts([(subject, text) for subject, text in notes if text.startswith(LEFT_OUT)])
         raise InputError(
-            f"import: must leave at least one node; all are left out. {' '.join(_note_texts(notes)[:_SHOWN])}",
-            hint="Mend what the notes say, or give other sources.",
+            f"import: must have at least one node that can be read; it has none. {' '.join(why[:_SHOWN])}",
+            hint="Mend what it says of them, or give other sources.",
         )
     cluster = Cluster(
         name=sources.name,
@@ -151,9 +153,8 @@ def _within(
             except InputError as fault:
                 left_out.add(name, fault, "pods")
         elif name not in left_out.nodes:
-            place = f"pod {mine[0].key}: node {name}"
-            left_out.add(name, InputError(f"{place} must be in the list of nodes, which lacks it.", hint="Take both "
-                         "at the same time"))  # fmt: skip
+            place = f"pod {mine[0].key}: node must be in the list of nodes"
+            left_out.add(name, InputError(f"{place}, got {name!r}.", hint="Take both lists at the same time."))
     kept = {name: node for name, node in nodes.items() if name not in left_out.nodes}
     return kept, [pod for pod in pods if pod.node in kept]
 
@@ -212,6 +213,7 @@ def _rules(
         asw_label=labels.get("asw", ""),
         aggregation_label=labels.get("aggregation", ""),
         boards=usual_boards(),
+        strict=sources.strict,
     )
 
 

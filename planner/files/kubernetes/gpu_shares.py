@@ -112,7 +112,7 @@ def _fraction(
 def _annotated(annotations: Mapping[str, str], node: NodeGpus, origin: str) -> GpuHolding:
     devices = round(_positive(annotations, _DEVICES, origin)) if _DEVICES in annotations else 1
     if _FRACTION in annotations:
-        part, notes = _positive(annotations, _FRACTION, origin), ()
+        part, notes = _positive(annotations, _FRACTION, origin), tuple[str, ...]()
     else:
         mib = _positive(annotations, _MEMORY, origin)
         part = mib / node.memory_mib if node.memory_mib else 1.0

@@ -141,8 +141,8 @@ def _preemptible(spec: Section, annotations: Section, *, unclassed: bool) -> boo
 
 
 def _has_class(spec: Section) -> bool:
-    """Whether a priority class was named; other priorities than 0 come from one, too."""
-    return not spec.is_empty("priorityClassName") or _priority(spec) != 0
+    """Whether a priority class was named; a priority below 0 comes from one, too."""
+    return not spec.is_empty("priorityClassName") or _priority(spec) < 0
 
 
 def _checkpoint_age(annotations: Section) -> float | None:

@@ -35,7 +35,7 @@ class DraClaims:
     @classmethod
     def of(cls, objects: Iterable[KubernetesObject]) -> "DraClaims":
         """The allocated claims of a list."""
-        return cls(by_name={f"{item.namespace or 'default'}/{item.name}": _given(item)
+        return cls(by_name={f"{item.namespace or 'default'}/{item.name}": _allocated_gpus(item)
                             for item in objects if _is_allocated(item)})  # fmt: skip
 
     def of_pod(self, pod: KubernetesObject) -> tuple[str, ...] | None:
@@ -59,7 +59,7 @@ def _is_allocated(item: KubernetesObject) -> bool:
     return not below(item.body, "status").is_empty("allocation")
 
 
-def _given(item: KubernetesObject) -> ClaimedGpus:
+def _allocated_gpus(item: KubernetesObject) -> ClaimedGpus:
     rows = [
         row.text("device")
         for row in items_below(below(item.body, "status", "allocation", "devices"), "results")

@@ -27,13 +27,16 @@ NO_TYPE_SPEC = "no GPU spec describes this type: plans cannot use it (--gpu-type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRules:
-    """What the user says about all nodes: names of GPU types, NUMA nodes of GPUs, the label of each switch level."""
+    """What the user says about all nodes: names of GPU types, NUMA nodes of GPUs, the label of each switch level;
+    `boards`: what is usual where nobody says it; `strict`: a node with GPUs must have these labels.
+    """
 
     types: GpuTypeNames
     gpu_numa: GpuNumaMap | None = None
     asw_label: str = ""
     aggregation_label: str = ""
     boards: tuple[UsualBoard, ...] = ()
+    strict: bool = False
 
 
 def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterNode, tuple[str, ...]]:
@@ -54,6 +57,8 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
     labels = _first(reports, lambda report: report.labels)
     if indices and not any(numa.cores for numa in numa_nodes):
         notes.append(NO_CORES)
+    if rules.strict and indices:
+        _require_labels(reports[-1].origin, node, labels, (rules.asw_label, rules.aggregation_label))
     joined = ClusterNode(
         name=node,
         gpu=gpu,
@@ -61,8 +66,8 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
         numa_nodes=numa_nodes,
         cpus=_last_figure(reports, lambda report: report.cpus),
         memory_gb=_last_figure(reports, lambda report: report.memory_gb),
-        asw=_switch(labels, "access", rules.asw_label, bool(indices), notes),
-        aggregation=_switch(labels, "aggregation", rules.aggregation_label, bool(indices), notes),
+        asw=_switch(labels, "access", rules.asw_label, notes if indices else []),
+        aggregation=_switch(labels, "aggregation", rules.aggregation_label, notes if indices else []),
         nvlink_domain=next((report.nvlink_domain for report in reports if report.nvlink_domain), ""),
         nics=_first(reports, lambda report: report.nics),
         labels=labels,
@@ -327,9 +332,18 @@ def _plain(product: str) -> str:
     return _STRANGE.sub("-", product).strip("-._")[:63]
 
 
-def _switch(labels: tuple[tuple[str, str], ...], level: str, key: str, needed: bool, notes: list[str]) -> str:
-    """The switch that a label names; "" where the node lacks it, which is told of a node with GPUs."""
+def _require_labels(origin: str, node: str, labels: tuple[tuple[str, str], ...], keys: Iterable[str]) -> None:
+    for key in keys:
+        if key and not dict(labels).get(key):
+            raise InputError(
+                f"{origin}: node {node}: must have the label {key}, which names its switch; it is missing.",
+                hint="Label the node, name another label with --level, or leave --strict out.",
+            )
+
+
+def _switch(labels: tuple[tuple[str, str], ...], level: str, key: str, notes: list[str]) -> str:
+    """The switch that a label names; "" where the node lacks it."""
     name = dict(labels).get(key, "") if key else ""
-    if key and needed and not name:
+    if key and not name:
         notes.append(NO_LABEL.format(label=key, level=level))
     return name
