@@ -113,6 +113,16 @@ def left_out_of(cluster: Cluster, settings: PlacementSettings, inventory: Iterab
     return (*(part.text for part in barred), *strange)
 
 
+def preemptible_by_type(cluster: Cluster, settings: PlacementSettings) -> dict[str, int]:
+    """GPUs of each type that pods hold which may be evicted for the islands, limits aside."""
+    counts: Counter[str] = Counter()
+    for node, pods in _nodes(cluster):
+        if not untolerated(node, settings.tolerations) and gpus_known(pods):
+            going = [pod for pod in pods if pod.preemptible and not pod.locked and pod.priority < settings.priority]
+            counts[node.gpu] += sum(pod.gpu_count for pod in going)
+    return {gpu: count for gpu, count in sorted(counts.items()) if count}
+
+
 def _nodes(cluster: Cluster) -> Iterator[tuple[ClusterNode, Sequence[Pod]]]:
     pods: Mapping[str, list[Pod]] = defaultdict(list)
     for pod in cluster.pods:

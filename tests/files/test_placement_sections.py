@@ -117,7 +117,10 @@ def test_the_inventory_may_be_what_is_idle_and_usable(read: Read, placed: dict[s
     assert counted(scenario) == {"H20": 8, "H200": 5}
     assert scenario.cluster is not None
     (left_out,) = left_out_of(scenario.cluster, scenario.placement, ("H20", "H200"))
-    assert left_out.startswith("6 idle H200 GPUs on 1 node: it is not known which GPUs their pods hold; ")
+    assert left_out.startswith("6 idle H200 GPUs on 1 node: it is not known which GPUs their pods hold, and ")
+    assert "placement.qos best_effort would open them, or an import with --devices" in left_out
+    by_number = read(placed | {"inventory": "cluster", "placement": {"qos": "best_effort"}})
+    assert counted(by_number) == {"H20": 8, "H200": 11}
 
 
 def test_types_without_idle_gpus_are_left_out(read: Read, placed: dict[str, Any], write: Write) -> None:
@@ -180,6 +183,13 @@ def test_inventories_that_a_cluster_cannot_give(
     full = "pods:\n" + "".join(f"- {{name: {n}, node: {n}, gpu_request: 8}}\n" for n in "abc")
     write("cluster.yaml", CLUSTER[: CLUSTER.index("pods:")] + full)
     refused(lambda: read(placed | {"inventory": "cluster"}), "inventory", "cluster small", "no GPU is idle")
+    batch = full.replace("gpu_request: 8", "gpus: '0-7', preemptible: true, priority: -10")
+    write("cluster.yaml", CLUSTER[: CLUSTER.index("pods:")] + batch)
+    refused(
+        lambda: read(placed | {"inventory": "cluster"}),
+        "no GPU is idle",
+        hint="{H20: 8, H200: 16}, with placement.preempt",
+    )
     write("cluster.yaml", CLUSTER[: CLUSTER.index("pods:")].replace("cpus: 96,", "cpus: 96, taints: [{key: mine}],"))
     refused(lambda: read(placed | {"inventory": "cluster"}), "16 idle H200 GPUs", "placement.tolerations")
 
