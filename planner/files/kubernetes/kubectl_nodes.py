@@ -62,8 +62,10 @@ def _annotations(item: KubernetesObject) -> dict[str, str]:
 
 
 def _registered(item: KubernetesObject) -> tuple[GpuName, ...]:
+    """The product that HAMi registered, which puts the vendor before the driver's name."""
     devices = hami_devices(_annotations(item))
-    return gpu_names({"nvidia.com/gpu.product": devices[0][4].replace(" ", "-")}) if devices else ()
+    product = devices[0][4].replace(" ", "-").removeprefix("NVIDIA-NVIDIA-") if devices else ""
+    return gpu_names({"nvidia.com/gpu.product": f"NVIDIA-{product.removeprefix('NVIDIA-')}"}) if product else ()
 
 
 def _lost(gpus: NodeGpus) -> tuple[str, ...]:

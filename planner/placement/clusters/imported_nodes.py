@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from planner.domain import ClusterNode, NodeGpu, NumaNode
-from planner.domain.node_report import GpuNumaMap, GpuTypeNames, NodeReport, UsualBoard
+from planner.domain.node_report import GpuName, GpuNumaMap, GpuTypeNames, NodeReport, UsualBoard
 from planner.errors import InputError
 
 _STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -303,17 +303,19 @@ def _type_of_labels(report: NodeReport, types: GpuTypeNames, notes: list[str]) -
     labels, by_user = dict(report.labels), dict(types.products)
     mine = [by_user[name.value] for name in report.gpu_names if name.value in by_user]
     fitting = [(len(s), gpu) for gpu, s in types.selectors if s and all(labels.get(k) == v for k, v in s)]
-    if mine or fitting:
-        return mine[0] if mine else max(fitting)[1]
     by_label = [(name, _known_type(name.value, types) or name.gpu) for name in report.gpu_names]
-    sure = [gpu for name, gpu in by_label if name.of_driver]
-    chosen = next(((name, gpu) for name, gpu in by_label if gpu and (name.of_driver or not sure)), None)
-    if chosen is None:
-        return _plain(report.gpu_names[0].value) if report.gpu_names else ""
-    strange = [name for name, gpu in by_label if gpu and gpu != chosen[1]]
+    chosen = next(iter(mine), "") or max(fitting, default=(0, ""))[1] or _by_trust(by_label)
+    strange = [name.label for name, gpu in by_label if gpu and gpu != chosen and not mine]
     if strange:
-        notes.append(f"GPUs are {chosen[1]} by its label {chosen[0].label}, not as its label {strange[0].label} says")
-    return chosen[1]
+        notes.append(f"GPUs are {chosen} by its label {by_label[0][0].label}, whatever its label {strange[0]} says")
+    return chosen
+
+
+def _by_trust(by_label: Sequence[tuple[GpuName, str]]) -> str:
+    """The first known type; what the driver says stands above all else, known or not."""
+    sure = [(name, gpu) for name, gpu in by_label if name.of_driver] or by_label
+    known_types = [gpu for _, gpu in sure if gpu]
+    return known_types[0] if known_types else _plain(sure[0][0].value) if sure else ""
 
 
 def _known_type(value: str, types: GpuTypeNames) -> str:
