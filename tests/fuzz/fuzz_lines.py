@@ -64,6 +64,7 @@ cluster show small.yaml --json | small.yaml
 cluster flextopo small.yaml --out made --dialect agent | small.yaml
 cluster import --kubectl list.json --gpu-numa numa.yaml --devices devices.yaml --level asw=rack --taken-at 2026-02-01T00:00:00Z --out made.yaml | list.json numa.yaml devices.yaml
 cluster import --flextopo topos/n-1.yaml --flextopo topos/n-2.yaml --kubectl list.json --gpu-numa numa.yaml --level asw=rack --out made.json | topos/n-1.yaml topos/n-2.yaml list.json numa.yaml
+cluster import --kubectl list.json --strict --out made.yaml | list.json
 cluster import --nrt lws/noderesourcetopologies.yaml --flextopo lws/flextopo.yaml --out made.yaml | lws/noderesourcetopologies.yaml lws/flextopo.yaml
 cluster import --host h-1=host --gpu-type NVIDIA=H200 --core-group-size 2 --out made.yaml --json | host/lscpu.txt host/topo.txt host/gpus.csv
 simulate cluster --nodes nodes.csv --pods pods.csv --policy fgd --policy pwr:0.1+fgd:0.9 --inflate 1.2 --seeds 1 --processes 1 --json | nodes.csv pods.csv

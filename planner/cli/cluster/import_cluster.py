@@ -16,15 +16,25 @@ def command(
     name: Annotated[str, typer.Option(help="Name of the cluster.")] = "imported",
     flextopo: Annotated[Paths, typer.Option(help="FlexTopo objects (YAML or JSON); several times.")] = None,
     nrt: Annotated[Paths, typer.Option(help="NodeResourceTopology objects; several times.")] = None,
-    kubectl: Annotated[Paths, typer.Option(help="`kubectl get nodes,pods,pdb -A -o json`; several times.")] = None,
+    kubectl: Annotated[
+        Paths, typer.Option(help="`kubectl get nodes,pods,pdb,resourceclaims -A -o json`; several times.")
+    ] = None,
     host: Annotated[
-        Texts, typer.Option(metavar="NODE=DIR", help="Folder with a node's lscpu.txt, topo.txt, gpus.csv.")
+        Texts,
+        typer.Option(
+            metavar="NODE=DIR", help="Folder with a node's lscpu.txt, topo.txt (nvidia-smi, rocm-smi), gpus.csv."
+        ),
     ] = None,
     level: Annotated[
-        Texts, typer.Option(metavar="LEVEL=LABEL", help="Node label that names the asw, or the aggregation switch.")
+        Texts,
+        typer.Option(
+            metavar="LEVEL=LABEL",
+            help="Node label that names the asw, or the aggregation switch. [default: labels of providers]",
+        ),
     ] = None,
     gpu_numa: Annotated[
-        Path | None, typer.Option(help="YAML: node or `default`, and the NUMA id of each GPU, by index.")
+        Path | None,
+        typer.Option(help="YAML: node or `default`, and the NUMA id of each GPU. [default: the usual board]"),
     ] = None,
     gpu_type: Annotated[
         Texts, typer.Option(metavar="PRODUCT=TYPE", help="Type of a GPU product that no GPU spec names.")
@@ -46,7 +56,7 @@ def command(
     """Read nodes and pods of a real cluster. Sources may cover the same node, and must agree there.
 
     kubectl gives labels, taints, what pods may have, and pods; FlexTopo, NodeResourceTopology and host files give the
-    topology. Nothing is written where something is wrong.
+    topology. What cannot be read is left out with a note, or refused with --strict.
     """
     from planner import files
     from planner.files.cluster.clusters import write_cluster
