@@ -1,6 +1,6 @@
 """Plan tables as data frames: one row an island, a pool, a routing cell or a trial, columns named as the fields."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from planner.domain import Band, BucketLatency, BucketPool, KvFlow, Phase, Plan, PlannedIsland, Route, Trial

@@ -81,8 +81,8 @@ def _by_number(plan: Plan) -> list[str]:
         return []
     gpus, nodes = sum(len(part.gpu_indices) for part in parts), len({part.node for part in parts})
     return [
-        f"{gpus:,} GPUs on {nodes:,} node{'' if nodes == 1 else 's'} are placed by number: pods there do not say which GPUs "
-        "they hold, the kubelet picks free ones."
+        f"{gpus:,} GPUs on {nodes:,} node{'' if nodes == 1 else 's'} are placed by number: pods there do not say which "
+        "GPUs they hold, the kubelet picks free ones."
     ]
 
 
