@@ -288,11 +288,10 @@ def _without_unresolved(
 
 def _note_texts(notes: Notes) -> tuple[str, ...]:
     """Notes in words, those of one text together."""
-    subjects: dict[str, list[str]] = {}
+    subjects: dict[str, dict[str, None]] = {}
     for subject, text in notes:
-        if subject not in subjects.setdefault(text, []):
-            subjects[text].append(subject)
-    return tuple(f"{_listed(names)}: {text}." for text, names in subjects.items())
+        subjects.setdefault(text, {})[subject] = None
+    return tuple(f"{_listed(list(names))}: {text}." for text, names in subjects.items())
 
 
 def _listed(subjects: list[str]) -> str:

@@ -59,6 +59,7 @@ FORMS: list[tuple[str, dict[str, str], dict[str, int], str, int, tuple[tuple[str
      {"nvidia.com/gpu.shared": 32, "nvidia.com/gpu": 0}, "L40S", 0, (("nvidia.com/gpu.shared", 32),)),
     ("MPS", {PRODUCT: "NVIDIA-A100-SXM4-80GB-SHARED", "nvidia.com/gpu.replicas": "2",
              "nvidia.com/gpu.sharing-strategy": "mps"}, {"nvidia.com/gpu": 16}, "A100", 0, (("nvidia.com/gpu", 16),)),
+    ("shares that no label names", {}, {"nvidia.com/gpu.shared": 16}, "", 0, (("nvidia.com/gpu.shared", 16),)),
     ("replicas of one are whole", {PRODUCT: "NVIDIA-H200", "nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.count": "8"},
      GPUS, "H200", 8, ()),
     ("gpushare", {"aliyun.accelerator/nvidia_name": "NVIDIA-A10"},

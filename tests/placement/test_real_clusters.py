@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from listed_nodes import PRODUCT, TYPE, asking, eight, imported, node, said
@@ -100,6 +101,23 @@ class TestSharedLists:
         pairs = placed(cluster, demand(10, tp=2))
         assert (pairs.sites[0].worst.value, pairs.sites[0].aligned) == ("cross", False)  # as far apart as may be
         assert placed(cluster, demand(11)).shortfalls[0].resource == "GPUs"
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_what_is_placed_by_number_is_sound(self, seed: int) -> None:
+        """Pods of unknown GPUs drawn onto the base list; islands of random sizes: as many GPUs as groups allow."""
+        rng = np.random.default_rng(seed)
+        base = shared_list("base")
+        hosts = [one for one in base.nodes if one.gpu == "H100" and not any("unsch" in t.key for t in one.taints)]
+        held = [int(rng.integers(0, 8)) for _ in hosts]
+        pods = [
+            Pod(name=f"p{k}", node=one.name, gpu_request=n) for k, (one, n) in enumerate(zip(hosts, held, strict=True))
+        ]
+        cluster = replace(base, pods=tuple(pods))
+        tp = int(rng.integers(1, 5))
+        groups = sum((8 - n) // tp for n in held)
+        placement = placed(cluster, demand(groups * tp, tp=tp, qos=Qos.NONE)) if groups else None
+        assert placement is None or not placement.shortfalls
+        assert placed(cluster, demand((groups + 1) * tp, tp=tp, qos=Qos.NONE)).shortfalls
 
     def test_parts_that_claim_what_nobody_knows_are_faults(self) -> None:
         cluster, asked = shared_list("base"), [demand(10)]

@@ -1,11 +1,15 @@
 """`planner cluster import`: a cluster file from what a real cluster says of itself."""
 
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import screen
+
+if TYPE_CHECKING:
+    from planner.domain import Cluster
 
 Paths = list[Path] | None
 Texts = list[str] | None
@@ -89,6 +93,7 @@ def command(
         "gpus": cluster.gpus,
         "idle_gpus": cluster.idle_gpus,
         "pods": len(cluster.pods),
+        **_parts(cluster),
         "notes": list(cluster.notes),
     }
     if json:
@@ -97,6 +102,14 @@ def command(
     screen.show_table("Cluster", ("what", "value"), [(k, _shown(v)) for k, v in facts.items() if k != "notes"])
     for note in cluster.notes:
         screen.show_warning(note)
+
+
+def _parts(cluster: "Cluster") -> dict[str, object]:
+    """Parts of GPUs that nodes offer; nothing where none does."""
+    parts: Counter[str] = Counter()
+    for node in cluster.nodes:
+        parts.update(dict(node.offers))
+    return {"offers": dict(sorted(parts.items()))} if parts else {}
 
 
 def _shown(value: object) -> str:

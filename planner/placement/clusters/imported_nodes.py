@@ -49,7 +49,7 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
     count = _agreed(reports, lambda report: report.gpu_count, "GPUs") or whole or 0
     offers = _first(reports, lambda report: report.offers)
     notes: list[str] = []
-    gpu = _type(reports, rules.types, notes) if count or offers else ""
+    gpu = _type(reports, rules.types, notes, needed=bool(count)) if count or offers else ""
     all_indices = _indices(reports, count)
     numa_nodes, near = _places(reports, all_indices, rules, gpu, notes) if count else (_listed_numa_nodes(reports), {})
     indices = all_indices if whole is None else all_indices[:whole]
@@ -276,8 +276,10 @@ def _with_counts(
     return near
 
 
-def _type(reports: Sequence[NodeReport], types: GpuTypeNames, notes: list[str]) -> str:
-    """The type of a node's GPUs, by labels and by product names. What nobody knows is a type of its own name."""
+def _type(reports: Sequence[NodeReport], types: GpuTypeNames, notes: list[str], *, needed: bool) -> str:
+    """The type of a node's GPUs, by labels and by product names. What nobody knows is a type of its own name; "" where
+    none is named and none `needed`.
+    """
     gpu_types: list[tuple[NodeReport, str]] = []
     for report in reports:
         if label_type := _type_of_labels(report, types, notes):
@@ -287,6 +289,8 @@ def _type(reports: Sequence[NodeReport], types: GpuTypeNames, notes: list[str]) 
     for report, gpu in gpu_types[1:]:
         if gpu != gpu_types[0][1]:
             raise _differ(f"node {report.node}: GPU type", gpu_types[0][0], gpu_types[0][1], report, gpu)
+    if not gpu_types and not needed:
+        return ""
     if not gpu_types:
         raise InputError(
             f"{reports[0].origin}: node {reports[0].node}: the type of its GPUs must be known; no label names it, and "
