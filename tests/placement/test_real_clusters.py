@@ -163,6 +163,18 @@ class TestSharedLists:
         (short,) = placed(cluster, demand(16, tp=8)).shortfalls
         assert any("placement.preempt: true" in remedy for remedy in short.remedies)
 
+    def test_batch_pods_that_share_a_node_stay_until_their_gpus_are_told(self, tmp_path: Path) -> None:
+        """Two jobs of four GPUs each fill a node: it is not known which GPUs an eviction would free."""
+        pods = [kubectl_pod(name, "n-1", gpus=4, spec={"priority": -10}) for name in ("a", "b")]
+        for pod in pods:
+            pod["spec"]["containers"] = kubectl_pod("x", "n-1", gpus=4)["spec"]["containers"]
+        items = [eight("n-1", {PRODUCT: "NVIDIA-H100-80GB-HBM3"}), *pods]
+        (short,) = placed(imported(tmp_path, *items), demand(4, tp=4), preempt=True).shortfalls
+        assert any("an import with --devices: 2 pods below priority 1000" in remedy for remedy in short.remedies)
+        (tmp_path / "devices.yaml").write_text("serving/a: [0, 1, 2, 3]\nserving/b: [4, 5, 6, 7]\n")
+        told = imported(tmp_path, *items, devices=tmp_path / "devices.yaml")
+        assert len(placed(told, demand(4, tp=4), preempt=True).victims) == 1
+
     def test_a_clique_is_an_nvlink_domain(self) -> None:
         nodes = {one.name: one for one in shared_list("gb200").nodes}
         assert nodes["gb-0"].nvlink_domain == "7b968a6d.32766"

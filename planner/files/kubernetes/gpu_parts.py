@@ -73,7 +73,7 @@ def gpus_of_node(
     parts = {name: count(allocatable, name) for name in allocatable if is_gpu_part(name)}
     parts = {name: pieces for name, pieces in parts.items() if pieces}
     shares = {name: _share_of(name, labels, allocatable) for name in parts}
-    notes = [f"offers GPUs in parts: {_shown(parts)}; islands take whole GPUs"] if parts else []
+    notes = [f"offers GPUs in parts: {_shown(parts)}; islands take whole GPUs, not cut up or shared"] if parts else []
     whole = lost = 0
     for resource in WHOLE:
         there = count(capacity if resource in capacity else allocatable, resource)
@@ -139,7 +139,9 @@ def _pieces(
         mig = _MIG_NAME.search(product)
         profile = mig[1] if mig else labels.get("cloud.google.com/gke-gpu-partition-size", "")
         if profile:
-            return _slice_share(profile, labels), f"offers MIG slices {profile} as {resource}; islands take whole GPUs"
+            return _slice_share(
+                profile, labels
+            ), f"offers MIG slices {profile} as {resource}; islands take whole GPUs (MIG turned off)"
         if (split := _hami_split(annotations)) > 1:
             return 1 / split, f"offers shares of GPUs as {resource} (HAMi, {split} a GPU); islands take whole GPUs"
         if (replicas := _replicas(product, there, labels)) > 1:

@@ -22,7 +22,10 @@ TWO_SOCKETS = (
     "which GPU lies in which NUMA node is not told: taken as half near each of two sockets ({numa}; --gpu-numa)"
 )
 NO_LABEL = "lacks the label {label}, so that its {level} switch is not known"
-NO_TYPE_SPEC = "no GPU spec describes this type: plans cannot use it (--gpu-type PRODUCT=TYPE, if it is one of theirs)"
+NO_TYPE_SPEC = (
+    "no GPU spec describes this type: plans cannot use it (add one to gpu_specs, or give --gpu-type PRODUCT=TYPE where "
+    "it is a known type under another name)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,6 +184,22 @@ class _Diagnosis:
         if not self.settings.preempt:
             yield from self._preemption(ask, wanted - groups)
             yield from self._migration(demand, ask)
+        yield from self._unlocated(demand)
+
+    def _unlocated(self, demand: PlacementDemand) -> Iterator[str]:
+        """Pods that stay although they might be evicted, as nobody says which GPUs they hold."""
+        closed = (node for node in self.fleet.of_type([demand.gpu]) if not self.fleet.open[node])
+        pods = [
+            pod
+            for node in closed
+            for pod in self.fleet.pods_of.get(node, ())
+            if pod.gpu_count and pod.preemptible and not pod.locked and pod.priority < self.settings.priority
+        ]
+        if pods:
+            yield (
+                f"an import with --devices: {counted(len(pods), 'pod')} below priority {self.settings.priority} that may "
+                f"be evicted ({_names_of(pods)}) stay, as nobody says which GPUs of their nodes are held by whom"
+            )
 
     def _preemption(self, ask: Ask, missing: int) -> Iterator[str]:
         """The pods of the fewest GPUs a group gained, until the island fits."""
