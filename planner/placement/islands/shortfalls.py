@@ -197,8 +197,8 @@ class _Diagnosis:
         ]
         if pods:
             yield (
-                f"an import with --devices: {counted(len(pods), 'pod')} below priority {self.settings.priority} that may "
-                f"be evicted ({_names_of(pods)}) stay, as nobody says which GPUs of their nodes are held by whom"
+                f"an import with --devices: {counted(len(pods), 'pod')} below priority {self.settings.priority} that "
+                f"may be evicted ({_names_of(pods)}) stay, as nobody says which GPUs of their nodes are held by whom"
             )
 
     def _preemption(self, ask: Ask, missing: int) -> Iterator[str]:
