@@ -116,6 +116,7 @@ class TestPage:
         page = cluster_page(cluster)
         assert tables(page, "GPUs")[-1] == ["H20", "nvidia.com/gpu", "2", "84", "0.286"]
         assert "**0 of 8 GPUs are held" in page
+        assert "**No whole GPU on 2 nodes" in cluster_page(Cluster(name="c", nodes=tuple(cut)))
         (row,) = cluster_document(cluster)["offers"]
         assert row == {"gpu": "H20", "resource": "nvidia.com/gpu", "nodes": 2, "pieces": 84, "held_gpus": 0.286}
 

@@ -39,6 +39,8 @@ def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -
 
 
 def _headline(summary: ClusterSummary) -> str:
+    if not summary.gpus and summary.offers:
+        return f"**No whole GPU on {counted(summary.nodes, 'node')}: GPUs are offered in parts alone.**"
     if not summary.gpus:
         return f"**{counted(summary.nodes, 'node')} without a GPU.**"
     plain = f" and {counted(summary.plain_nodes, 'node')} without" if summary.plain_nodes else ""
