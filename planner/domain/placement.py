@@ -199,6 +199,12 @@ class IslandSite:
     ]
     worst: Annotated[Alignment, Key("alignment of its worst group")]
     crossing_replicas: Annotated[_Count, Key("replicas that lie under several switches")]
+    domains: Annotated[
+        tuple[tuple[str, int], ...],
+        Bounds(low=1),
+        Key("rows of NVLink domain and GPUs in it, nodes in none left out", sparse=True),
+    ] = ()
+    crossing_domains: Annotated[_Count, Key("replicas that leave an NVLink domain", sparse=True)] = 0
     waits_for: Annotated[
         tuple[int, ...] | None,
         Bounds(low=1),

@@ -44,7 +44,10 @@ def synth_command(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Make up a cluster like Alibaba's ASI: homogeneous switches, a mix of tasks, filled and churned."""
+    """Make up a cluster like Alibaba's ASI: homogeneous switches, a mix of tasks, filled and churned.
+
+    Nodes of types whose NVLink domain is larger than a host (GB200-NVL72) form domains, whole ones under a switch.
+    """
     from planner import files
     from planner.placement.clusters.synthetic import Fit, synthesize
 
@@ -87,6 +90,7 @@ def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[
                 labels=spec.node_selector,
                 gpus=spec.gpus_per_host,
                 numa_per_socket=numa_per_socket,
+                nodes_per_domain=max(1, spec.gpus_per_nvlink_domain // spec.gpus_per_host),
             )
         )
     return types

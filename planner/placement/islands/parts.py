@@ -8,7 +8,7 @@ from itertools import groupby
 from planner.domain import Alignment, ClusterNode, IslandSite, PlacedPart, Pod
 from planner.domain.shapes import Shape, alignment_of, least_width, width_of
 from planner.placement.islands.fleet import Fleet
-from planner.placement.islands.scoring import T_OF
+from planner.placement.islands.scoring import T_OF, splits_of
 from planner.placement.islands.sites import Held, Site, under_switches
 from planner.placement.islands.switches import entropy
 
@@ -101,6 +101,7 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
     """How well an island lies, and which evictions it waits for."""
     nodes = site.nodes
     under = under_switches(nodes.items(), fleet.switch_of)
+    inside = under_switches(nodes.items(), fleet.places.of) if fleet.places.has_domains else {}
     lies = {alignment_of(width_of(fleet.shapes[group.node], group.gpus)) for group in site.groups}
     return IslandSite(
         island=site.demand.island,
@@ -113,6 +114,12 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
         aligned=all(_aligned(site, fleet, group) for group in site.groups),
         worst=min(lies, key=lambda alignment: T_OF[Alignment(alignment)]),
         crossing_replicas=sum(len({fleet.switch_of[group.node] for group in replica}) > 1 for replica in site.replicas),
+        domains=tuple(
+            (fleet.places.domain[place], gpus)
+            for place, gpus in sorted(inside.items(), key=lambda pair: (-pair[1], pair[0]))
+            if fleet.places.domain[place]
+        ),
+        crossing_domains=splits_of([site], fleet)[0],
         waits_for=waits_for,
     )
 

@@ -40,7 +40,7 @@ from planner.placement.islands.joint_switches import allocate_jointly
 from planner.placement.islands.parts import parts_of, record_of
 from planner.placement.islands.power_cap import require_watts, within_cap
 from planner.placement.islands.refinement import refine
-from planner.placement.islands.scoring import score_of, terms_of
+from planner.placement.islands.scoring import score_of, splits_of, terms_of
 from planner.placement.islands.shortfalls import shortfalls_of
 from planner.placement.islands.sites import Site, under_switches
 from planner.placement.islands.states import Watts, state_of
@@ -241,11 +241,11 @@ def _together(
     """Islands that ask alike placed jointly, at the closest level that has room for all, where that leaves them under
     fewer switches and no more of their replicas across them."""
     now = _spread(batch, occupancy.fleet)
-    if len(batch) > 1 and now > (0, BETTER):
+    if len(batch) > 1 and now > (0, 0, BETTER):
         for site in batch:
             site.leave(occupancy)
         new = _jointly(batch, occupancy, weights, closest)
-        if new and _spread(new, occupancy.fleet) < (now[0], now[1] - BETTER):
+        if new and _spread(new, occupancy.fleet) < (*now[:2], now[2] - BETTER):
             batch = new
         else:
             for site in new:
@@ -263,9 +263,9 @@ def _jointly(
     for level in closest:
         jobs = [site.demand.replicas * site.demand.groups // level.unit for site in batch]
         room = capacities(occupancy, ask, level)
-        open_to_all = [switch for switch, units in enumerate(room) if units]
+        open_to_all = [place for place, units in enumerate(room) if units]
         trials = MOST_EXCHANGED // max(1, len(open_to_all))
-        amounts = allocate_jointly(jobs, [room[switch] for switch in open_to_all], trials=trials)
+        amounts = allocate_jointly(jobs, [room[place] for place in open_to_all], trials=trials)
         switch_parts = [dict(zip(open_to_all, parts, strict=True)) for parts in amounts if parts is not None]
         if len(switch_parts) == len(batch):
             return [
@@ -275,17 +275,21 @@ def _jointly(
     return []
 
 
-def _spread(sites: Iterable[Site], fleet: Fleet) -> tuple[int, float]:
-    """Replicas under several switches, and the sum of the islands' entropies."""
+def _spread(sites: Iterable[Site], fleet: Fleet) -> tuple[int, int, float]:
+    """Replicas in several places, islands split over NVLink domains, and the sum of the islands' entropies."""
     listed = list(sites)
     crossing = sum(
-        len({fleet.switch_of[group.node] for group in replica}) > 1 for site in listed for replica in site.replicas
+        len({fleet.places.of[group.node] for group in replica}) > 1 for site in listed for replica in site.replicas
     )
-    return crossing, sum(_entropy(site, fleet) for site in listed)
+    return crossing, splits_of(listed, fleet)[1], sum(_entropy(site, fleet) for site in listed)
 
 
 def _entropy(site: Site, fleet: Fleet) -> float:
-    return entropy(list(under_switches(site.nodes.items(), fleet.switch_of).values()))
+    nodes = site.nodes
+    over_places = entropy(list(under_switches(nodes.items(), fleet.places.of).values()))
+    if not fleet.places.has_domains:
+        return over_places
+    return over_places + entropy(list(under_switches(nodes.items(), fleet.switch_of).values()))
 
 
 def _lift(
@@ -294,6 +298,7 @@ def _lift(
     """Lift each island and put it down anew, now that its partners have their places; keep what is better."""
     if not 0 < len(site_of) <= MOST_LIFTED:
         return
+    splits = splits_of(site_of.values(), occupancy.fleet)
     score = score_of(terms_of(list(site_of.values()), occupancy, weights))
     shares = {island: shares_of(site, occupancy.fleet) for island, site in site_of.items()}
     for demand, near_first in product(demands, (False, True)):
@@ -303,11 +308,12 @@ def _lift(
         old.leave(occupancy)
         near = preference(demand, shares, occupancy.fleet)
         new = place_island(occupancy, demand, weights, near, near_first=near_first)
-        tried = -inf
+        tried, splits_tried = -inf, splits
         if new is not None:
-            tried = score_of(terms_of(list((site_of | {demand.island: new}).values()), occupancy, weights))
-        if new is not None and tried > score + BETTER:
-            site_of[demand.island], score = new, tried
+            trial = list((site_of | {demand.island: new}).values())
+            tried, splits_tried = score_of(terms_of(trial, occupancy, weights)), splits_of(trial, occupancy.fleet)
+        if new is not None and (splits_tried < splits or (splits_tried == splits and tried > score + BETTER)):
+            site_of[demand.island], score, splits = new, tried, splits_tried
             shares[demand.island] = shares_of(new, occupancy.fleet)
         else:
             if new is not None:

@@ -18,12 +18,14 @@ fragmentation   - sum_n (F_n after - F_n before) / (2 G)     (one GPU of an empt
 packing         - sum over touched nodes of e_n / G
 power           - sum_n (W_n after - W_n before) / (120 G), at least -1
 preemption      - GPUs of evicted pods / G
+Where nodes form NVLink domains the entropies over switches (H, K) are means of those over switches and those over domains
+(switches, for nodes in none).
 Sources: T: FlexTopo, equation 1; H: Alibaba ASI, algorithm 2; F: fragmentation gradient descent (ATC '23), with request
 sizes for its classes; W: the PWR study's package model (facts on fragmentation and power, section 9).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 
@@ -38,7 +40,7 @@ from planner.domain import (
 from planner.domain.shapes import GroupKind, Shape, alignment_of, least_width, width_of
 from planner.placement.fragmentation import TargetWorkload, node_fragments
 from planner.placement.islands.fleet import Fleet, Occupancy
-from planner.placement.islands.sites import Site, under_switches
+from planner.placement.islands.sites import Held, Site, under_switches
 from planner.placement.islands.switches import entropy
 from planner.placement.node_states import NodeState
 from planner.placement.power_model import DEFAULT_CPU, cpu_watts
@@ -126,6 +128,22 @@ def aligned_share(shape: Shape, kind: GroupKind, gpus: tuple[int, ...]) -> float
     return min(1.0, T_OF[alignment_of(width_of(shape, gpus))] / T_OF[best])
 
 
+def splits_of(sites: Iterable[Site], fleet: Fleet) -> tuple[int, int]:
+    """(replicas, islands) that leave an NVLink domain: whoever has the fewest is better, whatever the score."""
+    if not fleet.places.has_domains:
+        return 0, 0
+    listed = list(sites)
+    return (
+        sum(_leaves_a_domain(replica, fleet) for site in listed for replica in site.replicas),
+        sum(_leaves_a_domain(site.groups, fleet) for site in listed),
+    )
+
+
+def _leaves_a_domain(groups: Iterable[Held], fleet: Fleet) -> bool:
+    there = {fleet.places.of[group.node] for group in groups}
+    return len(there) > 1 and any(fleet.places.domain[place] for place in there)
+
+
 def _topology(sites: Sequence[Site], fleet: Fleet, gpus: int) -> float:
     return sum(site.demand.size / gpus * island_topology(site, fleet) for site in sites)
 
@@ -137,7 +155,7 @@ def island_topology(site: Site, fleet: Fleet) -> float:
     aligned = sum(shares) / len(shares)
     if gpus == 1:
         return ALIGNED_PART * aligned + ISLAND_PART + REPLICA_PART + NODES_PART
-    over_switches = entropy(list(under_switches(nodes.items(), fleet.switch_of).values())) / math.log(gpus)
+    over_switches = _spread(nodes.items(), fleet) / math.log(gpus)
     over_nodes = entropy(list(nodes.values())) / math.log(gpus)
     return (
         ALIGNED_PART * aligned
@@ -152,11 +170,16 @@ def _wholeness(site: Site, fleet: Fleet) -> float:
     gpus = site.demand.groups * site.demand.tp
     if gpus == 1:
         return 1.0
-    by_switch = (
-        under_switches(((group.node, site.demand.tp) for group in replica), fleet.switch_of)
-        for replica in site.replicas
-    )
-    return 1 - sum(entropy(list(counts.values())) for counts in by_switch) / math.log(gpus) / site.demand.replicas
+    spread = (_spread([(group.node, site.demand.tp) for group in replica], fleet) for replica in site.replicas)
+    return 1 - sum(spread) / math.log(gpus) / site.demand.replicas
+
+
+def _spread(nodes: Collection[tuple[int, int]], fleet: Fleet) -> float:
+    """H of (node, GPUs) pairs."""
+    over_switches = entropy(list(under_switches(nodes, fleet.switch_of).values()))
+    if not fleet.places.has_domains:
+        return over_switches
+    return (over_switches + entropy(list(under_switches(nodes, fleet.places.of).values()))) / 2
 
 
 def _proximity(sites: Sequence[Site], fleet: Fleet) -> float:

@@ -219,10 +219,16 @@ class _Replay:
 
     def _mistold(self, site: IslandSite, parts: Sequence[PlacedPart], demand: PlacementDemand) -> Iterator[str]:
         switches: Counter[str] = Counter()
+        domains: Counter[str] = Counter()
         under: dict[int, set[str]] = defaultdict(set)
+        inside: dict[int, set[tuple[str, str]]] = defaultdict(set)
         for part in parts:
             switches[part.asw] += len(part.gpu_indices)
             under[part.replica].add(part.asw)
+            domain = self.nodes[part.node].nvlink_domain
+            domains[domain] += len(part.gpu_indices)
+            inside[part.replica].add((domain, "" if domain else part.asw))
+        leaving = sum(len(there) > 1 and any(domain for domain, _ in there) for there in inside.values())
         groups = [(self.nodes[part.node], group) for part in parts for group in _groups(part)]
         total = sum(switches.values())
         h = -fsum(count / total * log(count / total) for count in switches.values() if count)
@@ -232,6 +238,8 @@ class _Replay:
             ("switches", sorted(site.switches), sorted(switches.items())),
             ("aligned", site.aligned, all(self._aligned(node, group, demand) for node, group in groups)),
             ("worst", site.worst.value, _worst(groups).value),
+            ("domains", sorted(site.domains), sorted((name, gpus) for name, gpus in domains.items() if name)),
+            ("crossing_domains", site.crossing_domains, leaving),
             ("crossing_replicas", site.crossing_replicas, sum(len(names) > 1 for names in under.values())),
         ):
             if listed != actual:

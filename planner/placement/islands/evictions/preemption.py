@@ -283,16 +283,16 @@ class Preemption:
     def _cheapest(
         self, demand: PlacementDemand, ask: Ask, order: str, pods: Mapping[int, Sequence[Pod]]
     ) -> Iterator[Step]:
-        """Inside nodes, under switches, anywhere: all of it under one switch, then spread."""
+        """Inside nodes, under switches, anywhere: all of it in one place (`Places`), then spread."""
         replicas, unit = demand.replicas, demand.groups
-        by_switch: dict[int, list[Curve]] = defaultdict(list)
+        by_place: dict[int, list[Curve]] = defaultdict(list)
         for node in self._nodes(ask, order, pods):
             curve = self._curve(node, ask, order, pods, replicas * unit)
-            by_switch[self.occupancy.fleet.switch_of[node]].append(curve)
-        inside = {s: joined((whole_units(c, unit) for c in curves), replicas) for s, curves in by_switch.items()}
+            by_place[self.occupancy.fleet.places.of[node]].append(curve)
+        inside = {s: joined((whole_units(c, unit) for c in curves), replicas) for s, curves in by_place.items()}
         steps = [least(inside, replicas), least({0: joined(inside.values(), replicas)}, replicas)]
         if unit > 1:
-            groups = {s: joined(curves, replicas * unit) for s, curves in by_switch.items()}
+            groups = {s: joined(curves, replicas * unit) for s, curves in by_place.items()}
             under = joined((whole_units(curve, unit) for curve in groups.values()), replicas)
             anywhere = joined(groups.values(), replicas * unit)
             steps += [
@@ -367,16 +367,16 @@ class Preemption:
         return Eviction(site, tuple(pods_in_order(site, proposal.pods, self.tariff.prices[OWN], numbers)))
 
     def _laid(self, way: Proposal) -> Site:
-        """Evict and hold. Whole replicas of a switch first, nodes with the most groups first; then what is left."""
+        """Evict and hold. Whole replicas of a place first, nodes with the most groups first; then what is left."""
         occupancy, size = self.occupancy, way.demand.groups
-        by_switch: dict[int, list[int]] = defaultdict(list)
+        by_place: dict[int, list[int]] = defaultdict(list)
         for node, groups, pods in sorted(way.taken, key=lambda share: (-share[1], share[0])):
             if pods:
                 occupancy.evict(node, pods)
-            by_switch[occupancy.fleet.switch_of[node]] += [node] * groups
-        switches = sorted(by_switch.items(), key=lambda item: (-len(item[1]), item[0]))
-        whole_nodes = [node for _, nodes in switches for node in nodes[: len(nodes) // size * size]]
-        other_nodes = [node for _, nodes in switches for node in nodes[len(nodes) // size * size :]]
+            by_place[occupancy.fleet.places.of[node]] += [node] * groups
+        places = sorted(by_place.items(), key=lambda item: (-len(item[1]), item[0]))
+        whole_nodes = [node for _, nodes in places for node in nodes[: len(nodes) // size * size]]
+        other_nodes = [node for _, nodes in places for node in nodes[len(nodes) // size * size :]]
         placed = [hold_group(occupancy, way.ask, node) for node in (*whole_nodes, *other_nodes)]
         return Site(way.demand, way.ask, tuple(tuple(placed[k : k + size]) for k in range(0, len(placed), size)))
 
