@@ -52,7 +52,11 @@ STUDIES = tuple(sorted(path.name for path in (PACKAGE / "studies").iterdir() if 
 
 # library -> the folders and files that may import it
 OWNERS = {
-    "pulp": ("planner/assignment/", "planner/placement/islands/joint_switches.py"),
+    "pulp": (
+        "planner/assignment/",
+        "planner/placement/islands/joint_switches.py",
+        "planner/placement/islands/second_tries/",
+    ),
     "networkx": ("planner/placement/flextopo.py",),
     "highspy": ("planner/assignment/",),
     "ax": ("planner/search/experiment.py",),

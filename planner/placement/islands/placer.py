@@ -1,8 +1,9 @@
 """Door of the stage: a plan's islands onto a cluster's nodes.
 
 Islands of the largest replicas go first. Where alike islands end up under more switches than need be, they are placed
-anew together; where some find no room, they go first in another round; then every island is lifted and put down again
-as long as that improves the score. A handful of groups on up to three nodes is enumerated instead.
+anew together; where some find no room, they go first in another round, and on small clusters the set of islands that
+holds most GPUs is solved for; then every island is lifted and put down again as long as that improves the score. A
+handful of groups on up to three nodes is enumerated instead.
 """
 
 from collections import defaultdict
@@ -41,6 +42,7 @@ from planner.placement.islands.parts import parts_of, record_of
 from planner.placement.islands.power_cap import require_watts, within_cap
 from planner.placement.islands.refinement import refine
 from planner.placement.islands.scoring import score_of, splits_of, terms_of
+from planner.placement.islands.second_tries.largest_sets import most_gpus
 from planner.placement.islands.shortfalls import shortfalls_of
 from planner.placement.islands.sites import Site, under_switches
 from planner.placement.islands.states import Watts, state_of
@@ -156,6 +158,8 @@ def _sites(
     if exact is not None:
         return list(exact), Evictions()
     site_of = _in_rounds(demands, occupancy, settings.weights)
+    if len(site_of) < len(demands):
+        site_of = most_gpus(demands, site_of, occupancy)
     _lift(demands, site_of, occupancy, settings.weights)
     site_of = {site.demand.island: site for site in refine(list(site_of.values()), occupancy, settings.weights)}
     evictions = Evictions()

@@ -18,8 +18,8 @@ fragmentation   - sum_n (F_n after - F_n before) / (2 G)     (one GPU of an empt
 packing         - sum over touched nodes of e_n / G
 power           - sum_n (W_n after - W_n before) / (120 G), at least -1
 preemption      - GPUs of evicted pods / G
-Where nodes form NVLink domains the entropies over switches (H, K) are means of those over switches and those over domains
-(switches, for nodes in none).
+Where nodes form NVLink domains the entropies over switches (H, K) are means of those over switches and of those over
+domains (switches, for nodes in none).
 Sources: T: FlexTopo, equation 1; H: Alibaba ASI, algorithm 2; F: fragmentation gradient descent (ATC '23), with request
 sizes for its classes; W: the PWR study's package model (facts on fragmentation and power, section 9).
 """
