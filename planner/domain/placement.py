@@ -130,11 +130,22 @@ class PlacementSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IslandForm:
+    """Another way to deploy an island on as many GPUs; `rate_rps`: what it would serve, laid out compactly."""
+
+    replicas: int
+    groups: int
+    tp: int
+    rate_rps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementDemand:
     """An island that asks for nodes: `replicas` copies of `groups` attention groups of `tp` GPUs each.
 
     A group lies inside one node. `selector`: labels that its nodes must have. `feeds`: islands of the other phase that
-    it exchanges KV caches with, and their weight (requests/s). `rate_rps`: what it serves (0: not known).
+    it exchanges KV caches with, and their weight (requests/s). `rate_rps`: what it serves (0: not known). `forms`: what
+    is proposed instead where it finds no room, best first (none: even splits).
     """
 
     island: str
@@ -149,6 +160,7 @@ class PlacementDemand:
     selector: tuple[tuple[str, str], ...] = ()
     feeds: tuple[tuple[str, float], ...] = ()
     rate_rps: float = 0.0
+    forms: tuple[IslandForm, ...] = ()
 
     @property
     def size(self) -> int:

@@ -42,6 +42,7 @@ from planner.placement.islands.parts import parts_of, record_of
 from planner.placement.islands.power_cap import require_watts, within_cap
 from planner.placement.islands.refinement import refine
 from planner.placement.islands.scoring import score_of, splits_of, terms_of
+from planner.placement.islands.second_tries.alternatives import alternatives_of
 from planner.placement.islands.second_tries.largest_sets import most_gpus
 from planner.placement.islands.shortfalls import shortfalls_of
 from planner.placement.islands.sites import Site, under_switches
@@ -84,6 +85,7 @@ def place(
     numbers = {demand.island: number for number, demand in enumerate(demands)}
     terms = terms_of(sites, occupancy, settings.weights, sum(pod.gpu_count for pod, _ in evictions.pods))
     settled = {site.demand.island for site in sites} | {shortfall.island for shortfall in over_cap}
+    left_out = [demand for demand in demands if demand.island not in settled]
     return Placement(
         cluster=fleet.cluster.name,
         parts=tuple(sorted(parts, key=lambda part: numbers[part.island])),
@@ -91,11 +93,12 @@ def place(
         shortfalls=(
             *over_cap,
             *shortfalls_of(
-                [demand for demand in demands if demand.island not in settled],
+                left_out,
                 occupancy,
                 settings,
                 evictions.kept_out,
                 evictions.rivals,
+                {} if settings.power_cap_w else alternatives_of(left_out, occupancy, settings.weights),
             ),
         ),
         before=before,

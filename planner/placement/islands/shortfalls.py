@@ -27,15 +27,18 @@ def shortfalls_of(
     settings: PlacementSettings,
     kept_out: Mapping[str, Sequence[Excess]] | None = None,
     rivals: Mapping[str, Site | None] | None = None,
+    alternatives: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Shortfall, ...]:
     """The shortfall of every island that has no room in `occupancy`; `kept_out`: limits that its evictions break;
-    `rivals`: of islands that others keep out, the one whose place would be enough (None: it takes several).
+    `rivals`: of islands that others keep out, the one whose place would be enough (None: it takes several);
+    `alternatives`: other forms that fit, in words.
     """
     diagnosis = _Diagnosis(occupancy, settings)
-    broken, contested = kept_out or {}, rivals or {}
+    broken, contested, forms = kept_out or {}, rivals or {}, alternatives or {}
     return tuple(
         _with_remedy(
             diagnosis.shortfall(demand, broken.get(demand.island, ())),
+            *forms.get(demand.island, ()),
             *((_rivalry(contested[demand.island]),) if demand.island in contested else ()),
         )
         for demand in demands

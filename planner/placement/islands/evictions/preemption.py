@@ -8,7 +8,7 @@ phase that has got least so far comes first. `eviction_trials` makes several tri
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import EvictionRule, PlacementDemand, PlacementSettings, Pod
@@ -52,8 +52,8 @@ class Proposal:
 
 
 def kind_of(demand: PlacementDemand) -> PlacementDemand:
-    """What the island asks for and gains, its name and partners aside."""
-    return replace(demand, island="", feeds=())
+    """What the island asks for and gains, its name, partners and other forms aside."""
+    return replace(demand, island="", feeds=(), forms=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,19 +352,24 @@ class Preemption:
     def _carry_out(self, proposal: Proposal) -> Eviction:
         """Place an island for good."""
         site = self._laid(proposal)
-        self.allowance.take(proposal.pods)
-        gone = {pod.key for pod in proposal.pods}
-        for node, _, pods in proposal.taken:
-            if pods:
-                self.pods[node] = [pod for pod in self.pods[node] if pod.key not in gone]
-        touched = {node for node, _, _ in proposal.taken}
-        if proposal.pods:
+        self.forget(proposal.pods, {node for node, _, _ in proposal.taken})
+        return Eviction(site, tuple(self.ordered(site, proposal.pods)))
+
+    def forget(self, pods: Sequence[Pod], touched: Collection[int]) -> None:
+        """Pods are gone, within the limits, and something lies on the nodes that were `touched`."""
+        self.allowance.take(pods)
+        gone = {pod.key for pod in pods}
+        for node in {self.occupancy.fleet.number[pod.node] for pod in pods}:
+            self.pods[node] = [pod for pod in self.pods[node] if pod.key not in gone]
+        if pods:
             self.able = None
             if self.allowance.binds:
                 self.curves.clear()
         self.curves = {key: curve for key, curve in self.curves.items() if key[2] not in touched}
-        numbers = self.occupancy.fleet.number
-        return Eviction(site, tuple(pods_in_order(site, proposal.pods, self.tariff.prices[OWN], numbers)))
+
+    def ordered(self, site: Site, pods: Sequence[Pod]) -> list[Pod]:
+        """Pods that go for a site, in the order in which they go."""
+        return pods_in_order(site, pods, self.tariff.prices[OWN], self.occupancy.fleet.number)
 
     def _laid(self, way: Proposal) -> Site:
         """Evict and hold. Whole replicas of a place first, nodes with the most groups first; then what is left."""

@@ -43,10 +43,9 @@ Groups = list[tuple[int, Counts]]
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """Pods that may go, by node, what each costs, and the limits: (pods, weights, most) rows."""
+    """Pods that may go, by node, and the limits: rows of what each pod takes of one, and how much there is of it."""
 
     pods: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
-    price: Mapping[str, float] = field(default_factory=dict)
     limits: Sequence[tuple[Mapping[str, float], float]] = ()
 
 
@@ -59,7 +58,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class _Programme:
+class Programme:
     """The programme while it is written down."""
 
     occupancy: Occupancy
@@ -70,7 +69,7 @@ class _Programme:
     evicted: dict[str, pulp.LpVariable] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, demands: Sequence[PlacementDemand], occupancy: Occupancy, going: Going) -> "_Programme | None":
+    def of(cls, demands: Sequence[PlacementDemand], occupancy: Occupancy, going: Going) -> "Programme | None":
         """None where it would be too large."""
         programme = cls(occupancy, going)
         by_node: dict[int, list[tuple[PlacementDemand, Ask, Counts]]] = {}
@@ -241,7 +240,7 @@ def _most_gpus(
     there: Mapping[str, Site],
     occupancy: Occupancy,
 ) -> Answer | None:
-    programme = _Programme.of(mine, occupancy, Going())
+    programme = Programme.of(mine, occupancy, Going())
     if programme is None:
         return None
     gain = gains(demands)
