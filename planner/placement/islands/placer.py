@@ -23,6 +23,7 @@ from planner.domain import (
 from planner.domain.node_room import Ask
 from planner.errors import InputError
 from planner.placement.islands.evictions.eviction_order import Eviction, gains, in_order
+from planner.placement.islands.evictions.eviction_rivals import rivals_without_evictions
 from planner.placement.islands.evictions.eviction_trials import Evictions, evicted_for
 from planner.placement.islands.evictions.waits import waits_of
 from planner.placement.islands.exact import best_of_all
@@ -161,14 +162,17 @@ def _sites(
     if exact is not None:
         return list(exact), Evictions()
     site_of = _in_rounds(demands, occupancy, settings.weights)
+    solved = False
     if len(site_of) < len(demands):
-        site_of = most_gpus(demands, site_of, occupancy)
+        site_of, solved = most_gpus(demands, site_of, occupancy)
     _lift(demands, site_of, occupancy, settings.weights)
     site_of = {site.demand.island: site for site in refine(list(site_of.values()), occupancy, settings.weights)}
     evictions = Evictions()
     if settings.preempt and len(site_of) < len(demands):
         evictions = evicted_for(demands, site_of, occupancy, settings)
         site_of = dict(evictions.there)
+    elif solved:
+        evictions = Evictions(rivals=rivals_without_evictions(demands, site_of, occupancy, settings))
     return [site_of[demand.island] for demand in demands if demand.island in site_of], evictions
 
 

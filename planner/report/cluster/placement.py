@@ -77,11 +77,10 @@ def _domains(sites: Iterable[IslandSite]) -> list[str]:
     inside = [site for site in sites if site.domains]
     if not inside:
         return []
-    apart = [site.island for site in inside if len(site.domains) > 1 or site.crossing_domains]
-    lie = f"{whole(len(inside) - len(apart))} of {whole(len(inside))} in NVLink domains of several nodes"
-    if not apart:
-        return [f"{lie} lie in one each."]
-    return [f"{lie} lie in one each; {_names(apart)} in several, over the slower network between them."]
+    apart = sum(len(site.domains) > 1 or site.crossing_domains > 0 for site in inside)
+    lead = f"{whole(len(inside) - apart)} of {whole(len(inside))} in NVLink domains of several nodes lie in one each"
+    leaving = [site.island for site in inside if site.crossing_domains]
+    return [f"{lead}; copies of {_names(leaving)} leave theirs for the slower network." if leaving else f"{lead}."]
 
 
 def _evicted(placed: Placement) -> list[str]:

@@ -14,8 +14,11 @@ from planner.placement.islands.filling import place_island
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.shortfalls import counted
 
-MOST_ISLANDS = 20
-"""Islands for which forms are tried; every new group size counts the nodes anew."""
+MOST_LOOKED_AT = 200_000
+"""Nodes asked about for all islands: less than a second of work."""
+
+LEAST_TRIED = 8
+"""Forms that are tried in any case."""
 
 MOST_NAMED = 2
 """Forms that a shortfall names."""
@@ -36,10 +39,12 @@ def alternatives_of(
     """Remedies of each island without a place, by name: forms that fit into what `occupancy` has left, in words."""
     trial = occupancy.copy()
     remedies: dict[str, tuple[str, ...]] = {}
-    for demand in list(demands)[:MOST_ISLANDS]:
+    left = max(LEAST_TRIED, MOST_LOOKED_AT // max(1, len(occupancy.fleet.nodes)))
+    for demand in demands:
         named: list[str] = []
         for form in islice(demand.forms or even_splits(demand), MOST_TRIED):
-            if len(named) < MOST_NAMED:
+            if len(named) < MOST_NAMED and left:
+                left -= 1
                 smaller = replace(demand, replicas=form.replicas, groups=form.groups, tp=form.tp)
                 site = place_island(trial, smaller, weights)
                 if site is not None:

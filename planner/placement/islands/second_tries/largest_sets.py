@@ -25,8 +25,15 @@ from planner.placement.islands.exact import vectors
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Held, Site, ask_of
 
-MOST_COLUMNS = 1_500
-"""Choices of a node and its NUMA nodes, over all islands: more would take longer than a second."""
+MOST_COLUMNS = 600
+"""Choices of a node and its NUMA nodes, over all islands: more would take longer than a fifth of a second."""
+
+MOST_WITH_PODS = 400
+"""The same where pods may go, as three programmes are solved then."""
+
+MOST_NODES = 1_000
+MOST_ISLANDS = 100
+"""Beyond, programmes would be too large in any case."""
 
 MOST_BRANCHES = 2_000
 """Nodes of the solver's tree; a count, so that equal inputs give equal answers on any machine."""
@@ -71,7 +78,7 @@ class Programme:
     @classmethod
     def of(cls, demands: Sequence[PlacementDemand], occupancy: Occupancy, going: Going) -> "Programme | None":
         """None where it would be too large."""
-        programme = cls(occupancy, going)
+        programme, most = cls(occupancy, going), MOST_WITH_PODS if going.pods else MOST_COLUMNS
         by_node: dict[int, list[tuple[PlacementDemand, Ask, Counts]]] = {}
         columns = 0
         for demand in demands:
@@ -80,16 +87,16 @@ class Programme:
                 options = [(demand, ask, v) for v in programme.vectors(node, ask)]
                 by_node.setdefault(node, []).extend(options)
                 columns += len(options)
-                if columns > MOST_COLUMNS:
+                if columns > most:
                     return None
         for node, options in by_node.items():
             programme.add_node(node, options)
         for demand in demands:
             programme.add_island(demand)
-        for weights, most in going.limits:
+        for weights, limit in going.limits:
             used = [weight * programme.evicted[key] for key, weight in weights.items() if key in programme.evicted]
             if used:
-                programme.model += pulp.lpSum(used) <= most
+                programme.model += pulp.lpSum(used) <= limit
         return programme
 
     def vectors(self, node: int, ask: Ask) -> list[Counts]:
@@ -200,38 +207,42 @@ class _Room:
             yield pulp.lpSum(self.memory) <= self.memory_there
 
 
-def most_gpus(demands: Sequence[PlacementDemand], there: Mapping[str, Site], occupancy: Occupancy) -> dict[str, Site]:
-    """Islands that together hold more GPUs than those that are `there`; else those. `occupancy` is kept in step.
+def most_gpus(
+    demands: Sequence[PlacementDemand], there: Mapping[str, Site], occupancy: Occupancy
+) -> tuple[dict[str, Site], bool]:
+    """Islands that together hold more GPUs than those that are `there`, else those; and whether none hold more.
 
-    Only types of which some island has no place are placed anew. The phase that has least never gets less than it has.
-    Programmes that would be too large are not solved.
+    `occupancy` is kept in step. Only types of which some island has no place are placed anew. The phase that has least
+    never gets less than it has. Programmes that would be too large are not solved.
     """
     types = {demand.gpu for demand in demands if demand.island not in there}
     mine = [demand for demand in demands if demand.gpu in types]
+    if len(mine) > MOST_ISLANDS or len(occupancy.fleet.nodes) > MOST_NODES:
+        return dict(there), False
     old = {demand.island: there[demand.island] for demand in mine if demand.island in there}
-    idle = {gpu: sum(occupancy.fleet.free[node].idle for node in occupancy.fleet.of_type([gpu])) for gpu in types}
-    if not any(_could_be_more(gpu, mine, old, idle[gpu]) for gpu in types):
-        return dict(there)
+    if not any(_could_be_more(gpu, mine, old, occupancy.fleet) for gpu in types):
+        return dict(there), True
     for site in old.values():
         site.leave(occupancy)
     answer = _most_gpus(demands, mine, there, occupancy)
-    if answer is None:
+    if answer is None or not answer.groups:
         for site in old.values():
             site.enter(occupancy)
-        return dict(there)
+        return dict(there), answer is not None
     sites = {island: site for island, site in there.items() if island not in old}
     for demand in sorted((d for d in mine if d.island in answer.groups), key=lambda d: not d.qos.binds):
         sites[demand.island] = held(occupancy, demand, answer.groups[demand.island])
-    return {demand.island: sites[demand.island] for demand in demands if demand.island in sites}
+    return {demand.island: sites[demand.island] for demand in demands if demand.island in sites}, True
 
 
-def _could_be_more(gpu: str, mine: Iterable[PlacementDemand], old: Mapping[str, Site], idle: int) -> bool:
+def _could_be_more(gpu: str, mine: Iterable[PlacementDemand], old: Mapping[str, Site], fleet: Fleet) -> bool:
     """Whether any set of islands of a type has more GPUs than those that have a place, and no more than are idle."""
-    sums = {0}
+    idle = sum(fleet.free[node].idle for node in fleet.of_type([gpu]))
+    sums = 1  # bit k: some set has k GPUs
     for demand in mine:
         if demand.gpu == gpu:
-            sums |= {total + demand.size for total in sums if total + demand.size <= idle}
-    return max(sums) > sum(site.demand.size for site in old.values() if site.demand.gpu == gpu)
+            sums |= (sums << demand.size) & ((2 << idle) - 1)
+    return sums.bit_length() - 1 > sum(site.demand.size for site in old.values() if site.demand.gpu == gpu)
 
 
 def _most_gpus(
@@ -240,6 +251,7 @@ def _most_gpus(
     there: Mapping[str, Site],
     occupancy: Occupancy,
 ) -> Answer | None:
+    """None where it is not known; an answer without groups: none hold more."""
     programme = Programme.of(mine, occupancy, Going())
     if programme is None:
         return None
@@ -254,7 +266,9 @@ def _most_gpus(
     sizes = {demand.island: demand.size for demand in mine}
     most = programme.solve(pulp.lpSum(sizes[island] * column for island, column in programme.chosen.items()))
     before = sum(sizes[island] for island in there if island in sizes)
-    return programme.answer() if most is not None and most > before + 0.5 else None
+    if most is None:
+        return None
+    return programme.answer() if most > before + 0.5 else Answer({}, {})
 
 
 def _shares(demands: Iterable[PlacementDemand], gain: Mapping[str, float], placed: Iterable[str]) -> dict[str, float]:
