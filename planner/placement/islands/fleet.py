@@ -100,6 +100,11 @@ class Fleet:
         )
 
     @cached_property
+    def types_with_domains(self) -> frozenset[str]:
+        """GPU types of which some nodes form NVLink domains."""
+        return frozenset(node.gpu for node in self.nodes if node.nvlink_domain)
+
+    @cached_property
     def number(self) -> dict[str, int]:
         """The number of each node, by name."""
         return {node.name: k for k, node in enumerate(self.nodes)}

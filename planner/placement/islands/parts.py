@@ -2,13 +2,13 @@
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from planner.domain import Alignment, ClusterNode, IslandSite, PlacedPart, Pod
 from planner.domain.shapes import Shape, alignment_of, least_width, width_of
 from planner.placement.islands.fleet import Fleet
-from planner.placement.islands.scoring import T_OF, splits_of
+from planner.placement.islands.scoring import T_OF
 from planner.placement.islands.sites import Held, Site, under_switches
 from planner.placement.islands.switches import entropy
 
@@ -119,9 +119,14 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
             for place, gpus in sorted(inside.items(), key=lambda pair: (-pair[1], pair[0]))
             if fleet.places.domain[place]
         ),
-        crossing_domains=splits_of([site], fleet)[0],
+        crossing_domains=sum(_leaves_a_domain(replica, fleet) for replica in site.replicas),
         waits_for=waits_for,
     )
+
+
+def _leaves_a_domain(groups: Iterable[Held], fleet: Fleet) -> bool:
+    there = {fleet.places.of[group.node] for group in groups}
+    return len(there) > 1 and any(fleet.places.domain[place] for place in there)
 
 
 def _aligned(site: Site, fleet: Fleet, group: Held) -> bool:

@@ -129,19 +129,21 @@ def aligned_share(shape: Shape, kind: GroupKind, gpus: tuple[int, ...]) -> float
 
 
 def splits_of(sites: Iterable[Site], fleet: Fleet) -> tuple[int, int]:
-    """(replicas, islands) that leave an NVLink domain: whoever has the fewest is better, whatever the score."""
-    if not fleet.places.has_domains:
-        return 0, 0
-    listed = list(sites)
+    """(replicas, islands) on several nodes that no NVLink domain joins, of GPU types that have domains.
+
+    Whoever has the fewest is better, whatever the score.
+    """
+    listed = [site for site in sites if site.demand.gpu in fleet.types_with_domains]
     return (
-        sum(_leaves_a_domain(replica, fleet) for site in listed for replica in site.replicas),
-        sum(_leaves_a_domain(site.groups, fleet) for site in listed),
+        sum(_lies_apart(replica, fleet) for site in listed for replica in site.replicas),
+        sum(_lies_apart(site.groups, fleet) for site in listed),
     )
 
 
-def _leaves_a_domain(groups: Iterable[Held], fleet: Fleet) -> bool:
-    there = {fleet.places.of[group.node] for group in groups}
-    return len(there) > 1 and any(fleet.places.domain[place] for place in there)
+def _lies_apart(groups: Iterable[Held], fleet: Fleet) -> bool:
+    nodes = {group.node for group in groups}
+    there = {fleet.places.of[node] for node in nodes}
+    return len(nodes) > 1 and (len(there) > 1 or not all(fleet.places.domain[place] for place in there))
 
 
 def _topology(sites: Sequence[Site], fleet: Fleet, gpus: int) -> float:
