@@ -13,6 +13,7 @@ from planner.domain import IslandForm, PlacementDemand, PlacementWeights
 from planner.placement.islands.filling import place_island
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.shortfalls import counted
+from planner.placement.islands.sites import Site
 
 MOST_LOOKED_AT = 200_000
 """Nodes asked about for all islands: less than a second of work."""
@@ -41,19 +42,21 @@ def alternatives_of(
     remedies: dict[str, tuple[str, ...]] = {}
     left = max(LEAST_TRIED, MOST_LOOKED_AT // max(1, len(occupancy.fleet.nodes)))
     for demand in demands:
-        named: list[str] = []
-        for form in islice(demand.forms or even_splits(demand), MOST_TRIED):
-            if len(named) < MOST_NAMED and left:
-                left -= 1
-                smaller = replace(demand, replicas=form.replicas, groups=form.groups, tp=form.tp)
-                site = place_island(trial, smaller, weights)
-                if site is not None:
-                    if named:
-                        site.leave(trial)
-                    named.append(_words(demand, form))
-        if named:
-            remedies[demand.island] = tuple(named)
+        tried = list(islice(demand.forms or even_splits(demand), min(MOST_TRIED, left)))
+        left -= len(tried)
+        sites = [(form, site) for form in tried if (site := _tried(demand, form, trial, weights)) is not None]
+        if sites:
+            sites[0][1].enter(trial)
+            remedies[demand.island] = tuple(_words(demand, form) for form, _ in sites[:MOST_NAMED])
     return remedies
+
+
+def _tried(demand: PlacementDemand, form: IslandForm, trial: Occupancy, weights: PlacementWeights) -> Site | None:
+    """Where the island would lie in another form; nothing is held."""
+    site = place_island(trial, replace(demand, replicas=form.replicas, groups=form.groups, tp=form.tp), weights)
+    if site is not None:
+        site.leave(trial)
+    return site
 
 
 def even_splits(demand: PlacementDemand) -> Iterator[IslandForm]:
