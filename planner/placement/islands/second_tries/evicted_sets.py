@@ -20,7 +20,7 @@ from planner.placement.islands.evictions.eviction_order import Eviction
 from planner.placement.islands.evictions.preemption import Preemption
 from planner.placement.islands.filling import largest_first
 from planner.placement.islands.fleet import Occupancy
-from planner.placement.islands.second_tries.largest_sets import TOLERANCE, Answer, Going, Programme, held
+from planner.placement.islands.second_tries.largest_sets import TOLERANCE, Answer, Going, Programme, hold_groups
 from planner.placement.victims.prices import Price
 
 MOST_PODS = 400
@@ -103,7 +103,7 @@ def placed_as(answer: Answer, demands: Sequence[PlacementDemand], state: Preempt
         pods = [pod for node in sorted({node for node, _ in groups}) for pod in waiting.pop(node, ())]
         for pod in pods:
             occupancy.evict(occupancy.fleet.number[pod.node], [pod])
-        site = held(occupancy, demand, groups)
+        site = hold_groups(occupancy, demand, groups)
         state.forget(pods, site.nodes)
         yield Eviction(site, tuple(state.ordered(site, pods)))
 

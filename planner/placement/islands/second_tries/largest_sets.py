@@ -231,7 +231,7 @@ def most_gpus(
         return dict(there), answer is not None
     sites = {island: site for island, site in there.items() if island not in old}
     for demand in sorted((d for d in mine if d.island in answer.groups), key=lambda d: not d.qos.binds):
-        sites[demand.island] = held(occupancy, demand, answer.groups[demand.island])
+        sites[demand.island] = hold_groups(occupancy, demand, answer.groups[demand.island])
     return {demand.island: sites[demand.island] for demand in demands if demand.island in sites}, True
 
 
@@ -280,7 +280,7 @@ def _shares(demands: Iterable[PlacementDemand], gain: Mapping[str, float], place
     return got
 
 
-def held(occupancy: Occupancy, demand: PlacementDemand, groups: Groups) -> Site:
+def hold_groups(occupancy: Occupancy, demand: PlacementDemand, groups: Groups) -> Site:
     """Hold just these groups; replicas lie as closely as they let them."""
     ask, fleet = ask_of(demand), occupancy.fleet
     order = _compactly(groups, fleet, demand.groups)
@@ -298,7 +298,7 @@ def _compactly(groups: Groups, fleet: Fleet, size: int) -> Groups:
             by_key.setdefault(key_of[group[0]], []).append(group)
         remaining = []
         for _, together in sorted(by_key.items(), key=lambda item: (-len(item[1]), item[0])):
-            whole = len(together) // size * size
-            ordered += together[:whole]
-            remaining += together[whole:]
+            complete = len(together) // size * size
+            ordered += together[:complete]
+            remaining += together[complete:]
     return ordered + remaining
