@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from competing_cases import PREEMPTING, Case, drawn, worth
+from competing_cases import PREEMPTING, Case, drawn, recorded, worth
 from exact_sets import emptied, most_gpus, most_worth
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,6 +101,20 @@ def test_other_small_clusters_hold_as_many_gpus_as_they_can(seed: int) -> None:
     """Nodes of other shapes, cores that bind, every QoS."""
     for case in (random_case(np.random.default_rng([1, seed])), small_instance(np.random.default_rng([6, seed]))):
         assert gpus_of(placed(case, SETTINGS)) == most_gpus(*case)
+
+
+@pytest.mark.parametrize(("name", "island", "pods", "back"), [("c347", "i0", 4, "i2"), ("c352", "i5", 5, "i4")])
+def test_without_evictions_the_shortfall_says_what_they_would_place(
+    name: str, island: str, pods: int, back: str
+) -> None:
+    """Of the recorded clusters: the island alone fits with so many victims, in another one's place."""
+    case = recorded(name)
+    (short,) = (short for short in placed(case, SETTINGS).shortfalls if short.island == island)
+    assert f"with placement.preempt: true it would fit, {pods} pods evicted for all islands" in short.remedies[-1]
+    assert short.remedies[-1].endswith(f"; {back} would stand back")
+    evicting = placed(case, PREEMPTING)
+    assert island in {site.island for site in evicting.sites}
+    assert len(evicting.victims) == pods
 
 
 def test_six_and_six_come_before_eight() -> None:

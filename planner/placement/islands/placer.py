@@ -45,6 +45,7 @@ from planner.placement.islands.refinement import refine
 from planner.placement.islands.scoring import score_of, splits_of, terms_of
 from planner.placement.islands.second_tries.alternatives import alternatives_of
 from planner.placement.islands.second_tries.largest_sets import most_gpus
+from planner.placement.islands.second_tries.preemptions import with_preemptions
 from planner.placement.islands.shortfalls import shortfalls_of
 from planner.placement.islands.sites import Site, under_switches
 from planner.placement.islands.states import Watts, state_of
@@ -93,14 +94,7 @@ def place(
         sites=tuple(record_of(site, fleet, waits.get(site.demand.island)) for site in sites),
         shortfalls=(
             *over_cap,
-            *shortfalls_of(
-                left_out,
-                occupancy,
-                settings,
-                evictions.kept_out,
-                evictions.rivals,
-                {} if settings.power_cap_w else alternatives_of(left_out, occupancy, settings.weights),
-            ),
+            *_shortfalls(left_out, demands, sites, occupancy, settings, evictions),
         ),
         before=before,
         after=state_of(occupancy, types, watts or {}, settings.cpus_per_gpu),
@@ -108,6 +102,21 @@ def place(
         terms=terms,
         victims=victims,
     )
+
+
+def _shortfalls(
+    left_out: Sequence[PlacementDemand],
+    demands: Sequence[PlacementDemand],
+    sites: Iterable[Site],
+    occupancy: Occupancy,
+    settings: PlacementSettings,
+    evictions: Evictions,
+) -> tuple[Shortfall, ...]:
+    """Of islands that found no room; nothing is proposed beside a power cap, as it would have to keep to that, too."""
+    forms = {} if settings.power_cap_w else alternatives_of(left_out, occupancy, settings.weights)
+    shortfalls = shortfalls_of(left_out, occupancy, settings, evictions.kept_out, evictions.rivals, forms)
+    there = {site.demand.island: site for site in sites}
+    return with_preemptions(shortfalls, demands, there, occupancy, settings)
 
 
 def _require_names(demands: Iterable[PlacementDemand]) -> None:
