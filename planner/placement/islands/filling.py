@@ -21,7 +21,7 @@ from planner.placement.islands.scoring import (
     fragment,
 )
 from planner.placement.islands.sites import Held, Site, ask_of, under_switches
-from planner.placement.islands.switches import allocate, allocate_nested
+from planner.placement.islands.switches import allocate_nested
 from planner.placement.power_model import cpu_watts
 
 Shares = Mapping[str, Mapping[int, float]]
@@ -55,6 +55,10 @@ def capacities(occupancy: Occupancy, ask: Ask, level: Level) -> list[int]:
     return counts
 
 
+_KEPT_INSIDE = ("island", "copies", "")
+"""What has to lie inside an NVLink domain, the most first."""
+
+
 def place_island(
     occupancy: Occupancy,
     demand: PlacementDemand,
@@ -72,19 +76,18 @@ def place_island(
     places = occupancy.fleet.places
     liking = [near[switch] for switch in places.switch] if near else ()
     options = [(level, ask) for level in levels(demand) for ask in asks_of(demand)]
-    for level, ask in options if places.has_domains else ():
-        units, wanted = capacities(occupancy, ask, level), demand.replicas * demand.groups // level.unit
-        inside = [
-            count if domain and count >= wanted else 0 for count, domain in zip(units, places.domain, strict=True)
-        ]
-        units_of = allocate(wanted, inside, liking, preference_first=near_first)
-        if units_of is not None:
-            return fill(occupancy, demand, ask, weights, level, units_of)
-    for level, ask in options:
-        units, wanted = capacities(occupancy, ask, level), demand.replicas * demand.groups // level.unit
-        units_of = allocate_nested(wanted, units, places.switch, liking, preference_first=near_first)
-        if units_of is not None:
-            return fill(occupancy, demand, ask, weights, level, units_of)
+    for kept in _KEPT_INSIDE if places.has_domains else _KEPT_INSIDE[-1:]:
+        for level, ask in options:
+            units, wanted = capacities(occupancy, ask, level), demand.replicas * demand.groups // level.unit
+            if kept:  # all of it in one NVLink domain, then every copy in one
+                least = wanted if kept == "island" else 1
+                in_domains = zip(units, places.domain, strict=True)
+                units = [count if domain and count >= least else 0 for count, domain in in_domains]
+            if kept and level.unit != demand.groups:
+                continue
+            units_of = allocate_nested(wanted, units, places.switch, liking, preference_first=near_first)
+            if units_of is not None:
+                return fill(occupancy, demand, ask, weights, level, units_of)
     return None
 
 
