@@ -236,14 +236,20 @@ class Section:
             raise self.fault(key, "a mapping of keys to values", hint="Write its keys indented below it.")
         return Section(value, file=self.file, path=self.key_path(key))
 
-    def sections(self, key: str) -> "tuple[Section, ...]":
-        """A list of mappings."""
+    def plain_rows(self, key: str) -> tuple[Mapping[Any, object], ...]:
+        """A list of mappings, each as it is."""
         value = self._values.get(key)
         if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
             raise self.fault(key, "a list of mappings")
-        return tuple(
-            Section(item, file=self.file, path=f"{self.key_path(key)}[{index}]") for index, item in enumerate(value)
-        )
+        return tuple(value)
+
+    def row(self, key: str, index: int, values: Mapping[Any, object]) -> "Section":
+        """One of these mappings with its place."""
+        return Section(values, file=self.file, path=f"{self.key_path(key)}[{index}]")
+
+    def sections(self, key: str) -> "tuple[Section, ...]":
+        """A list of mappings."""
+        return tuple(self.row(key, index, item) for index, item in enumerate(self.plain_rows(key)))
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts."""
