@@ -34,7 +34,8 @@ MAY_IMPORT = {
     "files": LEAVES | {"files", "interrupts"},
     **{stage: LEAVES | {stage} for stage in STAGES},
     "cost": LEAVES | {"cost", "files.catalog"},  # the public functions take shipped names, too
-    "export": LEAVES | {"export", "files.catalog"},  # the rules of engines by name
+    # the rules of engines by name, and how documents are held against schemas
+    "export": LEAVES | {"export", "files.catalog", "files.disk.schema_answers"},
     "search": LEAVES | {"search", "interrupts"},
     "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "replay", "processes"},
     "layouts": LEAVES | {"layouts", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},
