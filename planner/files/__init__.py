@@ -24,7 +24,7 @@ from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
 from planner.files.models.model_documents import model_document
 from planner.files.models.models import load_model
 from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
-from planner.files.plan.plan_document import encode_plan, plan_document
+from planner.files.plan.plan_document import encode_plan, plan_document, plan_files
 from planner.files.plan.plan_schemas import plan_schema
 from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
 from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
@@ -89,6 +89,7 @@ __all__ = [
     "measured_records",
     "model_document",
     "plan_document",
+    "plan_files",
     "plan_schema",
     "read_trace",
     "recover",
