@@ -1,6 +1,14 @@
 """Export: a plan in, deployment manifests out. The door is `render`; it knows no disk."""
 
-from planner.export.checking import CrdSchemas, check_manifests, find_faults, read_crds, read_manifests, tells_fleet
+from planner.export.checking import (
+    CrdSchemas,
+    FoundManifests,
+    check_manifests,
+    find_faults,
+    read_crds,
+    read_manifests,
+    tells_fleet,
+)
 from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.engines.dialects import ENGINES, priced_engine, read_server
 from planner.export.found import Manifest
@@ -28,6 +36,7 @@ __all__ = [
     "BenchmarkCommands",
     "CrdSchemas",
     "ExportOptions",
+    "FoundManifests",
     "Manifest",
     "Step",
     "benchmark_commands",
