@@ -1,5 +1,6 @@
 """The `planner` program: commands, and what an exception becomes."""
 
+import gc
 import os
 import sys
 import traceback
@@ -41,6 +42,10 @@ GROUPS = {
 DEBUG = "PLANNER_DEBUG"
 
 
+_COLLECTIONS = (100_000, 20, 50)
+"""Values made before the collector looks at the newest, and how often it looks at all the older (gc.set_threshold)."""
+
+
 def build() -> typer.Typer:
     """The program with all its commands."""
     app = typer.Typer(
@@ -76,6 +81,8 @@ def main() -> None:
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # small matrices: more threads only wait for each other
+    # a cluster is millions of values that all stay: rarely is there garbage to look for
+    gc.set_threshold(*_COLLECTIONS)
     with interruptible() as interrupts:
         try:
             _run()

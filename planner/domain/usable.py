@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from planner.domain.cluster import Cluster, ClusterNode, Pod, Taint
 from planner.domain.layout import PHASES, Phase
@@ -69,14 +70,19 @@ def usable_gpus(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSetti
     if not may_lie_on(node, known=gpus_known(pods), tolerations=settings.tolerations):
         return 0
     shape = Shape.of(node)
-    free = left_on(node, shape, pods)
-    asks = (_ask(node, settings, phase, tp) for phase in PHASES for tp in range(1, len(node.gpus) + 1))
+    return _most_usable(shape, left_on(node, shape, pods), len(node.gpus), settings)
+
+
+@lru_cache(maxsize=2**14)
+def _most_usable(shape: Shape, free: Left, gpus: int, settings: PlacementSettings) -> int:
+    """The same of what is free; many nodes are alike."""
+    asks = (_ask(settings, phase, tp) for phase in PHASES for tp in range(1, gpus + 1))
     return max(_most_gpus(free, shape, ask) for ask in asks)
 
 
-def _ask(node: ClusterNode, settings: PlacementSettings, phase: Phase, tp: int) -> Ask:
+def _ask(settings: PlacementSettings, phase: Phase, tp: int) -> Ask:
     kind = GroupKind(tp, settings.cpus_per_gpu, settings.qos(phase))
-    return Ask(node.gpu, (), kind, settings.memory_gb_per_gpu)
+    return Ask("", (), kind, settings.memory_gb_per_gpu)
 
 
 def _most_gpus(free: Left, shape: Shape, ask: Ask) -> int:
