@@ -22,7 +22,9 @@ from source_tree import (
 )
 
 LEAVES = frozenset({"domain", "units", "errors"})
-STAGES = frozenset({"workload", "cost", "assignment", "search", "placement", "replay", "export", "report"})
+STAGES = frozenset({
+    *("workload", "cost", "assignment", "search", "placement", "replay", "defragmentation", "export", "report"),
+})  # fmt: skip
 EVERYTHING = frozenset({source.part for source in sources()})
 JUDGES = frozenset({"evaluation", "layouts", "plans"})  # what a layout is worth, which one, and the finished plan
 MAY_IMPORT = {
@@ -52,7 +54,7 @@ STUDIES = tuple(sorted(path.name for path in (PACKAGE / "studies").iterdir() if 
 
 # library -> the folders and files that may import it
 OWNERS = {
-    "pulp": ("planner/assignment/", "planner/placement/islands/joint_switches.py"),
+    "pulp": ("planner/assignment/", "planner/defragmentation/exact.py", "planner/placement/islands/joint_switches.py"),
     "networkx": ("planner/placement/flextopo.py",),
     "highspy": ("planner/assignment/",),
     "ax": ("planner/search/experiment.py",),
@@ -78,6 +80,7 @@ OWNERS = {
         f"planner/{part}/"
         for part in (
             *("workload", "cost", "assignment", "search", "placement", "replay", "files", "report", "studies"),
+            "defragmentation",
             *("evaluation/buckets", "evaluation/replay"),
         )
     ),
@@ -351,8 +354,8 @@ def test_kinds_describe_themselves() -> None:
 
 MOST_ENTRIES = 17
 CROWDED = {
-    "planner": 24,  # the pipeline's table of contents
-    "planner/domain": 42,  # a file a kind of record, which every stage reads from one place
+    "planner": 25,  # the pipeline's table of contents
+    "planner/domain": 43,  # a file a kind of record, which every stage reads from one place
     "planner/cost": 40,  # a file a kind of a step's work, and the fitted factors as a table of their own
     "planner/files": 18,  # what is shipped with it lies there, too: models, measurements, engine profiles
     "planner/placement/islands": 18,
