@@ -108,6 +108,10 @@ class Board:
         """Whether it holds tasks, and all of them may be moved."""
         return bool(self.on_node[node]) and all(self.tasks[number].movable for number in self.on_node[node])
 
+    def allowed(self, need: int, nodes: Sequence[int]) -> int:
+        """Bits of those among `nodes`, by their place, that may take a task of that need."""
+        return self._masks(nodes).of(self.needs[need])
+
     def _masks(self, nodes: Sequence[int]) -> "_Masks":
         by_pair: dict[int, int] = defaultdict(int)
         by_taints: dict[Taints, int] = defaultdict(int)

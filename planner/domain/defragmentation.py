@@ -191,3 +191,16 @@ class Defragmentation:
     def waves(self) -> int:
         """How many times moves run side by side."""
         return self.moves[-1].wave if self.moves else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FewestNodes:
+    """The exact optimum: nodes `in_use` at least, those `vacated` against today, the fewest moves of such a state
+    (None: not asked); `variables` and `rows` of the programme."""
+
+    in_use: int
+    vacated: int
+    moves: int | None
+    proven: bool
+    variables: int
+    rows: int
