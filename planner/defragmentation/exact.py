@@ -120,14 +120,14 @@ class _Programme:
         """What is left without the tasks that may be moved holds what comes."""
         board = self.board
         here = [board.tasks[number] for number in board.on_node[node] if board.tasks[number].movable]
-        for idle, of in (
-            (board.idle_gpus[node], lambda task: task.gpus),
-            (board.idle_cpus[node], lambda task: task.cpus),
-            (board.idle_memory_gb[node], lambda task: task.memory_gb),
+        there = self._on(node)
+        for idle, freed, wanted in (
+            (board.idle_gpus[node], [t.gpus for t in here], [k.gpus for k, _ in there]),
+            (board.idle_cpus[node], [t.cpus for t in here], [k.cpus for k, _ in there]),
+            (board.idle_memory_gb[node], [t.memory_gb for t in here], [k.memory_gb for k, _ in there]),
         ):
-            room = idle + sum(of(task) for task in here)
-            used = pulp.lpSum(of(kind) * lies for kind, lies in self._on(node) if of(kind))
-            self.model += used <= room * self.use[node]
+            used = pulp.lpSum(amount * lies for amount, (_, lies) in zip(wanted, there, strict=True) if amount)
+            self.model += used <= (idle + sum(freed)) * self.use[node]
 
     def _define_groups(self, node: int) -> None:
         board = self.board

@@ -250,6 +250,10 @@ class Floor:
         self._state = self._states
         self._shift(number, target)
 
+    def idle(self, node: int) -> tuple[int, float, float]:
+        """GPUs, CPUs and memory (GB) that are idle on a node."""
+        return self.gpus[node], self._cpus[node], self._memory[node]
+
     def undo(self, start: int) -> None:
         """Take back every move from place `start` of the log on."""
         while len(self.log) > start:
