@@ -1,7 +1,7 @@
 """Steps in the order of their worth, within the budget; their moves in waves, with the GPUs of each copy.
 
-A step keeps its place after those that touch one of its nodes: what it meets there is then the same. Of the others, the
-one with the most GPUs a move comes first, so that an operator who stops early has the best of it.
+A step waits for those that make room for it, and for those whose pods it moves on. Of the others, the one with the most
+GPUs a move comes first, so that an operator who stops early has the best of it.
 """
 
 from collections import defaultdict
@@ -34,11 +34,6 @@ class RawStep:
     node: int
     moves: tuple[RawMove, ...]
     gpus: int = 0
-
-    @property
-    def touched(self) -> set[int]:
-        """Nodes that pods leave or come to."""
-        return {end for _, source, target in self.moves for end in (source, target)}
 
 
 def ordered(
@@ -100,12 +95,24 @@ def _affordable(board: Board, steps: Sequence[RawStep], settings: Defragmentatio
 
 
 def _earlier(steps: Sequence[RawStep]) -> list[set[int]]:
-    """For each step, the last ones before it that touch one of its nodes."""
-    last: dict[int, int] = {}
+    """For each step, those before it that it waits for.
+
+    Pods that come to a node may come in any order, as all of them fit; where a pod leaves a node, everything before and
+    after it stays so.
+    """
+    leaving: dict[int, int] = {}
+    coming: dict[int, list[int]] = defaultdict(list)
     earlier = []
     for at, step in enumerate(steps):
-        earlier.append({last[node] for node in step.touched if node in last})
-        last.update(dict.fromkeys(step.touched, at))
+        sources = {source for _, source, _ in step.moves}
+        targets = {target for _, _, target in step.moves} - sources
+        waits = {leaving[node] for node in sources | targets if node in leaving}
+        for node in sources:
+            waits.update(coming.pop(node, ()))
+            leaving[node] = at
+        for node in targets:
+            coming[node].append(at)
+        earlier.append(waits)
     return earlier
 
 
