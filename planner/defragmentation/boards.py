@@ -203,11 +203,11 @@ def _still(cluster: Cluster, contradictory: frozenset[str]) -> dict[str, str]:
 
 def _why_still(pod: Pod, contradictory: bool, bound: bool, faulty: bool) -> str:
     for holds, why in (
-        (pod.locked, "are locked"),
-        (faulty, "are on nodes with a fault (cordoned, not ready, ...)"),
-        (contradictory, "lie where their own rules do not allow it"),
-        (bound, "have a disruption budget that lets nobody go"),
-        (pod.gpu_share > 0, "share GPUs with others"),
+        (pod.locked, "locked"),
+        (faulty, "on nodes with a fault (cordoned, not ready, ...)"),
+        (contradictory, "where their own rules do not allow it"),
+        (bound, "in a disruption budget that lets nobody go"),
+        (pod.gpu_share > 0, "sharing GPUs with others"),
     ):
         if holds:
             return why
@@ -216,7 +216,7 @@ def _why_still(pod: Pod, contradictory: bool, bound: bool, faulty: bool) -> str:
 
 def _left_out(pods: Iterable[Pod], still: Mapping[str, str]) -> tuple[str, ...]:
     counts = Counter(still[pod.key] for pod in pods if (pod.gpu_count or pod.gpu_share) and pod.key in still)
-    return tuple(f"{count:,} pod{'s' * (count > 1)} with GPUs {why}: not moved" for why, count in counts.items())
+    return tuple(f"{count:,} pod{'s' * (count > 1)} with GPUs: {why}" for why, count in counts.items())
 
 
 class _Builder:

@@ -16,7 +16,7 @@ from planner.errors import InconsistentPlanError
 
 
 def replay(cluster: Cluster, moves: Sequence[Move]) -> Cluster:
-    """The cluster after the moves. A pod that moved keeps its request; which cores it gets is for its node to say.
+    """The cluster after the moves. A pod that moved keeps its request, and has as many pinned cores as before.
 
     Raises:
         InconsistentPlanError: a move that is not safe: no such pod there, a locked pod, a node without room while both
@@ -48,8 +48,7 @@ class _Stage:
             fault = self._fault_of_pod(move, pod, leaving)
             if pod is None or fault:
                 raise _unsafe(move, fault)
-            copy = replace(pod, node=move.target, gpus=move.gpu_indices, cores=(), cpus=pod.cpu_count)
-            copy = replace(copy, gpu_request=pod.gpu_count)
+            copy = self._copy(pod, move)
             if fault := self._fault_of_target(pod, copy):
                 raise _unsafe(move, fault)
             self._running[move.target].append(copy)
@@ -59,6 +58,19 @@ class _Stage:
         for copy in coming:
             self._running[leaving[copy.key].node].remove(leaving[copy.key])
             self.pods[copy.key] = copy
+
+    def _copy(self, pod: Pod, move: Move) -> Pod:
+        """The pod on its new node; as many cores as it had pinned are pinned there, those beside its GPUs first."""
+        target = self._nodes[move.target]
+        cores = _free_cores(target, self._running[target.name], move.gpu_indices)[: len(pod.cores)]
+        return replace(
+            pod,
+            node=target.name,
+            gpus=move.gpu_indices,
+            gpu_request=pod.gpu_count,
+            cores=tuple(sorted(cores)) if len(cores) == len(pod.cores) else (),
+            cpus=pod.cpu_count,
+        )
 
     def _fault_of_pod(self, move: Move, pod: Pod | None, leaving: dict[str, Pod]) -> str:
         if pod is None or pod.node != move.source:
@@ -97,6 +109,14 @@ class _Stage:
             gone = sum(pod.disruption_budget == name for pod in leaving.values())
             if gone > allowed:
                 raise _unsafe(wave[0], f"{gone} pods of disruption budget {name} go at once, it allows {allowed}")
+
+
+def _free_cores(node: ClusterNode, pods: Sequence[Pod], gpus: Sequence[int]) -> list[int]:
+    """Cores that nobody has pinned, those on the NUMA nodes of these GPUs first."""
+    pinned = {core for pod in pods for core in pod.cores}
+    near = {gpu.numa for gpu in node.gpus if gpu.index in set(gpus)}
+    ranked = sorted(node.numa_nodes, key=lambda numa: numa.id not in near)
+    return [core for numa in ranked for core in sorted(numa.cores) if core not in pinned]
 
 
 def _unsafe(move: Move, fault: str) -> InconsistentPlanError:

@@ -1,5 +1,6 @@
 """A plan as text, tables and figures. No disk, no printing; matplotlib and pandas load when first needed."""
 
+from planner.report.cluster.migration import migration_document, migration_page, migration_summary, moves_csv
 from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
 from planner.report.cluster.placement import placement_page
 from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page
@@ -78,6 +79,10 @@ __all__ = [
     "islands_frame",
     "judged_figure",
     "latency_frame",
+    "migration_document",
+    "migration_page",
+    "migration_summary",
+    "moves_csv",
     "observation_document",
     "observation_file_names",
     "observation_files",

@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "cost": LEAVES | {"cost", "files.catalog"},  # the public functions take shipped names, too
     "export": LEAVES | {"export", "files.catalog"},  # the rules of engines by name
     "search": LEAVES | {"search", "interrupts"},
-    "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "replay", "processes"},
+    "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "replay", "defragmentation", "processes"},
     "layouts": LEAVES | {"layouts", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},
     "plans": LEAVES | {"plans", "cost", "assignment", "workload"},
     "pipeline": LEAVES | STAGES | JUDGES,

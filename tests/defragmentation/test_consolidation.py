@@ -82,7 +82,7 @@ def test_nodes_with_a_fault_are_left_alone() -> None:
     pods = [pod("p", "a", [0]), pod("q", "b", [0])]
     result = consolidate(cluster([node("a", taints=(cordoned,)), node("b")], pods))
     assert result.moves == ()
-    assert result.left_out == ("1 pod with GPUs are on nodes with a fault (cordoned, not ready, ...): not moved",)
+    assert result.left_out == ("1 pod with GPUs: on nodes with a fault (cordoned, not ready, ...)",)
 
 
 def test_a_tried_node_is_as_it_was() -> None:
