@@ -193,4 +193,4 @@ def _brought(floor: Floor, task: int, inside: int, depth: int) -> bool:
     """Whether the task is at the place, or comes there."""
     if floor.place[task] < inside:
         return True
-    return floor.tasks[task].movable and floor.eject(task, depth, 1 << floor.place[task])
+    return floor.tasks[task].movable and floor.eject(task, depth, 0)

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from drawn_clusters import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_clusters import TAINT, cluster, figure_15, node, pod
@@ -188,48 +189,6 @@ def test_settings_out_of_range(changes: dict[str, float]) -> None:
 def test_budgets_out_of_range(limits: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(limits))):
         MoveBudget(**limits)  # type: ignore[arg-type]
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
-    """Nodes of 4 or 8 GPUs, two types, labels and taints, and pods that lie where their rules allow it."""
-    count = draw(st.integers(2, 7))
-    nodes = [
-        node(
-            f"n{at}",
-            draw(st.sampled_from([4, 8])),
-            gpu=draw(st.sampled_from(["H20", "H20", "H200"])),
-            labels=(("pool", draw(st.sampled_from("ab"))),),
-            taints=draw(st.sampled_from([(), (), (TAINT,)])),
-            cpus=draw(st.sampled_from([40.0, 64.0, 128.0])),
-        )
-        for at in range(count)
-    ]
-    pods = []
-    for place in nodes:
-        free, groups = list(range(len(place.gpus))), set()
-        cpus = place.cpus
-        for size in draw(st.lists(st.integers(1, 4), max_size=4)):
-            wanted = float(size * draw(st.sampled_from([4, 8, 12])))
-            if size > len(free) or wanted > cpus:
-                continue
-            group = draw(st.sampled_from(["", "", "g", "h"]))
-            group = "" if group in groups else group
-            groups.add(group)
-            cpus -= wanted
-            pods.append(
-                pod(
-                    f"p{len(pods)}",
-                    place.name,
-                    [free.pop() for _ in range(size)],
-                    cpus=wanted,
-                    locked=draw(st.integers(0, 4)) == 0,
-                    anti_affinity=group,
-                    node_selector=draw(st.sampled_from([(), (), place.labels])),
-                    disruption_budget=draw(st.sampled_from(["", "", "some", "none"])),
-                )
-            )
-    return cluster(nodes, pods, [("some", 1), ("none", 0)])
 
 
 def states(small: Cluster, result: Defragmentation) -> list[tuple[list[tuple[str, str]], list[tuple[str, str]]]]:
