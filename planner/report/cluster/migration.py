@@ -7,6 +7,7 @@ from typing import Any
 from planner.domain.defragmentation import Defragmentation, MoveAim, MoveStep, Occupation
 from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import escaped, table
+from planner.report.kit.quantities import percent
 
 MOST_STEPS = 40
 """Steps that the page lists."""
@@ -65,10 +66,10 @@ def _gain(plan: Defragmentation) -> Iterator[str]:
     if plan.settings.aim is MoveAim.NODES:
         before, after = plan.before, plan.after
         yield f"{_count(len(plan.steps), 'node')} vacated by {cost}."
+        fewer = percent(1 - after.not_full / before.not_full)
         yield (
             f"Nodes with idle GPUs: {before.not_full:,} before, {after.not_full:,} after "
-            f"({1 - after.not_full / before.not_full:.1%} fewer); empty ones: {before.empty:,} before, {after.empty:,} "
-            "after."
+            f"({fewer} fewer); empty ones: {before.empty:,} before, {after.empty:,} after."
         )
     else:
         yield f"{_count(len(plan.gathered), 'job')} brought to one place by {cost}."
