@@ -1,6 +1,6 @@
 """Pools on real nodes: placed, priced where their servers lie. A pool that finds no room whole is made smaller."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import (
@@ -51,6 +51,7 @@ def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet, *
         if advised and first_shortfalls is None:
             advice = advice_of(placement, demands, fleet.cluster, scenario.placement, watts)
             placement = advised_by(placement, advice)
+            advice = {**_for_givers(advice, remaining), **advice}
         short = {shortfall.island for shortfall in placement.shortfalls}
         first_shortfalls = placement.shortfalls if first_shortfalls is None else first_shortfalls
         if not short:
@@ -85,6 +86,11 @@ def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet, *
         },
         advice=advice,
     )
+
+
+def _for_givers(advice: Mapping[str, str], pools: Sequence[BucketPool]) -> dict[str, str]:
+    """The advice on pools without room, by the islands that give up servers for them."""
+    return {_giver(pool, pools): f"for {pool.island}, {advice[pool.island]}" for pool in pools if pool.island in advice}
 
 
 def _smaller(pool: BucketPool) -> BucketPool:
