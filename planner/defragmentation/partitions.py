@@ -14,11 +14,15 @@ one, or to one that asks for more; destinations are those with the fewest idle G
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from heapq import heapify, heappop, heappush
+from operator import or_
 
 ROUNDING = 1e-6
 NOWHERE = -1
 NO_GROUP = -1
+CPU_BINS = 32
+"""Steps by which nodes are sorted by idle CPUs: nodes with too few are passed over together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,11 @@ class Floor:
         self._bins = [0] * (1 + max((idle + self._used(node) for node, idle in enumerate(self.gpus)), default=0))
         for node, idle in enumerate(self.gpus):
             self._bins[idle] |= 1 << node
+        self._cpu_step = max(1.0, max(map(self._all_cpus, range(len(self.gpus))), default=0.0) / CPU_BINS)
+        self._cpu_bins = [0] * (CPU_BINS + 2)
+        for node in range(len(self.gpus)):
+            self._cpu_bins[self._cpu_bin(self._cpus[node])] |= 1 << node
+        self._leavers_on: list[dict[tuple[int, float, float, int, int], tuple[int, ...]]] = [{} for _ in self.gpus]
         self._goals = partition.goals
         self._open = sum(1 << node for node, tasks in enumerate(self.on_node) if tasks or partition.opened)
         self._holders = self._groups(partition)
@@ -138,6 +147,12 @@ class Floor:
 
     def _used(self, node: int) -> int:
         return sum(self.tasks[number].gpus for number in self.on_node[node])
+
+    def _all_cpus(self, node: int) -> float:
+        return self._cpus[node] + sum(self.tasks[number].cpus for number in self.on_node[node])
+
+    def _cpu_bin(self, cpus: float) -> int:
+        return min(CPU_BINS + 1, max(0, int((cpus + ROUNDING) / self._cpu_step)))
 
     def _groups(self, partition: Partition) -> dict[int, int]:
         holders: dict[int, int] = {}
@@ -190,6 +205,7 @@ class Floor:
     def _direct(self, task: Task, avoid: int) -> int:
         """The node with the fewest idle GPUs that takes the task as it is; those that stay in use come first."""
         allowed = self._allowed[task.need] & self._open & ~avoid & ~self._holders.get(task.group, 0)
+        allowed &= reduce(or_, self._cpu_bins[self._cpu_bin(task.cpus - 2 * ROUNDING) :])
         for idle in range(task.gpus, len(self._bins)):
             members = self._bins[idle] & allowed
             if members:
@@ -224,14 +240,24 @@ class Floor:
                 if tried >= self._width:
                     return
 
-    def _leavers(self, node: int, task: Task) -> list[int]:
-        """Tasks without which the node takes `task`, smallest first; the last one of a node stays there."""
+    def _leavers(self, node: int, task: Task) -> tuple[int, ...]:
+        """Tasks without which the node takes `task`, smallest first; the last one of a node stays there.
+
+        Remembered until somebody comes to the node or leaves it.
+        """
+        key = (task.gpus, task.cpus, task.memory_gb, task.group, task.need)
+        leavers = self._leavers_on[node].get(key)
+        if leavers is None:
+            leavers = self._leavers_on[node][key] = self._looked_up(node, task)
+        return leavers
+
+    def _looked_up(self, node: int, task: Task) -> tuple[int, ...]:
         numbers = self.on_node[node]
         if len(numbers) < 2:
-            return []
+            return ()
         blocked = bool(self._holders.get(task.group, 0) >> node & 1)
         fitting = [number for number in numbers if self._frees(node, self.tasks[number], task, blocked)]
-        return sorted(fitting, key=lambda number: (self.tasks[number].gpus, self.tasks[number].cpus, number))
+        return tuple(sorted(fitting, key=lambda number: (self.tasks[number].gpus, self.tasks[number].cpus, number)))
 
     def _frees(self, node: int, leaving: Task, task: Task, blocked: bool) -> bool:
         return (
@@ -265,10 +291,13 @@ class Floor:
         task, source = self.tasks[number], self.place[number]
         for node, sign in ((source, 1), (target, -1)):
             bit = 1 << node
+            self._leavers_on[node].clear()
             self._bins[self.gpus[node]] &= ~bit
             self.gpus[node] += sign * task.gpus
             self._bins[self.gpus[node]] |= bit
+            self._cpu_bins[self._cpu_bin(self._cpus[node])] &= ~bit
             self._cpus[node] += sign * task.cpus
+            self._cpu_bins[self._cpu_bin(self._cpus[node])] |= bit
             self._memory[node] += sign * task.memory_gb
         self.on_node[source].remove(number)
         self.on_node[target].append(number)
