@@ -54,17 +54,18 @@ def migrate(cluster: Cluster, settings: DefragmentationSettings, *, processes: i
         InconsistentPlanError: a move would not be safe.
     """
     if settings.aim is MoveAim.NODES:
-        plan = defragmentation.consolidate(cluster, settings, run=_Crew(processes))
+        with Workers(processes) as workers:  # none is started before it has something to do
+            plan = defragmentation.consolidate(cluster, settings, run=_Crew(workers, processes))
     else:
         plan = defragmentation.gather(cluster, settings)
     return Migration(plan=plan, after=defragmentation.replay(cluster, plan.moves))
 
 
 class _Crew:
-    """Runs partitions in so many processes, where they are enough to be worth it."""
+    """Runs partitions in so many processes, where they are enough to be worth it; the processes stay for all rounds."""
 
-    def __init__(self, processes: int) -> None:
-        self._processes = processes
+    def __init__(self, workers: Workers, processes: int) -> None:
+        self._workers, self._processes = workers, processes
 
     def __call__(self, function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> Iterable[Answer]:
         """The answers in order."""
@@ -73,11 +74,10 @@ class _Crew:
         return self._at_once(function, tasks)
 
     def _at_once(self, function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Answer]:
-        with Workers(min(self._processes, len(tasks))) as workers:
-            for answer in workers.run(function, tasks):
-                if isinstance(answer, BrokenProcessPool):
-                    raise SolverError(
-                        "defrag: the process of a partition died twice.",
-                        hint="Give it more memory, or fewer --processes.",
-                    ) from answer
-                yield answer
+        for answer in self._workers.run(function, tasks):
+            if isinstance(answer, BrokenProcessPool):
+                raise SolverError(
+                    "defrag: the process of a partition died twice.",
+                    hint="Give it more memory, or fewer --processes.",
+                ) from answer
+            yield answer
