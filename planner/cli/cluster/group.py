@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.cluster.diagnose import command as diagnose_command
 from planner.cli.cluster.flextopo import flextopo_command
 from planner.cli.cluster.import_cluster import command as import_command
 from planner.errors import InputError
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 
 DEFAULT_SHARES = ("H200=0.4", "H800=0.3", "H20=0.3")
 
-group = typer.Typer(help="Clusters: import, make up, show.", no_args_is_help=True)
+group = typer.Typer(help="Clusters: import, make up, show, diagnose.", no_args_is_help=True)
 group.command("import")(import_command)
 group.command("flextopo")(flextopo_command)
+group.command("diagnose")(diagnose_command)
 
 
 @group.command("synth")
