@@ -58,6 +58,7 @@ cost calibrate measured.csv --out made.yaml --json | measured.csv
 cost accuracy measured.csv --json | measured.csv
 cost measure tiny.yaml --runs 2 --draws 12 --seed 1 --engine sglang --tool aiperf --json | tiny.yaml costly
 study chapter5 --small --figure table5.1 --trials 1 --iterations 1 --batch 2 --out made | long
+study asi asi-trace --no-figures --json --out made | asi-trace/job_info.csv asi-trace/node_info.csv
 cluster synth --nodes 4 --seed 1 --load 0.5 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
 cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.yaml
 cluster show small.yaml --json | small.yaml
