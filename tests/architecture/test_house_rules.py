@@ -52,7 +52,7 @@ STUDIES = tuple(sorted(path.name for path in (PACKAGE / "studies").iterdir() if 
 
 # library -> the folders and files that may import it
 OWNERS = {
-    "pulp": ("planner/assignment/", "planner/placement/islands/joint_switches.py"),
+    "pulp": ("planner/assignment/", "planner/placement/islands/joint_switches.py", "planner/studies/spot/exact.py"),
     "networkx": ("planner/placement/flextopo.py",),
     "highspy": ("planner/assignment/",),
     "ax": ("planner/search/experiment.py",),
