@@ -196,7 +196,7 @@ def _finished(
     question, scenario = evaluator.question, evaluator.question.scenario
     layout, assignment, table, names, placement = best.layout, best.assignment, evaluator.table(best.layout), None, None
     if evaluator.fleet is not None:
-        placed = placed_layout(table, layout, assignment, question, evaluator.fleet)
+        placed = placed_layout(table, layout, assignment, question, evaluator.fleet, advised=True)
         assignment, table, names, placement = placed.assignment, placed.table, placed.names, placed.placement
         layout = placed.layout
         _require_target(scenario, assignment.throughput_rps)

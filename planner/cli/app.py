@@ -25,6 +25,7 @@ COMMANDS = {
     "observe": "plan.observe",
     "diff": "plan.diff",
     "report": "plan.report",
+    "defrag": "cluster.defrag",
     "docs": "docs.command",
     "gpus": "facts.gpus",
     "models": "facts.models",

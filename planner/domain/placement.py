@@ -113,6 +113,9 @@ class PlacementSettings:
     assumed_checkpoint_age_s: Annotated[
         float | None, Bounds(low=0, high=_MOST_LOST), Key("of pods whose checkpoints are not known", sparse=True)
     ] = None
+    most_moves: Annotated[
+        int, Bounds(low=0, high=10**6), Key("of other pods, looked for where islands find no room", sparse=True)
+    ] = 0
 
     def qos(self, phase: Phase) -> Qos:
         """The QoS of islands of a phase; what answers, as mixed ones do too, has that of decode."""

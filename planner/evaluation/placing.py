@@ -30,6 +30,7 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError
 from planner.evaluation.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, phase_rps
+from planner.evaluation.hosting import with_moves
 from planner.evaluation.judging import broken_off, judge
 from planner.evaluation.reaches import reaches_of
 from planner.placement import Fleet, place
@@ -81,9 +82,15 @@ def _not_worth(placement: Placement) -> str:
 
 
 def placed_layout(
-    table: PerformanceTable, layout: Layout, assignment: Assignment, question: Question, fleet: Fleet
+    table: PerformanceTable,
+    layout: Layout,
+    assignment: Assignment,
+    question: Question,
+    fleet: Fleet,
+    *,
+    advised: bool = False,
 ) -> Placed:
-    """Put the islands of an assigned layout on nodes and assign anew.
+    """Put the islands of an assigned layout on nodes and assign anew; `advised`: shortfalls tell of moves, too.
 
     Raises InfeasibleError where those that find room do not serve the workload; it says what is short.
     """
@@ -92,6 +99,8 @@ def placed_layout(
     demands, gpus = _demands(islands, assignment, scenario.placement), [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
     placement = place(demands, fleet, scenario.placement, watts)
+    if advised:
+        placement = with_moves(placement, demands, fleet.cluster, scenario.placement, watts)
     reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
     classes = [_class(island, reaches.get(island.name)) for island in islands]
     idle = Counter(dict(layout.counts))

@@ -8,7 +8,7 @@ from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.engines.dialects import priced_engine
 from planner.export.islands import serving_islands
-from planner.export.objects.evictions import eviction_files
+from planner.export.objects.evictions.victims import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
 from planner.export.objects.operating.disruption import budget_files
 from planner.export.objects.shared_files import shared_files

@@ -6,7 +6,7 @@ from planner.files.benchmarks.names import require_names, resolve_names
 from planner.files.benchmarks.point_tables import load_given_benchmarks
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.cluster.cluster_sections import cluster_from_section
-from planner.files.cluster.clusters import load_cluster, write_cluster
+from planner.files.cluster.clusters import cluster_text, load_cluster, write_cluster
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import claim_folder, claim_run_folder, write_folder, write_run
 from planner.files.disk.manifest_folders import load_manifests, load_schemas
@@ -58,6 +58,7 @@ __all__ = [
     "claim_run_folder",
     "cluster_document",
     "cluster_from_section",
+    "cluster_text",
     "deciding_differences",
     "encode_plan",
     "engine_of",

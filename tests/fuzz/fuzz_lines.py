@@ -25,7 +25,9 @@ observe run --queries | run/plan.json
 report run | run/plan.json
 report run --out made | run/plan.json costly
 report placed-run --json | placed-run/plan.json
-place run --cluster cluster.yaml --out made --json | run/plan.json cluster.yaml costly
+place run --cluster cluster.yaml --out made --moves 2 --json | run/plan.json cluster.yaml costly
+defrag small.yaml --out made --seed 1 --most-moves 3 --most-at-once 2 --processes 1 --json | small.yaml
+defrag cluster.yaml --most-gpu-hours 2.5 --overlap-minutes 5 --depth 2 --rounds 1 --partition-nodes 4 | cluster.yaml
 export run --out made --engine sglang --cpus-per-gpu 4 --memory-gib-per-gpu 32 --name mine | run/plan.json
 export run --out made --target script --image NVIDIA=a:b | run/plan.json
 export run --out made --target dynamo --grid-cells 8 --namespace there --model-volume weights | run/plan.json
@@ -60,6 +62,7 @@ cost measure tiny.yaml --runs 2 --draws 12 --seed 1 --engine sglang --tool aiper
 study chapter5 --small --figure table5.1 --trials 1 --iterations 1 --batch 2 --out made | long
 study asi asi-trace --no-figures --json --out made | asi-trace/job_info.csv asi-trace/node_info.csv
 cluster synth --nodes 4 --seed 1 --load 0.5 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
+cluster synth --nodes 4 --seed 1 --load 0.5 --filled 0.8 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
 cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.yaml
 cluster show small.yaml --json | small.yaml
 cluster diagnose cluster.yaml --request 4G32C --job 16 --qos guaranteed --out made.md | cluster.yaml

@@ -38,6 +38,12 @@ def synth_command(
         ),
     ] = None,
     fit: Annotated[str, typer.Option(help="best: packed and churned; random: fragmented.")] = "best",
+    filled: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Share of the GPUs held before tasks leave; 1: as in long use. [default: load]"
+        ),
+    ] = None,
     numa_per_socket: Annotated[int, typer.Option(help="NUMA nodes of each of the two sockets.")] = 1,
     nodes_per_asw: Annotated[
         tuple[int, int], typer.Option(help="Fewest and most nodes under an access switch.", metavar="FEWEST MOST")
@@ -49,6 +55,7 @@ def synth_command(
     """Make up a cluster like Alibaba's ASI: homogeneous switches, a mix of tasks, filled and churned."""
     from planner import files
     from planner.placement.clusters.synthetic import Fit, synthesize
+    from planner.placement.clusters.synthetic_pods import TaskMix
 
     if fit not in list(Fit):
         raise InputError(f"--fit: must be best or random, got {fit!r}.", hint="Choose one of the two.")
@@ -61,6 +68,7 @@ def synth_command(
         nodes_per_asw=nodes_per_asw,
         asws_per_aggregation=asws_per_aggregation,
         fit=Fit(fit),
+        mix=TaskMix(filled=filled),
     )
     files.write_cluster(cluster, out, force)
     _show_summary(cluster, json=json)

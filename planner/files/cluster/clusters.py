@@ -47,10 +47,14 @@ def write_cluster(cluster: Cluster, path: Path, force: bool = False) -> None:
     """
     _require_suffix(path)
     refuse_existing(path, force=force)
+    write_file(path, cluster_text(cluster, as_json=_is_json(path)).encode(), force=force)
+
+
+def cluster_text(cluster: Cluster, *, as_json: bool = False) -> str:
+    """The text of a cluster file, YAML unless it is to be JSON. InputError as `write_cluster`."""
     document = cluster_document(cluster)
     cluster_from_section(Section(document, file=f"cluster {cluster.name}"))
-    text = _json(document) if _is_json(path) else cluster_yaml(document)
-    write_file(path, text.encode(), force=force)
+    return _json(document) if as_json else cluster_yaml(document)
 
 
 def _json(document: dict[str, object]) -> str:
