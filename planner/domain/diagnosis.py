@@ -44,6 +44,7 @@ class ChangeKind(StrEnum):
     MEMORY = "memory"
     ALIGNMENT = "alignment"
     CONSOLIDATION = "consolidation"
+    MOVES = "moves"
     LOCKED_PODS = "locked_pods"
     PREEMPTION = "preemption"
     PARTS = "parts"
@@ -105,8 +106,10 @@ class ReleasedCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnlockingChange:
-    """What one change would open. `amount`: CPUs or GB more on every node, or pods, or nodes, by `kind`; `gpus`: idle
-    GPUs (of evicted pods: theirs, too) that further requests could have; `at_most`: a bound, not a count."""
+    """What one change would open. `amount`: CPUs or GB more on every node, or pods, moves or nodes, by `kind`.
+
+    `gpus`: idle GPUs (of evicted pods: theirs, too) that further requests could have. `at_most`: a bound, no count.
+    """
 
     kind: ChangeKind
     amount: float

@@ -101,3 +101,20 @@ def test_a_cluster_without_gpus_has_nothing_to_diagnose(planner: Command, here: 
     answer = planner("cluster", "diagnose", "plain.yaml", "--out", "idle.png")
     assert answer.status == EXIT_DONE
     assert "**No node has a GPU.**" in answer.out
+
+
+def test_moves_are_counted_not_bounded(planner: Command, here: Path) -> None:
+    """Two nodes of four idle GPUs each: one move makes room for a request of eight."""
+    nodes = (node_of("n-1", "s1"), node_of("n-2", "s1"))
+    pods = tuple(Pod(name=name, node=node, gpus=(0, 1, 2, 3), cpus=32) for name, node in (("a", "n-1"), ("b", "n-2")))
+    write_cluster(Cluster(name="halves", nodes=nodes, pods=pods), Path("halves.yaml"))
+    options = ("--request", "8G64C", "--request", "4G32C", "--job", "none", "--json")
+    rows = planner("cluster", "diagnose", "halves.yaml", *options, "--moves").json["requests"]
+    eight, four = rows[-2:]
+    assert (eight["fit"], four["fit"]) == (0, 2)
+    opened = {change["kind"]: (change["change"], change["gpus"], change["at_most"]) for change in eight["changes"]}
+    assert opened["moves"] == ("1 move of pods (planner defrag)", 8, False)
+    assert opened["consolidation"][1:] == (8, True)
+    assert four["changes"] == []
+    without = planner("cluster", "diagnose", "halves.yaml", *options).json["requests"][-2]
+    assert "moves" not in {change["kind"] for change in without["changes"]}

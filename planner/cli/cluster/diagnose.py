@@ -39,6 +39,9 @@ def command(
     guaranteed_only: Annotated[
         bool, typer.Option("--guaranteed-only", help="Preemptible pods count as gone, as in the ASI paper.")
     ] = False,
+    moves: Annotated[
+        bool, typer.Option("--moves", help="Also plan the moves that vacate nodes, and count what they open.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write FILE.md; or draw figures 13 and 14 as FILE.png or FILE.svg.")
     ] = None,
@@ -49,6 +52,7 @@ def command(
     from planner import files, report
     from planner.domain.diagnosis import PUBLISHED_JOBS, PUBLISHED_REQUESTS, GpuRequest
     from planner.placement.diagnosis import diagnose
+    from planner.runs.diagnosing import with_moves
 
     requests = tuple(map(GpuRequest.parse, request)) if request else PUBLISHED_REQUESTS
     jobs = PUBLISHED_JOBS if job is None else _jobs(job)
@@ -57,14 +61,17 @@ def command(
         if out.suffix.lower() not in KINDS:
             raise InputError(f"--out: must end in .md, .png or .svg, got {str(out)!r}.", hint="As idle.png.")
         files.refuse_existing(out, force=force)
+    loaded = files.load_cluster(cluster)
     diagnosis = diagnose(
-        files.load_cluster(cluster),
+        loaded,
         requests=requests,
         jobs=jobs,
         cpus_per_gpu=cpus_per_gpu,
         qos=alignment,
         guaranteed_only=guaranteed_only,
     )
+    if moves:
+        diagnosis = with_moves(diagnosis, loaded)
     if out is not None:
         files.write_file(out, _rendered(diagnosis, out.suffix.lower()), force=force)
     if json:

@@ -272,14 +272,14 @@ def drawn_instance(seed: int, *, nodes: int = 2, spot_jobs: int = 4, hp_jobs: in
             checkpoint_s=None if kind is JobClass.HP else checkpoint * SLOT_S,
         )
 
-    def whole(low: int, high: int) -> int:
+    def between(low: int, high: int) -> int:
         return int(generator.integers(low, high + 1))
 
     spot = [
-        job(f"s{k}", JobClass.SPOT, whole(0, 1), whole(1, 4), whole(2, slots - 1), whole(1, 3))
+        job(f"s{k}", JobClass.SPOT, between(0, 1), between(1, 4), between(2, slots - 1), between(1, 3))
         for k in range(spot_jobs)
     ]
-    hp = [job(f"h{k}", JobClass.HP, whole(2, slots - 2), whole(1, 4), whole(1, 3), 1) for k in range(hp_jobs)]
+    hp = [job(f"h{k}", JobClass.HP, between(2, slots - 2), between(1, 4), between(1, 3), 1) for k in range(hp_jobs)]
     return Instance(
         nodes=tuple(SpotNode(name=f"n{k}", gpus=4, cpus=64) for k in range(nodes)), jobs=(*spot, *hp), slots=slots
     )

@@ -99,6 +99,7 @@ _CHANGES: Mapping[ChangeKind, Callable[[UnlockingChange], str]] = MappingProxyTy
         ChangeKind.MEMORY: lambda change: f"{change.amount:,.6g} GB of memory more a node",
         ChangeKind.ALIGNMENT: lambda _: "giving up NUMA alignment",
         ChangeKind.CONSOLIDATION: lambda change: f"consolidating stranded GPUs ({_count(change)} may move)",
+        ChangeKind.MOVES: lambda change: f"{_count(change, 'move')} of pods (planner defrag)",
         ChangeKind.LOCKED_PODS: lambda change: f"locked pods on {_nodes(change)} free to move as well",
         ChangeKind.PREEMPTION: lambda change: f"evicting {_count(change, 'preemptible pod')}",
         ChangeKind.PARTS: lambda change: f"moving {_count(change)} with parts of GPUs away",
