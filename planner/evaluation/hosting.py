@@ -3,11 +3,11 @@
 Both are tried on the cluster with the other islands in their places, and the placer has the last word on either.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.defragmentation import moves_for, replay
-from planner.domain import Cluster, Placement, PlacementDemand, PlacementSettings, Pod, Shortfall
+from planner.domain import Cluster, Placement, PlacementDemand, PlacementSettings, Pod
 from planner.domain.defragmentation import Defragmentation, DefragmentationSettings
 from planner.placement import place
 
@@ -23,29 +23,45 @@ def with_moves(
     settings: PlacementSettings,
     watts: Watts,
 ) -> Placement:
-    """The placement whose shortfalls tell first what moves of `settings.most_moves` at most would do for each alone."""
+    """The placement whose shortfalls tell first what moves would do for each of them alone (`advice_of`)."""
+    return advised_by(placement, advice_of(placement, demands, cluster, settings, watts))
+
+
+def advised_by(placement: Placement, advice: Mapping[str, str]) -> Placement:
+    """The placement whose shortfalls begin with the advice on their islands."""
+    shortfalls = tuple(
+        replace(row, remedies=(advice[row.island], *row.remedies)) if row.island in advice else row
+        for row in placement.shortfalls
+    )
+    return replace(placement, shortfalls=shortfalls)
+
+
+def advice_of(
+    placement: Placement,
+    demands: Sequence[PlacementDemand],
+    cluster: Cluster,
+    settings: PlacementSettings,
+    watts: Watts,
+) -> dict[str, str]:
+    """By island without room, what moves of `settings.most_moves` at most would do for it, and what evictions would;
+    those are left out for which no moves are found. At most 8 islands are looked at."""
     if not settings.most_moves or not placement.shortfalls:
-        return placement
+        return {}
     by_name = {demand.island: demand for demand in demands}
     occupied = _occupied(placement, by_name, cluster)
-    first = tuple(
-        _advised(shortfall, by_name[shortfall.island], occupied, settings, watts)
-        for shortfall in placement.shortfalls[:MOST_ISLANDS]
-    )
-    return replace(placement, shortfalls=(*first, *placement.shortfalls[MOST_ISLANDS:]))
+    names = [shortfall.island for shortfall in placement.shortfalls[:MOST_ISLANDS]]
+    advice = {name: _advice(by_name[name], occupied, settings, watts) for name in names}
+    return {name: text for name, text in advice.items() if text}
 
 
-def _advised(
-    shortfall: Shortfall, demand: PlacementDemand, cluster: Cluster, settings: PlacementSettings, watts: Watts
-) -> Shortfall:
+def _advice(demand: PlacementDemand, cluster: Cluster, settings: PlacementSettings, watts: Watts) -> str:
     moves = _moves(demand, cluster, settings, watts)
-    evictions = _evictions(demand, cluster, settings, watts)
     if moves is None:
-        text = f"no {_count(settings.most_moves, 'move')} were found that would host it; {evictions} would"
-        return replace(shortfall, remedies=(*shortfall.remedies, text)) if evictions else shortfall
-    text = f"{_count(len(moves.moves), 'move')} would host it ({moves.gpu_hours:.3g} GPU-hours with both copies up)"
-    text += f" against {evictions}" if evictions else "; no evictions would"
-    return replace(shortfall, remedies=(text, *shortfall.remedies))
+        return ""
+    evictions = _evictions(demand, cluster, settings, watts)
+    return f"{_count(len(moves.moves), 'move')} would host it ({moves.gpu_hours:.3g} GPU-hours with both copies up)" + (
+        f" against {evictions}" if evictions else "; no evictions would"
+    )
 
 
 def _moves(

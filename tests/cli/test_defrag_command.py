@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -260,3 +261,35 @@ def test_pods_of_other_owners_need_a_command(planner: Command, example: Path) ->
     done = carried_out(Path("plan"), {}, BRING_UP="true")
     assert done.returncode == 0
     assert "evict default/j3" in Path("log.txt").read_text()
+
+
+DENSE = """\
+name: dense
+model: llama-3.1-70b
+workload: normal-500-2000
+inventory: {H20: 32}
+search: {method: exact}
+"""
+
+
+def test_a_placement_that_asks_for_moves(planner: Command, here: Path) -> None:
+    """16 servers of 2 GPUs, room for 15: nodes with 7, 7, 8, 8 and 3 idle GPUs. One pod to the third makes the last."""
+    Path("dense.yaml").write_text(DENSE)
+    assert planner("plan", "dense.yaml", "--out", "run", "--quiet").status == EXIT_DONE
+    nodes = tuple(replace(eight(name), cpus=192.0) for name in ("n0", "n1", "n2", "n3", "n4"))
+    victim = replace(pod("d", "n4", range(2, 5)), preemptible=True, checkpoint_age_s=3600.0)
+    pods = (pod("a", "n0", range(1)), pod("b", "n1", range(1)), pod("c", "n4", range(2), locked=True), victim)
+    write_cluster(Cluster(name="crowded", nodes=nodes, pods=pods), Path("c.yaml"))
+    words = (
+        "1 of its 15 servers find no room on the cluster; for h20-2g-decode-1, 1 move would host it (0.25 GPU-hours "
+        "with both copies up) against 1 eviction (3 GPU-hours lost)"
+    )
+    assert planner("place", "run", "--cluster", "c.yaml", "--moves", 4, "--out", "advised").status == EXIT_DONE
+    assert words in Path("advised/summary.md").read_text()
+    assert planner("place", "run", "--cluster", "c.yaml", "--out", "plain").status == EXIT_DONE
+    assert "would host" not in Path("plain/summary.md").read_text()
+
+
+def eight(name: str) -> ClusterNode:
+    gpus = tuple(NodeGpu(index=at, uuid=f"GPU-{name}-{at}", numa=0) for at in range(8))
+    return replace(node(name), gpus=gpus, memory_gb=2048.0)
