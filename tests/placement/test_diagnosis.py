@@ -451,6 +451,15 @@ def test_gpus_that_are_cut_up_are_no_whole_ones() -> None:
     assert any("offer parts of GPUs" in note for note in diagnosis.notes)
 
 
+def test_parts_of_a_reserved_gpu_count_once() -> None:
+    """A scheduler's own pod holds the whole GPU that two pods share."""
+    holder = Pod(name="holder", namespace="kai-resource-reservation", node="n", gpu_request=1)
+    sharing = tuple(Pod(name=name, node="n", gpu_share=0.5) for name in "ab")
+    cluster = Cluster(name="c", nodes=(node_of("n", gpus=2),), pods=(holder, *sharing))
+    diagnosis = diagnose(cluster, jobs=())
+    assert (diagnosis.idle_gpus, diagnosis.overcommitted) == (1, ())
+
+
 @pytest.mark.parametrize("text", ["", "4", "4G", "G4C8", "0G8C", "4G-8C", "4G32C64", "4G32C64TB", "1e3G8C", "1001G8C"])
 def test_a_request_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="request: must be"):

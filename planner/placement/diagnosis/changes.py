@@ -18,7 +18,7 @@ from math import ceil, floor
 
 from planner.domain import Qos
 from planner.domain.diagnosis import ChangeKind, GpuRequest, UnlockingChange
-from planner.placement.diagnosis.grounds import Counted, Ground, counted, total_fit
+from planner.placement.diagnosis.grounds import Counted, Ground, pooled, total_fit
 from planner.placement.diagnosis.rooms import ROUNDING, Room, requests_by_gpus, requests_that_fit
 
 NAMED_NODES = 10
@@ -30,7 +30,7 @@ def changes_for(
     grounds: Sequence[Ground], request: GpuRequest, qos: Qos, spare: Sequence[Spare]
 ) -> tuple[UnlockingChange, ...]:
     """Changes that open anything, most first. `spare`: beside each ground, what other nodes could take."""
-    rooms = counted(room for ground in grounds for room in ground.rooms)
+    rooms = pooled(grounds)
     fit = total_fit(rooms, request, qos)
     listed = [
         *_more(ChangeKind.CPUS, rooms, request, qos, fit),
@@ -113,10 +113,10 @@ def _without(kind: ChangeKind, grounds: Sequence[Ground], request: GpuRequest, q
     """Some pods gone: the preemptible, or those with parts of GPUs."""
     more = pods = 0
     for ground in grounds:
-        rest = ground.unpreempted if kind is ChangeKind.PREEMPTION else ground.without_parts
+        rest = ground.counted_unpreempted if kind is ChangeKind.PREEMPTION else ground.counted_without_parts
         if rest is not None:
             pods += ground.preemptible_pods if kind is ChangeKind.PREEMPTION else ground.parts_pods
-            more += total_fit(counted(rest), request, qos) - total_fit(ground.counted, request, qos)
+            more += total_fit(rest, request, qos) - total_fit(ground.counted, request, qos)
     return UnlockingChange(kind=kind, amount=pods, gpus=more * request.gpus)
 
 
@@ -129,13 +129,12 @@ def _consolidation(
     for ground, elsewhere in zip(grounds, spare, strict=True):
         now = total_fit(ground.counted, request, qos)
         most = _most_pooled(ground, request, elsewhere)
-        loose = [requests_that_fit(room, request, qos) for room in ground.unmoved]
-        free = [requests_that_fit(room, request, qos) for room in ground.empty]
-        with_locks = max(now, min(most, sum(loose)))
+        loose = total_fit(ground.counted_unmoved, request, qos)
+        with_locks = max(now, min(most, loose))
         moved += with_locks - now
-        if sum(free) > sum(loose) and most > with_locks:
-            unlocked += min(most, sum(free)) - with_locks
-            locking += [node.name for node, a, b in zip(ground.nodes, loose, free, strict=True) if b > a]
+        if most > with_locks and (free := total_fit(ground.counted_empty, request, qos)) > loose:
+            unlocked += min(most, free) - with_locks
+            locking += _locking(ground, request, qos)
         pods += ground.movable.pods
     return [
         UnlockingChange(kind=ChangeKind.CONSOLIDATION, amount=pods, gpus=moved * request.gpus, at_most=True),
@@ -149,12 +148,22 @@ def _consolidation(
     ]
 
 
+def _locking(ground: Ground, request: GpuRequest, qos: Qos) -> list[str]:
+    """Nodes whose locked pods stand in the way of a request."""
+    pairs = zip(ground.nodes, ground.unmoved, ground.empty, strict=True)
+    return [
+        node.name
+        for node, locked, empty in pairs
+        if requests_that_fit(empty, request, qos) > requests_that_fit(locked, request, qos)
+    ]
+
+
 def _most_pooled(ground: Ground, request: GpuRequest, elsewhere: Spare) -> int:
     """Requests that what is idle on all nodes of a type would hold if it lay together."""
-    rooms = [room for room in ground.rooms if not room.barred]
-    cpus = sum(room.cpus for room in rooms) + min(ground.movable.plain_cpus, elsewhere[0])
-    memory = sum(room.memory_gb for room in rooms) + min(ground.movable.plain_memory_gb, elsewhere[1])
-    limits = [floor((sum(room.idle for room in rooms) + ROUNDING) / request.gpus)]
+    rooms = [(room, nodes) for room, nodes in ground.counted if not room.barred]
+    cpus = sum(nodes * room.cpus for room, nodes in rooms) + min(ground.movable.plain_cpus, elsewhere[0])
+    memory = sum(nodes * room.memory_gb for room, nodes in rooms) + min(ground.movable.plain_memory_gb, elsewhere[1])
+    limits = [floor((sum(nodes * room.idle for room, nodes in rooms) + ROUNDING) / request.gpus)]
     limits += [floor((cpus + ROUNDING) / request.cpus)] if request.cpus else []
     limits += [floor((memory + ROUNDING) / request.memory_gb)] if request.memory_gb else []
     return min(limits)

@@ -18,7 +18,7 @@ from planner.domain.diagnosis import (
 from planner.domain.usable import FAULTS, REPELLING
 from planner.errors import InputError
 from planner.placement.diagnosis.changes import Spare, changes_for
-from planner.placement.diagnosis.grounds import Ground, counted, grounds_of, total_fit
+from planner.placement.diagnosis.grounds import Ground, grounds_of, pooled, total_fit
 from planner.placement.diagnosis.jobs import diagnose_job
 from planner.placement.diagnosis.released import released_counts
 from planner.placement.diagnosis.rooms import ROUNDING, causes_on, overcommitments, pods_by_node
@@ -84,7 +84,7 @@ def _require_sizes(requests: Sequence[GpuRequest], jobs: Sequence[int], cpus_per
 def _request(
     gpu: str, grounds: Sequence[Ground], request: GpuRequest, qos: Qos, spare: dict[str, Spare]
 ) -> RequestDiagnosis:
-    rooms = counted(room for ground in grounds for room in ground.rooms)
+    rooms = pooled(grounds)
     lost: dict[StrandingCause, float] = defaultdict(float)
     for room, nodes in rooms:
         for cause, gpus in causes_on(room, request, qos).items():

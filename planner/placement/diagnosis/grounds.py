@@ -25,28 +25,33 @@ class Movable:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     """Nodes of one GPU type. `rooms` in the order of `nodes`; others are what is left once some pods are gone: the
-    preemptible, those with parts of GPUs, those that are not locked, all of them. None: there are no such pods."""
+    preemptible, those with parts of GPUs, those that are not locked, all of them. None: there are no such pods.
+    Beside them equal rooms `counted` together."""
 
     gpu: str
     nodes: tuple[ClusterNode, ...]
     rooms: tuple[Room, ...]
     unpreempted: tuple[Room, ...] | None
-    without_parts: tuple[Room, ...] | None
     unmoved: tuple[Room, ...]
     empty: tuple[Room, ...]
+    counted: Counted
+    counted_unpreempted: Counted | None
+    counted_without_parts: Counted | None
+    counted_unmoved: Counted
+    counted_empty: Counted
     preemptible_pods: int
     parts_pods: int
     movable: Movable
-
-    @property
-    def counted(self) -> Counted:
-        """Its rooms as they are, equal ones together."""
-        return counted(self.rooms)
 
 
 def counted(rooms: Iterable[Room]) -> Counted:
     """Equal rooms together."""
     return tuple(Counter(rooms).items())
+
+
+def pooled(grounds: Sequence[Ground]) -> Counted:
+    """Rooms of several types; no two of them are equal."""
+    return tuple(pair for ground in grounds for pair in ground.counted)
 
 
 def total_fit(rooms: Counted, request: GpuRequest, qos: Qos) -> int:
@@ -76,22 +81,32 @@ def _ground(gpu: str, nodes: Sequence[ClusterNode], by_node: Mapping[str, Sequen
 
     flat = [pod for mine in pods for pod in mine]
     preemptible, parts = sum(pod.preemptible for pod in flat), sum(_holds_parts(pod) for pod in flat)
-    moves = [pod for pod in flat if not pod.locked]
+    rooms, unmoved, empty = (rooms_with(keeps) for keeps in (lambda _: True, lambda pod: pod.locked, lambda _: False))
+    unpreempted = rooms_with(lambda pod: not pod.preemptible) if preemptible else None
     return Ground(
         gpu=gpu,
         nodes=tuple(nodes),
-        rooms=rooms_with(lambda _: True),
-        unpreempted=rooms_with(lambda pod: not pod.preemptible) if preemptible else None,
-        without_parts=rooms_with(lambda pod: not _holds_parts(pod)) if parts else None,
-        unmoved=rooms_with(lambda pod: pod.locked),
-        empty=rooms_with(lambda _: False),
+        rooms=rooms,
+        unpreempted=unpreempted,
+        unmoved=unmoved,
+        empty=empty,
+        counted=counted(rooms),
+        counted_unpreempted=counted(unpreempted) if unpreempted else None,
+        counted_without_parts=counted(rooms_with(lambda pod: not _holds_parts(pod))) if parts else None,
+        counted_unmoved=counted(unmoved),
+        counted_empty=counted(empty),
         preemptible_pods=preemptible,
         parts_pods=parts,
-        movable=Movable(
-            pods=sum(_holds_gpus(pod) for pod in moves),
-            plain_cpus=sum(pod.cpu_count for pod in moves if not _holds_gpus(pod)),
-            plain_memory_gb=sum(pod.memory_gb for pod in moves if not _holds_gpus(pod)),
-        ),
+        movable=_movable(flat),
+    )
+
+
+def _movable(pods: Sequence[Pod]) -> Movable:
+    moves = [pod for pod in pods if not pod.locked]
+    return Movable(
+        pods=sum(_holds_gpus(pod) for pod in moves),
+        plain_cpus=sum(pod.cpu_count for pod in moves if not _holds_gpus(pod)),
+        plain_memory_gb=sum(pod.memory_gb for pod in moves if not _holds_gpus(pod)),
     )
 
 

@@ -28,6 +28,8 @@ from planner.domain.shapes import Counts, GroupKind, Shape, capacity, offered
 from planner.domain.usable import FAULTS
 
 ROUNDING = 1e-6
+RESERVATIONS = ("kai-resource-reservation", "runai-reservation")
+"""Namespaces of pods that hold a whole GPU for those that share it (KAI-Scheduler, Run:ai)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Room:
 def room_of(node: ClusterNode, pods: Sequence[Pod], shape: Shape) -> Room:
     """What these pods leave of a node. More held than there is leaves 0 (`overcommitments` tells of it)."""
     left = left_on(node, shape, pods)
-    shares = 0.0 if node.offers else sum(pod.gpu_share for pod in pods)
+    shares = parts_held(node, pods)
     idle = len(node.gpus) - sum(pod.gpu_count for pod in pods) - shares
     return Room(
         gpu=node.gpu,
@@ -81,6 +83,15 @@ def room_of(node: ClusterNode, pods: Sequence[Pod], shape: Shape) -> Room:
         placed=not shares and all(pod.gpus_known for pod in pods),
         barred=any(taint.key in FAULTS for taint in node.taints),
     )
+
+
+def parts_held(node: ClusterNode, pods: Sequence[Pod]) -> float:
+    """Parts of the node's own GPUs that pods hold: none of GPUs that are cut up (`offers`), nor of those that a
+    reservation holds for the pods that share them."""
+    if node.offers:
+        return 0.0
+    reserved = sum(pod.gpu_count for pod in pods if pod.namespace in RESERVATIONS)
+    return max(sum(pod.gpu_share for pod in pods) - reserved, 0.0)
 
 
 def pods_by_node(pods: Iterable[Pod]) -> Mapping[str, list[Pod]]:
@@ -144,7 +155,7 @@ def overcommitments(cluster: Cluster) -> tuple[OverCommitment, ...]:
     listed = []
     for node in cluster.nodes:
         pods = by_node.get(node.name, [])
-        shares = 0.0 if node.offers else sum(pod.gpu_share for pod in pods)
+        shares = parts_held(node, pods)
         for resource, used, had in (
             ("gpus", sum(pod.gpu_count for pod in pods) + shares, float(len(node.gpus))),
             ("cpus", sum(pod.cpu_count for pod in pods), node.cpus),
