@@ -18,10 +18,10 @@ def test_every_figure_has_a_table_and_a_picture(planner: Command, here: Path) ->
     assert answer.status == EXIT_DONE
     tables = sorted(path.stem for path in Path("out").glob("*.csv"))
     assert tables == sorted(path.stem for path in Path("out/figures").glob("*.png"))
-    assert len(tables) == 13  # figures 4 and 10 have two halves
+    assert len(tables) == 15  # figures 4 and 10 have two halves
     page = Path("out/summary.md").read_text()
     assert "![GPUs given out by GPU type](figures/figure_09_allocation.png)" in page
-    assert "Nothing is missing." in page
+    assert "Figure 14, Jobs within and across access switches: no row of the trace counts for it." in page
     first = {path: path.read_bytes() for path in Path("out").rglob("*.*")}
     assert planner("study", "asi", "trace", "--out", "out").status == EXIT_BAD_INPUT
     assert planner("study", "asi", "trace", "--out", "out", "--force").status == EXIT_DONE
@@ -32,7 +32,7 @@ def test_a_list_of_jobs_says_what_it_cannot_show(planner: Command, here: Path) -
     write_job_list(Path("jobs"))
     answer = planner("study", "asi", "jobs", "--out", "out", "--no-figures", "--json")
     assert answer.status == EXIT_DONE
-    assert [gap["number"] for gap in answer.json["missing"]] == ["2", "3", "9", "11", "12"]
+    assert [gap["number"] for gap in answer.json["missing"]] == ["2", "3", "9", "11", "12", "13", "14", "16"]
     assert not Path("out/figures").exists()
     assert (
         "Figure 2, Job types and priorities: a list of jobs tells nothing of it." in Path("out/summary.md").read_text()

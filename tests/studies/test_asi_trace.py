@@ -9,8 +9,10 @@ from asi_trace import SERVERS, write_job_list, write_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.domain.diagnosis import GpuRequest
 from planner.errors import InputError
 from planner.studies.asi.figures.allocation import allocation_ratios
+from planner.studies.asi.figures.idle import unallocatable
 from planner.studies.asi.records import AsiStudy, Point
 from planner.studies.asi.samples import Samples
 from planner.studies.asi.study import study_trace
@@ -27,8 +29,8 @@ def points_of(study: AsiStudy, name: str) -> dict[tuple[str, str, str | float], 
 
 
 def test_every_figure_of_a_full_trace_is_there(trace: AsiStudy) -> None:
-    assert {int(figure.number) for figure in trace.figures} == set(range(2, 13))
-    assert trace.missing == ()
+    assert {int(figure.number) for figure in trace.figures} == {*range(2, 14), 16}
+    assert [(gap.number, gap.why) for gap in trace.missing] == [("14", "no row of the trace counts for it")]
     assert {table.value: count for table, count in trace.rows.items()} == {
         "pod_hourly": 9,
         "server_hourly": 6,
@@ -128,6 +130,7 @@ def test_what_a_trace_lacks_is_said(tmp_path: Path) -> None:
         ("3", "the trace lacks pod_hourly: model_type_public"),
         ("11", "the trace lacks pod_hourly: avg_gpu_sm_util"),
         ("12", "the trace lacks table network_hourly"),
+        ("14", "no row of the trace counts for it"),
     ]
     demand = next(figure for figure in study.figures if figure.name == "demand")
     assert {panel for panel, *_ in demand.points} == {"GPUs asked for"}
@@ -153,7 +156,7 @@ def test_a_list_of_jobs_by_hand(tmp_path: Path) -> None:
         ("parts of GPUs", "share", "of GPUs"): 50.0,
     }
     assert points_of(study, "gpu_priorities")["GPU-hours", "LP", "H800"] == 100
-    assert [gap.number for gap in study.missing] == ["2", "3", "9", "11", "12"]
+    assert [gap.number for gap in study.missing] == ["2", "3", "9", "11", "12", "13", "14", "16"]
 
 
 def test_one_file_with_days_and_hours_is_the_same_trace(tmp_path: Path) -> None:
@@ -199,3 +202,52 @@ def test_cells_that_are_no_numbers_are_refused(tmp_path: Path, cell: str) -> Non
     jobs.write_text(jobs.read_text().replace(",7200,", f",{cell},"))
     with pytest.raises(InputError, match="row 1, column duration must be a number from 0"):
         study_trace(tmp_path)
+
+
+def test_idle_gpus_and_standby_by_hand(trace: AsiStudy) -> None:
+    """Hour 0: s1 8 - 4 - (4 - 2) = 2 idle, 112 CPUs; s2 4, 144; s3 0.25, 92 (p5, p6, p7 ask for 36).
+
+    Hour 2: s1 4, 144; s2 none; s3 1, 128.
+    """
+    idle = points_of(trace, "idle")
+    assert idle["idle GPUs", "stranded", "4G32C"] == (2 + 0 + 1) / 2
+    assert idle["idle GPUs", "stranded", "8G128C"] == (4 + 4 + 1) / 2
+    assert idle["idle GPUs", "too few CPUs", "8G128C"] == (2 + 0.25) / 2
+    assert idle["idle GPUs", "too few CPUs", "8G96C"] == 0.25 / 2
+    assert all(idle["idle GPUs", "fractional", name] == 0 for name in ("1G8C", "8G64C"))
+    standby = points_of(trace, "standby")
+    first = 24.0 * 109
+    assert standby["standby GPU-hours", "lent out", first] == 4
+    assert standby["standby GPU-hours", "lent out", first + 2] == 0
+    assert standby["share used (%)", "as the paper counts", first] == 50
+    assert unallocatable(7.5, 64, GpuRequest.parse("4G64C")) == (0.5, 0, 0)
+
+
+def test_jobs_by_hand(tmp_path: Path) -> None:
+    """Twenty servers of 8 GPUs under two switches, one GPU held on each: 7 slots, 4 on the one short of CPUs."""
+    header = "server_id,priority_class,gpu_request,cpu_request_cores,day,hour"
+    pods = [f"s{k},HP,0.5,{144 if k == 0 else 8},3,10" for k in range(20)] + ["s20,LP,1,8,3,10"]
+    (tmp_path / "pod_hourly.csv").write_text("\n".join([header, *pods]))
+    servers = [f"s{k},c,a{k % 2},H20,8,192,3,10" for k in range(21)]
+    header = "server_id,cluster_id,asw_id,gpu_spec_public,gpu_count,cpu_capacity_cores,day,hour"
+    (tmp_path / "server_hourly.csv").write_text("\n".join([header, *servers]))
+    slots = points_of(study_trace(tmp_path), "job_slots")
+    # half a GPU leaves eight slots to the scripts: 4 + 19 * 8 = 156, of them 76 and 80 under a switch
+    assert slots["jobs of 128 GPUs", "across switches", "H20"] == 1
+    assert slots["jobs of 128 GPUs", "within one switch", "heterogeneous"] == 0
+    assert slots["jobs of 256 GPUs", "across switches", "heterogeneous"] == 0
+
+
+def test_empty_cells_count_as_nothing(tmp_path: Path) -> None:
+    """Every cell but the ids and the hour empty: no figure, no crash."""
+    write_trace(tmp_path)
+    for part in tmp_path.glob("asi_opensource_*/*/*/*.csv"):
+        header, *lines = [line.split(",") for line in part.read_text().splitlines()]
+        kept = [
+            ",".join(cell if name.endswith("_id") else "" for name, cell in zip(header, line, strict=True))
+            for line in lines
+        ]
+        part.write_text("\n".join([",".join(header), *kept]))
+    study = study_trace(tmp_path)
+    assert [figure.number for figure in study.figures] == ["7"]  # the table of runs is as it was
+    assert {gap.why for gap in study.missing} == {"no row of the trace counts for it"}

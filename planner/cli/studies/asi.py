@@ -1,4 +1,4 @@
-"""`planner study asi`: the ASI paper's figures 2 to 12 on any trace of its columns."""
+"""`planner study asi`: the ASI paper's figures 2 to 14 and 16 on any trace of its columns."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +31,7 @@ def command(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Job types, models, GPU types, demand, run times, requests, allocation, utilisation and traffic of a trace."""
+    """Job types, models, GPU types, demand, run times, requests, allocation, traffic, idle GPUs of a trace."""
     from planner import files
     from planner.studies.asi.study import FILE_STEMS, study_trace
 

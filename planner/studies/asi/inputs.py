@@ -19,8 +19,16 @@ LARGEST, LONGEST_S = 1e9, 1e10
 _SECONDS = ("submit_time", "duration")
 _NUMBERS = (
     *("gpu_request", "cpu_request_cores", "used_gpu_hours", "avg_gpu_sm_util", "avg_gpu_mem_gib"),
-    *("avg_cpu_request_util", "avg_memory_util", "gpu_count", "rx_gibps_avg", "tx_gibps_avg", "duration_hours"),
-    *("cpu_request", "worker_num", "gpu_capacity_num", *_SECONDS),
+    *(
+        "avg_cpu_request_util",
+        "avg_memory_util",
+        "gpu_count",
+        "cpu_capacity_cores",
+        "rx_gibps_avg",
+        "tx_gibps_avg",
+        "duration_hours",
+    ),
+    *("duration_hours", "cpu_request", "worker_num", "gpu_capacity_num", *_SECONDS),
 )
 _ALIASES = {Table.JOBS: ("job_info", "job_info_df"), Table.NODES: ("node_info", "node_info_df")}
 

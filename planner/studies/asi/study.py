@@ -9,6 +9,7 @@ from planner.files.disk.csv_rows import CsvRow
 from planner.studies.asi.figures.allocation import Allocation
 from planner.studies.asi.figures.demand import Adoption, Demand, JobSizes
 from planner.studies.asi.figures.distributions import CpuRatio, Fractions, RunTimes, Traffic, Utilisation
+from planner.studies.asi.figures.idle import IdleGpus, JobSlots, StandbyHours
 from planner.studies.asi.figures.job_list import (
     ListedCpuRatio,
     ListedDemand,
@@ -38,6 +39,9 @@ HOURLY_FIGURES: tuple[type[Tally], ...] = (
     CpuRatio,
     Utilisation,
     Traffic,
+    IdleGpus,
+    JobSlots,
+    StandbyHours,
 )
 LISTED_FIGURES: tuple[type[Tally], ...] = (
     ListedNodes,
@@ -52,7 +56,7 @@ NO_ROWS = "no row of the trace counts for it"
 
 
 def study_trace(folder: Path, days: Days | None = None) -> AsiStudy:
-    """Figures 2 to 12 of a trace. `days`: first and last that count, both included (hourly tables alone).
+    """Figures 2 to 14 and 16 of a trace. `days`: first and last that count, both included (hourly tables alone).
 
     InputError: no table of a trace, hours that do not ascend, cells that are wrong, days without a row.
     """
@@ -101,7 +105,7 @@ def _never_listed() -> list[MissingFigure]:
     """What a list of jobs cannot show."""
     return [
         MissingFigure(number=kind.number, title=kind.title, why="a list of jobs tells nothing of it")
-        for kind in (JobTypes, ModelTypes, Allocation, Utilisation, Traffic)
+        for kind in (JobTypes, ModelTypes, Allocation, Utilisation, Traffic, IdleGpus, JobSlots, StandbyHours)
     ]
 
 
@@ -161,6 +165,9 @@ FILE_STEMS = (
     "figure_10_cpu_ratio",
     "figure_11_utilisation",
     "figure_12_traffic",
+    "figure_13_idle",
+    "figure_14_job_slots",
+    "figure_16_standby",
 )
 """Every figure that any trace may give."""
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from planner.studies.asi.figures.demand import HOURS_A_DAY, box
 from planner.studies.asi.figures.distributions import Grouped, cdfs
-from planner.studies.asi.figures.shares import shares
+from planner.studies.asi.figures.shares import amount, shares
 from planner.studies.asi.records import Drawn, Hour, Needs, Point, Table, TraceFigure, TraceRow
 from planner.studies.asi.samples import Samples
 
@@ -121,7 +121,7 @@ class ListedNodes:
 
     def add(self, table: Table, row: TraceRow, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """A node."""
-        self.gpus[row.text("gpu_model")] += max(row.number("gpu_capacity_num"), 0.0)
+        self.gpus[row.text("gpu_model")] += amount(row, "gpu_capacity_num")
 
     def end_hour(self, at: Hour) -> None:
         """Nothing is left to do."""

@@ -15,6 +15,12 @@ from planner.studies.asi.records import JOB_TYPES, UNKNOWN, Drawn, Hour, Needs, 
 HP, LP = "HP", "LP"
 
 
+def amount(row: TraceRow, column: str) -> float:
+    """A number above 0, else 0: also where the cell is empty."""
+    number = row.number(column)
+    return number if number > 0 else 0.0
+
+
 def used_hours(row: TraceRow) -> float:
     """GPU-hours that a pod used in an hour; 0 where it says nothing or asked for no GPU."""
     hours = row.number("used_gpu_hours")
