@@ -54,7 +54,7 @@ class NodeRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphPart:
-    """A part of a cut: the idle GPUs of its nodes by node, in the order of the cluster, as a stock for islands."""
+    """A part of a cut: the idle GPUs of its nodes by node, joined ones beside each other, as a stock for islands."""
 
     nodes: tuple[tuple[str, int], ...]
     stock: Stock
@@ -121,7 +121,7 @@ class GraphCut:
 
 def cuts_of(ground: Ground, item: InventoryItem, settings: SearchSettings) -> tuple[GraphCut, ...]:
     """The cuts of one GPU type, from the whole type to its nodes; none where no part can form an island."""
-    rooms = list(_rooms(ground, item.gpu.name))
+    rooms = _walked(list(_rooms(ground, item.gpu.name)))
     cuts: dict[tuple[GraphPart, ...], GraphCut] = {}
     for rank, level in enumerate((WHOLE_TYPE, *LEVELS)):
         parts = _parts(_joined(rooms, LEVELS[rank - 1 :] if rank else ()), item, settings)
@@ -141,6 +141,14 @@ def _rooms(ground: Ground, gpu: str) -> Iterator[NodeRoom]:
 
 def _joins(node: ClusterNode) -> tuple[str, str, str, str]:
     return node.aggregation, node.asw, node.nvlink_domain, node.name
+
+
+def _walked(rooms: Sequence[NodeRoom]) -> list[NodeRoom]:
+    """Nodes that are joined the narrower the nearer to each other, else as they come: a walk over the graph."""
+    walked = list(rooms)
+    for rank in reversed(range(1, len(LEVELS))):
+        walked = [room for part in _joined(walked, LEVELS[rank - 1 :]) for room in part]
+    return walked
 
 
 def _joined(rooms: Sequence[NodeRoom], levels: Sequence[str]) -> list[list[NodeRoom]]:
