@@ -57,6 +57,7 @@ cost configurations --gpu H200 --gpu H20 --phase prefill --size 16 --lengths 512
 cost calibrate measured.csv --out made.yaml --json | measured.csv
 cost accuracy measured.csv --json | measured.csv
 cost measure tiny.yaml --runs 2 --draws 12 --seed 1 --engine sglang --tool aiperf --json | tiny.yaml costly
+study pwr --nodes nodes.csv --pods default=pods.csv --policy fgd --policy pwr:0.1+fgd:0.9 --seeds 1 --processes 1 --out made | nodes.csv pods.csv
 study chapter5 --small --figure table5.1 --trials 1 --iterations 1 --batch 2 --out made | long
 cluster synth --nodes 4 --seed 1 --load 0.5 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
 cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.yaml

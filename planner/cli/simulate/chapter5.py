@@ -11,6 +11,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from planner.cli import screen
+from planner.cli.simulate import pwr
 from planner.domain import CostMode
 from planner.errors import InputError, PlannerError
 
@@ -29,6 +30,9 @@ OUT = Path("runs/chapter5")
 @group.callback()
 def _group() -> None:
     """Published evaluations, done again."""
+
+
+group.command("pwr")(pwr.command)
 
 
 @group.command("chapter5")
