@@ -120,6 +120,24 @@ def test_a_scenario_may_name_its_cluster(planner: Command, here: Path, cluster: 
     assert json.loads(Path("on/plan.json").read_text())["placement"] == document["placement"]
 
 
+def test_islands_may_be_cut_from_the_clusters_graph(planner: Command, here: Path, cluster: Path) -> None:
+    cut = TINY.replace("method: random", "method: random, encoding: graph") + "routing: {form: table}\n"
+    Path("cut.yaml").write_text(cut + "cluster: c.yaml\nobjective: placed\nplacement: {qos: restricted}\n")
+    assert planner("plan", "cut.yaml", "--out", "cut").status == EXIT_DONE
+    assert planner("plan", "cut.yaml", "--out", "again").status == EXIT_DONE
+    assert untimed(Path("cut")) == untimed(Path("again"))
+    document = json.loads(Path("cut/plan.json").read_text())
+    idle = {"H200": 32, "H20": 32}
+    for trial in document["search"]["trials"]:
+        for gpu, size, count in trial["layout"]:
+            assert size >= 12
+            assert size * count <= idle[gpu]
+    Path("cut.yaml").write_text(cut)
+    answer = planner("plan", "cut.yaml", "--out", "none")
+    assert (answer.status, Path("none").exists()) == (EXIT_BAD_INPUT, False)
+    assert "cluster must be given where search.encoding is graph" in answer.err
+
+
 def test_what_is_written_holds_on_the_cluster(planner: Command, run: Path, cluster: Path) -> None:
     from planner.evaluation.placing import demands_of
     from planner.files import load_run

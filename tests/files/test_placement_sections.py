@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from planner.domain import (
+    Encoding,
     EvictionRule,
     ObjectiveKind,
     ObjectiveSettings,
@@ -291,6 +292,24 @@ def test_bad_settings_are_refused(
 
 
 # ---- objective: placed
+
+
+@pytest.mark.parametrize(
+    ("search", "key"),
+    [
+        ({"method": "graph"}, "search.method"),
+        ({"method": "auto", "encoding": "graph"}, "search.encoding"),
+        ({"method": "genetic", "encoding": "graph"}, "search.encoding"),
+    ],
+)
+def test_a_graph_is_cut_only_where_there_is_a_cluster(
+    read: Read, placed: dict[str, Any], document: dict[str, Any], refused: Refused, search: dict[str, str], key: str
+) -> None:
+    table = {"routing": {"form": "table"}, "search": search}
+    assert read(placed | table).search.encoded is Encoding.GRAPH
+    refused(lambda: read(document | table), "cluster must be given", f"{key} is graph", hint="path of a cluster file")
+    exact = {"search": {"method": "exact", "encoding": "graph"}}
+    assert read(document | table | exact).cluster is None  # it looks at no encoding
 
 
 @pytest.mark.parametrize("objective", ["placed", {"kind": "placed"}])

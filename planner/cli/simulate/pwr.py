@@ -49,13 +49,15 @@ def command(
     from planner import files
     from planner.studies.policies.online.policies import parse_policy
     from planner.studies.policies.paper import FGD, POLICIES
-    from planner.studies.policies.report.figures import paper_figures
+    from planner.studies.policies.report.figures import PAPER_FIGURES, paper_figures
     from planner.studies.policies.report.paper_page import file_names, numbers_of, paper_page, paper_tables
     from planner.studies.policies.study import PolicyStudy
 
     paths, mixes, listed = _traces(pods), inputs.policies_of(policy or POLICIES, parse_policy), inputs.seeds_of(seeds)
     if FGD not in [mix.name for mix in mixes]:
         raise InputError("--policy: fgd must be among them: savings are against it.", hint="Add --policy fgd.")
+    if not any(set(figure.traces) <= set(paths) for figure in PAPER_FIGURES.values()):
+        raise InputError("--pods: no figure of the paper is of these traces alone.", hint="Add the other trace of one.")
     power = inputs.power_table()
     files.claim_folder(out, _kinds(file_names()), force=force)
     studies = {}
@@ -66,8 +68,6 @@ def command(
         )
     traces = {name: _runs(name, study, processes, quiet=quiet) for name, study in studies.items()}
     drawn = paper_figures(traces, FGD)
-    if not drawn:
-        raise InputError("--pods: no figure of the paper is of these traces alone.", hint="Add the other trace of one.")
     page = paper_page(traces, listed, tuple(drawn))
     rendered = {SUMMARY_FILE: page.encode()} | paper_tables(traces, tuple(drawn))
     rendered |= {f"{FIGURES_FOLDER}/{name}.png": png for name, png in drawn.items()}
