@@ -288,6 +288,7 @@ def island_layout(islands: Iterable[tuple[str, int]]) -> Layout:
 
 
 def scrambled(space: Space, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
+    """`count` Sobol points of a space, scrambled."""
     from scipy.stats import qmc  # noqa: PLC0415  (half a second to load: only who spreads points pays)
 
     rows = qmc.Sobol(len(space.parameters), rng=rng).random_base2((count - 1).bit_length())[:count]
