@@ -57,14 +57,14 @@ def instances_by_step(key: CycleKey, settings: ScaleUpSettings) -> Iterator[Inst
     machines, draws = key.machines(), key.draws(CHOICE)
     row_of = {str(row.priority): row.name for row in TABLE_3}
     yield from _counts(machines, 0, "", row_of)
-    for number, (name, event) in enumerate(_asked(EVENTS), start=1):
+    for number, (name, event) in enumerate(_one_at_a_time(EVENTS), start=1):
         victims = find(machines, workload(name), settings, VictimMethod.MASKS, draws)
         if victims is not None:
             enter(machines, workload(name), victims, number)
         yield from _counts(machines, number, event, row_of)
 
 
-def _asked(events: Sequence[tuple[str, int]]) -> Iterator[tuple[str, str]]:
+def _one_at_a_time(events: Sequence[tuple[str, int]]) -> Iterator[tuple[str, str]]:
     for name, count in events:
         yield from ((name, f"{name} +{count}") for _ in range(count))
 
