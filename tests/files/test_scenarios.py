@@ -313,7 +313,7 @@ settings_documents = st.fixed_dictionaries(
         ),
         "search": st.fixed_dictionaries(
             {
-                "method": st.sampled_from([m.value for m in SearchMethod]),
+                "method": st.sampled_from([m.value for m in SearchMethod if m is not SearchMethod.GRAPH]),  # no cluster
                 "surrogate": st.sampled_from([s.value for s in Surrogate]),
                 "iterations": st.integers(1, 99),
                 "batch_size": st.integers(1, 99),

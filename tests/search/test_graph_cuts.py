@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_cases import Bowl, inventory, islands, search, sizes, used
+from search_cases import Bowl, inventory, islands, search, serve_nothing, sizes, used
 
 from planner.domain import (
     Cluster,
@@ -213,6 +213,12 @@ def test_searches_begin_with_the_cuts_and_are_equal_for_equal_seeds() -> None:
         one, other = (optimize(inventory(counts), asked, judge, ground=SWITCHED).record for _ in "ab")
         assert one == other
         assert all(space.layout(dict(trial.parameters)) == trial.layout for trial in one.trials)
+
+
+def test_where_no_cut_serves_there_is_no_best() -> None:
+    result = optimize(inventory({"H200": 64}), search(GRAPH), serve_nothing, ground=SWITCHED)
+    assert result.best is None
+    assert len(result.record.trials) == 8
 
 
 def test_what_cannot_be_cut_is_refused() -> None:
